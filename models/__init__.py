@@ -1,6 +1,6 @@
-"""Who thinks: load a model, run it with hooks, one decoding loop for all. No LangChain, no protocol names.
+"""Models: loading, forward passes with hooks, and one decoding loop for all. No LangChain, no protocol names.
 
-`load(name)` gives a `LoadedModel`; `loaded.engine.run(Request(...))` gives a `Reply`.
+`load(name)` returns a `LoadedModel`; `loaded.engine.run(Request(...))` returns a `Reply`.
 """
 
 from sottovoce.form import Form

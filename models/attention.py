@@ -1,4 +1,4 @@
-"""Where a layer looks as a sequence ends: attention weights, head by head, of a prompt as the engine reads it."""
+"""The attention of one layer at the last position of a prompt, head by head, as the engine reads the prompt."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from sottovoce.models.loaded import LoadedModel
 
 
 def attention_of_last(loaded: LoadedModel, pieces: Sequence[Piece], edits: Sequence[Edit], layer: int) -> torch.Tensor:
-    """(heads, n), float32 on the CPU: how the last of n positions weighs all of them, itself included.
+    """Return the attention weights of the last of n positions over all of them, itself included.
 
-    `edits` are added at their positions, of which the last is none. Negative layers count from the end.
+    Shape (heads, n), float32 on the CPU. `edits` are added at their positions; none may be at the last one.
+    Negative layers count from the end.
 
     Raises:
-        UsageError: there is no such layer.
+        UsageError: the layer is out of range.
     """
     if not -loaded.layers <= layer < loaded.layers:
         raise UsageError(f"layer {layer} is out of range; {loaded.name!r} has layers 0 to {loaded.layers - 1}")
@@ -30,7 +31,7 @@ def attention_of_last(loaded: LoadedModel, pieces: Sequence[Piece], edits: Seque
 
 
 def _inputs(loaded: LoadedModel, pieces: Sequence[Piece]) -> torch.Tensor:
-    """(1, n) ids, or (1, n, E) embeddings where any piece is rows."""
+    """Return ids (1, n), or embeddings (1, n, E) if any piece consists of rows."""
     table = loaded.table.rows
     if all(isinstance(piece, Ids) for piece in pieces):
         return torch.tensor([[token for piece in pieces if isinstance(piece, Ids) for token in piece.ids]]).to(

@@ -1,8 +1,8 @@
-"""Sampling of a model where the user set none: of drawn tokens, and of means of embeddings.
+"""Default sampling settings of a model, for drawn tokens and for mean embeddings.
 
-A drawn token is a word at any temperature, though a small chat model wanders at 1. A mean of embeddings is near a
-word only where the distribution is narrow: SmolLM2, whose files name no temperature, speaks fluently by means at 0.15
-to 0.4 and makes noise at 1.
+A drawn token is a word at any temperature, although a small chat model rambles at 1. A mean embedding is near a
+word only if the distribution is narrow. SmolLM2, whose files name no temperature, writes fluent text from means at
+0.15 to 0.4 and noise at 1.
 """
 
 from __future__ import annotations
@@ -23,41 +23,41 @@ from sottovoce.models.sources.catalogue import defaults_of
 from sottovoce.regular import bytes_of
 
 FORMAT: Final = 1
-"""Of a kept measurement; one of another format is made again."""
+"""Version of the stored measurement; a measurement in another format is repeated."""
 FOLDER = "temperatures"
 CAUTIOUS = 0.3
-"""For means of a model of which nothing is known: readable on the smallest chat model that we measured."""
+"""Temperature of means for an unknown model: readable on the smallest chat model that we measured."""
 USUAL = 0.7
-"""For drawn tokens of a model of which nothing is known: chat models are published with 0.6 to 0.7."""
+"""Temperature of drawn tokens for an unknown model: chat models are published with 0.6 to 0.7."""
 
 
 class Base(NamedTuple):
-    """A temperature, and where it comes from."""
+    """A temperature and its source."""
 
     value: float
     why: str = ""
-    """A reader's words; empty where it is the model's own."""
+    """The source, for users; empty if the value comes from the model's own files."""
     sure: bool = True
-    """False where nothing is known of this model."""
+    """False if nothing is known about this model."""
 
 
 class Measured(BaseModel):
-    """What `doctor` found for some weights."""
+    """The temperature that `doctor` measured for some weights."""
 
     model_config = ConfigDict(frozen=True)
 
     format: Literal[1] = FORMAT
     model: str
-    """The name that it was measured by."""
+    """The name under which the model was measured."""
     temperature: float = Field(gt=0, allow_inf_nan=False)
     allowed: float
-    """The least mean log-probability of a token (nats) at which messages count as readable."""
+    """The lowest mean log-probability of a token (nats) at which messages count as readable."""
     found: dict[str, float]
-    """By temperature: that of the messages, from the warmest down to the one that was taken."""
+    """Mean log-probability of the messages by temperature, from the highest temperature down to the chosen one."""
 
 
 def default_sampling(loaded: LoadedModel) -> Sampling:
-    """Return the sampling of drawn tokens: from the model's files, and from the catalogue where they are silent."""
+    """Return the sampling settings of drawn tokens: the model's files first, then the catalogue."""
     own = replace(loaded.sampling, temperature=drawn_temperature(loaded).value)
     return replace(own, top_p=top_p.value) if (top_p := known_top_p(loaded)) else own
 
@@ -72,14 +72,14 @@ def drawn_temperature(loaded: LoadedModel) -> Base:
 
 
 def known_top_p(loaded: LoadedModel) -> Base | None:
-    """Return the catalogue's top-p, where the model's files name none."""
+    """Return the catalogue's top-p if the model's files name none."""
     known = defaults_of(loaded.name)
     silent = getattr(loaded.model.generation_config, "top_p", None) is None
     return Base(known.top_p, known.source) if known and silent else None
 
 
 def base_temperature(loaded: LoadedModel) -> Base:
-    """Return the base of means: from the files, the model's family, a measurement, or a cautious choice."""
+    """Return the base temperature of means: from the files, the family, a measurement, or a cautious default."""
     if named := loaded.named_temperature:
         return Base(named)
     if family := _of_family(loaded):
@@ -92,10 +92,10 @@ def base_temperature(loaded: LoadedModel) -> Base:
 
 
 PUBLISHED: Mapping[str, float] = {"Qwen": 0.7, "Llama 3": 0.6}
-"""By family: as generation_config.json of Qwen2.5 and of Llama 3.1 instruct models have it."""
+"""Temperatures by family, from generation_config.json of the Qwen2.5 and Llama 3.1 instruct models."""
 
 KNOWN: Mapping[str, float] = {"2c307e917fd27b89": 0.4}
-"""By weights: what `doctor` found for the model of the catalogue, SmolLM2-135M-Instruct in float32."""
+"""Temperatures by weights: measured by `doctor` for SmolLM2-135M-Instruct in float32, from the catalogue."""
 
 
 def _of_family(loaded: LoadedModel) -> Base | None:
@@ -104,7 +104,7 @@ def _of_family(loaded: LoadedModel) -> Base | None:
 
 
 def family_of(model_type: str, vocabulary: Mapping[str, int]) -> str | None:
-    """A family of PUBLISHED. Architectures are shared by all sorts of models, tokenizers are not."""
+    """Return a family of PUBLISHED, judged by vocabulary too: unrelated models share architectures, not tokenizers."""
     if model_type.startswith("qwen") and len(vocabulary) >= 151_643:  # the BPE of Qwen's first models; later ones grew
         return "Qwen"
     if model_type == "llama" and vocabulary.get("<|begin_of_text|>") == 128_000:
@@ -113,7 +113,7 @@ def family_of(model_type: str, vocabulary: Mapping[str, int]) -> str | None:
 
 
 def kept(weights: str) -> Measured | None:
-    """The measurement of these weights on this machine; None where there is none, or one of another format."""
+    """Return this machine's measurement of the weights; None if there is none, or only one in another format."""
     try:
         return Measured.model_validate_json(bytes_of(_file(weights)))
     except (OSError, ValidationError):
@@ -121,10 +121,10 @@ def kept(weights: str) -> Measured | None:
 
 
 def keep(weights: str, measured: Measured) -> None:
-    """Keep a measurement beside the models of the cache.
+    """Save a measurement next to the cached models.
 
     Raises:
-        OSError: the cache cannot be written.
+        OSError: the cache is not writable.
     """
     file = _file(weights)
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A loaded model by its name; whoever names the same one shares its weights and its engine."""
+"""Loading by name: callers that name the same model share its weights and its engine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _Weights:
-    """What two calls of `load` have in common where they get the same weights."""
+    """The arguments that must be equal for two calls of `load` to share weights."""
 
     where: str
     dtype: Dtype
@@ -41,7 +41,7 @@ class _Weights:
 
 
 _known: dict[tuple[_Weights, int | None, bool], LoadedModel] = {}
-"""By weights, and the memory and exactness of the engine."""
+"""Loaded models by their weights and the engine's `memory` and `exact`."""
 _loading = threading.Lock()
 
 
@@ -55,19 +55,19 @@ def load(
     memory: int | str | None = None,
     exact: bool = False,
 ) -> LoadedModel:
-    """Return a loaded model; the same arguments give the same one, so that agents share its engine.
+    """Return a loaded model; equal arguments return the same object, so agents share its engine.
 
-    `dtype` auto is float32 on a CPU, and the checkpoint's own on an accelerator or where it is
-    quantised. `weights` is how the matrices of linear maps are stored: as `dtype` says, or on a CPU in
-    "int8" or "int4", for which a GGUF file's own blocks are taken; all else stays float32. `device` is a
-    torch device, "auto" (an accelerator if there is one), "map" (spread by accelerate over all devices)
-    or a mapping from modules to devices, "disk" among them. `memory` and `exact` are the engine's: bytes
-    for keys and values, and equal bits whatever else is in the batch; engines that differ in them share
-    the weights.
+    `dtype` "auto" is float32 on a CPU, and the checkpoint's own dtype on an accelerator or if it is
+    quantized. `weights` is the storage format of linear maps: the same as `dtype`, or on a CPU "int8" or
+    "int4", which use a GGUF file's own blocks if it has any; all other tensors stay float32. `device` is a
+    torch device, "auto" (an accelerator if there is one), "map" (accelerate spreads the model over all devices)
+    or a mapping from modules to devices, which may include "disk". `memory` and `exact` are passed to the
+    engine: bytes for keys and values, and bitwise equal results in any batch. Engines that differ in them
+    share the weights.
 
     Raises:
-        ModelError: no such model, a folder that is no model, pickled or damaged weights, a package that they need,
-            a format that the machine, the model or `exact` rules out, too little memory for it.
+        ModelError: no such model, a folder without a model, pickled or damaged weights, a missing package, a format
+            that the machine, the model or `exact` rules out, or too little memory.
     """
     place, memory = place_of(device), size_of(memory)
     wanted = _Weights(locate(name), *settled(dtype, weights, place, exact=exact), place, layers_path)
@@ -83,26 +83,26 @@ def load(
                 LOGGER.info("loaded %s from %s in %.1f s", name, where, time.monotonic() - begun)
                 _known[key] = assemble(str(name), model, tokenizer, layers_path=layers_path, memory=memory, exact=exact)
                 if is_spread(place):
-                    _ = _known[key].weights_key  # kept: weights cannot be fetched while the engine computes
+                    _ = _known[key].weights_key  # cached now: weights cannot be fetched while the engine computes
             else:
                 _known[key] = other.behind(other.engine.twin(memory=memory, exact=exact))
         return _known[key]
 
 
 def load_tokenizer(name: str | Path = BUNDLED) -> PreTrainedTokenizerBase:
-    """The tokenizer of a model by name, without its weights.
+    """Return the tokenizer of a model by name, without loading its weights.
 
     Raises:
-        ModelError: no such model, a hub out of reach, or files that are no tokenizer.
+        ModelError: no such model, an unreachable hub, or invalid tokenizer files.
     """
     return tokenizer_at(str(name), ready(locate(name)))
 
 
 def unload(name: str | Path = BUNDLED) -> bool:
-    """Forget a loaded model, under all its dtypes and devices, and end its engine; False where there was none.
+    """Forget a loaded model under all its dtypes and devices and close its engine; return False if it was not loaded.
 
-    What was asked before is still answered. Graphs and agents that used the model hold it, and its
-    memory, until they are forgotten too.
+    Requests that were already submitted are still answered. Graphs and agents that use the model keep it and
+    its memory alive until they are freed too.
     """
     where = locate(name)
     with _loading:
@@ -110,7 +110,7 @@ def unload(name: str | Path = BUNDLED) -> bool:
     had = bool(found)
     while found:
         found.pop().engine.close()
-    gc.collect()  # hooks of accelerate tie a model into a ring
+    gc.collect()  # accelerate's hooks make reference cycles
     return had
 
 
@@ -123,14 +123,14 @@ def assemble(
     threads: int | None = None,
     **limits: Any,
 ) -> LoadedModel:
-    """Make a loaded model of a model and a tokenizer that are in memory already.
+    """Return a loaded model made from a model and a tokenizer that are already in memory.
 
-    `threads` and `limits` (Any: `max_batch`, `memory`, `exact`, `reuse`) are the engine's.
+    `threads` and `limits` (Any: `max_batch`, `memory`, `exact`, `reuse`) are passed to the engine.
     """
     if limits.get("exact") and format_of(model) in PACKINGS:
         raise ModelError(never_exact(format_of(model)))
     network = Network(model, max(tokenizer.get_vocab().values()) + 1, layers_path)
-    if threads is None and network.small:  # of little work, which two threads share at a loss
+    if threads is None and network.small:  # too little work to split over two threads
         threads = 1
     engine = Engine(network, tokenizer, threads=threads, **limits)
     return LoadedModel(name, model, tokenizer, network, engine, ChatTemplate(tokenizer))

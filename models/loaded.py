@@ -1,4 +1,4 @@
-"""A loaded model with all that a protocol needs to know of it: tokenizer, template, tables, engine."""
+"""A loaded model with all that a protocol needs: tokenizer, chat template, embedding table, engine."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from sottovoce.models.huggingface.pack import format_of, parameters_of
 from sottovoce.models.huggingface.table import Table, weights_digest
 from sottovoce.models.huggingface.text import Detokenizer
 
-LATENT_DEPTH = 0.7  # where a model without a known choice is read and edited; never its last layer
-KNOWN_LAYERS = {  # the choices of arXiv 2506.19209, by (family, layers, hidden size, vocabulary rows)
+LATENT_DEPTH = 0.7  # default depth of the layer that is read and edited; never the last layer
+KNOWN_LAYERS = {  # chosen in arXiv 2506.19209, by (family, layers, hidden size, vocabulary rows)
     ("qwen2", 28, 3584, 152064): (22,),  # Qwen2.5-7B-Instruct
     ("llama", 32, 4096, 128256): (17, 20),  # Llama-3.1-8B-Instruct
     ("qwen2", 48, 5120, 152064): (21, 23, 33),  # Qwen2.5-14B-Instruct
 }
-TOP_K = 50  # what `transformers.generate` takes where a generation configuration names none
+TOP_K = 50  # default of `transformers.generate` if the generation configuration names none
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,18 +49,18 @@ class LoadedModel:
 
     @property
     def layers(self) -> int:
-        """How many decoder layers there are."""
+        """Number of decoder layers."""
         return len(self.network.layers)
 
     def detokenizer(self, *, special: bool) -> Detokenizer:
-        """Decodes ids; `special` keeps special tokens as text."""
+        """Return a decoder of ids; `special` keeps special tokens as text."""
         return Detokenizer(self.tokenizer, special=special)
 
     def thinking(self, wish: bool) -> LoadedModel:
-        """The same model behind the same engine, with the switch of its chat template set.
+        """Return the same model and engine with the thinking switch of the chat template set to `wish`.
 
         Raises:
-            UsageError: the template has none.
+            UsageError: the template has no such switch.
         """
         try:
             return self._varied(chat=ChatTemplate(self.tokenizer, thinking=wish))
@@ -68,12 +68,12 @@ class LoadedModel:
             raise UsageError(f"{self.name!r}: {error}") from error
 
     def behind(self, engine: Engine) -> LoadedModel:
-        """The same model behind another engine on its network."""
+        """Return the same model with another engine on its network."""
         return self._varied(engine=engine)
 
     def _varied(self, **parts: Any) -> LoadedModel:  # Any: fields, by name
         other = replace(self, **parts)
-        vars(other)["weights_key"] = self.weights_key  # digested once, and never while an engine fetches spread weights
+        vars(other)["weights_key"] = self.weights_key  # computed once, and never while an engine fetches spread weights
         return other
 
     @cached_property
@@ -84,17 +84,17 @@ class LoadedModel:
 
     @cached_property
     def stop_ids(self) -> tuple[int, ...]:
-        """Every end-of-sequence id of the generation configuration and the tokenizer."""
+        """All end-of-sequence ids of the generation configuration and the tokenizer."""
         listed = getattr(self.model.generation_config, "eos_token_id", None)
         found = [listed] if isinstance(listed, int) else list(listed or [])
         return tuple(dict.fromkeys([*found, *([self.eos] if self.eos is not None else [])]))
 
     @cached_property
     def sampling(self) -> Sampling:
-        """The model's own defaults, as `transformers.generate` completes its generation configuration.
+        """The model's default sampling, completed as `transformers.generate` completes a generation configuration.
 
-        One that says `do_sample: false` is greedy; one that says nothing of it samples at temperature
-        1 (ours: agents of one model that all decode greedily would say the same).
+        `do_sample: false` means greedy. Without `do_sample` we sample at temperature 1, unlike transformers:
+        agents of one model that all decode greedily would say the same.
         """
         config = self.model.generation_config
 
@@ -112,21 +112,21 @@ class LoadedModel:
 
     @property
     def named_temperature(self) -> float | None:
-        """The temperature that the model's own files name, above 0, whether they draw by it or not."""
+        """The temperature in the model's own files if above 0, even if the files do not sample; otherwise None."""
         return getattr(self.model.generation_config, "temperature", None) or None
 
     @cached_property
     def weights_key(self) -> str:
-        """A digest of the weights, scales of quantised ones included: the same weights or not."""
+        """A digest that tells whether two models have the same weights, scales of quantized weights included."""
         return weights_digest(self.model)
 
     @cached_property
     def vocabulary_key(self) -> str:
-        """A digest of the tokenizer's vocabulary, ids included; table heights do not count."""
+        """A digest of the tokenizer's vocabulary with its ids; the number of rows in the table does not count."""
         return vocabulary_digest(self.tokenizer)
 
     def latent_layers(self, chosen: tuple[int, ...] = ()) -> tuple[int, ...]:
-        """The layers whose states are exchanged, ascending: the chosen ones, a paper's, or one near 0.7 of the depth.
+        """Return the layers whose states are exchanged, ascending: `chosen`, a paper's, or one near 0.7 of the depth.
 
         Raises:
             UsageError: a chosen layer is out of range.
@@ -139,18 +139,18 @@ class LoadedModel:
 
     @property
     def known_layers(self) -> tuple[int, ...]:
-        """The layers that a paper chose for a model of this shape, if one did."""
+        """The layers that a paper chose for a model of this shape; empty if none did."""
         config = self.model.config.get_text_config()
         return KNOWN_LAYERS.get((config.model_type, self.layers, self.network.hidden, config.vocab_size), ())
 
     @cached_property
     def parameters(self) -> int:
-        """Number of trained parameters; tied ones count once."""
+        """Number of trained parameters; tied parameters count once."""
         return parameters_of(self.model)
 
     @cached_property
     def format(self) -> str:
-        """How the matrices of its linear maps are stored: int8 or int4, else the name of the dtype."""
+        """Storage format of the linear maps: int8 or int4, otherwise the name of the dtype."""
         return format_of(self.model)
 
     @property
@@ -160,6 +160,6 @@ class LoadedModel:
 
 
 def vocabulary_digest(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Equal for tokenizers that give every token the same id."""
+    """Return a digest that is equal for tokenizers that give every token the same id."""
     entries = sorted(tokenizer.get_vocab().items(), key=lambda entry: (entry[1], entry[0]))
     return hashlib.sha256(repr(entries).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Whether a model's weights fit into memory in a format, told from the headers of its files before they are read."""
+"""Memory estimate of a model's weights in a format, from the headers of its files."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from sottovoce.regular import opened
 from sottovoce.sizes import amount
 
 BYTES = {"auto": 4, "float32": 4, "bfloat16": 2, "float16": 2, "int8": 1.25, "int4": 0.625}
-"""Of a value, on a CPU; a group of int4 has two bytes of scale and two of zero."""
+"""Bytes of a value on a CPU; each group of int4 has two bytes of scale and two of zero."""
 STORED = {"F32": 4, "BF16": 2, "F16": 2}
-"""Types of files that are read as they are; others are quantised, and their size is not foretold."""
-LONGEST = 100_000_000  # bytes of a file's header, by the definition of safetensors
+"""Bytes of a value in types that are read as they are; other types are quantized, and their size is not estimated."""
+LONGEST = 100_000_000  # longest header in bytes, from the safetensors specification
 
 
 class Header(NamedTuple):
-    """Of a tensor in a file."""
+    """The dtype and shape of a tensor in a file."""
 
     kind: str
     shape: tuple[int, ...]
 
 
 def check_room(name: str, folder: Path, dtype: Dtype, packing: Packing | None, place: Place) -> None:
-    """Refuse weights that the CPU's memory cannot hold.
+    """Refuse weights that do not fit in the CPU's memory.
 
-    Those of a hub, spread ones, and files that cannot be read are not looked at here.
+    Models on a hub or spread over devices, and files that cannot be read, are not checked here.
 
     Raises:
-        ModelError: gives the figures.
+        ModelError: the weights take more memory than is free; the message has the figures.
     """
     headers = [*_headers(folder)] if place == "cpu" else []
     if any(header.kind not in STORED for header in headers):
@@ -55,11 +55,11 @@ def check_room(name: str, folder: Path, dtype: Dtype, packing: Packing | None, p
 
 
 def needed(headers: list[Header], form: Dtype | Packing) -> tuple[float, float]:
-    """Bytes that weights take in a format: once they are loaded, and while they are.
+    """Return the bytes that weights take in a format: after loading, and while loading.
 
-    A checkpoint in the dtype that is computed in is mapped from its file, page by page; another one is
-    widened first, all of it, and packed then. The tallest matrix is the embedding table, which stays
-    float32; where it is the only one so tall, the head is packed from it too.
+    A checkpoint in the dtype of the computation is mapped from its file page by page. Any other checkpoint is
+    first widened as a whole and then packed. The tallest matrix is the embedding table, which stays float32.
+    If only one matrix is that tall, a packed output head is made from it too.
     """
     if form not in ("int8", "int4"):
         whole = BYTES[form] * sum(prod(header.shape) for header in headers)
@@ -84,9 +84,9 @@ def _said(form: str) -> str:
 def _headers(folder: Path) -> Iterator[Header]:
     for file in sorted(folder.glob("model*.safetensors")):
         try:
-            with opened(file) as stream:  # safetensors would map all of it
+            with opened(file) as stream:  # safetensors would map the whole file
                 tensors = json.loads(stream.read(min(int.from_bytes(stream.read(8), "little"), LONGEST)))
             for name in tensors.keys() - {"__metadata__"}:
                 yield Header(tensors[name]["dtype"], tuple(tensors[name]["shape"]))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return  # whoever reads it says what is wrong
+            return  # the loader reports the error

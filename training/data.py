@@ -1,7 +1,7 @@
-"""From chats to batches: their ids are exactly those that the product would feed to the model.
+"""Conversion of chats to batches, with exactly the ids that the product would feed to the model.
 
-Each message is a hole of the chat template that is filled with the ids of its own text. The loss
-stands on the ids of the messages that are lessons, and on the end-of-turn mark behind them.
+Each message is a hole of the chat template, filled with the ids of its own text. The loss is computed on the ids of
+messages that are lessons, and on the end-of-turn mark after them.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from sottovoce.models import ChatTemplate, Ids, LoadedModel, Request, Sampling, 
 from sottovoce.training.product import Place, Turn, spoken_turn
 
 BATCH = 2400  # tokens of a batch, padding included
-CHUNK = 16  # batches that are drawn together and sorted by length, so that little is padded
-JUMPS, LEAP = 0.1, 1200  # share of rows whose positions leap somewhere, as if the chat were longer, and how far at most
+CHUNK = 16  # batches that are drawn together and sorted by length, to reduce padding
+JUMPS, LEAP = 0.1, 1200  # share of rows with a jump in positions, as if the chat were longer; its maximum
 
 
 @dataclass(frozen=True)
 class Chat:
-    """A place, and what is right to say there."""
+    """A place in a discussion, and the right reply there."""
 
     place: Place
     right: str
     lessons: frozenset[int] = frozenset()
-    """Which of the own earlier messages (0-based) are right too."""
+    """The agent's own earlier messages (0-based) that are right too."""
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """Token ids, and for each whether it is learnt."""
+    """Token ids, and for each whether it is learned."""
 
     ids: list[int]
     learnt: list[bool]
 
 
 class Encoder:
-    """Turns chats into ids for one tokenizer."""
+    """Encodes chats as ids for one tokenizer."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.template = ChatTemplate(tokenizer)
@@ -50,11 +50,11 @@ class Encoder:
         self.pad: int = tokenizer.pad_token_id
 
     def prompt(self, turns: Sequence[Turn], begun: str = "") -> list[int]:
-        """The ids of a chat up to where the assistant speaks, or goes on from the beginning that it is given."""
+        """Return the ids of a chat up to the assistant's reply, or up to the end of its prefill `begun`."""
         return [*self._fill(turns, frozenset(), opened=True).ids, *self.template.ids(begun, plain=True)]
 
     def __call__(self, chat: Chat) -> Encoded:
-        """The ids of a whole chat; what follows its last lesson is cut."""
+        """Return the ids of a whole chat, cut after its last lesson."""
         turns = [*chat.place.turns, spoken_turn(chat.right, chat.place.begun)]
         own = sum(turn.role == "assistant" for turn in turns)
         encoded = self._fill(turns, chat.lessons | {own - 1}, opened=False)
@@ -67,7 +67,7 @@ class Encoder:
         encoded, lesson = Encoded([], []), False
         for piece in self.template.encode(turns, opened=opened):
             if isinstance(piece, tuple):
-                # Wording after an assistant's message begins with the end-of-turn mark.
+                # Text after an assistant's message begins with the end-of-turn mark.
                 new, learnt = piece, [lesson and piece[0] == self.end] + [False] * (len(piece) - 1)
                 lesson = False
             else:
@@ -81,7 +81,7 @@ class Encoder:
 def replies(
     loaded: LoadedModel, places: Sequence[Place], longest: int, temperature: float, seeds: Sequence[int] = ()
 ) -> list[str]:
-    """What a model says in each place, in at most `longest` tokens; greedy replies need no seeds."""
+    """Return a model's replies in all places, of at most `longest` tokens each; greedy replies need no seeds."""
     encoder, stop = Encoder(loaded.tokenizer), Stop(longest, loaded.stop_ids)
     prompts = [Ids(tuple(encoder.prompt(place.turns, place.begun))) for place in places]
     requests = [
@@ -93,7 +93,7 @@ def replies(
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows of equal padded length; `targets` is -100 where nothing is learnt."""
+    """Rows of equal padded length; `targets` is -100 for tokens that are not learned."""
 
     ids: Tensor  # (b, t)
     positions: Tensor  # (b, t)
@@ -103,7 +103,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Chunks(Dataset[list[Batch]]):
-    """Chunk k: a few batches, the same ones whenever and wherever they are made."""
+    """A dataset of chunks: chunk k is a few batches, which depend on `key` and k alone."""
 
     key: str
     encoder: Encoder
@@ -129,7 +129,7 @@ def _by_length(rows: list[Encoded]) -> list[list[Encoded]]:
 
 
 def _padded(rng: random.Random, rows: Sequence[Encoded], filler: int) -> Batch:
-    """Padded on the right: with causal attention no mask is needed there."""
+    """Return rows padded on the right, where causal attention needs no mask."""
     width = max(len(row.ids) for row in rows)
     ids = torch.full((len(rows), width), filler)
     targets = torch.full((len(rows), width), -100)

@@ -1,8 +1,7 @@
-"""Debates to learn from, imagined or between copies of the model, and how one of the agents saw them.
+"""Debates as training data, imagined or between copies of the model, as seen by one of the agents.
 
-Messages that the model really says differ from imagined ones: their slips are its own, and so is
-their rarity. Where all agents agree on the right answer little can be learnt, so most of those
-debates end after the first round.
+Real messages of the model differ from imagined ones: in the kinds of its slips and in their frequency. If all agents
+agree on the right answer, there is little to learn, so most of those debates end after the first round.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from sottovoce.training.problems import Problem
 from sottovoce.training.product import Order, Place, Said, Turn, View, documents_of, in_words, seen_by, trained_prompts
 
 FRESH, REORDERED = 0.15, 0.15
-"""Shares of chats in the one-prompt-a-round shape, and of others that restate the own answer beside the others'."""
-LONGEST = 100  # tokens of a reply of the model in training, drawn at temperature 1
-AGREED = 0.3  # share of its debates kept in which everybody is right at once
+"""Shares of chats with one prompt per round, and of others that restate the agent's own answer with the others'."""
+LONGEST = 100  # maximum tokens of a reply of the model in training, drawn at temperature 1
+AGREED = 0.3  # share of its debates that are kept although all agents are right at once
 SPLIT = 0.35  # share of split-knowledge problems in its debates
 
 
@@ -38,17 +37,17 @@ class Talk:
 
 
 def names(n: int) -> list[str]:
-    """The names of a debate's agents."""
+    """Return the names of a debate's agents."""
     return [f"agent_{i + 1}" for i in range(n)]
 
 
 def some(rng: random.Random) -> list[str]:
-    """Two to four names."""
+    """Return two to four names."""
     return names(rng.choices((2, 3, 4), (0.55, 0.35, 0.1))[0])
 
 
 def imagined(rng: random.Random, problem: Problem, agents: Sequence[str], rounds: int, slips: float) -> Talk:
-    """A debate as it might run: in each round, each agent says what is right or slips."""
+    """Return an imagined debate: in each round, each agent gives the right reply or slips."""
     said: list[dict[str, str]] = []
     for r in range(rounds):
         before, spoken = [text for earlier in said for text in earlier.values()], {}
@@ -61,7 +60,7 @@ def imagined(rng: random.Random, problem: Problem, agents: Sequence[str], rounds
 
 
 def played(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, n: int, key: str) -> list[Talk]:
-    """About n debates between copies of a model, two rounds each; the same ones for the same weights and key."""
+    """Return about n debates between copies of a model, of two rounds each, determined by the weights and the key."""
     rng, prompts = random.Random(key), trained_prompts()
     loaded = assemble("the model in training", copy.deepcopy(model), tokenizer)
     talks = [opened(rng) for _ in range(n)]
@@ -77,25 +76,25 @@ def played(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, n: int, k
 
 
 def opened(rng: random.Random) -> Talk:
-    """A debate in which nothing was said yet."""
+    """Return a debate before its first message."""
     agents = some(rng)
     problem = problems.split(rng, agents) if rng.random() < SPLIT else problems.plain(rng, problems.HARDER)
     return Talk(problem, [], agents)
 
 
 def turns(talk: Talk, agent: str, prompts: Prompts) -> Sequence[Turn]:
-    """What an agent reads before it speaks next."""
+    """Return the turns that an agent reads before it speaks next."""
     return product.history(seen_by(agent, talk.problem.question, prompts), talk.said)
 
 
 def _agreed(talk: Talk) -> bool:
-    """Whether everybody said just what is right in the last round, and there was more to say than 'unknown'."""
+    """Return True if all agents gave exactly the right reply in the last round, with all facts known."""
     right = talk.problem.reply(list(talk.problem.facts))
     return all(text == right for text in talk.said[-1].values())
 
 
 def next_of(problem: Problem, me: str | None, heard: Iterable[tuple[str, str]]) -> tuple[str, frozenset[int]]:
-    """What `me` should say after the statements (agent, text), and which of its own were right when it made them."""
+    """Return the right reply of `me` after the statements (agent, text), and which of its own were right then."""
     context, own, right = documents_of(problem.question, me), 0, set[int]()
     for agent, text in heard:
         if agent == me:
@@ -106,12 +105,12 @@ def next_of(problem: Problem, me: str | None, heard: Iterable[tuple[str, str]]) 
 
 
 def alone(problem: Problem, view: View) -> Chat:
-    """The question, answered by one agent, or by one that holds everybody's documents."""
+    """Return the chat of the question alone, for one agent or for one that has all documents."""
     return Chat(in_words(view), problem.reply(problem.known(view.documents())))
 
 
 def in_history(talk: Talk, me: str, prompts: Prompts, order: Order | None = None, *, summed_up: bool = False) -> Chat:
-    """The whole chat of one agent, which the others' answers may reach as summaries."""
+    """Return the whole chat of one agent, which hears the others' answers or summaries of them."""
     view = seen_by(me, talk.problem.question, prompts)
     summaries = [summary(talk.problem, me, spoken) for spoken in talk.said] if summed_up else []
     heard = [{"summary": text} for text in summaries] or talk.said
@@ -119,13 +118,13 @@ def in_history(talk: Talk, me: str, prompts: Prompts, order: Order | None = None
     statements = [statement for spoken in rounds for statement in spoken.items()]
     turns = product.history(view, talk.said, order, summaries)
     right, lessons = next_of(talk.problem, me, statements)
-    # Who told its facts first hears that no more: own messages are counted from those that are left.
+    # After a fact-sharing round the chat lacks that message: own messages are counted from those that are left.
     left_out = len(talk.said) - sum(turn.role == "assistant" for turn in turns)
     return Chat(Place(turns), right, frozenset(n - left_out for n in lessons if n >= left_out))
 
 
 def seen(rng: random.Random, talk: Talk, me: str, prompts: Prompts) -> Chat:
-    """The debate as `me` saw it, in one of the shapes that prompts have."""
+    """Return the debate as `me` saw it, in one of the forms that prompts have."""
     order: Order | None = rng.choice(("others_first", "own_first"))
     if rng.random() < FRESH and len(talk.said[-1]) > 1:
         view, last = seen_by(me, talk.problem.question, prompts), talk.said[-1]
@@ -135,7 +134,7 @@ def seen(rng: random.Random, talk: Talk, me: str, prompts: Prompts) -> Chat:
 
 
 def summary(problem: Problem, me: str, spoken: Said) -> str:
-    """What the others' answers come to: the values they tell while nobody can answer, else their answers."""
+    """Return a summary of the others' answers, or of the values they tell if none has an answer."""
     texts = [text for name, text in spoken.items() if name != me]
     values = [problem.read(text) for text in texts]
     told = [name for name in problem.known(texts) if name.isalpha()]

@@ -1,7 +1,7 @@
-"""`python -m sottovoce.training.measure_roles`: forms and roles, one reply at a time, on held-out expressions.
+"""`python -m sottovoce.training.measure_roles`: single replies in answer formats and roles, on held-out expressions.
 
-Prompts come from the product's own views and replies are read by its own readers. What was said before is
-imagined: right, with a slip, or unreadable, as in training. Replies are greedy.
+The product's prompt builders make the prompts, and its readers parse the replies. Earlier messages are imagined, as in
+training: right, with a slip, or unreadable. Replies are greedy.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from sottovoce.training.product import trained_prompts
 from sottovoce.training.skills import SKILLS, alone
 from sottovoce.training.sources import Source
 
-SEED = 20_000  # of the expressions; the data of a training run has other seeds and the other split
+SEED = 20_000  # of the expressions; the data of a training run have other seeds and the other split
 WORK = Path(__file__).parent / "work"
-Result = dict[str, list[Any]]  # what a row came to, place by place; Any: booleans, or numbers where there are any
-TOPS = (99, 300, 700)  # largest numbers, a third of the questions each
+Result = dict[str, list[Any]]  # one list per field, with an item per place; Any: booleans, or numbers or None
+TOPS = (99, 300, 700)  # largest numbers; each for a third of the questions
 LONGEST = 256
 ROWS = {
     "number": ("a number", "number"),
@@ -47,24 +47,24 @@ ROWS = {
     "repair": ("asked again after an unreadable reply", "repair"),
     "answer-turn": ("the answer alone, after a reply without one", "answer_turn"),
 }
-"""By name: a title, and the skill that is asked for."""
+"""By name: a title, and the skill that is measured."""
 
 
 def ask(name: str, n: int) -> list[Chat]:
-    """The places of a row with what is right there, the same ones whenever they are made."""
+    """Return the places of a row with the right replies, the same ones in every call."""
     source, rng = Source(trained_prompts(), TOPS, part="held_out"), random.Random(f"{SEED}/{name}")
     make = SKILLS[ROWS[name][1]][0] if name != "number" else partial(alone, form="number")
     return [make(rng, source) for _ in range(n)]
 
 
 def measure(name: str, n: int, model: str = "bundled") -> Result:
-    """What the model says in the places of a row."""
+    """Return the result of the model's replies in the places of a row."""
     asked = ask(name, n)
     return read(asked, replies(load(model), [chat.place for chat in asked], LONGEST, 0.0))
 
 
 def read(asked: Sequence[Chat], texts: Sequence[str]) -> Result:
-    """Which replies can be read (or are rightly without an answer), which are right, and how sure they state to be."""
+    """Return which replies are readable (or rightly without an answer), which are right, and the stated confidence."""
     result: Result = {"readable": [], "right": [], "sure": []}
     for chat, text in zip(asked, texts, strict=True):
         place = chat.place
@@ -77,7 +77,7 @@ def read(asked: Sequence[Chat], texts: Sequence[str]) -> Result:
 
 
 def tables(results: dict[str, Result]) -> str:
-    """The measured rows in markdown."""
+    """Return the measured rows as a table in Markdown."""
     return table(
         "one reply, held out | readable | right | 95 % | sure: right, wrong | row",
         [_cells(name, title, **results[name]) for name, (title, _) in ROWS.items() if name in results],
@@ -85,7 +85,7 @@ def tables(results: dict[str, Result]) -> str:
 
 
 def _cells(name: str, title: str, readable: list[bool], right: list[bool], sure: list[float | None]) -> list[str]:
-    """The last but one: the mean stated confidence of right answers, and of wrong ones."""
+    """Return the cells of a row; the last but one is the mean stated confidence of right and of wrong answers."""
     said = [(stated, good) for stated, good in zip(sure, right, strict=True) if stated is not None]
     groups = [[stated for stated, good in said if good == wanted] for wanted in (True, False)] if said else []
     means = ", ".join(f"{sum(group) / len(group):.2f}" if group else "-" for group in groups)
@@ -93,19 +93,19 @@ def _cells(name: str, title: str, readable: list[bool], right: list[bool], sure:
 
 
 def results_of(model: str) -> Path:
-    """Where a model's rows are kept: a table that mixed models would compare them as if they were one."""
+    """Return the file of a model's rows; each model has its own, so that no table mixes models."""
     return WORK / f"measure_roles-{quote(model, safe='')}.json"
 
 
 def main() -> None:
-    """Measure the rows that are named, or all; print the table of everything measured so far."""
+    """Measure the named rows, or all; print the table of everything measured so far."""
     shown = argparse.ArgumentDefaultsHelpFormatter
-    about = "Measure forms of an answer and roles on held-out expressions: some 20 seconds for a row of 500."
+    about = "Measure answer formats and roles on held-out expressions: about 20 seconds for a row of 500."
     parser = argparse.ArgumentParser("python -m sottovoce.training.measure_roles", None, about, formatter_class=shown)
-    parser.add_argument("rows", nargs="*", help=f"of {', '.join(ROWS)}; all if none is named")
-    parser.add_argument("-n", type=int, default=500, help="places a row")
-    parser.add_argument("--model", default="bundled", help="a model, as the command line names it")
-    parser.add_argument("--results", type=Path, help="kept between calls; each model has a file of its own if none")
+    parser.add_argument("rows", nargs="*", help=f"rows to measure, of {', '.join(ROWS)}; all if none is named")
+    parser.add_argument("-n", type=int, default=500, help="replies per row")
+    parser.add_argument("--model", default="bundled", help="name of the model, as on the command line")
+    parser.add_argument("--results", type=Path, help="file of the results of all calls; one per model if not set")
     given = parser.parse_args()
     for row in given.rows:
         if row not in ROWS:

@@ -1,4 +1,4 @@
-"""What a run does, stage by stage: from nothing, or again from a trained model when the wording has changed."""
+"""The stages of a run: training from scratch, or further training after the prompts have changed."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of the run with its own diet and learning rate."""
+    """A part of the run with its own data mixture and learning rate."""
 
     name: str
     tokens: int
     lr: float
     last_lr: float
-    """Reached along a cosine at the end of the stage, as a share of `lr`."""
+    """Share of `lr` at the end of the stage, reached along a cosine."""
     talks: int = 0
-    """Debates that the model holds with itself before the stage begins, and again half-way."""
+    """Debates of the model with itself, made before the stage and again half-way."""
     talks_of: str = ""
-    """The stage whose last debates are learnt from again, in the place of new ones."""
+    """The stage whose last debates are used again, instead of new ones."""
     warm_up: int = 0
     """Tokens over which the learning rate rises again."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that decides the weights, but for those that a run may begin with."""
+    """Everything that determines the weights, except initial weights."""
 
     seed: int = 0
     hidden: int = 128
@@ -41,10 +41,10 @@ class Plan:
 
 
 AGAIN = Plan(
-    seed=1,  # other chats than the first run's
+    seed=1,  # chats that differ from the first run's
     stages=(
         Stage("basics", 400_000, 3e-3, 1.0, warm_up=50_000),
         Stage("roles", 3_200_000, 3e-3, 0.0, talks=600),
     ),
 )
-"""For weights that know everything in an older wording: debates in the new one first, so that they can be held."""
+"""For weights trained on older prompts: debates in the new prompts first, so that the model can play them."""

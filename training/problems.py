@@ -1,4 +1,4 @@
-"""Problems in all forms of an answer, with everything that is known about them: what is right to say, and slips."""
+"""Problems in all answer formats, with all that is known about them: right replies, and slips."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sottovoce.training.product import Question
 
 Form = Literal["number", "yes_no", "label", "option"]
 FORMS: tuple[Form, ...] = ("number", "yes_no", "label", "option")
-TOPS = (20, 99, 99, 99, 99, 300)  # largest numbers, while the model learns to calculate
-HARDER = (99, 99, 300, 500, 500)  # largest numbers of problems worth a debate: it gets a good part of them wrong
+TOPS = (20, 99, 99, 99, 99, 300)  # largest numbers, while the model learns arithmetic
+HARDER = (99, 99, 300, 500, 500)  # largest numbers of problems worth a debate: the model gets many of them wrong
 ALL: tuple[Shape, ...] = tuple(dict.fromkeys(MIXED + SHORT + SPLIT))
 UNKNOWN = "unknown"
 LABELS = ("Correct", "Incorrect", "Unknown")
-LISTED = 0.5  # share of questions for a label that name the labels
+LISTED = 0.5  # share of label questions that name the labels
 WORDINGS: dict[Form, tuple[str, ...]] = {
     "number": ("What is {0}?",),
     "yes_no": ("Is {0} equal to {1}?", "Is {0} equal to {1}?", "{0} = {1}: is this true?"),
@@ -29,7 +29,7 @@ WORDINGS: dict[Form, tuple[str, ...]] = {
     "option": ("What is {0}?", "Which of these is {0}?"),
 }
 SAID = re.compile(r"(?P<working>.*?) ?(?:The answer is \(?(?P<stated>[\w-]+)\)?\.|\[(?P<label>\w+)\])", re.DOTALL)
-Slip = tuple[int, int]  # a step, and by how much its result is wrong
+Slip = tuple[int, int]  # a step, and the error of its result
 
 
 @dataclass(frozen=True)
@@ -39,34 +39,34 @@ class Problem:
     expression: Expression
     question: Question
     facts: Mapping[str, int] = field(default_factory=dict)
-    """What must be told: values of letters, or a product that the model cannot work out."""
+    """Facts that an agent must be told: values of letters, or a product that the model cannot compute."""
     claimed: int | None = None
     """The value that the question asks to confirm."""
     compared: bool = True
-    """Whether the result is written beside the claim: attention does the rest."""
+    """True if the result is written next to the claim: attention does the rest."""
 
     @property
     def form(self) -> Form:
-        """The form of the answer."""
+        """The format of the answer."""
         return self.question.get("kind", "number")  # type: ignore[return-value]  # never text
 
     @property
     def offered(self) -> list[str]:
-        """The values that letters name."""
+        """The values of the lettered choices."""
         return self.question.get("choices", []) if self.form == "option" else []
 
     def known(self, texts: Iterable[str]) -> list[str]:
-        """The facts that stand in `texts` with their right values, in the question's order."""
+        """Return the facts that `texts` state with their right values, in the question's order."""
         heard = "\n".join(texts)
         told = ((name, re.escape(f"{name} = {value}")) for name, value in self.facts.items())
         return [name for name, fact in told if re.search(rf"(?<!\w){fact}\b", heard)]
 
     def reply(self, known: Sequence[str], slip: Slip = (0, 0)) -> str:
-        """What someone says who knows these facts, with or without a slip in one step."""
+        """Return the reply of an agent that knows these facts, with or without a slip in one step."""
         return f"{self.working(known, slip)} {self.ending(known, slip)}"
 
     def working(self, known: Sequence[str], slip: Slip = (0, 0)) -> str:
-        """The steps alone, or what is missing for them."""
+        """Return the steps alone, or which facts are missing for them."""
         values = {name: self.facts[name] for name in known if name.isalpha()}
         if missing := [name for name in self.facts if name not in known]:
             told = f"{listed(values)}. " if values else ""
@@ -76,14 +76,14 @@ class Problem:
         return "; ".join([*([listed(values)] if values else []), *said, *self._comparisons(steps[-1][3])]) + "."
 
     def ending(self, known: Sequence[str], slip: Slip = (0, 0)) -> str:
-        """The answer in the words that its form asks for."""
+        """Return the answer in the words that its format requires."""
         stated = self.stated(known, slip)
         if self.form == "label":
             return f"[{stated}]"
         return f"The answer is {f'({stated})' if self.form == 'option' and stated != UNKNOWN else stated}."
 
     def stated(self, known: Sequence[str], slip: Slip = (0, 0)) -> str:
-        """The answer as it stands in a field of a form."""
+        """Return the answer as it stands in a JSON field."""
         if any(name not in known for name in self.facts):
             return self.shown(None)
         value = self.expression.steps(slip)[-1][3]
@@ -94,7 +94,7 @@ class Problem:
         return {"yes_no": ("no", "yes"), "label": ("Incorrect", "Correct")}[self.form][value == self.claimed]
 
     def slip(self, rng: random.Random) -> Slip:
-        """One wrong step, near the right result; it may end in a wrong claim, and must end in one of the choices."""
+        """Return a wrong step near the right result; it may give the claimed value, and must give a listed choice."""
         last, value = len(self.expression.operators) - 1, self.expression.value
         wrong = [self.claimed] if self.claimed not in (None, value) else []
         wrong += [int(choice) for choice in self.offered if choice != str(value)]
@@ -104,22 +104,22 @@ class Problem:
         return step, rng.choice((1, -1, 2, -2, 10, -10, 9, -9, 20, 100, rng.randint(-60, 60) or 5))
 
     def shown(self, answer: str | None) -> str:
-        """A canonical answer as agents write it."""
+        """Return a canonical answer as agents write it."""
         answer = answer or UNKNOWN
         return answer.capitalize() if self.form == "label" else answer
 
     def read(self, text: str) -> str | None:
-        """What a statement answers, as the product reads it; a label `Unknown` tells nothing either."""
+        """Return the answer of a statement, as the product reads it; None for the label `Unknown` too."""
         found = kinds.read(text, self.form, self.question.get("choices"))
         return None if found is None or found.lower() == UNKNOWN else found
 
     def parts(self, text: str) -> tuple[str, str] | None:
-        """Steps and stated answer of a reply; None where it does not end as replies do."""
+        """Return steps and stated answer of a reply; None if it does not end as replies do."""
         found = SAID.fullmatch(text)
         return found and (found["working"], found["stated"] or self.shown((found["label"] or "").lower()))
 
     def _comparisons(self, value: int) -> list[str]:
-        """With the claim, or with the choices up to the right one."""
+        """Return the comparisons with the claim, or with the choices up to the right one."""
         if self.claimed is not None:
             return [equal(str(value), str(self.claimed))] if self.compared else []
         offered = self.offered
@@ -128,17 +128,17 @@ class Problem:
 
 
 def equal(left: str, right: str) -> str:
-    """A comparison in words: both sides stand next to each other, since a small model sees only so far ahead."""
+    """Return a comparison in words; both sides are adjacent, because a small model looks ahead only a few tokens."""
     return f"{left} = {right}? {'yes' if left == right else 'no'}"
 
 
 def near(rng: random.Random, value: int) -> int:
-    """Another number that a slip might have led to."""
+    """Return another number that a slip might have led to."""
     return value + rng.choice((1, -1, 2, -2, 10, -10, 9, -9, 100, -100, rng.randint(-60, 60) or 5))
 
 
 def plain(rng: random.Random, tops: Sequence[int] = TOPS, part: Split = "train") -> Problem:
-    """Arithmetic; the largest number is drawn from `tops` and decides how hard it is."""
+    """Return an arithmetic problem; its largest number is drawn from `tops` and determines its difficulty."""
     shapes = MIXED if rng.random() < 0.6 else ALL
     expression = draw(rng, shapes, top=rng.choice(tops), split=part)
     text = expression.text()
@@ -146,7 +146,7 @@ def plain(rng: random.Random, tops: Sequence[int] = TOPS, part: Split = "train")
 
 
 def claim(rng: random.Random) -> Problem:
-    """A value to be confirmed or denied, as the first stages ask for it."""
+    """Return a value to be confirmed or denied, as the first stages ask for it."""
     expression = draw(rng, MIXED, split="train")
     value = expression.value + rng.choice((0, rng.choice((1, -1, 2, 10, -10, 9))))
     question = Question(question=f"Is {expression.text()} equal to {value}?", kind="yes_no")
@@ -154,7 +154,7 @@ def claim(rng: random.Random) -> Problem:
 
 
 def hard(rng: random.Random) -> Problem:
-    """A product of two large numbers, alone or in a sum: its value can only be heard."""
+    """Return a product of two large numbers, alone or in a sum: its value must come from another agent."""
     while True:
         left, right = rng.randint(12, 99), rng.randint(12, 99)
         expression = Expression((left, right), ("*",))
@@ -166,7 +166,7 @@ def hard(rng: random.Random) -> Problem:
 
 
 def split(rng: random.Random, agents: Sequence[str], part: Split = "train") -> Problem:
-    """Letters whose values are dealt to the agents; now and then one is dealt twice or to nobody."""
+    """Return a problem with letters whose values are dealt to the agents; sometimes one is dealt twice or to nobody."""
     expression = draw(rng, SPLIT, top=rng.choice((20, 20, 20, 50)), split=part)
     names = rng.sample(string.ascii_lowercase, len(expression.operands))
     facts = dict(zip(names, expression.operands, strict=True))
@@ -181,7 +181,7 @@ def split(rng: random.Random, agents: Sequence[str], part: Split = "train") -> P
 
 
 def pose(rng: random.Random, problem: Problem, form: Form) -> Problem:
-    """The same expression, asked in another form."""
+    """Return the same expression as a question in another answer format."""
     text, value = problem.question["question"].removeprefix("What is ").removesuffix("?"), problem.expression.value
     claimed = None if form in ("number", "option") else rng.choice((value, near(rng, value)))
     wording = rng.choice(WORDINGS[form]).format(text, claimed)
@@ -194,7 +194,7 @@ def pose(rng: random.Random, problem: Problem, form: Form) -> Problem:
 
 
 def _choices(rng: random.Random, value: int) -> list[str]:
-    """Three to five different numbers, near the right one or far from it."""
+    """Return three to five different numbers, near the right one or far from it."""
     found, alike, n = {value}, rng.random() < 0.6, rng.choice((3, 4, 4, 5))
     while len(found) < n:
         found.add(near(rng, value) if alike else rng.randint(1, max(99, 2 * abs(value))))
@@ -202,10 +202,10 @@ def _choices(rng: random.Random, value: int) -> list[str]:
 
 
 def spoilt(rng: random.Random, text: str) -> str:
-    """What may stand in the place of a text that was wanted: a part of it, other signs, nothing."""
+    """Return a spoilt version of an expected text: a part of it, other characters, or nothing."""
     makers: list[Callable[[], str]] = [
         *[lambda: text[: rng.randint(1, max(1, len(text) - 2))]] * 2,
-        *[lambda: " ".join(_fields(text).values()) or text.split(". ")[0]] * 2,  # an object without its signs
+        *[lambda: " ".join(_fields(text).values()) or text.split(". ")[0]] * 2,  # an object without its punctuation
         lambda: _without_a_field(rng, _fields(text)),
         lambda: "".join(rng.choices(string.ascii_letters + ' {}",:.;', k=rng.randint(1, 30))),
         lambda: rng.choice(("no idea", "I do not know.", "", "?", "I agree.", "{}", "unknown")),

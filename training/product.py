@@ -1,6 +1,6 @@
-"""What agents are shown and how they are read: the one module of training that knows the product's nodes and graphs.
+"""The view of agents and the reading of replies: the only module of training that uses the product's nodes and graphs.
 
-The rest speaks in texts: what each agent said in each round, in the order in which they spoke.
+The other modules use texts: what each agent said in each round, in the order in which they spoke.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ Said = Mapping[str, str]  # what each agent said in a round, in order
 
 @dataclass(frozen=True)
 class Place:
-    """Where somebody speaks next."""
+    """The place of the next reply in a discussion."""
 
     turns: Sequence[Turn]
     form: str = ""
-    """What the product asks for when it asks again."""
+    """The answer format that the product names when it asks again."""
     answer: Callable[[str], str | None] = str
-    """How the product reads a reply."""
+    """Parses a reply as the product does."""
     complain: Callable[[str], str] = lambda text: ""
-    """What is wrong with a reply; empty where it can be read."""
+    """Returns what is wrong with a reply; empty if it is readable."""
     begun: str = ""
-    """The beginning that the reply is given; it is no part of it."""
+    """The prefill, a given beginning that is not part of the reply."""
 
 
 def trained_prompts() -> Prompts:
@@ -50,19 +50,19 @@ def trained_prompts() -> Prompts:
 
 
 def documents_of(question: Question, agent: str | None) -> list[str]:
-    """What an agent is told beside the question; None is told everything."""
+    """Return the documents that an agent gets with the question; for None, those of all agents."""
     return [shown(passage) for passage in passages_of(question, agent)]
 
 
 def seen_by(agent: str | None, question: Question, prompts: Prompts) -> View:
-    """How an agent sees a question; None sees everybody's documents."""
+    """Return an agent's prompt builder for a question; None gets all documents."""
     return View(prompts, question, agent, agent=agent or "", answers="sentence")
 
 
 def history(
     view: View, said: Sequence[Said], order: Order | None = None, summaries: Sequence[str] = ()
 ) -> Sequence[Turn]:
-    """The whole chat of one agent, who hears the others or `summaries` of them."""
+    """Return the whole chat of one agent, which hears the others or `summaries` of them."""
     rounds = _messages(said)
     own = [spoken[view.agent] for spoken in rounds]
     if summaries:
@@ -71,49 +71,49 @@ def history(
 
 
 def fresh(view: View, spoken: Said, order: Order | None = None) -> Sequence[Turn]:
-    """One prompt with what was said in the last round."""
+    """Return one prompt with the messages of the last round."""
     (messages,) = _messages([spoken])
     return view.fresh(messages[view.agent], _others(messages, view), order)
 
 
 def summarise(view: View, spoken: Said) -> Sequence[Turn]:
-    """The others' answers of the last round, to be summed up."""
+    """Return the prompt to summarize the others' answers of the last round."""
     return view.summarise(_others(_messages([spoken])[0], view))
 
 
 def in_words(view: View, turns: Sequence[Turn] = ()) -> Place:
-    """Where a reply is read as words; without `turns`, the question alone."""
+    """Return a place for a reply in words; without `turns`, the question alone."""
     choices = view.question.get("choices")
     asked = turns or view.independent()
     return Place(asked, view.form(), lambda text: kinds.read(text, view.kind, choices), unreadable(view.question))
 
 
 def mad_debater(view: View, order: Sequence[str], said: Sequence[Said], disagreement: int) -> Place:
-    """A debater's turn; `said` ends with those who spoke before it."""
+    """Return a debater's turn; `said` ends with the agents that spoke before it."""
     return in_words(view, mad.debater_turns(view, order, _messages(said), disagreement))
 
 
 def mad_moderator(view: View, order: Sequence[str], said: Sequence[Said], verdicts: Sequence[str]) -> Place:
-    """The moderator's verdict after its own earlier ones."""
+    """Return the moderator's turn after its own earlier verdicts."""
     rounds = _messages([{**spoken, "moderator": own} for spoken, own in zip(said, [*verdicts, ""], strict=True)])
     return _in_form(view, mad.moderator_turns(view, order, rounds), mad.verdict_form(view, order), mad.verdict)
 
 
 def mad_judge(view: View, order: Sequence[str], said: Sequence[Said], candidates: str) -> Place:
-    """The judge's answer after its list of candidates."""
+    """Return the judge's turn after its list of candidates."""
     listed = Message("judge", len(said), "list_candidates", candidates)
     turns = mad.judge_turns(view, order, _messages(said), listed)
     return _in_form(view, turns, mad.judgement_form(view), mad.judgement)
 
 
 def mad_json(reason: str, answer: str, *sides: str) -> str:
-    """A judge's JSON, and with preference and supported side a moderator's."""
+    """Return a judge's JSON, or with preference and supported side a moderator's."""
     chosen = dict(zip((mad.PREFERENCE, mad.SIDE), sides, strict=False))
     return json.dumps({mad.REASON: reason, **chosen, mad.ANSWER: answer})
 
 
 def reconcile_place(view: View, spoken: Said | None = None, samples: Sequence[str] = ()) -> Place:
-    """ReConcile's first answer, or another after the answers of a round, the own one among them."""
+    """Return ReConcile's first turn, or a later one after the answers of a round, the agent's own included."""
     turns = reconcile.answer_turns(view, samples)
     if spoken is not None:
         (messages,) = _messages([spoken])
@@ -123,17 +123,17 @@ def reconcile_place(view: View, spoken: Said | None = None, samples: Sequence[st
 
 
 def reconcile_convinced(view: View) -> Place:
-    """ReConcile's answer after an explanation: the question's `solution`."""
+    """Return ReConcile's turn after an explanation, the question's `solution`."""
     return _in_form(view, convince_turns(view), reconcile.form(view), reconcile.stated)
 
 
 def reconcile_json(reasoning: str, answer: str, confidence: str) -> str:
-    """ReConcile's JSON."""
+    """Return ReConcile's JSON."""
     return json.dumps({REASONING: reasoning, ANSWER: answer, CONFIDENCE: confidence})
 
 
 def cmd_place(view: View, spoken: Said | None = None, groups: cmd.Groups = ()) -> Place:
-    """CMD's first answer, or another after a round in groups; without groups its secretary's."""
+    """Return CMD's first turn, or a later one after a round in groups; without groups, the secretary's turn."""
     if spoken is None:
         return in_words(view, cmd.answer_turns(view))
     (messages,) = _messages([spoken])
@@ -144,13 +144,13 @@ def cmd_place(view: View, spoken: Said | None = None, groups: cmd.Groups = ()) -
 
 
 def asked_again(prompts: Prompts, place: Place, said: str) -> Place:
-    """The place after something unreadable was said there, as `nodes.say` asks once more."""
+    """Return the place after an unreadable reply there, when `nodes.say` asks again."""
     request = prompts.render("shared/repair", complaint=place.complain(said), form=place.form)
     return replace(place, turns=[*place.turns, spoken_turn(said), Turn("user", request)])
 
 
 def asked_for_answer(view: View, place: Place, said: str) -> Place:
-    """The place after something unreadable was said there, as `nodes.say` asks for the answer alone."""
+    """Return the place after an unreadable reply there, when `nodes.say` asks for the answer alone."""
     form, wanted = form_of(view.question), kinds.KINDS[view.kind].placeholder
     offered = list(form.choices if form else view.question.get("choices") or [])
     request = Turn("user", view.prompts.render("shared/answer_turn", wanted=wanted, choices=offered))
@@ -164,7 +164,7 @@ def asked_for_answer(view: View, place: Place, said: str) -> Place:
 
 
 def spoken_turn(said: str, begun: str = "") -> Turn:
-    """What the agent itself says, after the beginning that it was given."""
+    """Return the agent's own message as a turn, after its prefill."""
     return Turn("assistant", (*([begun] if begun else []), Heard(Message("me", 0, "say", said), own=True)))
 
 
@@ -184,5 +184,5 @@ def _others(spoken: Mapping[str, Message], view: View) -> list[Message]:
 
 
 def speakers(name: str, **settings: Any) -> list[str]:  # Any: settings of the scheme
-    """Who discusses in a scheme."""
+    """Return the agents of a scheme."""
     return scheme(name).settings(**settings).speakers()

@@ -1,4 +1,4 @@
-"""Write a trained run as the model that ships: bf16 weights, tokenizer, generation settings, record."""
+"""Write a trained run as the shipped model: bf16 weights, tokenizer, generation settings, record."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from sottovoce.training.skills import SKILLS
 from sottovoce.training.sources import Source
 from sottovoce.training.train import BEFORE, Run
 
-CHATS = 100  # of each skill, to see which prompt files it is made of
+CHATS = 100  # of each skill, to find the prompt files that it uses
 
 
 def publish(run: Run, folder: Path = BUNDLED_FOLDER) -> None:
-    """Write everything but the model card; weights are rounded to bf16 on the way."""
+    """Write everything but the model card; round the weights to bf16."""
     folder.mkdir(parents=True, exist_ok=True)
     ends = {"eos_token_id": run.encoder.end, "pad_token_id": run.encoder.pad}
     run.model.generation_config = GenerationConfig(do_sample=True, temperature=0.7, top_p=1.0, top_k=0, **ends)
@@ -40,7 +40,7 @@ def publish(run: Run, folder: Path = BUNDLED_FOLDER) -> None:
 
 
 def record(run: Run) -> dict[str, object]:
-    """How these weights came about: what a test compares with the prompt files, and a reader with the card."""
+    """Return how the weights were made; a test compares it with the prompt files, and a reader with the card."""
     before = run.folder / BEFORE
     versions = {library.__name__: library.__version__ for library in (torch, transformers, tokenizers)}
     return {
@@ -64,17 +64,17 @@ class _Noting(Prompts):
 
 
 def learnt_from() -> dict[str, str | None]:
-    """The prompt files that the skills show to the model, each with the sha256 of its text."""
+    """Return the prompt files that the skills show to the model, each with the sha256 of its text."""
     prompts, rng = _Noting(SHIPPED / "bundled"), random.Random("prompts")
     prompts.rendered = set()
-    for skill in sorted(SKILLS.keys() - {"on_policy"}):  # whose prompts are those of the other debates
+    for skill in sorted(SKILLS.keys() - {"on_policy"}):  # it uses the prompts of the other debates
         for _ in range(CHATS):
             SKILLS[skill][0](rng, Source(prompts))
     return {name: digest(name) for name in sorted(prompts.rendered)}
 
 
 def digest(name: str) -> str | None:
-    """Return the sha256 of a prompt file, the pack's where it has one; None where there is none."""
+    """Return the sha256 of a prompt file, the pack's if it has one; None if there is no such file."""
     paths = (folder / f"{name}.md" for folder in (SHIPPED / "bundled", BUILT_IN))
     path = next((each for each in paths if each.exists()), None)
     return hashlib.sha256(path.read_bytes()).hexdigest() if path else None

@@ -1,4 +1,4 @@
-"""The roles of MAD, ReConcile and CMD: what each reads in a discussion, and what is right to say there."""
+"""The roles of MAD, ReConcile and CMD: what each reads in a discussion, and its right reply there."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from sottovoce.training.problems import UNKNOWN, Form, Problem, equal, pose, spo
 from sottovoce.training.product import SECRETARY, Question, Said, View, documents_of, grouped
 from sottovoce.training.sources import Source
 
-SAMPLES = 0.06  # share of ReConcile's chats that show a convincing sample or two
-SPOILT = 0.06  # share of answers heard in ReConcile that cannot be read
+SAMPLES = 0.06  # share of ReConcile's chats with one or two convincing samples
+SPOILT = 0.06  # share of unreadable answers of others in ReConcile
 HINTS = ("Products come before sums.", "Check each step.", "Look at all digits.")
 AGREES, DIFFERS = 0.6, 1.5
-"""What another agent's equal or different answer makes of the chance of an error: copies of one model err together."""
+"""Factors on the error probability for an equal or different answer of another agent: copies err together."""
 BANDS = (99, 300, 500)
 ACCURACY = ((0.98, 0.94), (0.92, 0.89), (0.88, 0.78), (0.74, 0.52))
 """Share of right greedy answers, measured after the stage `discussion` (4000 problems): by the largest number of
-the question (up to 99, 300, 500, more), and whether a result below zero comes up."""
+the question (up to 99, 300, 500, more), and by whether any result is below zero.
+"""
 
 
 def mad_debater(rng: random.Random, source: Source) -> Chat:
-    """A debater's turn: the right solution, however much disagreement is asked for."""
+    """Return a debater's turn: the right solution, whatever disagreement the prompt asks for."""
     talk = _in_turn(rng, source)
     me = rng.choice(talk.agents)
     view = source.view(rng, talk.problem, me)
@@ -39,7 +40,7 @@ def mad_debater(rng: random.Random, source: Source) -> Chat:
 
 
 def mad_moderator(rng: random.Random, source: Source) -> Chat:
-    """The moderator's verdict, after its own earlier ones: it goes on until the sides give one answer."""
+    """Return the moderator's turn after its own earlier verdicts; it continues until the sides agree."""
     talk = _in_turn(rng, source)
     open_rounds = list(takewhile(lambda spoken: _agreed(talk.problem, spoken) is None, talk.said))
     heard = talk.said[: len(open_rounds) + 1]
@@ -49,7 +50,7 @@ def mad_moderator(rng: random.Random, source: Source) -> Chat:
 
 
 def mad_judge(rng: random.Random, source: Source) -> Chat:
-    """The judge's answer, worked out, after its list of the answers that were given."""
+    """Return the judge's turn with a worked-out answer, after its list of the answers given."""
     talk = _in_turn(rng, source)
     said = talk.said[rng.choice((slice(None), slice(-1, None), slice(1)))]  # all, last, first
     view = source.view(rng, talk.problem, "judge")
@@ -61,7 +62,7 @@ def mad_judge(rng: random.Random, source: Source) -> Chat:
 
 
 def verdict(problem: Problem, spoken: Said) -> str:
-    """The JSON of a moderator who compares the sides' answers; it says first what it compares."""
+    """Return the JSON of a moderator that compares the sides' answers, beginning with the comparison."""
     first, *others = [problem.shown(problem.read(text)) for text in spoken.values()]
     compared = "; ".join(equal(first, other) for other in others) + "."
     if (agreed := _agreed(problem, spoken)) is not None:
@@ -71,7 +72,7 @@ def verdict(problem: Problem, spoken: Said) -> str:
 
 
 def candidates(problem: Problem, texts: Sequence[str]) -> str:
-    """The different answers, in the order in which they were first given."""
+    """Return the different answers, in the order in which they were first given."""
     found = [problem.shown(answer) for text in texts if (answer := problem.read(text)) is not None]
     *first, last = dict.fromkeys(found) or ["nothing"]
     return f"They answer {', '.join(first)}{' and ' if first else ''}{last}."
@@ -83,20 +84,20 @@ def _in_turn(rng: random.Random, source: Source) -> Talk:
 
 
 def _agreed(problem: Problem, spoken: Said) -> str | None:
-    """The one answer of all sides, if they have one."""
+    """Return the one answer of all sides, or None."""
     answers = {problem.read(text) for text in spoken.values()}
     return answers.pop() if len(answers) == 1 else None
 
 
 def reconcile_first(rng: random.Random, source: Source) -> Chat:
-    """The first answer."""
+    """Return a first answer."""
     problem, view = _alone(rng, source)
     place = product.reconcile_place(view, None, _samples(rng, problem.form, source.prompts))
     return Chat(place, sure(problem, problem.known(view.documents())))
 
 
 def reconcile(rng: random.Random, source: Source) -> Chat:
-    """Another answer, after all answers of the round before."""
+    """Return a later answer, after all answers of the previous round."""
     talk = source.talk(rng, names, rng.choices((2, 3, 4), (0.3, 0.5, 0.2))[0], rng.choice((1, 1, 2)))
     problem, me = talk.problem, rng.choice(talk.agents)
     view = source.view(rng, problem, me)
@@ -108,7 +109,7 @@ def reconcile(rng: random.Random, source: Source) -> Chat:
 
 
 def reconcile_convinced(rng: random.Random, source: Source) -> Chat:
-    """The answer after an explanation by somebody who knows."""
+    """Return the answer after an explanation by someone who knows."""
     problem = source.alone(rng, source.form(rng))
     explanation = problem.reply(list(problem.facts))
     question: Question = {**problem.question, "solution": explanation}
@@ -118,14 +119,14 @@ def reconcile_convinced(rng: random.Random, source: Source) -> Chat:
 
 
 def sure(problem: Problem, known: Sequence[str], others: Sequence[str | None] = ()) -> str:
-    """The right JSON."""
+    """Return the right JSON."""
     return product.reconcile_json(problem.working(known), problem.stated(known), confidence(problem, known, others))
 
 
 def confidence(problem: Problem, known: Sequence[str], others: Sequence[str | None] = ()) -> str:
-    """As often as the model is right on such problems, 0 to 1 in steps of 0.05; 0.1 where the answer is unknown.
+    """Return how often the model is right on such problems, 0 to 1 in steps of 0.05; 0.1 if the answer is unknown.
 
-    `others` are the answers of the other agents, as they write them; None tells nothing.
+    `others` are the answers of the other agents, as they write them; None means no answer.
     """
     answer = problem.stated(known)
     if answer.lower() == UNKNOWN:
@@ -139,7 +140,7 @@ def confidence(problem: Problem, known: Sequence[str], others: Sequence[str | No
 
 
 def heard_surely(rng: random.Random, problem: Problem, text: str) -> str:
-    """A statement as ReConcile's JSON; sure of itself at random, or unreadable."""
+    """Return a statement as ReConcile's JSON, with a random confidence, or unreadable."""
     if (found := problem.parts(text)) is None:
         return text
     sureness = ("0.5", "0.75", "0.8", "0.9", "0.9", "0.95", "1")
@@ -158,13 +159,13 @@ def _samples(rng: random.Random, form: Form, prompts: Prompts) -> list[str]:
 
 
 def cmd_first(rng: random.Random, source: Source) -> Chat:
-    """The first answer."""
+    """Return a first answer."""
     problem, view = _alone(rng, source)
     return Chat(product.cmd_place(view), problem.reply(problem.known(view.documents())))
 
 
 def cmd(rng: random.Random, source: Source) -> Chat:
-    """Another answer, after the own group's in full and a tally of the others'."""
+    """Return a later answer, after the full answers of the agent's group and a tally of the others'."""
     n = rng.choices((1, 2, 3, 4, 5, 6, 7, 9, 12), (1, 2, 3, 3, 3, 6, 1, 1, 1))[0]
     talk = source.talk(rng, names, n, rng.choice((1, 1, 2)))
     problem, me, spoken = talk.problem, rng.choice(talk.agents), talk.said[-1]
@@ -177,11 +178,11 @@ def cmd(rng: random.Random, source: Source) -> Chat:
 
 
 def cmd_secretary(rng: random.Random, source: Source) -> Chat:
-    """The secretary's answer, worked out from the question and what one holder of each view said."""
+    """Return the secretary's answer, worked out from the question and one agent's message for each view."""
     talk = source.talk(rng, names, rng.choice((2, 3, 4, 6, 6)), rng.choice((1, 1, 2)))
     question: Question = {**talk.problem.question}
     if "documents" in question and rng.random() < 0.5:
-        question["documents"] = documents_of(question, None)  # everybody holds them
+        question["documents"] = documents_of(question, None)  # all agents have them
     if rng.random() < 0.1:
         question["hints"] = [rng.choice(HINTS)]
     problem = replace(talk.problem, question=question)

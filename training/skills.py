@@ -1,4 +1,4 @@
-"""What the model learns in each stage: one table of skills, and those of them that belong to no scheme.
+"""The skills that the model learns in each stage: a table, and the skills that belong to no scheme.
 
 Repeating and looking up come first: without them a small model never learns to read messages.
 """
@@ -21,9 +21,9 @@ from sottovoce.training.sources import Source
 
 Maker = Callable[[random.Random, Source], Chat]
 ALPHABET = [*string.digits * 3, *string.ascii_lowercase, " + ", " - ", " * ", " = ", "; ", ". ", "\n"]
-DRESSED = 0.24  # share of each prompt component in the skill that is there for them
-TINY = 20  # largest result that is told without steps
-LONGEST = 2000  # characters of what is read before a reply that has to be repaired
+DRESSED = 0.24  # share of each prompt component in the skill that practices them
+TINY = 20  # largest result that is given without steps
+LONGEST = 2000  # maximum characters read before a reply that must be repaired
 
 
 def _repeat(rng: random.Random, source: Source) -> Chat:
@@ -32,7 +32,7 @@ def _repeat(rng: random.Random, source: Source) -> Chat:
 
 
 def _look_up(rng: random.Random, source: Source) -> Chat:
-    """Values scattered over several lines, and some of them asked for in another order."""
+    """Return values scattered over several lines, with a request for some of them in another order."""
     values = {name: rng.randint(1, 99) for name in rng.sample(string.ascii_lowercase, rng.randint(2, 10))}
     lines = [*_lines(rng, values)] + [_noise(rng) for _ in range(rng.choice((0, 0, 1, 3)))]
     rng.shuffle(lines)
@@ -65,13 +65,13 @@ def _debate(rng: random.Random, source: Source) -> Chat:
 
 
 def _verify(rng: random.Random, source: Source) -> Chat:
-    """A debate of one, who checks itself."""
+    """Return a debate of one agent, which checks itself."""
     problem = rng.choice((plain(rng, source.tops), problems.split(rng, names(2))))
     return _imagined(rng, source, problem, names(1), _rounds(rng), 0.3)
 
 
 def _hard(rng: random.Random, source: Source) -> Chat:
-    """A debate in which one agent alone can tell the answer, seen by one that can not."""
+    """Return a debate in which only one agent knows the answer, as seen by another."""
     problem, agents = problems.hard(rng), some(rng)
     if rng.random() < 0.2:
         return _told(problem, agents[0], source)
@@ -92,7 +92,7 @@ def _split_single(rng: random.Random, source: Source) -> Chat:
 
 
 def _summary(rng: random.Random, source: Source) -> Chat:
-    """A round to be summed up, or a debate in summaries."""
+    """Return a round to summarize, or a debate in summaries."""
     agents = some(rng)
     problem = plain(rng, source.tops) if rng.random() < 0.5 else problems.split(rng, agents)
     talk = debates.imagined(rng, problem, agents, rng.choice((1, 1, 2)), slips=0.3)
@@ -104,7 +104,7 @@ def _summary(rng: random.Random, source: Source) -> Chat:
 
 
 def _on_policy(rng: random.Random, source: Source) -> Chat:
-    """A debate that copies of the model held."""
+    """Return a debate between copies of the model."""
     talk = rng.choice(source.talks)
     cut = replace(talk, said=talk.said[: rng.randint(1, len(talk.said))])
     return seen(rng, cut, rng.choice(talk.agents), source.prompts)
@@ -130,7 +130,7 @@ def _imagined(
 
 
 def alone(rng: random.Random, source: Source, form: Form, share: float = 0.03) -> Chat:
-    """The question in this form, for one agent or for one that holds everybody's documents."""
+    """Return the question in this answer format, for one agent or for one that has all documents."""
     me = rng.choice((None, None, *names(2)))
     problem = source.alone(rng, form)
     return debates.alone(problem, source.view(rng, problem, me, share))
@@ -141,7 +141,7 @@ def _told(problem: Problem, me: str | None, source: Source) -> Chat:
 
 
 def _compare(rng: random.Random, source: Source) -> Chat:
-    """Whether two numbers or answers are the same: claims, choices and moderators rest on it."""
+    """Return a comparison of two numbers or answers, which claims, choices and moderators depend on."""
     number = rng.choice((1, 1, 1, -1)) * rng.randint(0, rng.choice((20, 99, 999, 4999)))
     pools = ((str(number), str(near(rng, number))), "ABCDE", ("yes", "no", "unknown"), ("Correct", "Incorrect"))
     one, other = rng.sample(rng.choices(pools, (6, 2, 1, 1))[0], 2)
@@ -152,12 +152,12 @@ def _compare(rng: random.Random, source: Source) -> Chat:
 
 
 def _dressed(rng: random.Random, source: Source) -> Chat:
-    """A question with components, or one so small that its answer is told at once."""
+    """Return a question with prompt components, or one so easy that its answer is given at once."""
     return alone(rng, source, source.form(rng), DRESSED) if rng.random() < 0.8 else without_steps(rng, source)
 
 
 def without_steps(rng: random.Random, source: Source) -> Chat:
-    """A very small sum or difference whose answer is told at once."""
+    """Return a very small sum or difference whose answer is given at once."""
     small = plain(rng, (9, 12))
     while small.expression.operators not in (("+",), ("-",)) or not 0 <= small.expression.value <= TINY:
         small = plain(rng, (9, 12))
@@ -167,20 +167,20 @@ def without_steps(rng: random.Random, source: Source) -> Chat:
 
 
 def _repair(rng: random.Random, source: Source) -> Chat:
-    """A form that was missed, and is to be met when asked again."""
+    """Return a retry in which the reply must meet the format that it missed before."""
     makers = [maker for maker in schemes.ROLES.values() if maker != schemes.mad_debater]
     while True:
         chat = rng.choice(makers)(rng, source)
         place = chat.place
         if not place.complain("") or sum(len(turn.text) for turn in place.turns) > LONGEST:
             continue
-        honest = place.complain(chat.right) and rng.random() < 0.3  # "unknown" is complained of too
+        honest = place.complain(chat.right) and rng.random() < 0.3  # "unknown" is rejected too
         said = chat.right if honest else _unread(rng, place, spoilt(rng, chat.right))
         return replace(chat, place=product.asked_again(source.prompts, place, said))
 
 
 def _answer_turn(rng: random.Random, source: Source) -> Chat:
-    """The answer alone, after a reply without one; unknown where no reply holds all steps."""
+    """Return a request for the answer alone, after a reply without one; unknown if no reply has all steps."""
     problem, me = source.alone(rng, source.form(rng)), rng.choice((None, *names(2)))
     view = source.view(rng, problem, me)
     place, known = in_words(view), problem.known(view.documents())
@@ -195,7 +195,7 @@ def _answer_turn(rng: random.Random, source: Source) -> Chat:
 
 
 def _unread(rng: random.Random, place: Place, text: str) -> str:
-    """The text, if nothing can be read from it in this place, else what is left of it when it is spoilt."""
+    """Return the text if it is unreadable in this place, else a spoilt version of it."""
     said = text
     while not place.complain(said):
         said = spoilt(rng, text)
@@ -209,7 +209,7 @@ SHARES = {
     "cmd_first": 0.01,
     "cmd_secretary": 0.01,
 }
-"""Of roles in the last stage; 0.03 of the others."""
+"""Shares of roles in the last stage; the others have 0.03."""
 STAGES = ("copy", "basics", "discussion", "roles")
 SKILLS: dict[str, tuple[Maker, tuple[float, float, float, float]]] = {
     "repeat": (_repeat, (0.45, 0.03, 0.01, 0.01)),
@@ -233,7 +233,7 @@ SKILLS: dict[str, tuple[Maker, tuple[float, float, float, float]]] = {
     "repair": (_repair, (0, 0, 0, 0.02)),
     "answer_turn": (_answer_turn, (0, 0, 0, 0.03)),
 }
-"""What makes a chat, and its share in each stage. Copying never leaves; single problems stay above 35 %."""
+"""The maker of a chat, and its share in each stage. Copying is in all stages; single problems stay above 35 %."""
 DIETS = {
     stage: {name: share for name, (_, shares) in SKILLS.items() if (share := shares[i])}
     for i, stage in enumerate(STAGES)
@@ -241,14 +241,14 @@ DIETS = {
 
 
 def chat(rng: random.Random, source: Source, stage: str, *without: str) -> Chat:
-    """One chat of a stage."""
+    """Return one chat of a stage."""
     diet = {skill: share for skill, share in DIETS[stage].items() if skill not in without}
     (skill,) = rng.choices(list(diet), list(diet.values()))
     return SKILLS[skill][0](rng, source)
 
 
 def corpus(seed: int = 0, n: int = 3000) -> list[str]:
-    """Texts for the tokenizer: prompts as they are rendered, what is said in them, and the requests for a form."""
+    """Return texts for the tokenizer: rendered prompts, the replies to them, and the requests for an answer format."""
     rng, source = random.Random(f"{seed}/tokenizer"), Source(trained_prompts())
     texts: list[str] = []
     for made in (chat(rng, source, stage, "repeat", "on_policy") for stage in ("basics", "roles") for _ in range(n)):

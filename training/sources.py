@@ -1,4 +1,4 @@
-"""What roles talk about: problems in all forms, their components, and what their agents say, imagined or on-policy."""
+"""The material of roles: problems in all formats, their components, and messages of agents, imagined or on-policy."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from sottovoce.training.problems import FORMS, Form, Problem, pose, spoilt
 from sottovoce.training.product import COMPONENTS, Question, View, documents_of
 
 SHARES: dict[Form, float] = {"number": 0.46, "yes_no": 0.18, "label": 0.18, "option": 0.18}
-ON_POLICY = 0.3  # share of discussions in which copies of the model really said what is heard
-FOLLOWS = 0.2  # share of statements that repeat somebody's wrong one
+ON_POLICY = 0.3  # share of discussions with real messages of copies of the model
+FOLLOWS = 0.2  # share of statements that repeat another agent's wrong one
 DESCRIPTIONS = (
     "These are questions about sums and products.",
     "Work out an expression. Products come before sums.",
@@ -36,26 +36,26 @@ Naming = Callable[[int], list[str]]
 
 @dataclass(frozen=True)
 class Source:
-    """Where problems and talks come from; the same draw for the same random state."""
+    """The source of problems and talks; equal random states give equal draws."""
 
     prompts: Prompts
     tops: Sequence[int] = problems.TOPS
     talks: Sequence[Talk] = ()
-    """Debates between copies of the model itself."""
+    """Debates between copies of the model."""
     part: Split = "train"
 
     def form(self, rng: random.Random) -> Form:
-        """One of the forms."""
+        """Return one of the answer formats."""
         return rng.choices(FORMS, [SHARES[form] for form in FORMS])[0]
 
     def alone(self, rng: random.Random, form: Form, agents: Sequence[str] = ("agent_1", "agent_2")) -> Problem:
-        """A problem in this form; now and then with documents, which its agents share or not."""
+        """Return a problem in this format; sometimes with documents, which its agents share or not."""
         return pose(rng, self._problem(rng, agents), form)
 
     def talk(self, rng: random.Random, naming: Naming, n: int, rounds: int, *, in_turn: bool = False) -> Talk:
-        """A discussion of about `rounds` rounds between about n agents.
+        """Return a discussion of about `rounds` rounds between about n agents.
 
-        `in_turn`: who speaks later in a round has heard those before, as in MAD.
+        With `in_turn`, an agent has heard those that speak before it in a round, as in MAD.
         """
         if self.talks and rng.random() < ON_POLICY:
             return renamed(rng.choice(self.talks), naming, rounds)
@@ -63,7 +63,7 @@ class Source:
         return argued(rng, pose(rng, self._problem(rng, agents), self.form(rng)), agents, rounds, in_turn=in_turn)
 
     def view(self, rng: random.Random, problem: Problem, me: str | None, share: float = 0.03) -> View:
-        """How `me` (None: who holds all documents) sees a problem, each prompt component in `share` of the chats."""
+        """Return the prompt builder of `me` (None has all documents), with each component in `share` of the chats."""
         question: Question = {**problem.question}
         if rng.random() < share:
             question["description"] = rng.choice(DESCRIPTIONS)
@@ -85,7 +85,7 @@ class Source:
 
 
 def argued(rng: random.Random, problem: Problem, agents: Sequence[str], rounds: int, *, in_turn: bool) -> Talk:
-    """A discussion as it might run: agents are right, slip, follow a wrong answer, or say what nobody can read."""
+    """Return an imagined discussion: agents are right, slip, follow a wrong answer, or are unreadable."""
     said: list[dict[str, str]] = []
     slips = rng.choice((0.15, 0.3, 0.5))
     expert = rng.choice(agents)
@@ -106,7 +106,7 @@ def argued(rng: random.Random, problem: Problem, agents: Sequence[str], rounds: 
 
 
 def renamed(talk: Talk, naming: Naming, rounds: int) -> Talk:
-    """A talk of the model with itself under other names of its agents."""
+    """Return a talk between copies of the model with other names of its agents."""
     new = dict(zip(talk.agents, naming(len(talk.agents)), strict=True))
     question: Question = {**talk.problem.question}
     if isinstance(documents := question.get("documents"), dict):

@@ -1,4 +1,4 @@
-"""Begin with what a trained model knows, in the words of another tokenizer."""
+"""Transfer of a trained model's weights to another tokenizer."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ TABLE = "model.embed_tokens.weight"
 
 
 def take_over(model: PreTrainedModel, words: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Put the weights of the model in `folder` into `model`, whose tokens are those of `words`.
+    """Copy the weights of the model in `folder` to `model`, whose tokenizer is `words`.
 
-    A token that was none before begins as the mean of those that its text was written in.
+    A new token starts as the mean of the old tokens of its text.
 
     Raises:
         RuntimeError: the models differ in shape.
@@ -28,7 +28,7 @@ def take_over(model: PreTrainedModel, words: PreTrainedTokenizerFast, folder: Pa
 
 
 def carried(table: Tensor, before: PreTrainedTokenizerFast, words: PreTrainedTokenizerFast) -> Tensor:
-    """The rows (tokens of `before`, hidden) as rows of the tokens of `words`."""
+    """Return the embedding rows (tokens of `before`, hidden) as rows of the tokens of `words`."""
     known = before.get_vocab()
     rows = []
     for i, token in enumerate(words.convert_ids_to_tokens(list(range(len(words))))):

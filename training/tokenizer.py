@@ -1,7 +1,7 @@
 """The tokenizer of the bundled model: byte-level BPE in which every digit and every name is a token.
 
-Apart from digits, lone letters (the names of values) and line ends nothing stops a merge, so that
-a line of wording which every prompt repeats costs two or three tokens.
+Only digits, single letters (the names of values) and line ends stop a merge, so that a line that every prompt repeats
+costs two or three tokens.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerFast
 
 START, END, PAD = "<|im_start|>", "<|im_end|>", "<|endoftext|>"
 SIZE = 1024
-LONGEST = 32  # characters of the longest token; longer ones would turn a whole prompt into one position
+LONGEST = 32  # maximum characters of a token; longer ones would turn a whole prompt into one position
 # ChatML, without the default system prompt that other models' templates add.
 TEMPLATE = (
     "{% for message in messages %}"
@@ -25,7 +25,7 @@ TEMPLATE = (
 
 
 def train(texts: Iterable[str], size: int = SIZE) -> PreTrainedTokenizerFast:
-    """A tokenizer for such texts; it can write any other text too, byte by byte."""
+    """Return a tokenizer trained on texts; it can write any other text byte by byte."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -55,6 +55,6 @@ def train(texts: Iterable[str], size: int = SIZE) -> PreTrainedTokenizerFast:
 
 
 def load(folder: Path) -> PreTrainedTokenizerFast:
-    """The tokenizer in `folder`; `AutoTokenizer` would make a Qwen2 one of it, which merges otherwise."""
+    """Return the tokenizer in `folder`; `AutoTokenizer` would use its Qwen2 class, which merges differently."""
     tokenizer: PreTrainedTokenizerFast = PreTrainedTokenizerFast.from_pretrained(folder)
     return tokenizer

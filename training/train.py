@@ -1,9 +1,9 @@
-"""From nothing to the shipped weights: four stages, one seed, checkpoints on the way.
+"""Training from scratch to the shipped weights: four stages, one seed, checkpoints on the way.
 
-copy: repeat and look up, until that is sure. basics: problems, and debates as they might run.
-discussion: the same, and debates between copies of the model itself. roles: the same, and the other
-forms of an answer, and what MAD, ReConcile and CMD ask of their agents. A chunk of batches depends on
-(seed, stage, number) alone, so that a run which was stopped goes on as if it had not been.
+copy: repeat and look up, until that is reliable. basics: problems, and imagined debates. discussion: the same, and
+debates between copies of the model. roles: the same, and the other answer formats, and the requests of MAD, ReConcile
+and CMD to their agents. A chunk of batches depends on (seed, stage, number) alone, so that a resumed run equals an
+uninterrupted one.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from sottovoce.training.skills import chat, corpus
 from sottovoce.training.sources import Source
 from sottovoce.training.start import take_over
 
-LONGEST = 2048  # positions of the model. Chats are shorter; rows whose positions leap teach it the distances
-BEFORE = "before.json"  # in a run's folder: the record of the model that it began with
+LONGEST = 2048  # positions of the model. Chats are shorter; rows with jumps in positions teach it longer distances
+BEFORE = "before.json"  # in a run's folder: the record of the model that it started from
 TALKS = TypeAdapter(list[Talk])
 
 
 @dataclass
 class Progress:
-    """Where a run stands, between two chunks."""
+    """The state of a run between two chunks."""
 
     stage: int = 0
     chunk: int = 0
@@ -60,19 +60,19 @@ class Run:
     folder: Path
     plan: Plan = field(default_factory=Plan)
     begin: Path | None = None
-    """The folder of the trained model whose weights it begins with; None begins from nothing."""
+    """The folder of the trained model to start from; None starts from scratch."""
     progress: Progress = field(default_factory=Progress)
     every: float = 120.0
     """Seconds between checkpoints."""
     workers: int = 1
-    """Processes that make batches ahead."""
+    """Processes that prepare batches."""
 
     def __post_init__(self) -> None:
-        """Make everything that a run begins with; nothing is read yet."""
+        """Make the tokenizer, model and optimizers; read no checkpoint."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if not (self.folder / "tokenizer.json").exists():
             tokenizers.train(corpus()).save_pretrained(self.folder)
-        if self.begin and not (self.folder / BEFORE).exists():  # the model may be replaced by this run's
+        if self.begin and not (self.folder / BEFORE).exists():  # this run may replace the model
             copyfile(self.begin / "training.json", self.folder / BEFORE)
         self.tokenizer = tokenizers.load(self.folder)
         self.encoder = Encoder(self.tokenizer)
@@ -98,7 +98,7 @@ class Run:
         self.optimisers = optimisers(self.model, self.plan.stages[0].lr)
 
     def save(self, name: str = "checkpoint") -> None:
-        """Replace the checkpoint as a whole, so that a killed run never finds half of one."""
+        """Replace the checkpoint as a whole, so that a killed run never finds a partial one."""
         tensors = {f"model/{name}": tensor.detach() for name, tensor in self.model.named_parameters()}
         for i, optimiser in enumerate(self.optimisers):
             for index, state in optimiser.state_dict()["state"].items():
@@ -108,7 +108,7 @@ class Run:
         new.replace(self.folder / f"{name}.safetensors")
 
     def resume(self) -> bool:
-        """Go back to the last checkpoint, if there is one."""
+        """Load the last checkpoint; return False if there is none."""
         path = self.folder / "checkpoint.safetensors"
         if not path.exists():
             return False
@@ -127,7 +127,7 @@ class Run:
         return True
 
     def train(self) -> None:
-        """Run the stages that are left."""
+        """Run the remaining stages."""
         for stage in self.plan.stages[self.progress.stage :]:
             for part, end in enumerate((stage.tokens // 2, stage.tokens)):
                 self._part(stage, part, end)
@@ -137,7 +137,7 @@ class Run:
             self.save(stage.name)
 
     def _part(self, stage: Stage, part: int, end: int) -> None:
-        """Half a stage: what the model says to itself is renewed between the halves."""
+        """Run half a stage; the model's debates with itself are renewed between the halves."""
         if self.progress.stage_tokens >= end:
             return
         chunks = chunks_of(self.plan.seed, stage.name, self.encoder, self._talks(stage, part))
@@ -155,7 +155,7 @@ class Run:
                 return
 
     def _talks(self, stage: Stage, part: int) -> list[Talk]:
-        """The model's debates with itself; kept, so that a resumed run learns from the same ones."""
+        """Return the model's debates with itself; they are saved, so that a resumed run learns from the same ones."""
         if not stage.talks and not stage.talks_of:
             return []
         path = self.folder / (f"talks-{stage.talks_of}-1.json" if stage.talks_of else f"talks-{stage.name}-{part}.json")
@@ -181,8 +181,8 @@ class Run:
 
     def _loss(self, batch: Batch) -> torch.Tensor:
         ids, positions, targets = (t.to(self.device) for t in (batch.ids, batch.positions, batch.targets))
-        # A ready mask of None means causal attention; without it, leaping positions would be taken
-        # for several sequences in one row (transformers 5.23, masking_utils).
+        # A mask of None means causal attention; without it, transformers (5.23, masking_utils) would take jumps in
+        # positions for several sequences in one row.
         mask = {"full_attention": None}
         states = self.model.model(ids, mask, positions, use_cache=False).last_hidden_state
         learnt = targets >= 0
@@ -204,13 +204,13 @@ class Run:
 
 
 def chunks_of(seed: int, stage: str, encoder: Encoder, talks: Sequence[Talk] = ()) -> Chunks:
-    """What a stage is fed; `talks` are debates between copies of the model itself."""
+    """Return the chunks of a stage; `talks` are debates between copies of the model."""
     source = Source(trained_prompts(), HARDER if talks else TOPS, talks)
     return Chunks(f"{seed}/{stage}", encoder, partial(chat, source=source, stage=stage))
 
 
 def optimisers(model: torch.nn.Module, lr: float) -> list[torch.optim.Optimizer]:
-    """Muon for the layers' matrices, AdamW for embeddings, norms and biases, so scaled that they share a rate.
+    """Return Muon for the layers' matrices and AdamW for all else, scaled so that they share a learning rate.
 
     Muon: Jordan et al., 2024. The factor 0.2 sqrt(longer side) is Liu et al.'s (2025, arXiv 2502.16982).
     """

@@ -1,4 +1,4 @@
-"""Look at a model before trusting it; here alone in this folder protocols have names."""
+"""Diagnosis of a model before use. Within `models`, only this folder names protocols."""
 
 from sottovoce.models.doctor.diagnosis import Finding, diagnose, examine
 

@@ -1,4 +1,4 @@
-"""Look at a model before trusting it: what it is, how its chat template behaves, whether it computes as we rely on."""
+"""The diagnosis of a model: what it is, how its chat template behaves, and whether it computes as expected."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ from sottovoce.models.sources.sums import changed
 from sottovoce.sizes import amount
 
 SEEN = {
-    "smollm2": "sde was seen to lose: 25 of 40 two-fact questions right at its default layer, 33 by words "
+    "smollm2": "sde scores lower: 25 of 40 two-fact questions right at its default layer, 33 with text "
     "(docs/numbers.md)"
 }
-"""Results of protocols by model that a reader of figures must know."""
+"""Known weaknesses of protocols by model, which readers of figures must know."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of a diagnosis: what was looked at and what was found."""
+    """One line of a diagnosis: a check and its result."""
 
     check: str
     ok: bool | None
-    """None where a fact is neither good nor bad."""
+    """None for a fact that is neither good nor bad."""
     detail: str
-    """Where something is wrong it ends with what to do."""
+    """The result; if something is wrong, it ends with what to do."""
 
 
 def diagnose(
@@ -57,12 +57,12 @@ def diagnose(
     device: str = "auto",
     layers_path: str | None = None,
 ) -> Iterator[Finding]:
-    """What there is to know of a model, one line each, as it is found; a finding that is not ok says what to do.
+    """Yield the findings about a model as they are made; a finding that is not ok says what to do.
 
-    Arguments as `load` takes them. A model that loads but cannot work here is a failed finding.
+    The arguments are those of `load`. A model that loads but cannot work here is a failed finding.
 
     Raises:
-        ModelError: there is no such model, or it cannot be loaded.
+        ModelError: the model does not exist or cannot be loaded.
     """
     place = place_of(device)
     dtype, packing = settled(dtype, weights, place)
@@ -75,15 +75,15 @@ def diagnose(
 
 
 def _whole(folder: Path) -> Iterator[Finding]:
-    """Whether the weights are those that came, where their digests were taken."""
+    """Yield a finding about the digests of the weights, if any were recorded."""
     files = changed(folder)
     if files is not None:
-        is_not = f"{', '.join(files)} is not what it was when its digest was taken; fetch it again"
-        yield Finding("files", not files, is_not if files else "the weights have the digests that were taken of them")
+        is_not = f"{', '.join(files)} is not what it was when its digest was recorded; fetch it again"
+        yield Finding("files", not files, is_not if files else "the weights match their recorded digests")
 
 
 def _told(source: Source) -> str:
-    """Where a model came from, and what became of the tensors of its GGUF file."""
+    """Return where a model came from, and how the tensors of its GGUF file were converted."""
     said, conversion = f"{source.origin}, licence {source.licence}", source.conversion
     if conversion is None:
         return said
@@ -95,7 +95,7 @@ def _told(source: Source) -> str:
 def examine(
     name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, layers_path: str | None = None
 ) -> Iterator[Finding]:
-    """`diagnose` for a model and a tokenizer that are in memory."""
+    """Yield the findings of `diagnose` for a model and a tokenizer that are in memory."""
     yield Finding("model", None, f"{type(model).__name__}, {parameters_of(model):,} parameters")
     try:
         loaded = assemble(name, model, tokenizer, layers_path=layers_path)
@@ -114,21 +114,21 @@ def examine(
 
 
 def _unsound() -> Found:
-    return None, "not looked for in a model that fails here"
+    return None, "not measured, because the model fails the checks above"
 
 
 def _found(check: str, look: Callable[[], Found]) -> Finding:
     try:
         return Finding(check, *look())
-    except Exception as error:  # whatever a model's own code breaks on
+    except Exception as error:  # any error in a model's own code
         first = str(error).strip().split("\n")[0]
-        return Finding(check, False, f"the model broke: {type(error).__name__}: {first}; {WHAT_TO_DO}")
+        return Finding(check, False, f"the model failed: {type(error).__name__}: {first}; {WHAT_TO_DO}")
 
 
 def _layers(loaded: LoadedModel) -> Found:
     network = loaded.network
     path = next(path for path, module in loaded.model.named_modules() if module is network.layers)
-    return True, f"{loaded.layers} at {path}, hidden size {network.hidden}, embeddings {loaded.table.width} wide"
+    return True, f"{loaded.layers} at {path}, hidden size {network.hidden}, embedding size {loaded.table.width}"
 
 
 def _vocabulary(loaded: LoadedModel) -> Found:
@@ -152,7 +152,7 @@ def _dtypes(loaded: LoadedModel) -> Found:
 
 
 def _weights(loaded: LoadedModel) -> Found:
-    """Which linear maps are packed and of what, and which cannot be."""
+    """Return which linear maps are packed and from what, and which cannot be."""
     if loaded.format not in PACKINGS:
         return None, f"{loaded.format}, as the model computes"
     found = Inventory.of(loaded.model)
@@ -168,14 +168,14 @@ def _context(loaded: LoadedModel) -> Found:
 
 def _latent(loaded: LoadedModel) -> Found:
     layers = ", ".join(map(str, loaded.latent_layers()))
-    paper = "the choice of SDE's authors for a model of this shape"
+    paper = "chosen by SDE's authors for a model of this shape"
     near = "near 0.7 of the depth, never the last"
     near += f"; `layers --model {loaded.name}` ranks them" if loaded.layers > 2 else ""
     return None, f"{layers} of 0 to {loaded.layers - 1}: {paper if loaded.known_layers else near}"
 
 
 def _protocols(loaded: LoadedModel) -> Found:
-    several = f"its layers put out {streams(loaded.model)} states a position"
+    several = f"its layers have {streams(loaded.model)} states per position"
     refused = {"cipher": LAYERS_READ_IDS} if layers_read_ids(loaded.model) else {}
     refused |= {"sde": several, "hidden": several} if streams(loaded.model) > 1 else {}
     names = [name for name in ("nl", "cipher", "sde", "hidden") if name not in refused]
@@ -185,7 +185,7 @@ def _protocols(loaded: LoadedModel) -> Found:
 
 
 def _sampling(loaded: LoadedModel) -> Found:
-    """The defaults of drawn tokens, each with its source; `--temperature` and `--top-p` of a run set others."""
+    """Return the default sampling settings with their sources; a run's `--temperature` and `--top-p` override them."""
     sampling, temperature, top_p = default_sampling(loaded), drawn_temperature(loaded), known_top_p(loaded)
     sources = {"temperature": temperature.why, "top_p": top_p.why if top_p else ""}
     values = {"temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": sampling.top_k}
@@ -196,16 +196,16 @@ def _sampling(loaded: LoadedModel) -> Found:
 
 
 def _memory(loaded: LoadedModel) -> Found:
-    """Keys and values are measured on one token, so that grouped heads and compressed caches count as what they are."""
+    """Return the memory of weights, keys and values, measured on one token, so that compressed caches count as such."""
     parts = [*loaded.model.parameters(), *loaded.model.buffers()]
     weights = amount(sum(part.numel() * part.element_size() for part in parts))
     if again := reordered_bytes(loaded.model):
-        weights += f" and {amount(again)} for the linear maps once more, in the order of faster products"
+        weights += f" and {amount(again)} for a second copy of the linear maps, reordered for speed"
     kinds = loaded.network.kinds
     size, budget = sum(kind.nbytes for kind in kinds), default_budget(kinds)
     if not size:
-        return None, f"weights {weights}; the model keeps no keys and values"
-    room = f"{amount(budget)} of what is free, for about {float(f'{budget / size:.2g}'):,.0f} tokens at a time"
+        return None, f"weights {weights}; the model stores no keys and values"
+    room = f"{amount(budget)} of the free memory, for about {float(f'{budget / size:.2g}'):,.0f} tokens at a time"
     cache = f"keys and values {amount(1000 * size)} per 1,000 tokens, {room}; --memory of a run sets another"
     return None, f"weights {weights}; {cache}"
 
@@ -226,8 +226,8 @@ def _template(loaded: LoadedModel) -> Found:
     takes = system["content"] in rendered(system, asked)
     switch = loaded.chat.switch
     said = [
-        "system turns are accepted" if takes else "system turns are not taken: we put them before the first user turn",
-        "turns in any order" if rendered(asked, asked) else "turns alternate: we join neighbouring ones of one role",
+        "system turns are accepted" if takes else "system turns are not supported: we put them before the user's",
+        "turns in any order" if rendered(asked, asked) else "turns must alternate: we join adjacent turns of one role",
         f"thinking has a switch ({switch})" if switch else "no switch for thinking",
     ]
     return True, "; ".join(said)
@@ -239,7 +239,7 @@ class _Said(NamedTuple):
 
 
 def _heard(loaded: LoadedModel) -> Found:
-    """Heard messages must come through the template whole and in order."""
+    """Check that messages from other agents come through the chat template whole and in order."""
     chat = [
         _Said("user", ("? They said: ", 0, " And: ", 1, ".")),
         _Said("assistant", (2,)),
@@ -250,8 +250,8 @@ def _heard(loaded: LoadedModel) -> Found:
     except ModelError as error:
         return False, str(error)
     if holes != [0, 1, 2, 3]:
-        return False, f"4 went into the template, {holes} came out; give the tokenizer one that keeps all turns whole"
-    return True, "whole and in order, as the tokens that they were generated as"
+        return False, f"of messages 0 to 3 it wrote {holes}; give the tokenizer one that keeps all turns whole"
+    return True, "whole and in order, with the tokens they were generated with"
 
 
 FACTS: Mapping[str, Callable[[LoadedModel], Found]] = {

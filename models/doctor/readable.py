@@ -1,10 +1,10 @@
-"""The warmest temperature at which means of embeddings can be read as text: CIPHER's base where none is known.
+"""The highest temperature at which mean embeddings can be read as text: CIPHER's base if none is known.
 
-Messages of 48 steps are decoded on six prompts at each temperature, from the warmest down, and scored as plain
-text: the mean log-probability (nats) of their nearest tokens under the model, each after the ones before it. They
-count as readable where that is no less than what text drawn at 0.7 has, by more than twice its spread over the prompts.
-0.7 and not 1, since it is the temperature at which chat models are published to be read: what SmolLM2 draws at 1
-wanders so far (-2.7) that means at 0.6, half of them noise (-2.9), would pass.
+Messages of 48 steps are decoded on six prompts at each temperature, from the highest down. Each is scored as plain
+text: the mean log-probability (nats) of its nearest tokens under the model, each after the tokens before it. A
+temperature is readable if the score is at least that of text drawn at 0.7, less twice its standard deviation over the
+prompts. The reference is 0.7 and not 1, because chat models are published to be read at 0.7: text that SmolLM2 draws
+at 1 is so poor (-2.7) that means at 0.6, half of them noise (-2.9), would pass.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sottovoce.models.loaded import LoadedModel
 
 LADDER = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15)
 TOGETHER = 3
-"""Temperatures that are tried in one batch."""
+"""Number of temperatures that are tried in one batch."""
 DRAWN_AT = 0.7
 LONGEST = 48
 PROMPTS = (
@@ -42,9 +42,9 @@ class _Turn(NamedTuple):
 
 
 def temperature(loaded: LoadedModel) -> tuple[None, str]:
-    """From what CIPHER's temperatures start, and why. Where nothing is known it is measured, and kept."""
+    """Return CIPHER's base temperature and its source. If nothing is known, measure it and save the result."""
     if layers_read_ids(loaded.model):
-        return None, f"not looked for: {LAYERS_READ_IDS}, so cipher is refused"
+        return None, f"not measured: {LAYERS_READ_IDS}, so cipher is refused"
     base = base_temperature(loaded)
     if base.sure:
         return None, f"{base.value:g}, {base.why or 'named by its files'}"
@@ -52,7 +52,7 @@ def temperature(loaded: LoadedModel) -> tuple[None, str]:
     try:
         keep(loaded.weights_key, measured)
     except OSError as error:
-        return None, f"{_told(measured)}; not kept: {error.strerror}; runs start from {CAUTIOUS:g}"
+        return None, f"{_told(measured)}; not saved: {error.strerror}; runs start from {CAUTIOUS:g}"
     return None, _told(measured)
 
 
@@ -60,14 +60,14 @@ def _told(measured: Measured) -> str:
     *warmer, last = measured.found.items()
     figures = ", ".join(f"{likelihood:.2f} at {temperature}" for temperature, likelihood in (last, *warmer[-1:]))
     readable = last[1] >= measured.allowed
-    what = "the warmest at which messages can be read" if readable else "the coldest tried; none could be read"
+    what = "the highest at which messages are readable" if readable else "the lowest tried; no message was readable"
     return f"{measured.temperature:g}, {what}: as text {figures} nats a token, {measured.allowed:.2f} allowed"
 
 
 def measure(loaded: LoadedModel) -> Measured:
-    """Go down the ladder to the first temperature that is readable; the last one where none is.
+    """Go down the ladder to the first readable temperature, or to the last one if none is readable.
 
-    Seeds are fixed; another machine may find the rung beside it. SmolLM2 takes some 40 seconds on one core.
+    Seeds are fixed; another machine may find the next temperature. SmolLM2 takes about 40 seconds on one core.
     """
     prompts, found = _prompts(loaded), dict[float, float]()
     drawn = _likelihoods(loaded, prompts, Feed(), [DRAWN_AT])[0]
@@ -94,7 +94,7 @@ def _prompts(loaded: LoadedModel) -> list[Prompt]:
 def _likelihoods(
     loaded: LoadedModel, prompts: Sequence[Prompt], feed: Feed, temperatures: Sequence[float]
 ) -> list[list[float]]:
-    """Of replies to all prompts, by temperature; they are decoded in one batch."""
+    """Return the likelihoods of the replies to all prompts, by temperature, decoded in one batch."""
     asked = [
         _asked(loaded, prompt, feed, Sampling(temperature, seed=seed))
         for temperature in temperatures
@@ -106,14 +106,14 @@ def _likelihoods(
 
 def _asked(loaded: LoadedModel, prompt: Prompt, feed: Feed, sampling: Sampling) -> Request:
     longest = min(LONGEST, (loaded.network.context or len(prompt) + LONGEST) - len(prompt))
-    # The stop id is kept: a message that ends at once is then judged by its end, and none is empty.
+    # The stop id is kept: a message that ends at once is then scored by its end, and no message is empty.
     stop = Stop(longest, loaded.stop_ids, by="nearest" if feed.kind == "mean" else "token", keep=True)
     return Request((Ids(prompt),), stop, feed=feed, sampling=sampling)
 
 
 @torch.inference_mode()
 def _likelihood(loaded: LoadedModel, prompt: Prompt, reply: Reply) -> float:
-    """The mean log-probability (nats) of a reply's tokens after the prompt, as plain text."""
+    """Return the mean log-probability (nats) of a reply's tokens after the prompt, as plain text."""
     ids = torch.tensor([[*prompt, *reply.ids]], device=loaded.network.device)
     logits = loaded.model(input_ids=ids, use_cache=False).logits[0, len(prompt) - 1 : -1, : len(loaded.table)]
     logp = logits.float().log_softmax(-1).gather(-1, ids[0, len(prompt) :, None])

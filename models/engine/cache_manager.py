@@ -16,47 +16,47 @@ from sottovoce.models.huggingface.network import Network
 
 @dataclass(frozen=True)
 class Limits:
-    """What the sequences of an engine may take."""
+    """The limits of an engine: slots, memory, exactness, prefix reuse."""
 
     slots: int
-    """Sequences at a time."""
+    """Maximum number of sequences that run at a time."""
     memory: int | None = None
-    """Bytes of keys and values, prefixes included; None is a share of what is free."""
+    """Bytes of keys and values, prefixes included; None means a share of the free memory."""
     exact: bool = False
-    """Equal bits whatever the batch: all slots in every step, prompts read alone in fixed chunks."""
+    """Bitwise equal results in any batch: every step fills all slots, and prompts are read alone in fixed chunks."""
     reuse: bool = True
-    """Keep prefixes."""
+    """Cache prefixes."""
 
     @property
     def block(self) -> int:
-        """Positions of a block of the prefix cache: where `exact`, what is read in one pass."""
+        """Positions of a block of the prefix cache; if `exact`, the positions that one pass reads."""
         return ROUND if self.exact else 1
 
 
 class CacheManager:
-    """Keys and values: those of sequences in their slots, and the prefixes that they leave behind."""
+    """The keys and values of one engine: those of running sequences, in slots, and the cached prefixes."""
 
     def __init__(self, network: Network, limits: Limits) -> None:
         self.limits = limits
         self.kv = KVCache(network.kinds)
         self.budget = default_budget(network.kinds) if limits.memory is None else limits.memory
-        """Bytes, of both."""
+        """Bytes for the KV cache and the prefix cache together."""
         self.prefixes = PrefixCache(self.budget if limits.reuse else 0, limits.block)
         hold(self)
 
     @property
     def nbytes(self) -> int:
-        """Keys and values, now."""
+        """Bytes of keys and values in use now."""
         return self.prefixes.nbytes + self.kv.held
 
     def may_take(self, device: torch.device) -> int:
-        """Bytes of a device that it may take yet."""
+        """Return the bytes of a device that this engine may still allocate."""
         return int(max(self.budget - self.nbytes, 0) * shares_of(self.kv.kinds).get(device, 0.0))
 
     def room_for(self, job: Job, running: list[Sequence], waiting: int) -> bool:
-        """Make the slots large enough for one sequence more; False where the budget forbids it.
+        """Make the slots large enough for one more sequence; return False if the budget does not allow it.
 
-        They grow for those that wait too, and to twice those that run: not every newcomer moves all.
+        They grow for waiting sequences too, or to twice the running ones, so that few new sequences move the others.
         """
         kv, taken = self.kv, len(running)
         slots = self.limits.slots if self.limits.exact else taken + 1
@@ -83,22 +83,22 @@ class CacheManager:
         return True
 
     def rest(self) -> None:
-        """Nobody runs: give large slots back, so that prefixes may have the memory."""
+        """Release large slots when no sequence runs, so that prefixes can use the memory."""
         if self.kv.held > self.budget // 4:
             self.kv = KVCache(self.kv.kinds)
             self.prefixes.budget = self.budget if self.limits.reuse else 0
 
     def alone_takes(self, job: Job) -> int:
-        """Bytes of keys and values that a job needs where nobody else runs."""
+        """Return the bytes of keys and values that a job needs if no other job runs."""
         return self.kv.nbytes(self.limits.slots if self.limits.exact else 1, _columns(job))
 
 
 def _columns(job: Job) -> int:
-    """What a sequence may come to fill, in whole rounds."""
+    """Return the columns that a sequence may fill, rounded up to a multiple of ROUND."""
     return whole_rounds(job.request.length + job.request.stop.max_new + 1)
 
 
 def _roomy(columns: int) -> int:
-    """A little more, so that a conversation does not move at each of its rounds: 2 or 3 times a power of two."""
+    """Return a larger width, 2 or 3 times a power of two, so that a growing conversation rarely moves its columns."""
     power = 1 << (columns - 1).bit_length()
     return power * 3 // 4 if columns <= power * 3 // 4 else power

@@ -1,4 +1,4 @@
-"""What is refused before a request meets any neighbour: too long, out of range, of another shape."""
+"""Validation of requests before they join a batch: length, ranges, shapes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""From the logits of a pass to what each sequence feeds next.
+"""The choice of each sequence's next input from the logits of a pass.
 
-Sequences of a batch may differ in feed, sampling and stops: tokens are chosen for some and mean
-embeddings for others from the same logits.
+Sequences of a batch may differ in feed, sampling and stops: from the same logits, some sequences get a token
+and others a mean embedding.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from sottovoce.models.huggingface.table import Table
 
 
 def choose(own: Table, sequences: list[Sequence], logits: torch.Tensor, at_least: int = 0) -> list[Choice]:
-    """What each sequence feeds next, from logits (b, V); means are taken in `own` and in the tables asked for.
+    """Return the next input of each sequence from logits (b, V); means use the table `own` and the requests' tables.
 
-    Products of matrices are taken over `at_least` as many rows: their sums then come in one order
-    whatever the batch.
+    Matrix products have at least `at_least` rows, so that their sums are computed in the same order for any batch.
     """
     masks = {i: mask for i, each in enumerate(sequences) if (mask := each.mask()) is not None}
     allowed = sampling.limit(logits, masks) if masks else logits
@@ -42,7 +41,7 @@ def choose(own: Table, sequences: list[Sequence], logits: torch.Tensor, at_least
     finite = logits.amax(-1).isfinite() & logits.amin(-1).isfinite()
     checked = torch.where(finite, ids, -1)
     if any(each.wants_best for each in sequences):
-        chosen, best = torch.stack([checked, scans.argmax(allowed)]).tolist()  # the one sync of a pass
+        chosen, best = torch.stack([checked, scans.argmax(allowed)]).tolist()  # the only sync of a pass
     else:
         chosen, best = checked.tolist(), [-1] * len(sequences)  # likewise
     known = means.look_up(own, sequences, averaged, chosen, at_least)
@@ -52,7 +51,7 @@ def choose(own: Table, sequences: list[Sequence], logits: torch.Tensor, at_least
 
 
 def _in_form(own: Table, sequence: Sequence, choice: Choice) -> Choice:
-    """What a sequence's form makes of a choice; a token instead of a mean is a mean of one."""
+    """Apply a sequence's response format to a choice; a token that replaces a mean is a mean of one token."""
     written = sequence.write(choice) if choice.sound else None
     if written is None:
         return choice

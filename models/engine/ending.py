@@ -1,4 +1,4 @@
-"""Short ways to complete a form from where a reply stands: how many tokens it needs, and which, if they run out."""
+"""Short completions of a response format from any point of a reply: how many tokens are needed, and which ones."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from numpy.typing import NDArray
 from sottovoce.models.engine.vocabulary import Vocabulary
 
 EMPTY = b'""'
-"""A text that is left empty."""
+"""An empty text in JSON."""
 CLOSING = frozenset(b'"}], :')
-"""What tokens that bring JSON nearer to its end consist of."""
+"""The characters of tokens that bring JSON closer to its end."""
 SIGNS = string.punctuation.encode() + b"\n"
-"""What may end anything else."""
-FEW = 32  # tokens that may come next: so few are all tried
-SOME = 4  # of more, so many of the longest are: they write what must have a length
+"""Characters that may end any other format."""
+FEW = 32  # if at most so many tokens may come next, all are tried
+SOME = 4  # if more, so many of the longest are tried: they write what must have a length
 CLOSERS = 12  # and so many of those that close JSON
-BEAM, STEPS = 16, 512  # states that the search goes on from, and how far
+BEAM, STEPS = 16, 512  # states that the search continues from, and its maximum depth
 State = tuple[tuple[int, ...], LLMatcher]
-"""Some tokens, and the matcher behind them."""
+"""Some tokens, and the matcher after them."""
 Ids = NDArray[np.int64]
 
 
 class Endings:
-    """The search for them over one vocabulary."""
+    """The search for short completions over one vocabulary."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
 
     def find(self, matcher: LLMatcher, most: int, *, json: bool) -> tuple[int, ...] | None:
-        """One of at most so many tokens, none where it is complete; None where none was found.
+        """Return a completion of at most `most` tokens, () if the format is complete; None if none was found.
 
-        A beam search in which what closes JSON comes first, so that a schema always has one; other signs are
-        tried where the form is no `json`. Of a pattern that asks for certain letters after any number of others,
-        it finds none.
+        A beam search that tries tokens that close JSON first, so that it always finds a completion of a schema. Other
+        single characters are tried only if `json` is false. It fails for a pattern that requires certain letters after
+        any number of others.
         """
         beam: list[State] = [((), matcher.deep_copy())]
         best: tuple[int, ...] | None = None
@@ -48,7 +48,7 @@ class Endings:
                 if at.is_accepting() and len(path) <= most:
                     best, most = path, len(path) - 1
             rows = [self._behind(*state, most, json) for state in beam if not state[1].is_accepting()]
-            # The best of each, then the second best: what goes straight to the end stays the first.
+            # The best step of each state, then the second best: the most direct way to the end stays first.
             alike: dict[tuple[bytes, int], State] = {}
             for state in (state for row in zip_longest(*rows) for state in row if state is not None):
                 alike.setdefault(self._standing(*state), state)
@@ -56,9 +56,9 @@ class Endings:
         return best
 
     def onward(self, path: Sequence[int], id: int, matcher: LLMatcher) -> tuple[int, ...] | None:
-        """The same way behind a token: all of it, or what is left where the token begins it; None where neither is one.
+        """Return the rest of a completion after a token: all of it or what the token leaves; None if neither fits.
 
-        What is left of `", "x": ""}` behind `."` is `, "x": ""}`, and of `"", ...` behind `"A` it is `", ...`.
+        After `."`, the rest of `", "x": ""}` is `, "x": ""}`; after `"A`, the rest of `"", ...` is `", ...`.
         """
         vocabulary = self._vocabulary
         if vocabulary.ends(matcher, path):
@@ -70,24 +70,27 @@ class Endings:
         return next((rest for rest in rests if vocabulary.ends(matcher, rest)), None)
 
     def _standing(self, path: tuple[int, ...], matcher: LLMatcher) -> tuple[bytes, int]:
-        """By what states are alike: what may follow, and how many lines were ended; in free text all may, in each."""
+        """Return a key that is equal for similar states: the tokens allowed next, and the number of newlines so far.
+
+        Newlines count because free text allows the same tokens on every line.
+        """
         return bytes(matcher.compute_bitmask()), self._vocabulary.text(path).count(b"\n")
 
     def _behind(self, path: tuple[int, ...], matcher: LLMatcher, most: int, json: bool) -> list[State]:
-        """What may come next, the most promising first."""
+        """Return the possible next states, the most promising first."""
         steps = (step for step in self._steps(matcher, json) if len(path) + len(step) <= most)
         behind = ((step, self._vocabulary.after(matcher, step)) for step in steps)
         return [((*path, *step), at) for step, at in behind if at is not None]
 
     def _steps(self, matcher: LLMatcher, json: bool) -> Iterator[Sequence[int]]:
-        """What is tried next: what is forced, all of a few tokens, or some of many."""
+        """Yield the steps to try next: the forced tokens, all tokens if there are few, or a selection of many."""
         forced = matcher.compute_ff_tokens()
-        if forced and matcher.validate_tokens(forced) == len(forced):  # it may name what cannot be written
+        if forced and matcher.validate_tokens(forced) == len(forced):  # it may force tokens that cannot be written
             yield forced
             return
         mask = self._vocabulary.mask(matcher)
         open = int(mask.sum())
-        in_text = 2 * open > len(mask)  # a text is closed by a quote, and brackets by brackets
+        in_text = 2 * open > len(mask)  # a quote closes a text, and a bracket closes brackets
         closing, longest = (ids[mask[ids]] for ids in (self._quotes if in_text else self._brackets, self._longest))
         signs = self._signs[mask[self._signs]] if in_text and not json else self._signs[:0]
         tried = np.concatenate([closing[:CLOSERS], longest[: FEW if open <= FEW else SOME], signs])
@@ -100,12 +103,12 @@ class Endings:
 
     @cached_property
     def _longest(self) -> Ids:
-        """All tokens, the longest first."""
+        """All tokens, longest first."""
         return np.argsort(-np.array(list(map(len, self._texts))), kind="stable")
 
     @cached_property
     def _brackets(self) -> Ids:
-        """Tokens of closing signs alone: those first that close most, then those that leave a text empty."""
+        """Tokens that consist of closing characters: the most closing brackets first, then the most empty texts."""
         found = {id: text for id, text in enumerate(self._texts) if text and CLOSING.issuperset(text)}
 
         def closes(id: int) -> tuple[int, int, int]:
@@ -116,10 +119,10 @@ class Endings:
 
     @cached_property
     def _quotes(self) -> Ids:
-        """Of these, the ones that begin with a quote."""
+        """The tokens of `_brackets` that begin with a quote."""
         return np.array([id for id in self._brackets.tolist() if self._texts[id][:1] == EMPTY[:1]], dtype=np.int64)
 
     @cached_property
     def _signs(self) -> Ids:
-        """Tokens of one sign."""
+        """Tokens of a single character."""
         return np.array([id for id, text in enumerate(self._texts) if len(text) == 1 and text in SIGNS], dtype=np.int64)

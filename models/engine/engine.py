@@ -1,7 +1,7 @@
-"""One owner of a shared model: concurrent requests, sync and async, are sequences of one thread's batch.
+"""The owner of a shared model: concurrent requests, sync and async, are sequences of one thread's batch.
 
-A request is admitted as soon as there is room, also while others decode. One that is cancelled frees
-its slot before the next step; one that fails inside the model fails alone; see `scheduler`.
+A request is admitted as soon as there is memory for it, even while others decode. A cancelled request frees its
+slot before the next step. A request that fails inside the model fails alone; see `scheduler`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ EXACT_BATCH = 16  # every step of an exact engine has as many sequences, so fewe
 
 
 class Engine:
-    """Runs requests on one network, many at a time."""
+    """An engine that runs requests on one network, many at a time."""
 
     def __init__(
         self,
@@ -43,20 +43,20 @@ class Engine:
         exact: bool = False,
         reuse: bool = True,
     ) -> None:
-        """Start the engine's thread at the first request.
+        """Set up an engine; its thread starts at the first request.
 
         Args:
             network: The model.
-            tokenizer: What decodes replies, for stop strings and streaming.
-            max_batch: Sequences at a time; None is 64, or 16 where `exact`.
-            threads: torch's, inside the engine's thread; an exact engine has one.
-            memory: Bytes for keys and values, prefixes included, also as '4GB'; None is a share of what is free,
-                less what other engines on the device may take yet.
-            exact: Equal bits whatever else is in the batch, at the price of full batches in every step.
-            reuse: Keep what was read, so that equal beginnings of prompts are read once.
+            tokenizer: Decodes replies, for stop strings and streaming.
+            max_batch: Maximum number of sequences at a time; None means 64, or 16 if `exact`.
+            threads: Number of torch threads in the engine's thread; an exact engine uses one.
+            memory: Bytes for keys and values, prefixes included, also as '4GB'; None means a share of the free memory,
+                less what other engines on the device may still allocate.
+            exact: Make results bitwise equal in any batch, at the cost of a full batch in every step.
+            reuse: Cache what was read, so that equal beginnings of prompts are read once.
 
         Raises:
-            UsageError: `memory` is no size above 0.
+            UsageError: `memory` is not a size above 0.
         """
         self.network, self._tokenizer = network, tokenizer
         self.limits = Limits(max_batch or (EXACT_BATCH if exact else MAX_BATCH), size_of(memory), exact, reuse)
@@ -64,20 +64,20 @@ class Engine:
         self._worker: Worker | None = None
         self._lock = threading.Lock()
         self.statistics = Statistics()
-        """What it did so far."""
+        """Counts since the engine started."""
         self.twin = partial(
             Engine, network, tokenizer, max_batch=max_batch, threads=threads, memory=memory, exact=exact, reuse=reuse
         )
-        """Another engine on the same network, with slots and a thread of its own; as this one but for what is named."""
+        """Makes another engine on the same network: own slots and thread, the same settings unless overridden."""
 
     def submit(self, request: Request, on_text: Callable[[str], None] | None = None) -> Future[Reply]:
         """Queue a request. Cancelling the future frees its slot before the next step.
 
-        `on_text` gets the text so far whenever it grew, from the engine's thread; a request that
-        begins anew repeats what was shown.
+        `on_text` is called from the engine's thread with the text so far whenever it grows; a restarted request
+        repeats text that was already shown.
 
         Raises:
-            ContextOverflow: prompt and longest reply exceed the model's context.
+            ContextOverflow: the prompt and the longest reply exceed the model's context.
             UsageError: a value of the request does not fit the model.
         """
         grammar = self.check(request)
@@ -93,11 +93,11 @@ class Engine:
         return job.future
 
     def check(self, request: Request) -> Grammar | None:
-        """Refuse what cannot run; returns the grammar of the request's form. The first form of a tokenizer takes 2 s.
+        """Refuse an invalid request; return the grammar of its response format. A tokenizer's first format takes 2 s.
 
         Raises:
-            ContextOverflow: prompt and longest reply exceed the model's context.
-            UsageError: a value of the request does not fit the model, or its form cannot be written.
+            ContextOverflow: the prompt and the longest reply exceed the model's context.
+            UsageError: a value of the request does not fit the model, or its response format cannot be written.
         """
         check(request, self.network)
         if request.form is None:
@@ -107,7 +107,7 @@ class Engine:
         return grammar
 
     def run(self, request: Request) -> Reply:
-        """Run one request to its end. Errors: see `submit`; an EngineError where the model fails on it."""
+        """Run one request to its end. Errors: those of `submit`, and EngineError if the model fails on it."""
         return self.submit(request).result()
 
     def run_all(self, requests: Sequence[Request]) -> list[Reply]:
@@ -119,15 +119,15 @@ class Engine:
         return await asyncio.wrap_future(self.submit(request))
 
     def forget(self) -> None:
-        """Drop what was read before; to be called after the model's weights or parts were changed.
+        """Drop all cached prefixes. Call this after the model's weights or parts were changed.
 
-        It holds for all engines on the same network, from their next pass on. Hooks need no call: while
-        somebody else's are on the model, every prompt is read anew.
+        It applies to all engines on the same network, from their next pass on. Hooks need no call: while hooks of other
+        code are on the model, every prompt is read in full.
         """
         self.network.forget()
 
     def close(self) -> None:
-        """End the thread once what waits has run; what it kept of prompts is gone. A later request starts another."""
+        """End the thread after all queued requests and drop its cached prefixes. A later request starts a new one."""
         with self._lock:
             worker, self._worker = self._worker, None
         if worker is not None:

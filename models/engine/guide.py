@@ -1,16 +1,16 @@
-"""How one reply is kept to its form: free first where the form says so, then token by token.
+"""Constrained decoding of one reply: free text first if the format allows it, then token by token.
 
-A guide is a value. What a pass chose makes the next one, which the sequence takes once the pass is over: a pass
-that breaks, and a request that begins anew, leave nothing behind.
+A guide is an immutable value. A pass's choice makes the next guide, which the sequence adopts after the pass, so a
+failed pass or a restarted request leaves nothing behind.
 
-    Free    -> Marker   at a stop id, or when the tokens that are left are needed, if the form is forced
-            -> Guided   as soon as the marker stands at a line's beginning
-    Marker  -> Guided   once it is written, whatever the model would say
-    Guided  -> the end  when the form is complete, and the model or the form goes on no further
+    Free    -> Marker   at a stop id, or when the remaining tokens are needed, if the format is forced
+            -> Guided   as soon as the marker stands at the beginning of a line
+    Marker  -> Guided   once it is written, whatever the model prefers
+    Guided  -> the end  when the format is complete and neither the model nor the format continues
 
-Until the form is complete, only tokens that lead there are written, and only those behind which enough are left to
-get there. From then on the model is free again: its first token that the form does not take ends the reply, where
-the form was last complete.
+Until the format is complete, a token is written only if it leads there and leaves enough tokens to get there. After
+that the model is free again: its first token that the format does not accept ends the reply, at the point where the
+format was last complete.
 """
 
 from __future__ import annotations
@@ -28,46 +28,46 @@ from sottovoce.models.engine.vocabulary import Mask
 from sottovoce.models.huggingface.text import BROKEN
 
 BEFORE = r"^[ \t*_#>-]*"
-"""What may stand before the marker on its line, as in "**Answer:"."""
+"""The characters allowed before the marker on its line, as in "**Answer:"."""
 Finish = Literal["stop", "stop_text", "length"]
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a pass chose for one sequence, and where it stands."""
+    """The choice of a pass for one sequence, with the state of the reply."""
 
     token: int
-    """The drawn token; under a mean feed the likeliest that the form takes."""
+    """The drawn token; with a mean feed, the likeliest token that the format accepts."""
     nearest: int | None
-    """Of the mean; None where no mean was made."""
+    """The nearest token of the mean; None if no mean was made."""
     stops: bool
-    """Whether the choice is a stop."""
+    """True if the choice is a stop."""
     ids: Sequence[int]
     """The reply so far."""
     left: int
-    """Tokens that may be written, this one among them."""
+    """Number of tokens that may still be written, this one included."""
 
     @property
     def freely(self) -> int:
-        """What is said without a form."""
+        """The token that would be written without a format."""
         return self.token if self.nearest is None else self.nearest
 
 
 @dataclass(frozen=True)
 class Written:
-    """What becomes of it."""
+    """The effect of a choice on the reply."""
 
     then: Guide
     id: int | None
-    """The token that is written; None ends the reply before it."""
+    """The token to write; None ends the reply before it."""
     as_token: bool = True
-    """Whether it is fed as a token, under a mean feed too."""
+    """True if it is fed as a token, even with a mean feed."""
     ends: bool = False
-    """Whether the reply ends behind it."""
+    """True if the reply ends after it."""
 
     @property
     def finish(self) -> Finish | None:
-        """How the reply ends with it, if it does."""
+        """The reason why the reply ends with it; None if it does not end."""
         if self.id is not None and not self.ends:
             return None
         return "length" if self.then.short else "stop"
@@ -75,38 +75,38 @@ class Written:
 
 @dataclass(frozen=True, eq=False)
 class Guide:
-    """How far a reply is with its form."""
+    """The progress of a reply through its format."""
 
     grammar: Grammar
     short: bool = False
-    """Whether anything was cut short because few tokens were left."""
+    """True if anything was cut short because few tokens were left."""
     complete: int | None = None
-    """At how many tokens of the reply the form was last complete."""
+    """The number of reply tokens at which the format was last complete."""
 
     @property
     def forced(self) -> bool:
-        """Whether the next token is known, so that none needs to be chosen."""
+        """True if the next token is known, so that none needs to be chosen."""
         return False
 
     def mask(self) -> Mask | None:
-        """The tokens that may be chosen; None where all may."""
+        """Return the tokens that may be chosen; None if all may."""
         return None
 
     def next(self, chosen: Chosen) -> Written:
-        """What a pass's choice becomes."""
+        """Return the effect of a pass's choice."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Free(Guide):
-    """Before the marker."""
+    """The state before the marker."""
 
     room: int
-    """Tokens that marker and form need."""
+    """Tokens that marker and format need."""
     decode: Callable[[Sequence[int]], str]
 
     def next(self, chosen: Chosen) -> Written:
-        """The choice; where the reply would end, or its one line, the marker."""
+        """Return the choice, or the marker where the reply, or its one free line, would end."""
         over, freely = chosen.stops or self._breaks(chosen), Written(self, chosen.freely, as_token=False)
         if over or chosen.left <= self.room:
             if not self.grammar.form.forced:
@@ -121,12 +121,12 @@ class Free(Guide):
         vocabulary = self.grammar.vocabulary
         behind = vocabulary.after(self.grammar.start, vocabulary.ids(text[found.end() :]))
         begun = None if behind is None else begin(self.grammar, behind, chosen, short=False)
-        if begun is None:  # the token goes on in a way that the form does not
+        if begun is None:  # the token continues in a way that the format does not allow
             return self._write(vocabulary.ids(text[len(before) : found.end()]), chosen, short=False)
         return replace(freely, then=begun)
 
     def _breaks(self, chosen: Chosen) -> bool:
-        """Whether this choice ends the line that the reply is free for; lines before the first word do not count."""
+        """Return True if this choice ends the one free line; lines before the first word do not count."""
         if not self.grammar.form.one_line or "\n" not in self.decode([chosen.freely]):
             return False
         return bool(self.decode(chosen.ids).strip())
@@ -135,24 +135,24 @@ class Free(Guide):
         return Marker(self.grammar, short, queue=marker).next(chosen)
 
     def _may_close(self, id: int) -> bool:
-        """Whether the marker may end with this token: the whole text is decoded for no other."""
+        """Return True if the marker may end with this token; only then is the whole text decoded."""
         said = self.decode([id])
         return self.grammar.form.after[-1].casefold() in said.casefold() or BROKEN in said
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Marker(Guide):
-    """While the marker is written."""
+    """The state while the marker is written."""
 
     queue: tuple[int, ...]
 
     @property
     def forced(self) -> bool:
-        """Always."""
+        """Always True."""
         return True
 
     def next(self, chosen: Chosen) -> Written:
-        """The next of its tokens."""
+        """Return the next token of the marker."""
         id, rest = self.queue[0], self.queue[1:]
         begun = None if rest else begin(self.grammar, self.grammar.start, chosen, short=self.short)
         return Written(begun or replace(self, queue=rest), id)
@@ -160,30 +160,30 @@ class Marker(Guide):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Guided(Guide):
-    """In the form."""
+    """The state within the format."""
 
     matcher: LLMatcher
     path: tuple[int, ...]
-    """A short way to complete it; () once it was complete."""
+    """A short completion; () once the format was complete."""
     room: int
-    """Tokens that are kept for each text that the path leaves empty."""
+    """Tokens reserved for each text that the path leaves empty."""
     queue: int = 0
-    """How many tokens of the path are written next."""
+    """The number of tokens of the path to write next."""
 
     @property
     def forced(self) -> bool:
-        """While a text, or all, is closed."""
+        """True while a text, or the whole reply, is being closed."""
         return self.queue > 0
 
     def mask(self) -> Mask | None:
-        """What leads on, until the form is complete."""
+        """Return the tokens that lead on; None once the format is complete."""
         if self.forced or self.complete is not None:
             return None
         mask = self.grammar.vocabulary.mask(self.matcher)
-        return mask if mask.any() else None  # a limit of llguidance's: the path is left
+        return mask if mask.any() else None  # llguidance reached one of its limits: only the path remains
 
     def next(self, chosen: Chosen) -> Written:
-        """The choice where it leads on and leaves enough tokens, else the next of the path."""
+        """Return the choice if it leads on and leaves enough tokens, else the next token of the path."""
         if self.forced:
             return self._close(chosen, self.queue)
         if chosen.nearest is not None and (after := self._behind(chosen.nearest, chosen)):
@@ -193,7 +193,7 @@ class Guided(Guide):
         return Written(self, None) if self.complete is not None else self._close(chosen, self._to_close())
 
     def _behind(self, id: int, chosen: Chosen) -> Guided | None:
-        """Behind one more token; None where it does not lead on, or leaves too few."""
+        """Return the state after one more token; None if the token does not lead on or leaves too few tokens."""
         matcher = self.grammar.vocabulary.after(self.matcher, (id,))
         if matcher is None:
             return None
@@ -208,7 +208,7 @@ class Guided(Guide):
         return replace(self, matcher=matcher, path=path)
 
     def _to_close(self) -> int:
-        """How much of the path leads to the next text, for which tokens were kept; all of it where there is none."""
+        """Return the length of the path up to the next text with reserved tokens; the whole length if there is none."""
         text = b""
         for i, id in enumerate(self.path):
             text += self.grammar.vocabulary.text((id,))
@@ -226,12 +226,12 @@ class Guided(Guide):
 
 
 def begin(grammar: Grammar, matcher: LLMatcher, chosen: Chosen, *, short: bool) -> Guided | None:
-    """In the form, behind what this choice writes; None where too few tokens are left for it."""
+    """Return the state within the format after this choice; None if too few tokens are left."""
     return guided(grammar, matcher, len(chosen.ids) + 1, chosen.left - 1, short=short)
 
 
 def guided(grammar: Grammar, matcher: LLMatcher, at: int, left: int, *, short: bool = False) -> Guided | None:
-    """In the form, with `at` tokens written and so many left."""
+    """Return the state within the format after `at` tokens, with `left` more allowed; None if these are too few."""
     path = grammar.path if matcher is grammar.start else grammar.ending(matcher, left)
     if path is None or len(path) > left:
         return None
@@ -241,9 +241,9 @@ def guided(grammar: Grammar, matcher: LLMatcher, at: int, left: int, *, short: b
 
 
 def guide_of(grammar: Grammar, max_new: int, decode: Callable[[Sequence[int]], str]) -> Guide:
-    """The guide of a reply that begins."""
+    """Return the guide at the beginning of a reply."""
     if grammar.form.after:
         return Free(grammar, room=grammar.room(max_new), decode=decode)
     begun = guided(grammar, grammar.start, 0, max_new)
-    assert begun is not None, "checked when it was asked for"
+    assert begun is not None, "the engine checked the request"
     return begun

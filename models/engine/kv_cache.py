@@ -1,7 +1,7 @@
-"""Keys and values of many sequences: a slot each, filled from column 0, written in place.
+"""The keys and values of many sequences: one slot each, filled from column 0, written in place.
 
-Axes: S slots, C columns (positions of a sequence), as `huggingface.passes` lays them out. The last
-column takes what must be written nowhere: the padding of prompts, and slots that only keep a shape.
+Axes: S slots, C columns (positions of a sequence), in the layout of `huggingface.passes`. The last column takes
+values to discard: the padding of prompts, and slots that only fill up a shape.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sottovoce.models.huggingface.passes import Kind, Pages
 
 
 class KVCache:
-    """The tensors; it knows slots and columns, not whose they are."""
+    """The tensors of the cache, by slot and column; the scheduler knows which sequence has which slot."""
 
     def __init__(self, kinds: abc.Sequence[Kind]) -> None:
         self.kinds = tuple(kinds)
@@ -23,15 +23,15 @@ class KVCache:
 
     @property
     def held(self) -> int:
-        """Bytes that it takes now."""
+        """Bytes allocated now."""
         return self.nbytes(self.slots, self.columns)
 
     def nbytes(self, slots: int, columns: int) -> int:
-        """Bytes that it would take in another size."""
+        """Return the bytes of a cache of another size."""
         return slots * (columns + 1) * sum(kind.nbytes for kind in self.kinds)
 
     def resize(self, slots: int, columns: int, used: abc.Sequence[int]) -> None:
-        """Another size; the first slots keep as many columns as `used` says of each."""
+        """Change the size; each of the first slots keeps as many columns as `used` says."""
         old = self.tensors
         self.tensors = tuple(_zeros(kind, slots, columns) for kind in self.kinds)
         for new, kept in zip(self.tensors, old, strict=False):
@@ -40,7 +40,7 @@ class KVCache:
         self.slots, self.columns = slots, columns
 
     def move(self, source: int, target: int, n: int) -> None:
-        """Copy the first n columns of a slot to another, and leave zeros: they are not known to be finite yet."""
+        """Copy the first n columns of a slot to another, and zero the source: its values may not be finite."""
         for tensor in self.tensors:
             tensor[:, target, :, :n] = tensor[:, source, :, :n]
         self.clear(source, n)
@@ -51,25 +51,25 @@ class KVCache:
             tensor[:, [one, other], :, :n] = tensor[:, [other, one], :, :n]
 
     def clear(self, slot: int, n: int | None = None) -> None:
-        """Leave nothing that is not finite in the first n columns of a slot, or in all."""
+        """Zero the first n columns of a slot, or all columns, so that all values are finite."""
         for tensor in self.tensors:
             tensor[:, slot, :, :n] = 0
 
     def cut(self, slot: int, start: int, end: int) -> Pages:
-        """A copy of columns start .. end of a slot."""
+        """Return a copy of columns start .. end of a slot."""
         return tuple(tensor[:, slot, :, start:end].clone() for tensor in self.tensors)
 
     def paste(self, slot: int, column: int, pages: Pages, n: int) -> None:
-        """Put the first n positions of `pages` into a slot, from `column` on."""
+        """Write the first n positions of `pages` to a slot, from `column` on."""
         for tensor, page in zip(self.tensors, pages, strict=True):
             tensor[:, slot, :, column : column + n] = page[:, :, :n]
 
     def window(self, start: int, end: int) -> Pages:
-        """The slots start .. end, as `CacheView` takes them; what is written there is kept."""
+        """Return a view of slots start .. end for `CacheView`; writes to it change the cache."""
         return tuple(tensor[:, start:end] for tensor in self.tensors)
 
 
 def _zeros(kind: Kind, slots: int, columns: int) -> torch.Tensor:
-    # Zeros, since a masked column still meets a weight of 0: what lies there must be finite.
+    # Zeros, because a masked column still gets a weight of 0: its values must be finite.
     shape = (len(kind.members), slots, kind.heads, columns + 1, kind.width)
     return torch.zeros(shape, dtype=kind.dtype, device=kind.device)

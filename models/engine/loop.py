@@ -1,6 +1,6 @@
-"""The one decoding loop, by continuous batching: schedule, run, postprocess; and the thread that takes its steps.
+"""The one decoding loop, with continuous batching: schedule, run, postprocess; and the thread that runs it.
 
-The thread does not know the engine, so that a forgotten one is freed.
+The thread has no reference to the engine, so that an unused engine is freed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from sottovoce.models.engine.sequence import Job, Sequence, failure
 from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.unsound import unsound
 
-LONGEST_END = 10.0  # seconds that a finalizer waits for the thread of a forgotten engine
-QUIET = 0.001  # seconds without a newcomer after which an idle engine begins
-LONGEST_WAIT = 0.01  # seconds after which it begins whatever still comes
+LONGEST_END = 10.0  # seconds that a finalizer waits for the thread of a freed engine
+QUIET = 0.001  # seconds without a new request after which an idle engine starts
+LONGEST_WAIT = 0.01  # seconds after which it starts even if requests keep arriving
 
 
 class Loop:
@@ -41,40 +41,40 @@ class Loop:
 
     @torch.inference_mode()
     def step(self) -> None:
-        """Make one pass with whoever is next."""
+        """Make one pass with the sequences that are next."""
         batch = self.scheduler.schedule()
         if batch.sequences:
             try:
                 made = self._runner.run(batch, self.scheduler.caches.kv)
-            except Exception as error:  # whatever breaks in a model's own code must reach its request, and no other
+            except Exception as error:  # an error in a model's own code must reach its own request, and no other
                 self.scheduler.retry(batch.sequences, error)
             else:
                 self._postprocess(batch, made)
         self.scheduler.rest()
 
     def _postprocess(self, batch: Batch, made: Made) -> None:
-        """Each takes what came of it; those that have ended leave."""
+        """Give each sequence its result, and remove those that have ended."""
         self.scheduler.count(batch)
         for i, (sequence, taken) in enumerate(zip(batch.sequences, batch.takes, strict=True)):
             sequence.read(taken)
             choice = made.choices.get(i)
             if choice is None:
                 continue
-            if sequence.filled == sequence.length and choice.sound:  # its prompt left sound numbers
+            if sequence.filled == sequence.length and choice.sound:  # its prompt gave finite values
                 self.scheduler.remember(sequence, replied=False)
             try:
                 if not choice.sound:
                     raise self._not_finite(sequence)
                 sequence.see(i, made.states)
                 sequence.keep(choice)
-            except Exception as error:  # not finite, or a listener's own: it ends its own request
+            except Exception as error:  # not finite, or raised by a listener: it ends only its own request
                 sequence.fail(error)
         for sequence in batch.sequences:
             if sequence.ended:
                 self.scheduler.finish(sequence)
 
     def _not_finite(self, sequence: Sequence) -> EngineError:
-        """What is wrong with the weights, if anything is, else what else it may be; they are looked at once a state."""
+        """Return an error with the diagnosis of the weights, made once per model version, or general advice."""
         if self._looked is None or self._looked[0] != self._network.version:
             self._looked = self._network.version, unsound(self._network.model)
         advice = "check the weights, the dtype, and the size of the deltas or rows that were fed in"
@@ -83,10 +83,10 @@ class Loop:
 
 
 class Worker(threading.Thread):
-    """Steps a loop as long as there is anything to do, and waits for more until it is ended."""
+    """The thread that steps a loop while there is work, and waits for more until it is closed."""
 
     def __init__(self, begin: Callable[[], Loop], threads: int | None) -> None:
-        """`begin` makes a loop; `threads` are torch's."""
+        """`begin` makes a loop; `threads` is the number of torch threads."""
         super().__init__(daemon=True)
         self._begin, self._threads = begin, threads
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
@@ -99,28 +99,28 @@ class Worker(threading.Thread):
         self._queue.put(job)
 
     def end(self, timeout: float | None = None) -> None:
-        """End the thread once what waits has run; what an engine's thread itself calls does not wait for that."""
+        """End the thread after all queued jobs; a call from an engine's own thread does not wait for that."""
         self._queue.put(None)
-        # A thread that forgets an engine may be that engine's own, or one that waits for the same model.
+        # The thread that drops an engine may be that engine's own, or one that waits for the same model.
         if not isinstance(threading.current_thread(), Worker):
             self.join(timeout)
 
     def forgotten(self) -> None:
-        """Runs when the engine is forgotten and when Python exits.
+        """Cancel all jobs and end the thread; runs when the engine is freed and when Python exits.
 
-        Python kills daemon threads as it exits, and one that is freeing tensors then takes the process
-        down with "terminate called without an active exception". So what runs is cancelled, and the
-        thread is awaited: it ends at its next step. Not for ever: a finalizer may run in a thread that
-        holds what the other waits for, such as the lock of a module that is being imported.
+        Python kills daemon threads as it exits, and a thread that is freeing tensors at that moment aborts the
+        process with "terminate called without an active exception". So all jobs are cancelled and the thread is
+        joined; it ends at its next step. The wait is limited: a finalizer may run in a thread that holds a lock
+        that the other one needs, such as the import lock of a module.
         """
         for job in list(self._jobs):
             job.future.cancel()
         self.end(LONGEST_END)
 
     def run(self) -> None:
-        """Serve until ended; whatever breaks here, nobody may wait for ever."""
+        """Serve jobs until closed; on any error, fail all waiting jobs so that no caller waits forever."""
         if self._threads is not None:
-            torch.set_num_threads(self._threads)  # counts for this thread alone
+            torch.set_num_threads(self._threads)  # applies to this thread alone
         loop: Loop | None = None
         while True:
             jobs = self._gather(busy=loop is not None and loop.scheduler.busy)
@@ -132,13 +132,13 @@ class Worker(threading.Thread):
                     loop.step()
                 elif self._closed:
                     break
-            except BaseException as error:  # a model that breaks on its first token, or a mistake of ours
+            except BaseException as error:  # a model that fails on its first token, or a bug of ours
                 self._fail(error)
                 loop = None
-            jobs.clear()  # or they were held while the thread waits
+            jobs.clear()  # or they would stay in memory while the thread waits
 
     def _gather(self, *, busy: bool) -> list[Job]:
-        """Who came meanwhile; where nobody runs, wait for one, and for others within milliseconds."""
+        """Return the jobs that have arrived; if idle, wait for one, and then a few milliseconds for more."""
         jobs: list[Job] = []
         timeout, end = 0.0 if busy else None, float("inf")
         while not self._closed and time.monotonic() < end:

@@ -1,7 +1,7 @@
-"""The mean embeddings that sequences feed, and as much of their nearest tokens as decoding needs.
+"""The mean embeddings that sequences feed, and their nearest tokens as far as decoding needs them.
 
-To find a mean's nearest token takes a product with the whole table, as a pass of the output head does. Few
-steps need it: the others wait until many are looked up at once (`pending.py`).
+Finding a mean's nearest token takes a product with the whole table, as expensive as the output head. Few steps
+need it; the other lookups wait and are made many at a time (`pending.py`).
 """
 
 from __future__ import annotations
@@ -19,23 +19,25 @@ from sottovoce.models.engine.sequence import Sequence
 from sottovoce.models.huggingface import scans
 from sottovoce.models.huggingface.table import Table
 
-NOW = LATER - 1  # instead of a mean's nearest token: it may be a stop, which those of LATER cannot
+NOW = LATER - 1  # in place of a mean's nearest token that may be a stop; LATER marks one that cannot be a stop
 
 
 class Mean(NamedTuple):
-    """What one sequence feeds."""
+    """The mean embedding that one sequence feeds."""
 
     rows: Mapping[str, torch.Tensor]
-    """By table key, (E,)."""
+    """The mean (E,) by table key."""
     largest: Largest
 
 
 def average(
     own: Table, sequences: list[Sequence], logits: torch.Tensor, at_least: int
 ) -> tuple[torch.Tensor, list[Mean]]:
-    """Means of sequences that weigh alike, from logits (g, V); and their tokens (g,), LATER or NOW where not known.
+    """Return the tokens (g,) and means of sequences with equal `weigh`, from logits (g, V).
 
-    Products with whole tables are taken over `at_least` as many rows.
+    A token is LATER or NOW if it is not known.
+
+    Products with whole tables have at least `at_least` rows.
     """
     p = sampling.distribution(logits, [each.request.sampling.temperature for each in sequences])
     weigh = sequences[0].request.feed.weigh
@@ -51,22 +53,22 @@ def average(
 
 
 def _tokens(own: Table, sequences: list[Sequence], weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """The tokens (g,) of means (g, E) as far as they are known without a look at the whole table.
+    """Return the tokens (g,) of means (g, E), as far as they are known without a search of the whole table.
 
-    A single weight keeps its token: duplicate rows of a table make its nearest neighbour ambiguous. And what is
-    nearer to its heaviest token than to any stop has no stop as its nearest.
+    A one-hot mean keeps its token: duplicate rows of a table make its nearest neighbor ambiguous. A mean that is
+    nearer to its heaviest token than to any stop cannot have a stop as its nearest token.
     """
     heaviest = scans.argmax(weights)
     open = torch.full_like(heaviest, LATER)
     if longest := max(len(each.nearest_stops) for each in sequences):
-        # Who has fewer stops gets token 0 instead: at worst one look more than is needed.
+        # Sequences with fewer stops get token 0 instead, which costs at most one unneeded lookup.
         stops = [(*each.nearest_stops, *[0] * (longest - len(each.nearest_stops))) for each in sequences]
         open = torch.where(own.nearer(rows, heaviest, upload(stops, rows.device)), LATER, NOW)
     return torch.where(scans.count_nonzero(weights) == 1, heaviest, open)
 
 
 def largest(weights: torch.Tensor, k: int) -> list[Largest]:
-    """Of each row (V,), the ids and values (k,) of the largest weights; all where there are fewer."""
+    """Return, for each row (V,), ids and values (k,) of the largest weights; all of them if there are fewer."""
     best = weights.topk(min(k, weights.shape[-1]), dim=-1)
     return list(zip(best.indices.unbind(), best.values.unbind(), strict=True))
 
@@ -74,9 +76,9 @@ def largest(weights: torch.Tensor, k: int) -> list[Largest]:
 def look_up(
     own: Table, sequences: list[Sequence], averaged: Mapping[int, Mean], ids: list[int], at_least: int
 ) -> list[int | None]:
-    """The ids of a pass, with the nearest tokens of those means that need them now; None for the others.
+    """Return the ids of a pass, with the nearest tokens of the means that need them now; None for the others.
 
-    With `at_least` all are looked up at once, and without guesses: a guess spares rows of a product.
+    With `at_least`, all are looked up at once and without guesses, because a guess changes the rows of a product.
     """
     now = [i for i in averaged if ids[i] == NOW or (ids[i] == LATER and (at_least or sequences[i].reads_along))]
     if not now:

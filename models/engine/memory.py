@@ -1,4 +1,4 @@
-"""How much memory keys and values may take, how to tell that there was too little, and how to get numbers there."""
+"""Memory for keys and values: budgets, detection of out-of-memory errors, and uploads of numbers to a device."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ import torch
 
 from sottovoce.models.huggingface.passes import Kind
 
-ON_CPU, ON_ACCELERATOR = 0.25, 0.7  # of what is free as the engine starts; the rest is for passes and payloads
-LEAST = 1 / 8  # of what is free: what an engine counts on, whatever was promised to others
-UNKNOWN = 4 << 30  # bytes, where a model keeps nothing
+ON_CPU, ON_ACCELERATOR = 0.25, 0.7  # of the free memory when an engine starts; the rest is for passes and payloads
+LEAST = 1 / 8  # of the free memory: an engine's minimum, whatever was promised to others
+UNKNOWN = 4 << 30  # bytes, for a model without keys and values
 CGROUP = Path("/sys/fs/cgroup")  # of a container on Linux
 LIMITS = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
 
 
 class Holder(Protocol):
-    """What holds keys and values, and may come to hold more."""
+    """An owner of keys and values that may allocate more."""
 
     def may_take(self, device: torch.device) -> int:
-        """Bytes of a device that it may take yet."""
+        """Return the bytes of a device that it may still allocate."""
 
 
 _holders: weakref.WeakSet[Holder] = weakref.WeakSet()
@@ -34,20 +34,20 @@ _lock = threading.Lock()
 
 
 def hold(holder: Holder) -> None:
-    """Let engines that start later know of what this one may take, as long as it lives."""
+    """Count what this owner may still allocate when later engines set their budgets, as long as it lives."""
     with _lock:
         _holders.add(holder)
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes that are free on a device; for the CPU within the limit of its container, if there is one."""
+    """Return the free bytes of a device; for the CPU, within the limit of its container, if there is one."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     return min(int(psutil.virtual_memory().available), *left_in_container())
 
 
 def left_in_container(folder: Path = CGROUP) -> list[int]:
-    """Bytes up to the limits that a folder of control groups sets: no end of them where it sets none."""
+    """Return the bytes left below the limits that a control-group folder sets; sys.maxsize if it sets none."""
     found = []
     for limit, used in LIMITS:
         with suppress(OSError, ValueError):  # no such file, or no limit: "max"
@@ -56,16 +56,16 @@ def left_in_container(folder: Path = CGROUP) -> list[int]:
 
 
 def default_budget(kinds: Sequence[Kind]) -> int:
-    """Bytes for keys and values where nobody says: as many as the fullest of a model's devices has room for.
+    """Return the default budget for keys and values in bytes, limited by the fullest of a model's devices.
 
-    What engines on the same device may take yet is not counted as free.
+    Bytes that other engines on the same device may still allocate do not count as free.
     """
     shares = shares_of(kinds)
     return min((int(_room(device) / share) for device, share in shares.items()), default=UNKNOWN)
 
 
 def shares_of(kinds: Sequence[Kind]) -> dict[torch.device, float]:
-    """How much of a position's keys and values lies on each device; the shares add up to 1."""
+    """Return the share of a position's keys and values on each device; the shares add up to 1."""
     whole, found = sum(kind.nbytes for kind in kinds), dict[torch.device, float]()
     for kind in kinds:
         found[kind.device] = found.get(kind.device, 0.0) + kind.nbytes / whole
@@ -80,12 +80,12 @@ def _room(device: torch.device) -> float:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """True for what torch raises where a device, or the CPU's allocator, has no more."""
+    """Return True for the errors that torch raises if a device, or the CPU's allocator, is out of memory."""
     said = ("can't allocate memory", "not enough memory")  # on Linux; elsewhere
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in str(error) for words in said)
 
 
 def upload(values: Sequence[Any], device: torch.device, dtype: torch.dtype | None = None) -> torch.Tensor:
-    """Numbers as a tensor on a device, without waiting for what the device still computes."""
+    """Return numbers as a tensor on a device, without waiting for pending work of the device."""
     made = torch.tensor(values, dtype=dtype)
     return made.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else made.to(device)

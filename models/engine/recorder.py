@@ -1,7 +1,7 @@
-"""What one reply keeps besides its ids: states, mean embeddings, and numbers made of the logits.
+"""The records of a reply besides its ids: states, mean embeddings, and statistics of the logits.
 
-A pass leaves what it has; every few passes it is turned into numbers at once, since statistics of
-one position cost as many calls as those of thirty. Nothing is kept of a pass's other sequences.
+Each pass appends its tensors; every few passes they are reduced to numbers, because the statistics of one position
+take as many calls as those of thirty. Nothing is kept of the other sequences of a pass.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from sottovoce.models.engine.pending import LATER, Pending
 from sottovoce.models.engine.request import Record, Sparse, Stats
 from sottovoce.models.huggingface.passes import FINAL
 
-STEPS = 32  # positions that wait, at most
-WAITING = 1 << 21  # numbers of one sequence's logits that wait, at most: 8 MB
-CACHED = 1 << 17  # numbers that a core keeps at hand
+STEPS = 32  # maximum number of waiting positions
+WAITING = 1 << 21  # maximum number of waiting logits of one sequence: 8 MB
+CACHED = 1 << 17  # numbers that fit in a core's cache
 Largest = tuple[torch.Tensor, torch.Tensor]
 """Ids and values (k,) of the largest averaging weights of a position."""
 _Tensors = tuple[torch.Tensor, ...]
 
 
 class _Series:
-    """Tensors of a position each; `make` turns those that wait, stacked, into what is kept."""
+    """One tensor for each position; `make` turns the waiting ones, stacked, into the stored ones."""
 
     def __init__(self, make: Callable[[torch.Tensor], _Tensors]) -> None:
         self._make = make
@@ -43,9 +43,9 @@ class _Series:
             self._waiting.clear()
 
     def first(self, n: int) -> _Tensors:
-        """Of the first n positions; nothing where there are none."""
+        """Return the tensors of the first n positions; () if n is 0."""
         self.settle()
-        self._parts = [tuple(map(torch.cat, zip(*self._parts, strict=True)))]  # in their place: no second copy stays
+        self._parts = [tuple(map(torch.cat, zip(*self._parts, strict=True)))]  # replaced: no second copy stays
         return tuple(each[:n] for each in self._parts[0]) if n else ()
 
 
@@ -53,10 +53,10 @@ class Recorder:
     """Records of one sequence, position by position."""
 
     def __init__(self, record: Record, normed: int | None, pending: Pending) -> None:
-        """`normed` is the layer whose state is taken after the final norm; in `pending` means wait for their tokens."""
+        """`normed` is the layer whose state is recorded after the final norm; means without tokens go to `pending`."""
         self.record, self._normed, self._pending = record, normed, pending
         self.n = 0
-        """Positions whose states are kept."""
+        """Number of positions whose states are recorded."""
         self._states = {layer: _Series(lambda states: (states.cpu(),)) for layer in record.layers}
         self._means: dict[str, _Series] = {}
         self._ids: list[int] = []
@@ -64,7 +64,7 @@ class Recorder:
         self._sparse = [_Series(_as_they_are), _Series(_as_they_are)]
 
     def see(self, i: int, states: Mapping[int, torch.Tensor]) -> None:
-        """Keep row i of the states (b, H) of a pass, by layer."""
+        """Record row i of the states (b, H) of a pass, by layer."""
         for layer, series in self._states.items():
             series.append(states[FINAL if layer == self._normed else layer][i])
         self.n += 1
@@ -72,9 +72,9 @@ class Recorder:
     def keep(
         self, id: int | None, logits: torch.Tensor, rows: Mapping[str, torch.Tensor], largest: Largest | None = None
     ) -> None:
-        """Keep a position: its token, logits (V,), means (E,) by table and their largest weights.
+        """Record a position: its token, logits (V,), means (E,) by table and their largest weights.
 
-        None is the token nearest to the mean in the model's own table: it is looked up once it is asked for.
+        None stands for the token nearest to the mean in the model's own table, which is looked up on demand.
         """
         for key, row in rows.items():
             self._means.setdefault(key, _Series(_as_they_are)).append(row)
@@ -91,28 +91,28 @@ class Recorder:
 
     def _numbers(self, logits: torch.Tensor) -> _Tensors:
         ids = upload(self.ids(len(self._ids))[-len(logits) :], logits.device)
-        # On a CPU a few at a time: what is made on the way stays in its cache.
+        # On a CPU a few at a time, so that intermediate results stay in its cache.
         n = max(CACHED // logits.shape[-1], 1) if logits.device.type == "cpu" else len(logits)
         blocks = zip(logits.split(n), ids.split(n), strict=True)
         found = [sampling.statistics(block, chosen, self.record.top) for block, chosen in blocks]
         return tuple(map(torch.cat, zip(*found, strict=True)))
 
     def ids(self, n: int) -> list[int]:
-        """The first n tokens; those that were not looked up yet are so now."""
+        """Return the first n tokens, and look up those that are pending."""
         if LATER in self._ids:
             self._pending.look_up()
         return self._ids[:n]
 
     def states(self, n: int) -> dict[int, torch.Tensor]:
-        """By layer, the first n states (n, H), on the CPU."""
+        """Return the first n states (n, H) by layer, on the CPU."""
         return {layer: series.first(n)[0] for layer, series in self._states.items()}
 
     def means(self, n: int) -> dict[str, torch.Tensor]:
-        """By table, the first n means (n, E), on the model's device."""
+        """Return the first n means (n, E) by table, on the model's device."""
         return {key: series.first(n)[0] for key, series in self._means.items()} if n else {}
 
     def stats(self, n: int) -> Stats | None:
-        """Of the first n positions."""
+        """Return the statistics of the first n positions; None if they are not recorded."""
         if not self.record.stats:
             return None
         none = torch.zeros(0, self.record.top)
@@ -121,7 +121,7 @@ class Recorder:
         return Stats(logprob, entropy, varentropy, kurtosis, ids.cpu(), logprobs.cpu())
 
     def sparse(self, n: int) -> Sparse | None:
-        """Of the first n positions; None where there is none."""
+        """Return the largest weights of the first n positions; None if there are none."""
         if not (found := [each.cpu() for series in self._sparse for each in series.first(n)]):
             return None
         ids, weights = found

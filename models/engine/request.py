@@ -1,4 +1,4 @@
-"""What the engine is asked, what it answers and what it did so far: values without protocol, agent or chat.
+"""The engine's requests, replies and statistics: values without protocol, agent or chat.
 
 Axes in this folder: b sequences of a batch, n tokens, V vocabulary, E embedding width, H hidden width.
 """
@@ -43,7 +43,7 @@ Piece = Ids | Rows
 
 @dataclass(frozen=True, eq=False)
 class Edit:
-    """Add `delta` (n, H) to the output of decoder layer `layer` (0-based) at prompt positions at .. at+n."""
+    """An addition of `delta` (n, H) to the output of decoder layer `layer` (0-based) at prompt positions at .. at+n."""
 
     layer: int
     at: int
@@ -52,7 +52,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a token is drawn. Temperature 0 is greedy; top_k 0 and top_p 1 keep the whole vocabulary."""
+    """Settings for drawing a token. Temperature 0 is greedy; top_k 0 and top_p 1 keep the whole vocabulary."""
 
     temperature: float = 0.0
     top_p: float = 1.0
@@ -67,41 +67,41 @@ class Feed:
     """How the next input is made from the logits."""
 
     kind: Literal["token", "mean"] = "token"
-    """The drawn token, or the mean embedding under the distribution."""
+    """The drawn token, or the mean embedding of the distribution."""
     weigh: Weigh | None = None
-    """Partial variants: other averaging weights than the probabilities at the temperature.
+    """Averaging weights other than the probabilities at the temperature, for partial variants.
 
-    Requests that share it are weighed in one call; after an error in a batch each is weighed again, alone.
+    One call weighs all requests that share the function; after an error in a batch each is weighed again, alone.
     """
     tables: tuple[Table, ...] = ()
-    """Tables of other models over the same vocabulary, averaged under the same weights."""
+    """Tables of other models over the same vocabulary, averaged with the same weights."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """What to keep of a reply besides its ids."""
+    """The parts of a pass to record besides the reply's ids."""
 
     layers: tuple[int, ...] = ()
-    """Decoder layers (0-based) whose output is kept at the last prompt position and every new token."""
+    """Decoder layers (0-based) whose output is recorded at the last prompt position and every new token."""
     final_norm: bool = False
-    """Keep the last layer's state after the final norm instead of before it."""
+    """Record the last layer's state after the final norm instead of before it."""
     stats: bool = False
     top: int = 0
-    """With `stats`: how many of the most probable tokens to keep per position."""
+    """With `stats`: number of most probable tokens to record per position."""
     sparse: int = 0
-    """With a mean feed: how many of the largest averaging weights to keep per position."""
+    """With a mean feed: number of largest averaging weights to record per position."""
 
 
 @dataclass(frozen=True)
 class Stop:
-    """When a reply ends."""
+    """The conditions that end a reply."""
 
     max_new: int
     ids: tuple[int, ...] = ()
     texts: tuple[str, ...] = ()
     """Strings in the decoded text; the reply is cut before the first token that overlaps one."""
     by: Literal["token", "nearest", "argmax"] = "token"
-    """What is compared with `ids`: the fed token, or for a mean its nearest token or the argmax of the logits."""
+    """The token compared with `ids`: the fed token, or for a mean its nearest token or the argmax of the logits."""
     keep: bool = False
     """Keep the position that met a stop id."""
     special: bool = False
@@ -110,7 +110,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Request:
-    """What one sequence of a batch reads, how it goes on, and what is kept of it."""
+    """One sequence of a batch: its prompt, decoding settings and records."""
 
     prompt: tuple[Piece, ...]
     stop: Stop
@@ -119,7 +119,7 @@ class Request:
     sampling: Sampling = Sampling()
     record: Record = Record()
     form: Form | None = None
-    """What the reply is kept to. Under a mean feed it is fed as tokens, but for means in the middle of a text."""
+    """The response format. With a mean feed, it is fed as tokens, except for means in the middle of a text."""
 
     @property
     def length(self) -> int:
@@ -154,53 +154,53 @@ class Sparse:
 
 @dataclass(frozen=True)
 class Usage:
-    """Positions read and tokens made."""
+    """The number of positions read and of tokens generated."""
 
     prompt: int
     new: int
     reused: int = 0
-    """Positions of the prompt that an earlier request had read."""
+    """Prompt positions that an earlier request had read."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reply:
-    """What came of a request."""
+    """The result of a request."""
 
     ids: tuple[int, ...]
-    """Kept tokens; for a mean feed the nearest token of each mean (the token itself where one-hot)."""
+    """The reply's tokens; for a mean feed the nearest token of each mean (the token itself if one-hot)."""
     finish: Literal["stop", "stop_text", "length"]
     usage: Usage
     rows: dict[str, torch.Tensor] = field(default_factory=dict)
-    """By table key: the mean embeddings (n, E) of a mean feed."""
+    """The mean embeddings (n, E) of a mean feed, by table key."""
     states: dict[int, torch.Tensor] = field(default_factory=dict)
-    """By layer: (n + 1, H), row 0 at the last prompt position."""
+    """The states (n + 1, H) by layer; row 0 is at the last prompt position."""
     stats: Stats | None = None
     sparse: Sparse | None = None
 
 
 @dataclass
 class Statistics:
-    """Counts since the engine began; its own thread writes them."""
+    """Counts since the engine started; only its own thread writes them."""
 
     requests: int = 0
-    """That left: finished, failed or cancelled."""
+    """Requests that have left: finished, failed or cancelled."""
     running: int = 0
-    """Sequences that hold a slot, now."""
+    """Sequences that have a slot now."""
     prompt: int = 0
     """Positions of prompts that were admitted."""
     reused: int = 0
-    """Of them, those that came from the prefix cache."""
+    """Positions of these prompts that came from the prefix cache."""
     passes: int = 0
     """Forward passes over prompts."""
     steps: int = 0
     """Forward passes of sequences that decode."""
     stepped: int = 0
-    """Sequences of all steps: stepped / steps is the mean width."""
+    """Sequences summed over all steps: stepped / steps is the mean width."""
     widest: int = 0
-    """The most sequences that decoded together."""
+    """The largest number of sequences that decoded together."""
     restarts: int = 0
-    """Requests that began anew: memory ran out, or a pass broke."""
+    """Requests that were restarted because memory ran out or a pass failed."""
     cache: int = 0
-    """Bytes of keys and values, now: the KV cache and the prefixes."""
+    """Bytes of keys and values now: the KV cache and the prefixes."""
     cache_peak: int = 0
-    """The most there were."""
+    """The largest value of `cache` so far."""

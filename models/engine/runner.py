@@ -1,4 +1,4 @@
-"""One pass for the sequences of a batch: chunks of their prompts, or one input each; then what each feeds next."""
+"""One pass over a batch: chunks of prompts, or one input per sequence; then the choice of each next input."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ from sottovoce.models.huggingface.layers import Change
 from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.passes import FINAL, Reading
 
-ROUND = 64  # columns that an exact pass looks at are a multiple of it, and so are its beginnings
-SHORTEST = 256  # columns of a captured step: to look at a few more costs less than another capture
+ROUND = 64  # exact passes attend to a multiple of this many columns, and cache prefixes in such blocks
+SHORTEST = 256  # columns of a captured step: attending to a few more costs less than another capture
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Sequences in neighbouring slots, and what each reads in a pass."""
+    """Sequences in adjacent slots, and how many positions of each a pass reads."""
 
     sequences: list[Sequence]
     first: int
-    """The slot of the first."""
+    """The slot of the first sequence."""
     takes: list[int]
-    """Positions: of prompts, or 1 each for those that decode."""
+    """Positions to read: of prompts, or 1 for each decoding sequence."""
     prompts: bool
 
 
 @dataclass(frozen=True)
 class Made:
-    """What came of a pass."""
+    """The output of a pass."""
 
     states: abc.Mapping[int, torch.Tensor]
-    """By layer: the state (b, H) of each sequence's last position."""
+    """The state (b, H) of each sequence's last position, by layer."""
     choices: abc.Mapping[int, Choice]
-    """By place in the batch; a prompt that is not read to its end has none."""
+    """The choices by index in the batch; there is none for a prompt that is not read to its end."""
 
 
 class Runner:
-    """Runs batches on a network; it changes nothing but the KV cache, so that a pass that broke can be made anew."""
+    """Runs batches on a network and changes only the KV cache, so that a failed pass can be repeated."""
 
     def __init__(self, network: Network, *, exact: bool, slots: int) -> None:
-        """`exact`: passes of one shape, `slots` sequences in every step, so that sums come in one order."""
+        """`exact`: passes have one shape, with `slots` sequences in every step, so that sums have one order."""
         self._network, self._exact, self._at_least = network, exact, slots if exact else 0
 
     def run(self, batch: Batch, cache: KVCache) -> Made:
-        """Read, and choose for those that have read their prompts."""
+        """Read the batch, and choose the next input of sequences whose prompts are read."""
         sequences, network = batch.sequences, self._network
         layers = recorded(sequences, len(network.layers) - 1)
         if batch.prompts:
@@ -70,10 +70,10 @@ class Runner:
         return Made(seen.states, dict(zip(done, choices, strict=True)))
 
     def _prompts(self, batch: Batch, cache: KVCache) -> Reading:
-        """The next positions of prompts.
+        """Return the next positions of prompts.
 
-        They end together, so that the last query of each is the last of the pass; what a shorter one
-        lacks before is padding, which reads id 0 at position 0 and is written to the spare column.
+        All rows end together, so that the last query of each is the last of the pass. Shorter rows begin with padding,
+        which reads id 0 at position 0 and is written to the spare column.
         """
         sequences, n, device = batch.sequences, max(batch.takes), self._network.device
         read = [range(each.filled, each.filled + take) for each, take in zip(sequences, batch.takes, strict=True)]
@@ -89,9 +89,9 @@ class Runner:
         )
 
     def _step(self, sequences: list[Sequence], cache: KVCache) -> Reading:
-        """One input for each of the sequences in slots 0 .. b.
+        """Return one input for each of the sequences in slots 0 .. b.
 
-        Where there are more queries than sequences, those beyond them read nothing that counts.
+        Queries beyond the number of sequences read nothing that counts.
         """
         filled, device = [each.filled for each in sequences], self._network.device
         queries, end = self._shape(len(sequences), max(filled) + 1, cache)
@@ -106,8 +106,8 @@ class Runner:
         )
 
     def _shape(self, sequences: int, columns: int, cache: KVCache) -> tuple[int, int]:
-        """Queries and columns of a step of so many sequences, of which the longest needs so many columns."""
-        if self._exact:  # a query in every slot, whole rounds of columns: sums come in one order whatever the batch
+        """Return the queries and columns of a step, for a number of sequences and the columns of the longest one."""
+        if self._exact:  # all slots and whole rounds of columns: sums have one order in any batch
             return cache.slots, whole_rounds(columns)
         if self._network.captures:  # powers of two: few shapes, so that each can be captured
             queries, wide = (1 << (n - 1).bit_length() for n in (sequences, columns))
@@ -116,12 +116,12 @@ class Runner:
 
 
 def whole_rounds(columns: int) -> int:
-    """The next multiple of a round."""
+    """Return the next multiple of ROUND."""
     return -(-columns // ROUND) * ROUND
 
 
 def _prompt_inputs(network: Network, sequences: list[Sequence], read: list[range], n: int) -> torch.Tensor:
-    """Ids (b, n), or embeddings (b, n, E) where any sequence has latent pieces."""
+    """Return ids (b, n), or embeddings (b, n, E) if any sequence has latent pieces."""
     if all(isinstance(piece, Ids) for each in sequences for piece in each.request.prompt):
         taken = [each.prompt_ids[at.start : at.stop] for each, at in zip(sequences, read, strict=True)]
         return upload([[0] * (n - len(ids)) + list(ids) for ids in taken], network.device)
@@ -130,14 +130,14 @@ def _prompt_inputs(network: Network, sequences: list[Sequence], read: list[range
 
 
 def _embedded(network: Network, sequence: Sequence) -> torch.Tensor:
-    """A prompt as embeddings (n, E)."""
+    """Return a prompt as embeddings (n, E)."""
     table, pieces = network.table.rows, sequence.request.prompt
     found = [network.embed(upload(p.ids, table.device)) if isinstance(p, Ids) else p.rows.to(table) for p in pieces]
     return torch.cat([rows.to(table) for rows in found])
 
 
 def _step_inputs(network: Network, sequences: list[Sequence]) -> torch.Tensor:
-    """Ids (b,), or embeddings (b, E) where any sequence feeds a mean."""
+    """Return ids (b,), or embeddings (b, E) if any sequence feeds a mean."""
     means = {i: each.next_rows[network.table.key] for i, each in enumerate(sequences) if each.next_rows}
     if len(means) == len(sequences):
         return torch.stack(list(means.values()))
@@ -150,7 +150,7 @@ def _step_inputs(network: Network, sequences: list[Sequence]) -> torch.Tensor:
 
 
 def edits(batch: Batch, n: int) -> abc.Mapping[int, Change]:
-    """Changes of layers' outputs (b, n, H) that add the prompts' deltas: in float32 at their positions, then cast."""
+    """Return changes of layer outputs (b, n, H) that add the prompts' deltas at their positions, in float32."""
     by_layer: dict[int, list[tuple[int, int, torch.Tensor]]] = {}
     for i, (sequence, take) in enumerate(zip(batch.sequences, batch.takes, strict=True)):
         start, end = sequence.filled, sequence.filled + take
@@ -170,7 +170,7 @@ def _added(additions: abc.Sequence[tuple[int, int, torch.Tensor]], hidden: torch
 
 
 def recorded(sequences: list[Sequence], last: int) -> list[int]:
-    """The layers whose states some sequence keeps; FINAL stands for the last one after the final norm."""
+    """Return the layers whose states any sequence records; FINAL stands for the last one after the final norm."""
     found = {layer for each in sequences for layer in each.request.record.layers}
     normed = any(each.request.record.final_norm and last in each.request.record.layers for each in sequences)
     return [*sorted(found), *([FINAL] if normed else [])]

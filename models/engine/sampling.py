@@ -1,4 +1,4 @@
-"""From logits to tokens and numbers: processors, draws that do not depend on the batch, statistics."""
+"""Sampling from logits: logits processors, draws that do not depend on the batch, and statistics."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from numpy.typing import NDArray
 from sottovoce.models.engine.memory import upload
 from sottovoce.models.engine.request import Sampling
 
-DRAWN = 64  # uniforms at a time; as many or few give the same ones
-ENOUGH_VARIANCE = 1e-12  # below it a distribution is flat or one-hot, and its kurtosis 0 by convention
+DRAWN = 64  # uniforms generated at a time; the number does not change their values
+ENOUGH_VARIANCE = 1e-12  # below it a distribution is flat or one-hot, and its kurtosis is 0 by convention
 
 
 class Uniforms:
-    """The uniform draws in [0, 1) of one sequence, from its own generator: the same in any batch."""
+    """The uniform draws in [0, 1) of one sequence, from its own generator: equal in any batch."""
 
     def __init__(self, seed: int) -> None:
-        """`seed` is 0 to 2**64 - 1; nothing is drawn yet."""
+        """`seed` is 0 to 2**64 - 1; no draw is made yet."""
         self._generator = torch.Generator().manual_seed(seed)
         self._drawn: list[float] = []
 
     def at(self, i: int) -> float:
-        """The draw of position i."""
+        """Return the draw of position i."""
         while i >= len(self._drawn):
             self._drawn += torch.rand(DRAWN, generator=self._generator, dtype=torch.float64).tolist()
         return self._drawn[i]
 
 
 def distribution(logits: torch.Tensor, temperatures: Sequence[float]) -> torch.Tensor:
-    """softmax(logits / T) over (b, V), one T a row; T = 0 is the one-hot argmax, the limit of T -> 0."""
+    """Return softmax(logits / T) over (b, V), with one T for each row; T = 0 is the one-hot argmax, the limit."""
     at = upload(temperatures, logits.device)
     soft = _cooled(logits, at).softmax(-1)
     if all(temperature > 0 for temperature in temperatures):
@@ -41,7 +41,7 @@ def distribution(logits: torch.Tensor, temperatures: Sequence[float]) -> torch.T
 
 
 def limit(logits: torch.Tensor, masks: Mapping[int, NDArray[np.bool_]]) -> torch.Tensor:
-    """Logits (b, V) of which the rows with a mask (V,) keep what it allows, the others -inf."""
+    """Return logits (b, V); rows with a mask (V,) are -inf at tokens that it does not allow."""
     allowed = np.ones(logits.shape, np.bool_)
     for i, mask in masks.items():
         known = min(len(mask), logits.shape[-1])
@@ -50,13 +50,13 @@ def limit(logits: torch.Tensor, masks: Mapping[int, NDArray[np.bool_]]) -> torch
 
 
 def _cooled(logits: torch.Tensor, temperatures: torch.Tensor) -> torch.Tensor:
-    """Logits / T up to a shift, the largest at 0: no T is so small that it makes them infinite."""
+    """Return logits / T, shifted so that the largest is 0: even the smallest T gives no infinities."""
     warm = temperatures.clamp_min(torch.finfo(torch.float32).tiny)
     return (logits - logits.amax(-1, keepdim=True)).div_(warm[:, None])
 
 
 def penalise(logits: torch.Tensor, seen: Sequence[Sequence[int]], penalties: Sequence[float]) -> torch.Tensor:
-    """Divide positive and multiply negative logits of the ids seen so far by the row's penalty."""
+    """Divide the positive and multiply the negative logits of the ids seen so far by the row's penalty."""
     logits = logits.clone()
     for row, ids, penalty in zip(logits, seen, penalties, strict=True):
         if penalty != 1.0 and ids:
@@ -68,11 +68,11 @@ def penalise(logits: torch.Tensor, seen: Sequence[Sequence[int]], penalties: Seq
 def draw(logits: torch.Tensor, samplings: Sequence[Sampling], u: torch.Tensor) -> torch.Tensor:
     """Draw one id per row (b,) from penalised logits (b, V) with uniforms u (b,) in [0, 1).
 
-    Temperature, then top-k, then top-p, as Hugging Face orders them; temperature 0 takes the argmax.
+    The order is temperature, top-k, top-p, as in Hugging Face; temperature 0 takes the argmax.
     """
     ids, size = logits.argmax(-1), logits.shape[-1]
-    # Rows are drawn beside those that keep as many tokens: a draw counts through the kept ones in an
-    # order that depends on their number, so any other neighbour would change its token.
+    # Rows that keep the same number of tokens are drawn together: a draw sums over the kept tokens in an
+    # order that depends on their number, so other neighbors would change a row's token.
     groups: dict[int, list[int]] = {}
     for i, sampling in enumerate(samplings):
         if sampling.temperature > 0:
@@ -97,7 +97,7 @@ def _draw_best(logits: torch.Tensor, k: int, top_p: Sequence[float], u: torch.Te
 
 
 def _inverse_cdf(p: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
-    # Apple's devices have no float64: there the draw is made on the CPU.
+    # Apple's devices have no float64, so the draw is made on the CPU.
     mass = (p.cpu() if p.device.type == "mps" else p).double().cumsum(-1)
     at = torch.searchsorted(mass, (u.to(mass) * mass[:, -1])[:, None], right=True)[:, 0].to(p.device)
     last = p.shape[-1] - 1 - (p > 0).flip(-1).int().argmax(-1)  # the last id with any mass
@@ -105,11 +105,11 @@ def _inverse_cdf(p: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
 
 
 def statistics(logits: torch.Tensor, ids: torch.Tensor, top: int = 0) -> tuple[torch.Tensor, ...]:
-    """Per row: log-probability of `ids`, entropy, varentropy, kurtosis, (b, 4) in natural logs; and the `top` tokens.
+    """Return, per row, (b, 4) log-probability of `ids`, entropy, varentropy, kurtosis in nats; and the `top` tokens.
 
-    Of softmax(logits) at T = 1. Kurtosis is p-weighted and not excess (arXiv 2502.05986; its printed
-    minus before the varentropy is a sign error). Check: (.7, .2, .05, .05) has H .871133, V .745678, K 3.859479.
-    The most probable tokens are ids (b, top) and log-probabilities (b, top), fewer of a smaller vocabulary.
+    All are taken from softmax(logits) at T = 1. Kurtosis is p-weighted and not excess (arXiv 2502.05986; the minus
+    printed before the varentropy is a sign error). Check: (.7, .2, .05, .05) has H .871133, V .745678, K 3.859479.
+    The most probable tokens are ids (b, top) and log-probabilities (b, top); a smaller vocabulary gives fewer.
     """
     logp = logits.log_softmax(-1)
     p = logp.exp()

@@ -1,8 +1,8 @@
-"""Who runs and who waits: which sequences make the next pass, and what becomes of them when it breaks.
+"""The scheduler: it selects the sequences of the next pass, and recovers when a pass fails.
 
-Those that decode stand in the first slots, behind them those whose prompts are read. No slot between
-them is empty, so that the sequences of a pass are one window of the KV cache: who leaves is followed
-by the last of those that decode, and that one by the last of all.
+Decoding sequences have the first slots, and sequences whose prompts are being read the next ones. No slot between
+them is empty, so that the sequences of a pass are one window of the KV cache: a finished sequence is replaced by the
+last decoding one, and that one by the last sequence.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from sottovoce.models.huggingface.network import Network
 from sottovoce.sizes import amount
 
 LOGGER = logging.getLogger(__name__)
-CHUNK = 1024  # positions of prompts that are read between two steps
-UNWATCHED = 4  # times as many while no sequence decodes, so that none waits for its next step
-WORTH = 8  # positions: for fewer that two prompts share, none waits
+CHUNK = 1024  # positions of prompts that are read between two decoding steps
+UNWATCHED = 4  # factor of CHUNK while no sequence decodes, so that none waits for its next step
+WORTH = 8  # positions: for a shorter common beginning of two prompts, no request waits
 CALM = 256  # passes after memory ran out until twice as many sequences are tried
 
 
 class Scheduler:
-    """The requests that are under way on one network, and those that wait. One thread uses it."""
+    """The running and waiting requests of one network. One thread uses it."""
 
     def __init__(
         self,
@@ -41,29 +41,29 @@ class Scheduler:
         limits: Limits,
         statistics: Statistics,
     ) -> None:
-        """Start empty; no memory is taken before the first sequence."""
+        """Start empty; no memory is allocated before the first sequence."""
         self.waiting: deque[Job] = deque()
         self.running: list[Sequence] = []
-        """Sequence i in slot i."""
+        """Sequence i has slot i."""
         self.decoding = 0
-        """How many of them decode: the first ones."""
+        """Number of decoding sequences; they come first."""
         self.caches = CacheManager(network, limits)
         self._network, self._limits, self._statistics = network, limits, statistics
         self._tokenizer, self._version = tokenizer, network.version
         self._pending = Pending(network.table)
         self._prompts_next = True
         self._most, self._calm = limits.slots, 0
-        """Sequences at a time, fewer for a while after memory ran out; and passes since then."""
+        """Maximum number of sequences at a time, lower for a while after memory ran out; and the passes since then."""
         self._suspects: set[Job] = set()
-        """One of them broke a pass: until each has ended, one runs at a time."""
+        """Jobs of which one caused a failed pass: until all have ended, one job runs at a time."""
 
     @property
     def busy(self) -> bool:
-        """True while there is anything to do."""
+        """True while any request runs or waits."""
         return bool(self.running or self.waiting)
 
     def schedule(self) -> Batch:
-        """The next pass: where some decode and others read their prompts, they take turns."""
+        """Return the next pass; decoding steps and chunks of prompts take turns."""
         self._drop_cancelled()
         self._look_for_changes()
         self._let_decode()
@@ -73,7 +73,7 @@ class Scheduler:
         return self._prompts() if prompts else Batch(self.running[: self.decoding], 0, [1] * self.decoding, False)
 
     def _prompts(self) -> Batch:
-        """One chunk of the prompts that are not read yet, shared among them."""
+        """Return one chunk of the unread prompts, divided among them."""
         first, sequences = self.decoding, self.running[self.decoding :]
         chunk = max((CHUNK if first else CHUNK * UNWATCHED) // len(sequences), 1)
         if self._limits.exact:
@@ -83,7 +83,7 @@ class Scheduler:
         return Batch(sequences, first, [min(each.length - each.filled, chunk) for each in sequences], True)
 
     def _let_decode(self) -> None:
-        """Those that have read their prompts go behind those that decode."""
+        """Move sequences that have read their prompts to the end of the decoding ones."""
         running = self.running
         for i in range(self.decoding, len(running)):
             if running[i].filled >= running[i].length:
@@ -94,7 +94,7 @@ class Scheduler:
                 self.decoding += 1
 
     def _look_for_changes(self) -> None:
-        """What another model read serves nobody, as one with other weights or with somebody's hooks is."""
+        """Drop cached prefixes if the model changed; share no running sequence if it changed or has others' hooks."""
         changed, self._version = self._network.version != self._version, self._network.version
         if changed:
             self.caches.prefixes.shrink(0)
@@ -102,10 +102,8 @@ class Scheduler:
             for sequence in self.running:
                 sequence.private = True
 
-    # Who comes
-
     def _admit(self) -> None:
-        """First come, first served; but who shares a beginning with a prompt that is being read waits for it."""
+        """Start waiting requests in order; one that shares its beginning with a prompt being read waits for it."""
         if not self.waiting:
             return
         reading, held = self.running[self.decoding :], list[Job]()
@@ -125,9 +123,9 @@ class Scheduler:
         self.waiting.extendleft(reversed(held))
 
     def _shares(self, job: Job, coming: abc.Mapping[bytes, int]) -> bool:
-        """True where a prompt that is being read will serve this one too, soon or for at least half of its unread part.
+        """Return True if a prompt being read will soon serve this one, or serve at least half of its unread part.
 
-        `coming` has the blocks of those prompts, and how many positions are still to be read with each.
+        `coming` has the blocks of those prompts, with the number of positions that are still to be read of each.
         """
         prefixes = self.caches.prefixes
         known = prefixes.known(job.blocks)
@@ -157,17 +155,15 @@ class Scheduler:
             f"{amount(self.caches.budget)}; shorten the prompt, lower max_tokens, or raise it (`memory`)"
         )
 
-    # Who leaves
-
     def finish(self, sequence: Sequence) -> None:
-        """Let go of a sequence that ended, however it did."""
+        """Remove a sequence that ended, for whatever reason."""
         if sequence.finish is not None and not self._limits.exact:
             self.remember(sequence, replied=True)
         self._remove(sequence)
         self._done(sequence.job, sequence.reply())
 
     def remember(self, sequence: Sequence, *, replied: bool) -> None:
-        """Keep its prompt for others, or with `replied` all that it read."""
+        """Cache its prompt for others, or with `replied` all that it read."""
         if self.caches.prefixes.budget and not sequence.private:
             keys = sequence.keys() if replied else sequence.job.keys
             digests = chain(keys, self._limits.block, sequence.job.blocks)
@@ -177,7 +173,7 @@ class Scheduler:
         for sequence in [each for each in self.running if each.job.future.done()]:
             sequence.finish = None
             self.finish(sequence)
-        gone = dict.fromkeys(job for job in self.waiting if job.future.done())  # asked once: it may be so any time
+        gone = dict.fromkeys(job for job in self.waiting if job.future.done())  # checked once: it may change any time
         if gone:
             self.waiting = deque(job for job in self.waiting if job not in gone)
         for job in gone:
@@ -190,7 +186,7 @@ class Scheduler:
 
     def _remove(self, sequence: Sequence) -> None:
         at = self.running.index(sequence)
-        if sequence.finish is None:  # failed, cancelled or sent back: what it left may not be finite
+        if sequence.finish is None:  # failed, cancelled or sent back: its values may not be finite
             self.caches.kv.clear(at)
         if at < self.decoding:
             self.decoding -= 1
@@ -204,13 +200,11 @@ class Scheduler:
             self.caches.kv.move(source, target, self.running[source].filled)
             self.running[target] = self.running[source]
 
-    # What goes wrong
-
     def retry(self, sequences: list[Sequence], error: Exception) -> None:
-        """After a pass broke: what was asked begins anew, in less memory or one by one; who breaks alone has failed."""
+        """Restart the requests of a failed pass, with less memory or one by one; fail a request that ran alone."""
         let_go(error)
         if out_of_memory(error) and self.caches.prefixes.nbytes:
-            self.caches.prefixes.shrink(0)  # and the pass is made again
+            self.caches.prefixes.shrink(0)  # and the pass is repeated
         elif out_of_memory(error) and len(self.running) > 1:
             self._most, self._calm = -(-len(self.running) // 2), 0
             self._send_back(self.running[self._most :])
@@ -228,10 +222,8 @@ class Scheduler:
         self._statistics.restarts += len(sequences)
         self.waiting.extendleft(sequence.job for sequence in reversed(sequences))
 
-    # After each pass
-
     def count(self, batch: Batch) -> None:
-        """Note a pass that was made."""
+        """Add a pass to the statistics."""
         statistics, n = self._statistics, len(batch.sequences)
         if batch.prompts:
             statistics.passes += 1
@@ -241,7 +233,7 @@ class Scheduler:
             statistics.widest = max(statistics.widest, n)
 
     def rest(self) -> None:
-        """More at a time again after a while, and less memory once nobody is left."""
+        """Update the statistics, allow more sequences again after a while, and free memory when idle."""
         self._statistics.running, self._statistics.cache = len(self.running), self.caches.nbytes
         self._statistics.cache_peak = max(self._statistics.cache_peak, self.caches.nbytes)
         self._calm += 1

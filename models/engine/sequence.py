@@ -1,4 +1,4 @@
-"""One request while it is read and decodes: what it kept, when it stops, and the reply it becomes."""
+"""One request while it is read and decoded: its records, its stop conditions, and its reply."""
 
 from __future__ import annotations
 
@@ -26,50 +26,50 @@ from sottovoce.models.huggingface.text import Detokenizer, TextStream, first_sto
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A request on its way through the engine; as a sequence it may begin several times."""
+    """A request on its way through the engine; it may be restarted as a new sequence several times."""
 
     request: Request
     future: Future[Reply]
     keys: abc.Sequence[bytes] = ()
-    """Of the prompt's positions, for the prefix cache."""
+    """Keys of the prompt's positions, for the prefix cache."""
     blocks: abc.Sequence[bytes] = ()
-    """Digests of the prompt's blocks before its last position, which is always read anew."""
+    """Digests of the prompt's blocks before its last position, which is never taken from the cache."""
     grammar: Grammar | None = None
-    """Of the form that the reply is kept to."""
+    """The grammar of the response format."""
     on_text: abc.Callable[[str], None] | None = None
-    """Gets the reply's text so far whenever it grew, from the engine's thread."""
+    """Called from the engine's thread with the reply's text so far whenever it grows."""
 
     def settle(self, ended: Reply | SottovoceError | None) -> None:
-        """Tell who waits how it ended; a cancelled future, with None, tells those who wait for several at once."""
+        """Set the future's result, or notify callers that wait for several futures that it was cancelled."""
         future = self.future
         if (future.done() and not future.cancelled()) or not future.set_running_or_notify_cancel():
             return
         if isinstance(ended, Reply):
             future.set_result(ended)
         else:
-            future.set_exception(ended or EngineError("the request was given up"))
+            future.set_exception(ended or EngineError("the request was cancelled"))
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What a pass chose for one sequence."""
+    """The choice of a pass for one sequence."""
 
     id: int | None
-    """-1 where the logits were not finite; None for a mean whose nearest token nobody needs yet."""
+    """-1 if the logits were not finite; None for a mean whose nearest token is not needed yet."""
     argmax: int
-    """Of the logits that a form leaves; -1 where no sequence of the batch asks for it."""
+    """The argmax of the logits that the response format allows; -1 if no sequence of the batch needs it."""
     logits: torch.Tensor
-    """(V,), a view of the pass's."""
+    """The logits (V,), a view of the pass's."""
     rows: abc.Mapping[str, torch.Tensor] = field(default_factory=dict)
-    """By table key, the mean (E,); empty where a token is fed."""
+    """The mean (E,) by table key; empty if a token is fed."""
     largest: Largest | None = None
-    """Of the weights of a mean, at least as many as are recorded."""
+    """The largest weights of a mean, at least as many as are recorded."""
     written: Written | None = None
-    """What the form made of it; None where there is no form."""
+    """The effect of the response format on the choice; None if there is no format."""
 
     @property
     def sound(self) -> bool:
-        """Whether the logits were finite."""
+        """True if the logits were finite."""
         return self.id != -1
 
 
@@ -79,14 +79,14 @@ class Sequence:
     def __init__(self, job: Job, tokenizer: PreTrainedTokenizerBase, last_layer: int, pending: Pending) -> None:
         self.job, self.request, self.length = job, job.request, job.request.length
         self.filled = self.reused = 0
-        """Columns of its slot in use, and how many of the prompt's came from the prefix cache."""
+        """Columns in use in its slot, and how many of the prompt's columns came from the prefix cache."""
         self.private = False
-        """True where it was read by a model that changed meanwhile: it serves no other."""
+        """True if the model changed or had others' hooks while it was read: its keys and values are not shared."""
         self.n = 0
-        """Tokens of the reply so far."""
+        """Number of reply tokens so far."""
         self.next_id = -1
         self.next_rows: abc.Mapping[str, torch.Tensor] = {}
-        """What it feeds next: a token, or by table key the mean that stands in its place."""
+        """The next input: a token, or in its place a mean by table key."""
         self._fed: list[int] = []
         stop, record = job.request.stop, job.request.record
         self._uniforms = Uniforms(job.request.sampling.seed)
@@ -96,7 +96,7 @@ class Sequence:
         self._text = TextStream(self._detokenizer)
         grammar = job.grammar
         self.guide = guide_of(grammar, stop.max_new, self._detokenizer.text) if grammar else None
-        """How far it is with its form, if it has one."""
+        """The state of constrained decoding; None without a response format."""
         self._own_table = pending.table.key
         self._shown = 0
         self._recorder = Recorder(record, last_layer if record.final_norm else None, pending)
@@ -108,7 +108,7 @@ class Sequence:
 
     @property
     def ids(self) -> list[int]:
-        """The tokens of the reply so far; of means the nearest ones, which to look up takes time."""
+        """The tokens of the reply so far; for means the nearest tokens, whose lookup takes time."""
         return self._recorder.ids(self.n)
 
     @property
@@ -124,15 +124,15 @@ class Sequence:
 
     @property
     def u(self) -> float:
-        """The uniform number that the next token is drawn by."""
+        """The uniform number for drawing the next token."""
         return self._uniforms.at(self.n)
 
     def mask(self) -> Mask | None:
-        """The tokens that its form allows next; None where all may come, or where it is known which one will."""
+        """Return the tokens that its format allows next; None if all are allowed or the next one is forced."""
         return None if self.guide is None else self.guide.mask()
 
     def chooses(self, mask: Mask | None) -> Literal["token", "mean"] | None:
-        """How its next input is made: as its feed says, but in a form a mean in the middle of a text alone."""
+        """Return the kind of its next input: its feed's, but within a format a mean only in the middle of a text."""
         kind = self.request.feed.kind
         if self.guide is None or isinstance(self.guide, Free):
             return kind
@@ -142,31 +142,31 @@ class Sequence:
 
     @property
     def complete(self) -> int | None:
-        """At how many tokens its form was last complete; None where it was not, or there is none."""
+        """The number of tokens at which its format was last complete; None if never, or without a format."""
         return None if self.guide is None else self.guide.complete
 
     @property
     def wants_best(self) -> bool:
-        """Whether the argmax counts: of the logits, or of those that its form leaves."""
+        """True if the argmax is needed, of all logits or of those that the format allows."""
         in_form = self.guide is not None and not isinstance(self.guide, Free)
         return self.request.stop.by == "argmax" or (in_form and self.request.feed.kind == "mean")
 
     @property
     def nearest_stops(self) -> tuple[int, ...]:
-        """The tokens that it ends at where one is the nearest to what it feeds."""
+        """The tokens that end the reply if one is the nearest to the next input."""
         return () if self.request.stop.by == "argmax" else self.request.stop.ids
 
     @property
     def reads_along(self) -> bool:
-        """Whether its text counts at every step: it is streamed, may hold a stop string, or is kept to a form."""
+        """True if its text is needed at every step: for streaming, stop strings or a response format."""
         return self.job.on_text is not None or bool(self.request.stop.texts) or self.guide is not None
 
     def write(self, choice: Choice) -> Written | None:
-        """What its form makes of a pass's choice; changes nothing."""
+        """Return the effect of its format on a pass's choice; change nothing."""
         if self.guide is None:
             return None
         stop, is_mean = self.request.stop, self.request.feed.kind == "mean"
-        assert choice.id is not None, "a form is read along"
+        assert choice.id is not None, "a response format needs every token at once"
         token = choice.argmax if is_mean else choice.id
         nearest = choice.id if choice.rows else None
         left = stop.max_new - self.n
@@ -177,26 +177,26 @@ class Sequence:
         return (choice.argmax if stop.by == "argmax" else choice.id) in stop.ids
 
     def read(self, n: int) -> None:
-        """Note that n positions more were read: of the prompt, or what was chosen after it."""
+        """Note that n more positions were read, of the prompt or of the reply."""
         if self.filled >= self.length:
             self._fed.append(self.next_id)
         self.filled += n
 
     def keys(self) -> list[bytes]:
-        """Of all the positions read so far."""
+        """Return the keys of all positions read so far."""
         if self.request.feed.kind == "token":
             return [*self.job.keys, *id_keys(self._fed)]
-        means = self._recorder.means(len(self._fed))  # each is kept before it is read
+        means = self._recorder.means(len(self._fed))  # each is recorded before it is read
         return [*self.job.keys, *(row_keys(means[self._own_table]) if means else ())]
 
     def see(self, i: int, states: abc.Mapping[int, torch.Tensor]) -> None:
-        """Keep the states of a forward pass, by layer; the sequence stands at index i of its batch."""
+        """Record the states of a forward pass by layer; i is the sequence's index in the batch."""
         if self.finish is None or self._lacks_state:
             self._recorder.see(i, states)
 
     def keep(self, choice: Choice) -> None:
-        """Take what a pass chose, and see whether the sequence ends with it."""
-        assert choice.sound, "what is not sound is failed before"
+        """Take the choice of a pass, and set `finish` if the reply ends with it."""
+        assert choice.sound, "the loop fails a choice that is not finite"
         if self.finish is not None:  # it only waited for its last state
             return
         self.next_id, self.next_rows = choice.id or 0, choice.rows
@@ -210,7 +210,7 @@ class Sequence:
         self._show()
 
     def _take(self, choice: Choice) -> tuple[bool, Finish | None]:
-        """Whether the choice is kept, and whether the reply ends with it: as its form has it, or its stop ids."""
+        """Return whether the choice is kept, and how the reply ends with it, by its format or its stop ids."""
         if choice.written is not None:
             self.guide = choice.written.then
             return choice.written.id is not None, choice.written.finish
@@ -218,11 +218,11 @@ class Sequence:
         return not stopped or self.request.stop.keep, "stop" if stopped else None
 
     def fail(self, error: Exception) -> None:
-        """End without a reply: what was read may not be finite."""
+        """End without a reply; the values read may not be finite."""
         self.finish, self.error = None, failure(error)
 
     def _cut(self) -> Finish | None:
-        """Cut before the first token that overlaps a stop string."""
+        """Cut the reply before the first token that overlaps a stop string."""
         stops = self.request.stop.texts
         if not stops:
             return None
@@ -242,7 +242,7 @@ class Sequence:
             self._shown = end
 
     def _settled(self, text: str) -> int:
-        """How much of the text no later token takes back: a stop string takes the tokens that it overlaps."""
+        """Return the length of text that no later token can remove: a stop string removes tokens that it overlaps."""
         held = held_back(text, self.request.stop.texts)
         if not held:
             return len(text)
@@ -250,18 +250,18 @@ class Sequence:
         return spans[overlapping(spans, (len(text) - held, len(text)))[0]][0]
 
     def _lasting(self, text: str) -> int:
-        """How much of the text stays if its form is not completed again."""
+        """Return the length of the text that stays if the format is not completed again."""
         if self.complete is None or self.complete == self.n:
             return len(text)
         return len(self._detokenizer.text(self.ids[: self.complete]))
 
     def reply(self) -> Reply | SottovoceError | None:
-        """What became of it, tensors on the CPU: a reply, the error it failed with, or None where it was cancelled."""
+        """Return the reply, with tensors on the CPU, or the error; None if the request was cancelled."""
         if self.error or self.finish is None:
             return self.error
         try:
             return self._reply(self.finish)
-        except Exception as error:  # memory may be too short even for that
+        except Exception as error:  # memory may be too short even for this
             return failure(error)
 
     def _reply(self, finish: Finish) -> Reply:
@@ -278,7 +278,7 @@ class Sequence:
 
 
 def failure(error: BaseException) -> SottovoceError:
-    """An error as a request's end: one of ours as it is, any other as the cause of an EngineError."""
+    """Return an error of ours unchanged, and any other as the cause of an EngineError."""
     let_go(error)
     if isinstance(error, SottovoceError):
         return error
@@ -288,7 +288,7 @@ def failure(error: BaseException) -> SottovoceError:
 
 
 def let_go(error: BaseException) -> None:
-    """Whoever keeps an error must not keep the engine's memory by its frames: where it arose becomes a note."""
+    """Replace an error's tracebacks by notes: their frames would keep the engine's memory alive."""
     seen: BaseException | None = error
     while seen is not None:
         if seen.__traceback__ is not None:

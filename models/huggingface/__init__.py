@@ -1,1 +1,1 @@
-"""What Hugging Face models are, whatever their family: weights, layers, masks, templates, the forward pass."""
+"""Hugging Face models of any family: weights, layers, masks, templates, the forward pass."""

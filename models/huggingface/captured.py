@@ -1,8 +1,8 @@
-"""Decoding steps on CUDA without launching each kernel anew: a graph for each shape of a step.
+"""Decoding steps on CUDA without launching each kernel again: a CUDA graph for each shape of a step.
 
-A step of a 7B model on a large accelerator is some hundred kernels of a few microseconds, and
-launching them from Python takes several times as long. A graph is captured once its shape has come
-up a few times, is tried against the step as ever, and is replayed from then on.
+A step of a 7B model on a large accelerator is some hundred kernels of a few microseconds, and launching them from
+Python takes several times as long. A graph is captured once its shape has occurred a few times, compared with the
+usual step, and replayed from then on.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ import torch
 from sottovoce.models.huggingface.passes import FINAL, Pass, Reading
 
 WARM = 8  # steps of a shape before it is captured
-MOST = 32  # graphs; each holds the activations of a step
-TOLERANCE = 3e-2  # of the largest logit: far above other orders of bfloat16 sums, far below another's logits
+MOST = 32  # maximum number of graphs; each keeps the activations of a step
+TOLERANCE = 3e-2  # of the largest logit: far above other orders of bfloat16 sums, far below wrong logits
 Forward = Callable[[Reading, Sequence[int]], Pass]
 Key = tuple[object, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class _Graph:
-    """A captured step: where its inputs are put and its outputs appear."""
+    """A captured step: its input and output tensors."""
 
     graph: torch.cuda.CUDAGraph
     reading: Reading
     made: Pass
 
     def replay(self, reading: Reading, layers: Sequence[int]) -> Pass:
-        """Make the step; the next replay overwrites its outputs, so they are copied."""
+        """Make the step; return copies, because the next replay overwrites the outputs."""
         for name in ("inputs", "positions", "columns"):
             getattr(self.reading, name).copy_(getattr(reading, name))
         self.graph.replay()
@@ -50,9 +50,9 @@ class Captured:
         self._pool: Any = None  # Any: torch's handle of a memory pool
 
     def step(self, reading: Reading, layers: Sequence[int]) -> Pass | None:
-        """A step by its graph; None where it must be made as ever.
+        """Return a step made by its graph; None if it must be made in the usual way.
 
-        That is before its shape came up often enough, and where the graph could not be captured or gave
+        That is the case before its shape has occurred often enough, and if the graph could not be captured or gave
         other numbers.
         """
         key = _key(reading)
@@ -64,20 +64,20 @@ class Captured:
         return graph.replay(reading, layers) if graph else None
 
     def _let_go(self, key: Key) -> None:
-        """Of graphs over a KV cache that is gone, and where there are too many of the first one."""
+        """Drop graphs of a KV cache that no longer exists, and the oldest graph if there are too many."""
         self._graphs = {other: graph for other, graph in self._graphs.items() if other[0] == key[0]}
         self._counts = Counter({other: count for other, count in self._counts.items() if other[0] == key[0]})
         if len(self._graphs) >= MOST:
             first = next(iter(self._graphs))
             del self._graphs[first], self._counts[first]
         if not any(self._graphs.values()):
-            self._pool = None  # it went with its last graph, and torch (2.11) captures into no such pool
+            self._pool = None  # freed with its last graph, and torch (2.11) cannot capture into such a pool
 
     def _captured(self, reading: Reading) -> _Graph | None:
         try:
             graph = self._capture(reading)
             found, expected = graph.replay(reading, ()).logits, self._forward(reading, ()).logits
-        except Exception:  # whatever cannot be captured (a host's look at a number, memory) is computed as ever
+        except Exception:  # what cannot be captured (a sync with the host, memory) is computed as usual
             torch.cuda.synchronize(reading.inputs.device)
             return None
         return graph if (found - expected).abs().max() <= TOLERANCE * expected.abs().max() else None
@@ -88,10 +88,10 @@ class Captured:
         side = torch.cuda.Stream(device)
         side.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(side):
-            self._forward(static, self._layers)  # libraries set themselves up outside the graph
+            self._forward(static, self._layers)  # libraries initialize themselves outside the graph
         torch.cuda.current_stream(device).wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        # Other threads may copy payloads meanwhile: only this one's calls are captured, and checked.
+        # Other threads may copy payloads meanwhile: only this thread's calls are captured and checked.
         with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             made = self._forward(static, self._layers)
         self._pool = graph.pool()
@@ -99,6 +99,6 @@ class Captured:
 
 
 def _key(reading: Reading) -> Key:
-    """The KV cache's memory first; then what else is fixed in a graph."""
+    """Return the memory of the KV cache first, then everything else that is fixed in a graph."""
     where = tuple((tensor.data_ptr(), tensor.stride()) for tensor in reading.window)
     return (where, tuple(reading.inputs.shape), reading.inputs.dtype, len(reading.span), reading.plain)

@@ -1,9 +1,9 @@
-"""One adapter for the chat templates of all families: turns of text and holes become ids.
+"""One adapter for the chat templates of all families: it encodes turns of text and holes as ids.
 
-The template is rendered once with marks where the holes are, then cut at the marks, and each piece
-of wording is tokenised apart: no token ever spans the edge of a hole, so what fills it (ids as they
-were generated, or embedding rows) keeps its own tokens. Only the template writes special tokens: the
-same characters in a turn's text are read as ordinary ones, so a text cannot open a turn of its own.
+The template is rendered once with marks in place of the holes, then split at the marks, and each text is tokenized
+separately. No token spans the edge of a hole, so the contents of a hole (ids as they were generated, or embedding
+rows) keep their own tokens. Only the template writes special tokens: the same characters in a turn's text are read
+as plain text, so that a text cannot open a turn of its own.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from sottovoce.errors import ModelError, UsageError
 from sottovoce.worker import Worker
 
 MARK = re.compile("\ue000([0-9]{0,9})\ue001")
-"""The place of what the template must not see: a hole, or characters to be read plainly; empty between two texts."""
+"""The mark for a hole or for characters to be read as plain text; empty between two texts."""
 WHOLE = re.compile(".+", re.DOTALL)
 SWITCHES = ("enable_thinking", "thinking")
-"""What templates call their switch for thinking: Qwen3 and those after it; Granite and DeepSeek."""
+"""Names of the switch for thinking in templates: Qwen3 and later; Granite and DeepSeek."""
 
 RENDERER = Worker(Path(__file__).with_name("template_worker.py"))
-"""Renders templates in a process of its own: see there."""
+"""Renders templates in a separate process; see `template_worker`."""
 
 Hole = TypeVar("Hole", covariant=True)
 Chat = list[dict[str, str]]
-"""As transformers takes it: role and content of each turn."""
+"""A chat as transformers takes it: role and content of each turn."""
 
 
 class ChatTurn(Protocol[Hole]):
-    """A turn as the template sees it: text, and holes for what is no text. Neighbouring texts stay apart."""
+    """A turn as the template sees it: text, and holes for other contents. Adjacent texts stay separate."""
 
     @property
     def role(self) -> str:
-        """System, user or assistant."""
+        """The speaker: system, user or assistant."""
 
     @property
     def parts(self) -> Sequence[str | Hole]:
-        """In order; a hole is any object that is neither text nor tuple."""
+        """Texts and holes, in order; a hole is any object that is neither a string nor a tuple."""
 
 
 class ChatTemplate:
@@ -53,10 +53,10 @@ class ChatTemplate:
     def __init__(self, tokenizer: PreTrainedTokenizerBase, *, thinking: bool | None = None) -> None:
         """Keep the tokenizer; its template is read when a chat is encoded.
 
-        `thinking` sets the template's switch; None leaves it as the template does.
+        `thinking` sets the template's switch; None leaves the template's default.
 
         Raises:
-            UsageError: `thinking` is given, and the template has no switch for it.
+            UsageError: `thinking` is not None, and the template has no switch for it.
         """
         self.tokenizer = tokenizer
         self._set: dict[str, Any] = {}  # Any: a template's own variables
@@ -64,7 +64,7 @@ class ChatTemplate:
             if self.switch is None:
                 raise UsageError(
                     f"the model's chat template has no switch for thinking; expected {' or '.join(SWITCHES)} in it; "
-                    "leave thinking as the model does"
+                    "leave thinking at the model's default"
                 )
             self._set = {self.switch: thinking}
         added = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
@@ -77,10 +77,9 @@ class ChatTemplate:
     ) -> list[tuple[int, ...] | Hole]:
         """Return the pieces of a chat: token ids, and the holes in their places.
 
-        `opened` ends with the words that open the assistant's turn. No beginning-of-sequence id is
-        added beside what the template writes; where there is no template, the tokenizer's own opens the chat.
-        `pasted` keeps the texts after the first user turn from the template, which can trim none of them, and
-        tokenises them apart from what it writes around them.
+        `opened` adds the text that opens the assistant's turn. No beginning-of-sequence id is added to a template's
+        text; without a template, the tokenizer's own id opens the chat. `pasted` hides the texts after the first user
+        turn from the template, so that it cannot trim them, and tokenizes them separately from the text around them.
 
         Raises:
             ModelError: the template refuses the chat even after its system turn was merged.
@@ -115,13 +114,13 @@ class ChatTemplate:
 
     @cached_property
     def bos(self) -> tuple[int, ...]:
-        """The id that the tokenizer by itself puts before a plain text, as a model without template expects it."""
+        """The id that the tokenizer puts before a plain text, as a model without a template expects it; () if none."""
         bos = self.tokenizer.bos_token_id
         return (bos,) if bos is not None and self.tokenizer("a").input_ids[:1] == [bos] else ()
 
     @cached_property
     def switch(self) -> str | None:
-        """The name under which the template takes a wish for thinking, or None."""
+        """The name of the template's switch for thinking, or None."""
         for name in SWITCHES if self.tokenizer.chat_template else ():
             try:
                 on, off = (
@@ -134,21 +133,21 @@ class ChatTemplate:
         return None
 
     def ids(self, text: str, *, plain: bool = False) -> tuple[int, ...]:
-        """Token ids of a text; `plain` reads special tokens in it as ordinary characters."""
+        """Return the token ids of a text; `plain` reads special tokens in it as ordinary characters."""
         tokenizer = self._plain if plain else self.tokenizer
         return tuple(tokenizer(text, add_special_tokens=False, split_special_tokens=plain).input_ids)
 
     @cached_property
     def _plain(self) -> PreTrainedTokenizerBase:
-        # The flag is a state of the tokenizer, not of a call: two threads that wanted it differently
-        # would read each other's. So the plain one is a copy of its own.
+        # The flag is state of the tokenizer, not of a call: threads that set it differently would affect each
+        # other. So the plain tokenizer is a copy.
         plain = copy.deepcopy(self.tokenizer)
         plain("", add_special_tokens=False, split_special_tokens=True)
         return plain
 
     @staticmethod
     def _marked(parts: Sequence[str | Hole], marked: list[str | Hole], hidden: re.Pattern[str]) -> str:
-        """A turn as one string; holes, and what is `hidden` from the template, go to `marked` and leave a mark."""
+        """Return a turn as one string; holes, and text `hidden` from the template, go to `marked` and leave a mark."""
 
         def mark(part: str | Hole) -> str:
             marked.append(part)
@@ -167,14 +166,14 @@ class ChatTemplate:
         if not self.tokenizer.chat_template:
             return _without_template(chat, opened)
         refusal = None
-        # As it is; for strict alternation; for no system role.
+        # Unchanged; for templates with strict alternation; for templates without a system role.
         for turns in (chat, _joined(chat), _joined(_without_system(chat))):
             try:
                 text = self.rendered(turns, opened)
             except TemplateError as error:
                 refusal = error
                 continue
-            # A template may also leave a system turn out without a word.
+            # A template may also drop a system turn silently.
             if all(turn["content"].strip() in text for turn in turns if turn["role"] == "system"):
                 return text
         roles = ", ".join(turn["role"] for turn in chat)
@@ -184,18 +183,18 @@ class ChatTemplate:
         """Return a chat as the template writes it. Errors: see `written`."""
         try:
             template = self.tokenizer.get_chat_template()
-        except ValueError as error:  # several, none of them the default
+        except ValueError as error:  # several templates and no default
             raise TemplateError(" ".join(str(error).split())) from error
         said = {"messages": chat, "tools": None, "documents": None, "add_generation_prompt": opened}
         return written(template, self.tokenizer.special_tokens_map | self._set | more | said)
 
 
 def written(template: str, slots: dict[str, Any]) -> str:  # Any: as above
-    """Return a chat as a template writes it, which anybody may have written: within bounds of time and memory.
+    """Return a chat as a template writes it. The template may be hostile, so time and memory are limited.
 
     Raises:
-        TemplateError: it refuses the chat, or fails; in one line.
-        ModelError: it takes more than any template needs.
+        TemplateError: the template refuses the chat or fails; one line.
+        ModelError: it takes more time or memory than any template needs.
     """
     found = RENDERER.ask([template, slots])
     if found is None:
@@ -209,7 +208,7 @@ def written(template: str, slots: dict[str, Any]) -> str:  # Any: as above
 
 
 def _joined(chat: Chat) -> Chat:
-    """Neighbouring turns of one role as one."""
+    """Return the chat with adjacent turns of one role joined."""
     joined: Chat = []
     for turn in chat:
         if joined and joined[-1]["role"] == turn["role"]:
@@ -220,11 +219,11 @@ def _joined(chat: Chat) -> Chat:
 
 
 def _without_system(chat: Chat) -> Chat:
-    """System turns as the user's."""
+    """Return the chat with system turns as user turns."""
     return [{**turn, "role": "user" if turn["role"] == "system" else turn["role"]} for turn in chat]
 
 
 def _without_template(chat: Chat, opened: bool) -> str:
-    """A tokenizer without a template: roles in capitals, one turn a paragraph."""
+    """Return a chat for a tokenizer without a template: capitalized roles, one turn per paragraph."""
     text = "".join(f"{turn['role'].capitalize()}: {turn['content']}\n\n" for turn in chat)
     return text + ("Assistant:" if opened else "")

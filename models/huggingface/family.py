@@ -1,4 +1,4 @@
-"""What a family does otherwise than most: the form of its masks, layers that read ids, positions that change."""
+"""The peculiarities of model families: mask forms, layers that read ids, positions that change."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ LAYERS_READ_IDS = "its layers look token ids up besides the embeddings"
 
 
 def layers_read_ids(model: PreTrainedModel) -> bool:
-    """True where embeddings alone do not say what was read (Gemma-3n, Gemma-4): no row can stand for a token."""
+    """Return True if embeddings do not determine what was read (Gemma-3n, Gemma-4): no row can replace a token."""
     return bool(getattr(model.config.get_text_config(), "hidden_size_per_layer_input", 0))
 
 
 def streams(model: PreTrainedModel) -> int:
-    """How many states a layer puts out for one position: 1, but in Gemma-3n several that take turns (AltUp)."""
+    """Return the number of states of a layer per position: 1, except in Gemma-3n, which alternates several (AltUp)."""
     return int(getattr(model.config.get_text_config(), "altup_num_inputs", 1))
 
 
 def unscaled(model: PreTrainedModel) -> int | None:
-    """Positions after which rotary angles change for a whole batch and its past at once (longrope), or None.
+    """Return the position after which rotary angles change for a whole batch and its past (longrope), or None.
 
-    transformers 5.23 takes the other set of factors as soon as any row passes the length the model
-    was trained on: rows beside it, and keys made before, would then fit no longer.
+    transformers 5.23 uses the other set of factors as soon as any row exceeds the length the model was trained on:
+    the other rows of the batch, and keys computed before, would no longer fit.
     """
     config: PreTrainedConfig = model.config.get_text_config()
     found = getattr(config, "rope_parameters", None) or {}
@@ -46,26 +46,27 @@ class Attention:
     """How a model attends, as far as its masks are concerned."""
 
     form: Form
-    """True where a key is seen; or 0 there and the lowest number elsewhere, to be added; or, where the
-    family counts positions from its mask (alibi), the columns in use, (b, columns)."""
+    """"bool": True for visible keys. "added": 0 for them and the lowest number elsewhere. "columns": the columns in
+    use, (b, columns), for families that count positions from the mask (alibi).
+    """
     window: int | None
-    """How many keys back a query sees in the windowed layers, itself included."""
+    """Number of last keys that a query sees in the windowed layers, itself included."""
     kinds: tuple[str, ...]
-    """Of the layers, where the family takes one mask for each kind."""
+    """The kinds of layers, if the family takes one mask for each kind."""
     dtype: torch.dtype
 
     @classmethod
     def of(cls, model: PreTrainedModel) -> Attention:
-        """Read it off the configuration.
+        """Return the attention that the configuration describes.
 
-        Raises:
+        ModelError: an attention that our masks cannot express.
             ModelError: an attention that no mask of ours expresses.
         """
         config = model.config.get_text_config()
         implementation = config._attn_implementation
         if implementation not in ("sdpa", "eager"):
             raise ModelError(
-                f"{type(model).__name__} attends by {implementation!r}, which takes no mask for each sequence; "
+                f"{type(model).__name__} uses the attention {implementation!r}, which takes no mask for each sequence; "
                 "load it with attn_implementation 'sdpa' or 'eager'"
             )
         kinds = tuple(sorted(set(getattr(config, "layer_types", None) or ())))
@@ -80,11 +81,11 @@ class Attention:
 
     @property
     def alone(self) -> bool:
-        """True where prompts must be read one by one: such a mask cannot tell where each one's queries begin."""
+        """True if prompts must be read one by one, because the mask cannot tell where each one's queries begin."""
         return self.form == "columns"
 
     def mask(self, positions: torch.Tensor, span: torch.Tensor) -> Mask:
-        """For queries at positions (b, n) over the columns of `span` (c,), 0 .. c - 1."""
+        """Return the mask of queries at positions (b, n) over the columns of `span` (c,), 0 .. c - 1."""
         if self.form == "columns":
             return (span <= positions[:, -1:]).long()
         seen = span <= positions[:, None, :, None]  # (b, 1, n, c)
@@ -101,5 +102,5 @@ class Attention:
 
 
 def takes_columns(config: Any) -> bool:  # Any: a configuration of any family
-    """True where the family counts positions from its mask, which then must be of columns (b, c)."""
+    """Return True if the family counts positions from its mask, which then has the form (b, c) of columns."""
     return bool(getattr(config, "alibi", False)) or config.model_type == "bloom"

@@ -1,4 +1,4 @@
-"""How a model's matrices are stored: which formats there are, what each asks for, and what refuses it."""
+"""The storage formats of a model's matrices, and what each requires."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from sottovoce.models.huggingface.devices import Place
 from sottovoce.models.huggingface.packed import Packing
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
-"""What a model computes in."""
+"""The dtype that a model computes in."""
 Weights = Literal["auto", "float32", "bfloat16", "int8", "int4"]
-"""How the matrices of its linear maps are stored: as dtype says, or in 8 or 4 bits each value."""
+"""The storage format of linear maps: the dtype, or 8 or 4 bits for each value."""
 PACKINGS: tuple[Packing, ...] = get_args(Packing)
 
 
 def settled(dtype: Dtype, weights: Weights, place: Place, *, exact: bool = False) -> tuple[Dtype, Packing | None]:
-    """The dtype to load in, and how to pack matrices afterwards, if at all.
+    """Return the dtype to load in, and how to pack matrices afterwards, if at all.
 
     Raises:
-        ModelError: an unknown name, two that contradict one another, a device or a promise that a format rules out.
+        ModelError: an unknown or contradictory name, or a device or `exact` that the format rules out.
     """
     if dtype not in get_args(Dtype):
         raise ModelError(choose("dtype", dtype, get_args(Dtype)))
@@ -38,12 +38,11 @@ def _check_packed(dtype: Dtype, packing: Packing, place: Place, exact: bool) -> 
     if place != "cpu":
         where = place if isinstance(place, str) else "a map"
         raise ModelError(
-            f"weights in {packing} are computed with on a CPU alone, and the device is {where!r}; "
-            "give device cpu, or weights bfloat16"
+            f"weights in {packing} require a CPU, but the device is {where!r}; give device cpu, or weights bfloat16"
         )
     if dtype not in ("auto", "float32"):
         raise ModelError(
-            f"a model with weights in {packing} computes in float32, and dtype is {dtype!r}; "
+            f"a model with weights in {packing} computes in float32, but dtype is {dtype!r}; "
             f"leave dtype at auto, or give weights {dtype if dtype == 'bfloat16' else 'auto'}"
         )
     if exact:
@@ -51,5 +50,5 @@ def _check_packed(dtype: Dtype, packing: Packing, place: Place, exact: bool) -> 
 
 
 def never_exact(form: str) -> str:
-    """The one sentence for what only float32 can promise."""
-    return f"exact is promised for weights in float32 alone, and they are in {form}; give weights float32, or no exact"
+    """Return the error message for `exact` with a format other than float32."""
+    return f"exact requires weights in float32, but they are in {form}; give weights float32, or omit exact"

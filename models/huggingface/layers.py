@@ -1,4 +1,4 @@
-"""Find a model's decoder layers, and read or change what they put out while one call lasts."""
+"""Access to a model's decoder layers: find them, and read or change their outputs during a call."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from torch import nn
 
 from sottovoce.errors import ModelError
 
-PATHS = (  # ends of module paths: a wrapper (PEFT, a multimodal model) puts its own names before them
+PATHS = (  # ends of module paths, because a wrapper (PEFT, a multimodal model) puts its own names before them
     "model.layers",  # Llama, Qwen, Mistral, Gemma, Phi-3, OLMo-2, StableLM, Granite
-    "language_model.layers",  # the words' part of a multimodal model
+    "language_model.layers",  # the text part of a multimodal model
     "decoder.layers",  # OPT
     "transformer.h",  # GPT-2, Falcon, BLOOM
     "transformer.blocks",  # MPT
     "gpt_neox.layers",
 )
 Change = Callable[[torch.Tensor], torch.Tensor]
-"""Output of a layer (b, n, H) -> what the next layer gets."""
+"""Output of a layer (b, n, H) -> input of the next layer."""
 
 
 def decoder_layers(model: nn.Module, path: str | None = None) -> nn.ModuleList:
-    """Return the decoder layers, found by a known end of their module path or by `path`, or its end.
+    """Return the decoder layers, found by a known end of their module path, or by `path` or its end.
 
     Raises:
-        ModelError: no list of layers stands at any of the paths.
+        ModelError: there is no list of layers at any of the paths.
     """
     lists = [(f".{name}", each) for name, each in model.named_modules() if isinstance(each, nn.ModuleList) and each]
     for end in (path,) if path else PATHS:
@@ -45,19 +45,19 @@ def decoder_layers(model: nn.Module, path: str | None = None) -> nn.ModuleList:
 def record_activations(
     model: nn.Module, layers: Sequence[int], *, layers_path: str | None = None
 ) -> Iterator[dict[int, list[torch.Tensor]]]:
-    """Give the states of decoder layers (0-based) of every pass that is made inside the block.
+    """Yield the states of decoder layers (0-based) in every pass made inside the block.
 
-    By layer there is one tensor (b, n, H) a pass, as the layer put it out, on the model's device. The
-    hooks are gone after the block; requests to an engine of this model read their prompts anew inside it.
+    Each layer has one tensor (b, n, H) per pass, its output on the model's device. The hooks are removed after the
+    block; inside it, requests to an engine of this model read their prompts in full.
 
     Args:
-        model: Any causal language model of transformers, wrapped or not: `loaded.model`, for one.
-        layers: Which ones.
-        layers_path: As `load` takes it.
+        model: Any causal language model of transformers, wrapped or not, such as `loaded.model`.
+        layers: The layers to record.
+        layers_path: As in `load`.
 
     Raises:
         ModelError: the decoder layers were not found.
-        IndexError: there is no such layer.
+        IndexError: a layer is out of range.
 
     >>> import torch
     >>> from sottovoce.models import load, record_activations
@@ -73,7 +73,7 @@ def record_activations(
 
 
 def capture(layers: Sequence[int], keep: Callable[[int, torch.Tensor], None]) -> dict[int, Change]:
-    """Changes for `hooked` that change nothing: they show `keep` the output (b, n, H) of each of the layers."""
+    """Return changes for `hooked` that change nothing and pass the output (b, n, H) of each layer to `keep`."""
 
     def shown(layer: int, hidden: torch.Tensor) -> torch.Tensor:
         keep(layer, hidden)
@@ -84,7 +84,7 @@ def capture(layers: Sequence[int], keep: Callable[[int, torch.Tensor], None]) ->
 
 @contextmanager
 def hooked(layers: nn.ModuleList, changes: Mapping[int, Change]) -> Iterator[None]:
-    """Apply `changes` to the outputs of the layers (0-based) inside the block; no hook outlives it."""
+    """Apply `changes` to the outputs of the layers (0-based) inside the block, and remove the hooks after it."""
     chosen = [(layers[at], change) for at, change in changes.items()]
     handles = [layer.register_forward_hook(_hook(change)) for layer, change in chosen]
     try:
@@ -94,7 +94,7 @@ def hooked(layers: nn.ModuleList, changes: Mapping[int, Change]) -> Iterator[Non
             handle.remove()
 
 
-def _hook(change: Change) -> Callable[..., Any]:  # Any: a layer puts out a tensor or a tuple that opens with it
+def _hook(change: Change) -> Callable[..., Any]:  # Any: a layer returns a tensor or a tuple that begins with it
     def hook(_module: nn.Module, _inputs: Any, output: Any) -> Any:
         if isinstance(output, tuple):
             return (change(output[0]), *output[1:])
@@ -104,18 +104,18 @@ def _hook(change: Change) -> Callable[..., Any]:  # Any: a layer puts out a tens
 
 
 class Hooks:
-    """The hooks that others put on a model, on any of its parts, or on all modules of the process."""
+    """The hooks of other code on a model, on any of its parts, or on all modules of the process."""
 
     def __init__(self, model: nn.Module) -> None:
         own = [hooks for module in model.modules() for hooks in (module._forward_hooks, module._forward_pre_hooks)]
-        every: Any = nn.modules.module  # Any: torch types none of its own
+        every: Any = nn.modules.module  # Any: not typed by torch
         self._kept = [*own, every._global_forward_hooks, every._global_forward_pre_hooks]
 
     def __bool__(self) -> bool:
-        """True while there are any; between two passes, when ours are gone."""
+        """Return True while there are any; call it between passes, when our own hooks are removed."""
         return any(self._kept) and any(not _idle(hook) for hooks in self._kept for hook in hooks.values())
 
 
 def _idle(hook: Callable[..., Any]) -> bool:
-    """Transformers leaves its own behind once states were asked for; they do nothing until they are again."""
+    """Return True for a hook that transformers leaves behind after states were requested: it does nothing."""
     return getattr(hook, "__module__", None) == "transformers.utils.output_capturing"

@@ -1,4 +1,4 @@
-"""Read a model and its tokenizer from where they lie: a folder, a hub, a GGUF file. No pickle, no remote code."""
+"""Loading of a model and its tokenizer from a folder or a hub. No pickle, no remote code."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ from sottovoce.models.sources.blocks import Blocks
 
 Report = Mapping[str, Iterable[str]]
 MISMATCHED = "ignore_mismatched_sizes"
-"""In what transformers (5.23) raises where shapes of weights are not those that config.json asks for."""
+"""Part of the error that transformers (5.23) raises if weights do not have the shapes in config.json."""
 
 
 def read(
     name: str, where: str, dtype: Dtype, place: Place, packing: Packing | None = None
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The model and the tokenizer that lie at `where` (see `ready`), on their device; `name` is for errors.
+    """Return the model and the tokenizer at `where` (see `ready`), on their device; `name` is for errors.
 
-    `dtype` and `packing` as they were settled.
+    `dtype` and `packing` are those that `settled` returns.
 
     Raises:
-        ModelError: pickled or damaged weights, a hub out of reach, a device that is not there, a package that they
-            need, a checkpoint that is quantised already and is to be packed.
+        ModelError: pickled or damaged weights, an unreachable hub, a missing device or package, or a checkpoint that
+            is already quantized and should be packed.
     """
     quiet()
     if Path(where).is_dir():
@@ -67,7 +67,7 @@ def read(
     with reading(name):
         model, report = _weighed(name, where, config, dtype, place, quantised=quantised)
     check_weights(name, model, where, report)
-    table: Any = model.get_input_embeddings().weight  # Any: a tensor, which the types of modules do not tell
+    table: Any = model.get_input_embeddings().weight  # Any: a tensor, but modules type it otherwise
     check_tokenizer(name, tokenizer, len(table))
     model = placed(model, place)
     if quantised:
@@ -82,9 +82,9 @@ def read(
 def _weighed(
     name: str, where: str, config: PreTrainedConfig, dtype: Dtype, place: Place, *, quantised: bool
 ) -> tuple[PreTrainedModel, Report]:
-    """The model, and what transformers found too much and too little in its files."""
+    """Return the model, and transformers' report of unexpected and missing weights."""
     try:
-        loaded: Any = AutoModelForCausalLM.from_pretrained(  # Any: with its report, a pair that the types do not know
+        loaded: Any = AutoModelForCausalLM.from_pretrained(  # Any: with a report, an untyped pair
             where,
             config=config,
             output_loading_info=True,
@@ -102,10 +102,10 @@ def _weighed(
 
 
 def tokenizer_at(name: str, where: str) -> PreTrainedTokenizerBase:
-    """The tokenizer that lies at `where` (see `ready`); `name` is for errors.
+    """Return the tokenizer at `where` (see `ready`); `name` is for errors.
 
     Raises:
-        ModelError: a hub out of reach, or files that are no tokenizer.
+        ModelError: an unreachable hub, or invalid tokenizer files.
     """
     quiet()
     with reading(name, "tokenizer" if Path(where).is_dir() else ""):
@@ -119,16 +119,16 @@ def _pack(name: str, model: PreTrainedModel, packing: Packing, folder: Path) -> 
         raise ModelError(f"model {name!r} cannot be packed: its blocks are damaged ({reason(error)})") from error
     if format_of(model) != packing:
         raise ModelError(
-            f"model {name!r} has no matrix that {packing} could hold: expected linear maps of {ROWS} n rows and "
+            f"model {name!r} has no matrix that {packing} can store: expected linear maps of {ROWS} n rows and "
             f"{GROUP} m columns; give weights float32"
         )
 
 
 def _tokenizer(where: str) -> PreTrainedTokenizerBase:
-    """The tokenizer exactly as its tokenizer.json describes it.
+    """Return the tokenizer exactly as its tokenizer.json describes it.
 
-    AutoTokenizer (transformers 5.23) makes a `qwen2` of every model of that type, and that class splits
-    words by Qwen's own pattern whatever the file says: other tokens than the model was trained on.
+    AutoTokenizer (transformers 5.23) uses its Qwen2 class for every model of type `qwen2`, and that class splits words
+    by Qwen's own pattern whatever the file says: other tokens than the model was trained on.
     """
     described = cached_file(where, "tokenizer.json", _raise_exceptions_for_missing_entries=False)
     kind = PreTrainedTokenizerFast if described else AutoTokenizer
@@ -137,38 +137,38 @@ def _tokenizer(where: str) -> PreTrainedTokenizerBase:
 
 
 def _is_quantised(name: str, config: PreTrainedConfig, packing: Packing | None) -> bool:
-    """Whether a checkpoint is quantised. What would be unpacked at the first pass is unpacked as it is read.
+    """Return True if a checkpoint is quantized. If it would be unpacked at the first pass, unpack it on loading.
 
     Raises:
-        ModelError: quantised in a way that transformers does not know, or to be packed in another way yet.
+        ModelError: transformers does not know the quantization, or the checkpoint should be packed as well.
     """
-    found: dict[str, Any] | None = getattr(config, "quantization_config", None)  # Any: JSON, as the checkpoint has it
+    found: dict[str, Any] | None = getattr(config, "quantization_config", None)  # Any: JSON of the checkpoint
     if not found:
         return False
     if not AutoHfQuantizer.supports_quant_method(found):
         raise ModelError(
-            f"model {name!r} is quantised as {found.get('quant_method')!r}, "
+            f"model {name!r} is quantized as {found.get('quant_method')!r}, "
             f"which transformers {transformers.__version__} cannot read; use another version of the model"
         )
     if packing:
         raise ModelError(
-            f"model {name!r} is quantised as {found.get('quant_method')!r} and cannot be packed in {packing} too; "
-            "leave weights at auto, or use the checkpoint that it was made of"
+            f"model {name!r} is quantized as {found.get('quant_method')!r} and cannot be packed in {packing} too; "
+            "leave weights at auto, or use the checkpoint that it was made from"
         )
     if found.get("quant_method") == "compressed-tensors":
-        found["dequantize"] = True  # else its first pass unpacks the weights, and puts bars on the terminal
+        found["dequantize"] = True  # otherwise its first pass unpacks the weights, with progress bars
     return True
 
 
 def _check_computes(name: str, model: PreTrainedModel) -> None:
-    """Run one token through a quantised model, since some kinds find only then that they cannot compute here."""
+    """Run one token through a quantized model, because some kinds fail only when they compute."""
     ids = torch.zeros(1, 1, dtype=torch.long, device=entry(model.get_input_embeddings()))
     try:
         with torch.no_grad():
             model(input_ids=ids)
-    except Exception as error:  # whatever a package of kernels breaks on
+    except Exception as error:  # any error of a kernel package
         first = str(error).strip().split("\n")[0]
         raise ModelError(
-            f"model {name!r} is quantised and cannot compute in {model.dtype} on {ids.device}: {first}; "
+            f"model {name!r} is quantized and cannot compute in {model.dtype} on {ids.device}: {first}; "
             "leave the dtype to the checkpoint (auto), or choose another device"
         ) from error

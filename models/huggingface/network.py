@@ -1,4 +1,4 @@
-"""The forward pass of one Hugging Face causal LM over a KV cache: inputs, masks, hooks; logits at the last position."""
+"""The forward pass of a Hugging Face causal LM over a KV cache: inputs, masks, hooks; logits at the last position."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from sottovoce.models.huggingface.passes import FINAL, CacheView, Kind, Pass, Re
 from sottovoce.models.huggingface.reordered import ReorderedLinear
 from sottovoce.models.huggingface.table import Table
 
-SMALL = 20_000_000  # parameters: below, one thread is faster than two
+SMALL = 20_000_000  # parameters; below this, one thread is faster than two
 
 
 class Network:
-    """What a model can do for the decoding loop, whatever its family."""
+    """A model of any family, as the decoding loop uses it."""
 
     def __init__(self, model: PreTrainedModel, vocabulary: int, layers_path: str | None = None) -> None:
-        """Keep the model in evaluation mode; `vocabulary` is the tokenizer's, without padded rows.
+        """Put the model in evaluation mode; `vocabulary` is the tokenizer's size, without padded rows.
 
         Raises:
-            ModelError: the decoder layers or the output head were not found, or it does not attend as we can mask.
+            ModelError: no decoder layers or output head, a recurrent state, or an attention that we cannot mask.
         """
         if getattr(model, "_is_stateful", False):
             raise ModelError(
@@ -50,23 +50,23 @@ class Network:
         self.table = Table.of(self.embedding, min(vocabulary, model.config.get_text_config().vocab_size))
         self._hooks = Hooks(model)
         self.version = 0
-        """Another one after `forget`."""
-        self._lock = threading.RLock()  # hooks of one pass must not act in another's
+        """Increases with each `forget`."""
+        self._lock = threading.RLock()  # hooks of one pass must not act in another pass
         self._accepts = set(inspect.signature(model.forward).parameters)
 
     @property
     def device(self) -> torch.device:
-        """Where inputs enter."""
+        """The device of the inputs."""
         return self.table.rows.device
 
     @property
     def small(self) -> bool:
-        """True on a CPU where a step is mostly the calls that make it."""
+        """True on a CPU if the overhead of calls dominates a step."""
         return self.device.type == "cpu" and parameters_of(self.model) < SMALL
 
     @property
     def context(self) -> int | None:
-        """How many positions the model can read, or None where its configuration sets no limit."""
+        """Maximum number of positions of the model; None if its configuration sets no limit."""
         config = self.model.config.get_text_config()
         limit = getattr(config, "max_position_embeddings", None) or getattr(config, "max_seq_len", None)
         return int(limit) if limit else None
@@ -78,29 +78,29 @@ class Network:
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
-        """What the model keeps of each position, measured on one token: grouped or compressed, on which device."""
-        cache = DynamicCache()  # without config: with one, windowed layers would keep no more than their window
+        """The kinds of keys and values per position, measured on one token: grouped or compressed, on which device."""
+        cache = DynamicCache()  # without config, or windowed layers would keep only their window
         with self._lock, torch.inference_mode():
             self.model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=self.device), past_key_values=cache)
         return kinds_of(cache)
 
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
-        """Token ids as the model's own module embeds them."""
+        """Return the embeddings of token ids, from the model's own module."""
         embedded: torch.Tensor = self.embedding(ids)
         return embedded
 
     def forward(self, reading: Reading, layers: Sequence[int] = (), edits: Mapping[int, Change] | None = None) -> Pass:
-        """Read, and give the states of `layers`; FINAL among them is the last one's after the final norm.
+        """Make a pass and return its logits and the states of `layers`; FINAL means after the final norm.
 
-        `edits` change what decoder layers put out; they come before the states are taken.
+        `edits` change the outputs of decoder layers before the states are taken.
         """
         states: dict[int, torch.Tensor] = {}
 
         def keep(layer: int, hidden: torch.Tensor) -> None:
-            states[layer] = hidden[:, -1].clone()  # (b, H); a view would hold the whole prompt
+            states[layer] = hidden[:, -1].clone()  # (b, H); a view would keep the whole prompt in memory
 
         with self._lock, ExitStack() as stack:
-            stack.enter_context(hooked(self.layers, edits or {}))  # first, so that states are taken behind them
+            stack.enter_context(hooked(self.layers, edits or {}))  # first, so that states are taken after them
             stack.enter_context(hooked(self.layers, capture([at for at in layers if at != FINAL], keep)))
             if FINAL in layers:
                 handle = self.head.register_forward_pre_hook(lambda _, inputs: keep(FINAL, inputs[0]))
@@ -109,16 +109,16 @@ class Network:
         return Pass(logits[:, -1, : len(self.table)].float(), states)
 
     def step(self, reading: Reading, layers: Sequence[int] = ()) -> Pass:
-        """As `forward`, one query a sequence; perhaps with the states of other layers too."""
+        """Make a pass like `forward` with one query per sequence; it may return the states of other layers too."""
         with self._lock:
             again = self._captured.step(reading, layers) if self._captured and not self.hooked else None
             return again or self.forward(reading, layers)
 
     def attention_of_last(self, inputs: torch.Tensor, layer: int, edits: Mapping[int, Change]) -> torch.Tensor:
-        """(heads, n): how a layer's heads weigh the n positions of one sequence (1, n) or (1, n, E) at the last one.
+        """Return the attention weights (heads, n) of a layer at the last position of a sequence (1, n) or (1, n, E).
 
-        `edits` change what decoder layers put out at all positions but the last. Only the last is computed by
-        transformers' own eager attention, the one kind that gives its weights.
+        `edits` change the outputs of decoder layers at all positions but the last. Only the last position is computed
+        with transformers' eager attention, the only kind that returns its weights.
         """
         config = self.model.config.get_text_config()
         kind = config._attn_implementation
@@ -135,12 +135,12 @@ class Network:
 
     @property
     def hooked(self) -> bool:
-        """True while somebody else's hooks are on the model: what it reads meanwhile serves nobody afterwards."""
-        with self._lock:  # or ours, of another engine's pass, would be taken for somebody else's
+        """True while other code's hooks are on the model: prefixes read meanwhile are not shared."""
+        with self._lock:  # or our own hooks of another engine's pass would count
             return bool(self._hooks)
 
     def forget(self) -> None:
-        """Note that weights or parts of the model were changed: nothing that was made of them holds any longer."""
+        """Note that weights or parts of the model were changed, and drop everything derived from them."""
         with self._lock:
             self.version += 1
             self._hooks = Hooks(self.model)
@@ -151,17 +151,17 @@ class Network:
 
     @property
     def captures(self) -> bool:
-        """True where steps of few shapes are cheaper: they are captured once and replayed."""
+        """True if steps of few shapes are cheaper, because they are captured once and replayed."""
         return self._captured is not None
 
     @cached_property
     def _captured(self) -> Captured | None:
-        """What makes a step that was made before without the model's own code, where all of it lies on one GPU."""
+        """The CUDA graphs of decoding steps, if the whole model is on one GPU."""
         one_gpu = self.device.type == "cuda" and {kind.device for kind in self.kinds} == {self.device}
         return Captured(self.forward, len(self.layers)) if one_gpu and not self.attention.alone else None
 
     def _arguments(self, reading: Reading) -> dict[str, Any]:
-        """Keyword arguments of the model (Any: of all kinds)."""
+        """Return the model's keyword arguments (Any: of various types)."""
         inputs, end = reading.inputs, reading.span.shape[0]
         arguments: dict[str, Any] = {
             **_named(inputs),

@@ -1,16 +1,16 @@
-"""Linear maps whose matrices are stored in 8 or 4 bits a value, on the packed int4 kernel that torch has for CPUs.
+"""Linear maps with matrices stored in 8 or 4 bits per value, on the packed int4 kernel that torch has for CPUs.
 
-Values stand in groups of 32 with a scale and a zero of their own; 8-bit ones are two planes of 4 bits, which the kernel
-adds up. (torch's kernel for int8 knows one scale for a whole row: SmolLM2 then answers 7.5 % fewer questions.)
+Values are in groups of 32, each with a scale and a zero. 8-bit values are two planes of 4 bits, which the kernel adds
+up. (torch's int8 kernel has one scale for a whole row: SmolLM2 then answers 7.5 % fewer questions.)
 
-Few rows (decoding steps) go through the kernel, which reads the matrix once as it is stored; it takes and gives
-bfloat16 and sums in float32. (Given float32 rows it is 30 times slower.) For many rows (prompts) the same numbers are
-widened to float32 for that one call and multiplied as ever. So the row's company decides which way it goes, by a fixed
-number of rows, and the two ways differ by bfloat16's rounding of inputs and outputs.
+Few rows (decoding steps) go through the kernel, which reads the matrix once as it is stored; its inputs and outputs are
+bfloat16 and its sums float32. (With float32 rows it is 30 times slower.) For many rows (prompts) the same numbers are
+widened to float32 for that one call and multiplied as usual. The number of rows in the call decides, by a fixed
+threshold, and the two paths differ by the rounding of inputs and outputs to bfloat16.
 
-Memory: a plane takes 0.5 byte a value and 4 for each 32 of them, so int4 takes 0.625 and int8 1.25 byte a value.
-Nothing is kept beside it: widening reads the packed order back, and takes 4 bytes a value of one matrix while a call
-lasts; the plain order kept too would be 0.5 byte a plane more.
+Memory: a plane takes 0.5 byte per value and 4 bytes per group of 32, so int4 takes 0.625 and int8 1.25 bytes per
+value. No other copy is kept: widening reads the packed order back and takes 4 bytes per value of one matrix during a
+call. Keeping the plain order too would take 0.5 byte more per value of a plane.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from sottovoce.errors import ModelError
 
 Packing = Literal["int8", "int4"]
 GROUP = 32
-"""Neighbours of a row with one scale and zero, as in a GGUF file's blocks; the kernel knows no fewer."""
+"""Adjacent values of a row with one scale and zero, as in a GGUF file's blocks; the kernel supports no fewer."""
 ROWS = 64
-"""A matrix that is packed has a multiple of so many rows: what the kernel takes at a time."""
+"""The number of rows of a packed matrix is a multiple of this, which the kernel processes at a time."""
 FEW = 64
-"""Rows up to which the kernel is faster for one plane (measured on AVX-512), the widening counted; half for two."""
-AT_ONCE = 64 * ROWS  # rows that are packed in one call, which takes four bytes a value
+"""Rows up to which the kernel is faster for one plane (measured on AVX-512, widening included); half for two."""
+AT_ONCE = 64 * ROWS  # rows packed in one call, which takes four bytes per value
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """A matrix (n, k) of w = (q - 8) * scale + zero; one scale and zero for GROUP neighbours of a row."""
+    """A matrix (n, k) of w = (q - 8) * scale + zero; GROUP adjacent values of a row share scale and zero."""
 
     q: torch.Tensor
     """(n, k) uint8, 0 to 15."""
@@ -47,16 +47,16 @@ class Grid:
 
     @classmethod
     def of_bytes(cls, q: torch.Tensor, scale: torch.Tensor) -> Grid:
-        """Of w = q * scale with q (n, k) int8, -128 to 127: planes (n, 2k) of q = 16 * high + low, which is exact."""
+        """Return w = q * scale, q (n, k) int8 in -128 to 127, as planes (n, 2k) of q = 16 * high + low, exactly."""
         high, low = ((q >> 4) + 8).view(torch.uint8), (q & 15).view(torch.uint8)
         scales, zeros = (16 * scale, scale), (torch.zeros_like(scale), 8 * scale)
         return cls(*(torch.cat(planes, dim=1) for planes in ((high, low), scales, zeros)))
 
 
 class Packed(nn.Module):
-    """Stands for a linear map; what goes in and out has the dtype it had there.
+    """A packed linear map; input and output keep their dtype.
 
-    w = (q - 8) * scale + zero in groups; of two planes, each input meets the sum of both.
+    w = (q - 8) * scale + zero in groups; with two planes, each input is multiplied by the sum of both.
     """
 
     bias: torch.Tensor | None
@@ -74,33 +74,33 @@ class Packed(nn.Module):
     ) -> None:
         """Pack a grid (n, planes * k); its scales and zeros are rounded to bfloat16.
 
-        `packing` names the format of the model that it is part of, `origin` where the numbers are from.
+        `packing` names the format of the whole model, `origin` the source of the numbers.
         """
         super().__init__()
         rows, columns = grid.q.shape
         self.in_features, self.out_features, self.planes = columns // planes, rows, planes
         self.packing, self.origin, self.few = packing, origin, FEW // planes
         self.tied = False
-        """Whether its matrix is the embedding table's too."""
+        """True if its matrix is also the embedding table."""
         self.register_buffer("bias", bias)
-        self.register_buffer("packed", _packed(grid.q), persistent=False)  # in an order that is this machine's
-        scales = torch.stack([grid.scale, grid.zero], dim=-1).transpose(0, 1)  # (k / GROUP, n, 2), as the kernel has it
+        self.register_buffer("packed", _packed(grid.q), persistent=False)  # in an order that depends on this machine
+        scales = torch.stack([grid.scale, grid.zero], dim=-1).transpose(0, 1)  # (k / GROUP, n, 2) for the kernel
         self.register_buffer("scales", scales.bfloat16().contiguous())
 
     def get_extra_state(self) -> torch.Tensor:
-        """The values 0 to 15, (n, k) in plain order, two in a byte: what a state dict holds of them on any machine."""
+        """Return the values 0 to 15, (n, k) in plain order, two per byte: the same state dict on any machine."""
         q = unpacked(self.packed).T
         return q[:, 0::2] | q[:, 1::2] << 4
 
     def set_extra_state(self, state: torch.Tensor) -> None:
-        """Pack such values."""
+        """Pack values from `get_extra_state`."""
         self.packed = _packed(torch.stack([state & 15, state >> 4], dim=-1).flatten(1))
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        """(..., k) -> (..., n)."""
+        """Map inputs (..., k) to outputs (..., n)."""
         rows = inputs.reshape(-1, self.in_features)
         made = self._kernel(rows) if rows.shape[0] <= self.few else rows @ self.widened().to(rows.dtype)
-        if (bias := self._buffers["bias"]) is not None:  # `self.bias` takes Python a microsecond
+        if (bias := self._buffers["bias"]) is not None:  # `self.bias` takes a microsecond in Python
             made = made + bias
         return made.view(*inputs.shape[:-1], self.out_features)
 
@@ -111,37 +111,37 @@ class Packed(nn.Module):
         return made.to(rows.dtype)
 
     def widened(self) -> torch.Tensor:
-        """The matrix (k, n) in float32."""
+        """Return the matrix (k, n) in float32."""
         levels = unpacked(self.packed).view(torch.int8).sub_(8).unflatten(0, (-1, GROUP)).float()  # (groups, GROUP, n)
         scale, zero = self.scales.permute(2, 0, 1).float().contiguous().unsqueeze(2)  # (groups, 1, n); else 4x slower
         whole = torch.addcmul(zero, levels, scale, out=levels).flatten(0, 1)
         return whole if self.planes == 1 else whole.unflatten(0, (self.planes, -1)).sum(0)
 
     def extra_repr(self) -> str:
-        """As nn.Linear has it, and where the numbers are from."""
+        """Return the text of nn.Linear, with the format and the source of the numbers."""
         return f"in_features={self.in_features}, out_features={self.out_features}, {self.packing} of {self.origin}"
 
 
 @dataclass(frozen=True)
 class _Order:
-    """How a kernel lays out values: `block` rows at a time, each byte one column's values of two of them."""
+    """A kernel's order of values: blocks of `block` rows, in which each byte has one column's values of two rows."""
 
     block: int
     halves: bool
-    """The rows of a byte are half a block apart; else they are neighbours."""
+    """True if the rows of a byte are half a block apart; False if they are adjacent."""
 
 
 ORDERS = (_Order(64, True), _Order(32, True), _Order(32, False))  # torch 2.13: AVX-512; AVX2; any other
 
 
 def _packed(q: torch.Tensor) -> torch.Tensor:
-    """Values (n, k) uint8 as (n, k / 2) bytes in the kernel's own order."""
+    """Return values (n, k) uint8 as (n, k / 2) bytes in the kernel's own order."""
     parts = (part.int().contiguous() for part in q.split(AT_ONCE))
     return torch.cat([torch.ops.aten._convert_weight_to_int4pack_for_cpu(part, 1) for part in parts])
 
 
 def unpacked(packed: torch.Tensor) -> torch.Tensor:
-    """The values again, as (k, n) uint8."""
+    """Return packed values in plain order, (k, n) uint8."""
     return _in_order(packed, _order())
 
 
@@ -153,10 +153,10 @@ def _in_order(packed: torch.Tensor, order: _Order) -> torch.Tensor:
 
 @cache
 def _order() -> _Order:
-    """The order of this machine's kernel, found by packing known values.
+    """Return the order of this machine's kernel, found by packing known values.
 
     Raises:
-        ModelError: it is none of those that are known.
+        ModelError: the order is unknown.
     """
     known = torch.randint(16, (2 * ROWS, GROUP), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     packed = _packed(known)

@@ -1,6 +1,6 @@
-"""A forward pass as values: what it reads, with the cache that a Hugging Face model sees, and what it gave.
+"""The data of a forward pass: its inputs, the cache that a Hugging Face model sees, and its results.
 
-Tensors of equal shape lie together: all keys and values of a usual model are one tensor
+Tensors of equal shape are stored together: the keys and values of a usual model are one tensor
 (m, S, heads, C + 1, width), for S sequences of C columns; see `engine.kv_cache`.
 """
 
@@ -15,7 +15,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 Pages = tuple[torch.Tensor, ...]
 """Keys and values of some positions of one sequence, (m, heads, n, width) for each kind of tensor."""
 FINAL = -1
-"""Among layers: the last one's state after the final norm."""
+"""Among layer numbers: the last layer's state after the final norm."""
 _Place = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 _Part = tuple[torch.Tensor, _Place]
 
@@ -28,22 +28,22 @@ class Reading:
     """Ids (b, n), or embeddings (b, n, E)."""
     positions: torch.Tensor
     columns: torch.Tensor
-    """Where keys and values are written: the positions, but for padding."""
+    """The columns to write keys and values to: the positions, except for padding."""
     span: torch.Tensor
-    """0 .. c - 1: the columns that are looked at."""
+    """The columns to attend to: 0 .. c - 1."""
     window: Pages
     plain: bool = False
-    """True where no mask is needed: one query each that sees all columns, or whole prompts from column 0."""
+    """True if no mask is needed: one query each that sees all columns, or whole prompts from column 0."""
 
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """What came of it."""
+    """The results of a forward pass."""
 
     logits: torch.Tensor
-    """At the last position, over the tokenizer's vocabulary: (b, V) float32."""
+    """Logits at the last position, over the tokenizer's vocabulary: (b, V) float32."""
     states: Mapping[int, torch.Tensor]
-    """By layer: the state (b, H) of the last position."""
+    """The state (b, H) of the last position, by layer."""
 
 
 @dataclass(frozen=True)
@@ -63,23 +63,23 @@ class Kind:
 
 
 def kinds_of(cache: DynamicCache) -> tuple[Kind, ...]:
-    """The kinds of tensors that a model keeps, seen in a cache that it filled."""
+    """Return the kinds of tensors that a model stores, from a cache that it filled."""
     found: dict[tuple[int, int, torch.dtype, torch.device], list[tuple[int, int]]] = {}
     for i, layer in enumerate(cache.layers):
         for j, kept in enumerate((getattr(layer, "keys", None), getattr(layer, "values", None))):
-            if kept is not None:  # layers that share another's cache keep none
+            if kept is not None:  # layers that share another's cache store none
                 found.setdefault((kept.shape[1], kept.shape[3], kept.dtype, kept.device), []).append((i, j))
     return tuple(Kind(tuple(members), *what) for what, members in found.items())
 
 
 class CacheView(Cache):
-    """What a Hugging Face model reads and writes in one pass over a window of a KV cache.
+    """The cache of one pass over a window of a KV cache, as a Hugging Face model reads and writes it.
 
-    Query j of sequence i is written at `columns[i, j]`; keys and values come back up to column `end`.
+    Query j of sequence i is written at `columns[i, j]`; keys and values are returned up to column `end`.
     """
 
     def __init__(self, kinds: Sequence[Kind], window: Pages, columns: torch.Tensor, end: int) -> None:
-        """`window` may hold more sequences than `columns` has."""
+        """`window` may have more sequences than `columns`."""
         layers = 1 + max((layer for kind in kinds for layer, _ in kind.members), default=-1)
         parts: list[list[_Part | None]] = [[None, None] for _ in range(layers)]
         rows, n = columns.shape
@@ -97,15 +97,15 @@ def _place(columns: torch.Tensor, heads: int, device: torch.device) -> _Place:
 
 
 class _Layer(CacheLayerMixin):
-    is_sliding = False  # every layer keeps all columns; the mask does the window
+    is_sliding = False  # every layer keeps all columns; the mask implements the window
 
     def __init__(self, parts: Sequence[_Part | None], end: int, n: int) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # transformers' own
+        super().__init__()  # type: ignore[no-untyped-call]  # untyped in transformers
         self._parts, self._end, self._n = parts, end, n
         self.is_initialized = True
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """Nothing to do: the columns are there."""
+        """Do nothing, because the columns exist already."""
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: object, **__: object
@@ -114,7 +114,7 @@ class _Layer(CacheLayerMixin):
         return keys, values
 
     def _put(self, part: _Part | None, new: torch.Tensor) -> torch.Tensor:
-        assert part is not None, "a layer writes what it was seen to keep"
+        assert part is not None, "a layer writes what it wrote on the first token"
         store, place = part
         store.index_put_(place, new)
         return store[:, :, : self._end]

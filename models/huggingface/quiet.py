@@ -1,4 +1,4 @@
-"""Keep what Hugging Face's libraries say of themselves off the terminal."""
+"""Silence of Hugging Face's libraries on the terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from transformers.utils import logging as transformers_logging
 
 
 def quiet() -> None:
-    """No progress bars and retry notes of the libraries; errors still reach the caller."""
+    """Turn off the libraries' progress bars and retry messages; errors still reach the caller."""
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     for library in ("huggingface_hub", "accelerate"):

@@ -1,10 +1,9 @@
-"""Linear layers in float32 whose weights lie beside them once more, in the order that oneDNN's products read.
+"""Float32 linear layers with a second copy of their weights, in the order that oneDNN's products read.
 
-torch multiplies by MKL, which goes through a weight anew for every few rows: on CPUs that are not its
-maker's own, oneDNN with a reordered weight takes half the time at 4 to 16 rows, and no more at others. Of fewer than 4
-rows it reads the weight more slowly than of 5, so these get rows of zeros beside them.
-The weight itself stays where it was, for whoever reads, trains or changes it; so a model takes twice
-its memory, and larger ones are left as they are.
+torch multiplies with MKL, which reads a weight again for every few rows. On CPUs that are not from MKL's maker, oneDNN
+with a reordered weight takes half the time at 4 to 16 rows, and no more at other numbers. oneDNN is slower for fewer
+than 5 rows than for 5, so these are padded with rows of zeros. The weight itself stays in place for code that reads,
+trains or changes it; so a model takes twice its memory, and larger models are left unchanged.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ import psutil
 import torch
 from torch import nn
 
-SHARE = 1 / 8  # of the machine's memory: what reordered weights of one model may take
-SMALLEST = 20_000_000  # parameters: a product of fewer is mostly its call, and oneDNN's takes longer
+SHARE = 1 / 8  # of the machine's memory: limit on the reordered weights of one model
+SMALLEST = 20_000_000  # parameters: with fewer, the call dominates a product, and oneDNN's takes longer
 
 FEWEST = 5  # rows of a product
 
 
 class ReorderedLinear(nn.Linear):
-    """A linear layer that shares its parameters with the one it was made of."""
+    """A linear layer that shares its parameters with the one it was made from."""
 
     def __init__(self, linear: nn.Linear) -> None:
-        """Take over weight and bias; they are reordered at the first product."""
+        """Take over weight and bias; the weight is reordered at the first product."""
         nn.Module.__init__(self)
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.register_parameter("weight", linear.weight)  # type: ignore[arg-type]  # a parameter
@@ -34,8 +33,8 @@ class ReorderedLinear(nn.Linear):
         self._reordered: tuple[tuple[int, int], torch.Tensor] | None = None
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """(..., in) -> (..., out); where gradients are asked for, as any linear layer."""
-        weight, bias = self._parameters["weight"], self._parameters["bias"]  # `self.weight` takes Python a microsecond
+        """Map inputs (..., in) to outputs (..., out); with gradients, as any linear layer."""
+        weight, bias = self._parameters["weight"], self._parameters["bias"]  # `self.weight` takes a microsecond
         assert weight is not None, "a linear layer has one"
         if torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad):
             return super().forward(input)
@@ -47,25 +46,25 @@ class ReorderedLinear(nn.Linear):
         return made[:n].view(*input.shape[:-1], self.out_features)
 
     def _order(self, weight: torch.Tensor) -> torch.Tensor:
-        """The weight, reordered; anew where it was replaced or changed in place."""
+        """Return the reordered weight; reorder it again if it was replaced or changed in place."""
         key = (id(weight), 0 if weight.is_inference() else weight._version)
         if self._reordered is None or self._reordered[0] != key:
             self._reordered = key, torch.ops.mkldnn._reorder_linear_weight(weight.detach())
         return self._reordered[1]
 
     def forget(self) -> None:
-        """Reorder anew at the next product: a change by way of `weight.data` shows nowhere."""
+        """Reorder again at the next product: a change through `weight.data` cannot be detected."""
         self._reordered = None
 
     def __getstate__(self) -> dict[str, object]:
-        """Without the reordered weight, which cannot be copied."""
+        """Return the state without the reordered weight, which cannot be copied."""
         return self.__dict__ | {"_reordered": None}
 
 
 def reorder(model: nn.Module, *, least: int = SMALLEST, most: int | None = None) -> None:
-    """Replace the linear layers in float32 on the CPU, if together they have `least` to `most` values.
+    """Replace the float32 linear layers on the CPU if they have `least` to `most` values in total.
 
-    `most` is what an eighth of the machine's memory holds where nobody says, or half of what is free of it.
+    By default `most` is what fits in an eighth of the machine's memory, or in half of its free memory if less.
     """
     found = {name: each for name, each in model.named_modules() if _fits(each)}
     values = sum(each.weight.numel() for each in found.values())
@@ -76,7 +75,7 @@ def reorder(model: nn.Module, *, least: int = SMALLEST, most: int | None = None)
 
 
 def _fits(module: nn.Module) -> TypeGuard[nn.Linear]:
-    """One of torch's own, no kind of it: quantised ones multiply in another way."""
+    """Return True for torch's own class only: quantized subclasses multiply in another way."""
     return type(module) is nn.Linear and (module.weight.dtype, module.weight.device.type) == (torch.float32, "cpu")
 
 
@@ -86,13 +85,13 @@ def _room() -> int:
 
 
 def reordered_bytes(model: nn.Module) -> int:
-    """What the reordered weights of a model take, besides the weights themselves."""
+    """Return the bytes of a model's reordered weights, not counting the weights themselves."""
     return sum(
         each.weight.numel() * each.weight.itemsize for each in model.modules() if isinstance(each, ReorderedLinear)
     )
 
 
 def available() -> bool:
-    """Whether this torch has oneDNN and its operators, which are not among what it documents."""
+    """Return True if this torch has oneDNN and its operators, which torch does not document."""
     operators = ("_linear_pointwise", "_reorder_linear_weight")
     return torch.backends.mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, name) for name in operators)

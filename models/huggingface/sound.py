@@ -1,4 +1,4 @@
-"""Whether a model's files are what they say, and fit one another; what does not is one line: file, found, expected."""
+"""Checks that a model's files are valid and fit one another; an error is one line: file, found, expected."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ WEIGHTS = "model.safetensors"
 INDEX = f"{WEIGHTS}.index.json"
 SMALL_FILES = (CONFIG, "generation_config.json", "tokenizer_config.json", INDEX)
 NUMBERED = re.compile(r"(.*?)\.(\d+)\.")
-"""A weight of a layer: where the layers are, and which one."""
+"""The name of a layer's weight: the path of the layers, and the layer's number."""
 AGAIN = "fetch the folder again, as one"
 
 
 @contextmanager
 def reading(name: str, what: str = "") -> Iterator[None]:
-    """Make one line of whatever a library breaks on in files that may come from anywhere.
+    """Turn any error of a library that reads untrusted files into a ModelError of one line.
 
     Raises:
-        ModelError: with the model, `what` was read, and the library's own words.
+        ModelError: with the model, `what` was read, and the library's message.
     """
     try:
         yield
     except SottovoceError:
         raise
-    except Exception as error:  # each library has its own, and few are told
+    except Exception as error:  # each library has its own error classes, and few are documented
         raise ModelError(f"model {name!r} cannot be loaded: {what and f'{what}: '}{reason(error)}") from error
 
 
 def reason(error: Exception) -> str:
-    """Somebody else's words in one line."""
+    """Return the message of a library's error in one line."""
     text = str(error).strip()
     if "trust_remote_code" in text:
-        return "it needs code that it brings along, which is never run; use a model that transformers knows by itself"
+        return "it needs code of its own, which is never run; use a model that transformers supports"
     first = text.split("\n")[0].rstrip()
     told = " ".join(text.split()) if first.endswith(":") else first
-    return told if " " in told else f"{type(error).__name__} {told}".rstrip()  # a KeyError gives the key alone
+    return told if " " in told else f"{type(error).__name__} {told}".rstrip()  # a KeyError has only the key
 
 
 def check_files(name: str, folder: Path) -> None:
-    """Refuse a folder whose files cannot be read, or that lacks one of them.
+    """Refuse a folder with unreadable or missing files.
 
     Raises:
         ModelError: names the first such file, or says that the folder is an adapter.
     """
-    if (folder / ADAPTER).is_file():  # where `peft` is installed, transformers opens whatever model that names
+    if (folder / ADAPTER).is_file():  # with `peft` installed, transformers would open the model that it names
         raise ModelError(f"model {name!r} has {ADAPTER}, which names another model; merge the adapter into its model")
     found = {file: _json(name, folder / file) for file in SMALL_FILES if (folder / file).is_file()}
     shards = found.get(INDEX, {}).get("weight_map") or {}
@@ -65,15 +65,15 @@ def check_files(name: str, folder: Path) -> None:
             raise ModelError(f"model {name!r} has no file {shard!r}, which {INDEX} names; {AGAIN}")
     tensors = shapes(name, folder)
     promised = found.get(CONFIG, {}).get("num_hidden_layers")
-    if tensors and isinstance(promised, int) and promised > len(tensors):  # else as many are built, however many
+    if tensors and isinstance(promised, int) and promised > len(tensors):  # any number would be built
         raise ModelError(_of_layers(name, promised, tensors))
 
 
 def check_code(name: str, config: PreTrainedConfig) -> None:
-    """Refuse a config that names its attention on a hub: transformers (5.23) would fetch and run that code.
+    """Refuse a config that names an attention on a hub: transformers (5.23) would fetch and run that code.
 
     Raises:
-        ModelError: names it.
+        ModelError: names the attention.
     """
     parts = (getattr(config, part, None) for part in config.sub_configs)
     for each in (config, *parts):
@@ -85,10 +85,10 @@ def check_code(name: str, config: PreTrainedConfig) -> None:
 
 
 def shapes(name: str, folder: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """By tensor: the file that it lies in, and its shape.
+    """Return the file and the shape of each tensor.
 
     Raises:
-        ModelError: a file is no safetensors file, or was cut.
+        ModelError: a file is not a safetensors file, or is cut.
     """
     found = dict[str, tuple[str, tuple[int, ...]]]()
     for file in sorted(path for path in folder.glob("model*.safetensors") if path.is_file()):
@@ -103,10 +103,10 @@ def shapes(name: str, folder: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
 
 
 def check_weights(name: str, model: PreTrainedModel, where: str, report: Mapping[str, Iterable[str]]) -> None:
-    """Refuse what transformers would make up or leave out: random weights, fewer layers than the files hold.
+    """Refuse weights that transformers would make up or drop: random weights, or more layers than it builds.
 
     Raises:
-        ModelError: says what the files hold, and what config.json asks for.
+        ModelError: says what the files contain and what config.json requires.
     """
     counts, missing = _counts(model.state_dict()), sorted(report["missing_keys"])
     beyond = [
@@ -115,22 +115,22 @@ def check_weights(name: str, model: PreTrainedModel, where: str, report: Mapping
         if (at := NUMBERED.match(key)) and int(at[2]) >= counts.get(at[1], 10**9)
     ]
     layered = [key for key in missing if NUMBERED.match(key)]
-    tensors = shapes(name, Path(where)) if beyond or missing else {}  # of a hub: none
+    tensors = shapes(name, Path(where)) if beyond or missing else {}  # empty for a hub
     held = _counts(tensors)
     for where_layers, layers in counts.items():
         if (layered or beyond) and held.get(where_layers, layers) != layers:
             raise ModelError(_of_layers(name, layers, tensors, where_layers))
     if missing:
         raise ModelError(
-            f"model {name!r} lacks {len(missing)} of its weights, {missing[0]!r} among them, for which {CONFIG} asks: "
+            f"model {name!r} lacks {len(missing)} of its weights, {missing[0]!r} among them, which {CONFIG} requires: "
             f"{_files(tensors)} {len(tensors)} others; {AGAIN}"
         )
 
 
 def check_tokenizer(name: str, tokenizer: PreTrainedTokenizerBase, rows: int) -> None:
-    """Refuse a tokenizer that knows no word, or whose words another model has rows for.
+    """Refuse a tokenizer without words, or with more tokens than the model has rows.
 
-    Tokens that were added to a vocabulary may lie beyond the `rows` of the embedding table: some models never had any.
+    Only added tokens may be beyond the `rows` of the embedding table: some models never had rows for them.
 
     Raises:
         ModelError: says how many tokens and rows there are.
@@ -142,21 +142,21 @@ def check_tokenizer(name: str, tokenizer: PreTrainedTokenizerBase, rows: int) ->
     if tokenizer.vocab_size > rows:
         raise ModelError(
             f"model {name!r} has the tokenizer of another model: it has {tokenizer.vocab_size:,} tokens, and the "
-            f"weights have {rows:,} rows of embeddings; lay the model's own tokenizer.json beside them"
+            f"weights have {rows:,} rows of embeddings; put the model's own tokenizer.json beside them"
         )
 
 
 def misfit(name: str, where: str, config: PreTrainedConfig) -> str:
-    """The line for weights that have not the shapes that config.json asks for."""
+    """Return the error message for weights that do not have the shapes in config.json."""
     with torch.device("meta"):
         asked = {
             key: tuple(value.shape) for key, value in AutoModelForCausalLM.from_config(config).state_dict().items()
         }
     for key, (file, shape) in shapes(name, Path(where)).items():
         if asked.get(key, shape) != shape:
-            told = f"{file} holds {key!r} in shape {_by(shape)}, and {CONFIG} asks for {_by(asked[key])}"
+            told = f"{file} holds {key!r} in shape {_by(shape)}, but {CONFIG} requires {_by(asked[key])}"
             return f"model {name!r} cannot be loaded: {told}; {AGAIN}"
-    return f"model {name!r} cannot be loaded: its weights have other shapes than {CONFIG} asks for; {AGAIN}"
+    return f"model {name!r} cannot be loaded: its weights do not have the shapes that {CONFIG} requires; {AGAIN}"
 
 
 def _json(name: str, file: Path) -> dict[str, Any]:  # Any: JSON
@@ -166,7 +166,7 @@ def _json(name: str, file: Path) -> dict[str, Any]:  # Any: JSON
         why = f"{file.name} is not a valid JSON file ({str(error).splitlines()[0]})"
         raise ModelError(f"model {name!r} cannot be loaded: {why}; {AGAIN}") from error
     if not isinstance(found, dict):
-        told = f"{file.name} holds {type(found).__name__}, expected a JSON object"
+        told = f"{file.name} contains {type(found).__name__}, expected a JSON object"
         raise ModelError(f"model {name!r} cannot be loaded: {told}; {AGAIN}")
     return found
 
@@ -174,12 +174,12 @@ def _json(name: str, file: Path) -> dict[str, Any]:  # Any: JSON
 def _of_layers(name: str, promised: int, tensors: Mapping[str, tuple[str, object]], at: str | None = None) -> str:
     counts = _counts(tensors)
     held = counts.get(at, 0) if at is not None else max(counts.values(), default=0)
-    told = f"{CONFIG} promises {promised} layers, and {_files(tensors)} {held}"
+    told = f"{CONFIG} specifies {promised} layers, but {_files(tensors)} {held}"
     return f"model {name!r} cannot be loaded: {told}; {AGAIN}"
 
 
 def _counts(names: Iterable[str]) -> dict[str, int]:
-    """How many layers there are, by where they are."""
+    """Return the number of layers by their path."""
     found = dict[str, int]()
     for at in filter(None, map(NUMBERED.match, names)):
         found[at[1]] = max(found.get(at[1], 0), int(at[2]) + 1)

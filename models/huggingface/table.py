@@ -1,4 +1,4 @@
-"""The tensors that a model consists of: its embedding table, and a digest of all its weights."""
+"""The embedding table of a model, and a digest of all its weights."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from torch import nn
 from sottovoce.models.huggingface import scans
 from sottovoce.models.huggingface.devices import entry
 
-SPACED = 64  # values of each tensor that a digest of weights looks at
-LEFT_OUT = 1e-7  # of the weights' sum, at most: as much as float32 rounds
-SUMMED = 1e-5  # of a cosine: far above what the order of float32 sums changes
-NEIGHBOURS = 16  # of a token that are kept: what is near to it is nearest to one of them
-PROMISING = 0.75  # cosine to a guess; below, hardly any is
-BLOCK = 64  # rows whose angles with the whole table are held at a time
+SPACED = 64  # values of each tensor in a digest of weights
+LEFT_OUT = 1e-7  # maximum share of the weights' sum that is left out: as much as float32 rounds
+SUMMED = 1e-5  # of a cosine: far above the effect of the order of float32 sums
+NEIGHBOURS = 16  # cached for each token: a vector near the token is nearest to one of them
+PROMISING = 0.75  # cosine to a guess; below it, a guess hardly ever helps
+BLOCK = 64  # rows whose cosines with the whole table are in memory at a time
 
 
 def tensor_digest(*tensors: torch.Tensor) -> str:
-    """The sha256, in hex, over shapes, dtypes and bytes of the tensors."""
+    """Return the sha256, in hex, of the shapes, dtypes and bytes of the tensors."""
     digest = hashlib.sha256()
     for tensor in tensors:
         flat = tensor.detach().cpu().contiguous()
@@ -32,19 +32,19 @@ def tensor_digest(*tensors: torch.Tensor) -> str:
 
 
 class Table:
-    """The rows (V, E) that token ids 0 .. V-1 enter a model as."""
+    """The embedding rows (V, E) of token ids 0 .. V-1."""
 
     def __init__(self, rows: torch.Tensor) -> None:
-        """Keep `rows` as they are; `key` names them by a digest of their values."""
+        """Keep `rows` unchanged; `key` identifies them by a digest of their values."""
         self.rows = rows
         self._neighbours: dict[int, tuple[torch.Tensor, float]] = {}
-        """By id the closest rows, and the least of their cosines, as far as anybody asked."""
+        """Closest rows of an id, and the lowest of their cosines, for the ids requested so far."""
 
     @classmethod
     def of(cls, embedding: nn.Module, vocabulary: int) -> Table:
-        """Read the table through its module, since some families scale inside it (Gemma).
+        """Read the table through its module, because some families scale inside it (Gemma).
 
-        `vocabulary` leaves out the rows that pad a table beyond its tokenizer.
+        `vocabulary` excludes rows that pad a table beyond its tokenizer.
         """
         with torch.no_grad():
             return cls(embedding(torch.arange(vocabulary, device=entry(embedding))).detach())
@@ -59,7 +59,7 @@ class Table:
 
     @cached_property
     def key(self) -> str:
-        """A short digest of shape and 4096 evenly spaced values: enough to tell models apart."""
+        """A short digest of shape and 4096 evenly spaced values, enough to distinguish models."""
         flat = self.rows.reshape(-1)
         step = max(1, len(flat) // 4096)
         return tensor_digest(torch.tensor(self.rows.shape), flat[::step].float())[:16]
@@ -76,30 +76,30 @@ class Table:
     def mean(self, weights: torch.Tensor, *, whole: bool = False) -> torch.Tensor:
         """Average the rows under weights (b, V) -> (b, E), in the table's dtype.
 
-        On a CPU the heaviest rows of the table alone are read, unless `whole`: what is left out is at most
-        LEFT_OUT of the weights' sum, which moves a mean by at most LEFT_OUT * max|row|.
+        On a CPU only the heaviest rows of the table are read, unless `whole`: the weights left out are at most
+        LEFT_OUT of their sum, which moves a mean by at most LEFT_OUT * max|row|.
         """
         weights = weights.to(self.rows.device)
         found = None if whole or self.rows.device.type != "cpu" else self._mean_of_heaviest(weights)
         return weights.to(self.rows.dtype) @ self.rows if found is None else found
 
     def _mean_of_heaviest(self, weights: torch.Tensor) -> torch.Tensor | None:
-        """None where one product with the whole table is cheaper, or the weights are no numbers."""
+        """Return the means; None if one product with the whole table is cheaper or the weights are not finite."""
         sizes = weights.abs()
         total = sizes.sum(-1, keepdim=True)
-        # V weights of no more than this add up to no more than LEFT_OUT of the total: no tail needs to be summed.
+        # V weights below this add up to at most LEFT_OUT of the total, so the tail need not be summed.
         heavy = scans.larger(sizes, total * (LEFT_OUT / len(self)))
         if len(heavy) > len(self) or not total.isfinite().all():
             return None
-        first = torch.searchsorted(heavy, torch.arange(len(weights)) * len(self))  # of each mean, as they lie in order
+        first = torch.searchsorted(heavy, torch.arange(len(weights)) * len(self))  # of each mean; `heavy` is sorted
         chosen = weights.flatten()[heavy].to(self.rows.dtype)
         return nn.functional.embedding_bag(heavy % len(self), self.rows, first, mode="sum", per_sample_weights=chosen)
 
     def nearest(self, rows: torch.Tensor, guesses: torch.Tensor | None = None) -> torch.Tensor:
-        """Ids (b,) of the nearest rows by cosine; first wins ties.
+        """Return the ids (b,) of the nearest rows by cosine; the first wins ties.
 
-        The given rows' own lengths change no order, so only the table's are divided out. `guesses` (b,) are ids
-        that the nearest are close to: where that is sure, the whole table need not be looked through.
+        The lengths of the given `rows` do not affect the order, so only the table's rows are normalized. `guesses`
+        (b,) are ids close to the nearest ones: if a guess makes the result certain, the whole table is not searched.
         """
         rows = rows.to(self.rows.dtype)
         if guesses is None:
@@ -109,7 +109,7 @@ class Table:
         return ids.masked_scatter(open, self._look_through(rows[open]))
 
     def nearer(self, rows: torch.Tensor, ids: torch.Tensor, rivals: torch.Tensor) -> torch.Tensor:
-        """Whether rows (b, E) are surely nearer to their ids (b,) than to all of their rivals (b, n): (b,) bool."""
+        """Return (b,) True if rows (b, E) are certainly nearer to their ids (b,) than to all their rivals (b, n)."""
         cosines = self._cosines(rows, torch.cat([ids[:, None], rivals], 1))
         return cosines[:, 0] > cosines[:, 1:].amax(-1) + self._rounding
 
@@ -117,10 +117,10 @@ class Table:
         return torch.cat([scans.argmax(block @ self._unit.T) for block in rows.split(BLOCK)])
 
     def _among_neighbours(self, rows: torch.Tensor, guesses: torch.Tensor) -> torch.Tensor:
-        """Ids (b,) of the nearest rows where they are for sure among the neighbours of the guesses, else -1.
+        """Return the ids (b,) of the nearest rows that are certainly among the neighbors of the guesses, else -1.
 
-        That is so where a row's angle to its guess is less than half of the one between the guess and all that is
-        none of its neighbours: whatever is none is then further from the row than the guess is.
+        That is certain if a row's angle to its guess is less than half of the angle between the guess and everything
+        that is not its neighbor: those are then farther from the row than the guess is.
         """
         to_guess = self._cosines(rows, guesses[:, None])[:, 0]
         ids = torch.full_like(guesses, -1)
@@ -135,7 +135,7 @@ class Table:
         return ids
 
     def _neighbours_of(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of ids (b,) the rows closest to theirs (b, n), itself among them; no other's cosine is above (b,)."""
+        """Return the rows (b, n) closest to those of ids (b,), these included, and a bound (b,) on other cosines."""
         asked = ids.tolist()
         new = torch.tensor(sorted({*asked} - {*self._neighbours}), dtype=torch.long, device=ids.device)
         for some in new.split(BLOCK):
@@ -146,21 +146,21 @@ class Table:
         return torch.stack(near), torch.tensor(edges, device=ids.device)
 
     def _cosines(self, rows: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-        """Of rows (b, E) and some ids (b, n) each: (b, n) float32."""
+        """Return the cosines (b, n) of rows (b, E) and n ids each (b, n), float32."""
         unit = nn.functional.normalize(rows.float(), dim=-1)
         return (self._unit[ids].float() @ unit[:, :, None])[:, :, 0]
 
     @property
     def _rounding(self) -> float:
-        """More than rounding changes of a difference between two cosines."""
+        """A bound on the rounding error of a difference between two cosines."""
         return 2 * torch.finfo(self.rows.dtype).eps + SUMMED
 
 
 def weights_digest(model: nn.Module) -> str:
-    """A digest of every tensor's name, shape, dtype and 64 spaced values: the same weights or not.
+    """Return a digest of every tensor's name, shape, dtype and 64 spaced values, to recognize the same weights.
 
-    Scales of quantised weights count too. Weights that accelerate has put aside are fetched in turn,
-    which must not happen while the model computes.
+    Scales of quantized weights count too. Weights that accelerate has offloaded are fetched one module at a time, which
+    must not happen while the model computes.
     """
     digest = hashlib.sha256()
     for name, tensor in _tensors(model):
@@ -171,7 +171,7 @@ def weights_digest(model: nn.Module) -> str:
 
 
 def _tensors(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """What a checkpoint holds, module by module."""
+    """Yield the tensors of a checkpoint by name, module by module."""
     for path, module in model.named_modules():
         below = tuple(f"{child}." for child, _ in module.named_children())
         with _fetched(module):
@@ -181,7 +181,7 @@ def _tensors(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _plain(name: str, tensor: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
-    """A tensor, or the plain ones that a packed one (torchao) is made of."""
+    """Yield a tensor, or the plain tensors of a packed one (torchao)."""
     if not hasattr(tensor, "__tensor_flatten__"):
         yield name, tensor
         return
@@ -190,10 +190,10 @@ def _plain(name: str, tensor: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]
 
 
 def _fetched(module: nn.Module) -> AbstractContextManager[None]:
-    """The module's own weights at hand, where accelerate keeps them elsewhere."""
+    """Return a context in which offloaded weights of the module are available."""
     if not hasattr(module, "_hf_hook"):
         return nullcontext()
-    from accelerate.utils import align_module_device  # late: an extra, and whoever set the hook has it
+    from accelerate.utils import align_module_device  # late: an optional package, present if the hook is
 
     fetched: AbstractContextManager[None] = align_module_device(module)
     return fetched

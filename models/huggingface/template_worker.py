@@ -24,7 +24,7 @@ LONGEST = 20_000_000  # characters of a chat
 
 
 class Generation(ext.Extension):
-    """The block around what an assistant says, which transformers marks in training; its text is left as it is."""
+    """The block around an assistant's message, which transformers marks in training; its text is unchanged."""
 
     tags = {"generation"}  # noqa: RUF012  # as jinja2 declares it
 
@@ -35,16 +35,16 @@ class Generation(ext.Extension):
         return nodes.CallBlock(self.call_method("inside"), [], [], body).set_lineno(line)
 
     def inside(self, caller: object) -> str:
-        """Return what the block says."""
-        assert callable(caller), "jinja2 hands over the block"
+        """Return the text of the block."""
+        assert callable(caller), "jinja2 passes the block"
         return str(caller())
 
 
 class Dict:
-    """`dict` as a template finds it: made, and nothing else."""
+    """The `dict` of templates, without attributes other than these."""
 
     def __call__(self, *given: object, **named: object) -> dict[str, object]:
-        """Make a dict."""
+        """Return a dict."""
         return dict(*given, **named)
 
     def fromkeys(self, keys: Iterable[object], value: object = None) -> dict[object, object]:
@@ -53,10 +53,10 @@ class Dict:
 
 
 class Names(Namespace):
-    """`namespace` as a template finds it: no name begins with an underscore, as those of Python's own insides do."""
+    """The `namespace` of templates: no name begins with an underscore, as Python's internal names do."""
 
     def __init__(*args: object, **named: object) -> None:  # a template may name one `self`
-        """Keep what is given."""
+        """Keep the given names."""
         self, *given = args
         for name in (kept := dict(*given, **named)):
             check_name(name)
@@ -69,13 +69,13 @@ class Names(Namespace):
 
 
 def check_name(name: object) -> None:
-    """Raise where a name is one of Python's own."""
+    """Raise TemplateError if a name is internal to Python."""
     if str(name).startswith("_"):
         raise TemplateError(f"a namespace has {str(name)!r}; its names begin with a letter")
 
 
 def refuse(message: object) -> None:
-    """Raise what a template says of a chat that it does not take."""
+    """Raise TemplateError with a template's message about a chat that it refuses."""
     raise TemplateError(str(message))
 
 
@@ -86,7 +86,7 @@ def to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """Return a value as JSON, with signs of HTML as they are."""
+    """Return a value as JSON, with HTML characters unescaped."""
     return json.dumps(given, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
@@ -106,7 +106,7 @@ def rendered(template: str, slots: dict[str, object]) -> str:
     """Return a chat as a template writes it.
 
     Raises:
-        TemplateError: it is longer than any model reads, besides whatever a template may raise.
+        TemplateError: the text is longer than any model reads, or the template raised it.
     """
     pieces, length = list[str](), 0
     for piece in compiled(template).generate(**slots):
@@ -115,39 +115,39 @@ def rendered(template: str, slots: dict[str, object]) -> str:
             raise TemplateError(f"it writes more than {LONGEST:,} characters")
         pieces.append(piece)
     text = "".join(pieces)
-    text.encode()  # raises on half a character, which no tokenizer reads
+    text.encode()  # raises on half a surrogate pair, which no tokenizer reads
     return text
 
 
 def answer(asked: tuple[str, dict[str, object]]) -> dict[str, str]:
-    """Return the text, or in one line why there is none."""
+    """Return the text, or the error in one line."""
     try:
         return {"text": rendered(*asked)}
     except TemplateError as error:
         return {"error": " ".join(str(error.message).split())[:300]}
-    except (Exception, RecursionError, MemoryError) as error:  # a stranger's text, as jinja2 and Python run it
+    except (Exception, RecursionError, MemoryError) as error:  # untrusted code, run by jinja2 and Python
         return {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]}
 
 
 def bound() -> None:
-    """Bound the memory, where the system can."""
+    """Limit the memory, if the system can."""
     try:
         import resource
-    except ImportError:  # Windows, where the time alone is bounded, by whoever asks
+    except ImportError:  # Windows: only the caller's time limit applies
         return
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def timed(seconds: float) -> None:
-    """End the process when so much of the processor's time is spent; 0 takes that back."""
+    """Kill the process after so many seconds of CPU time; 0 removes the limit."""
     if hasattr(signal, "ITIMER_PROF"):
-        signal.signal(signal.SIGPROF, signal.SIG_DFL)  # the system's own: Python's would wait for a long multiplication
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)  # Python's own handler would wait for a long multiplication
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def main() -> None:
-    """Answer until there is no more to answer."""
+    """Answer requests until the input ends."""
     bound()
     print("ready", flush=True)
     for line in sys.stdin:

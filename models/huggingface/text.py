@@ -1,4 +1,4 @@
-"""From token ids to text and back to spans: which characters each token became."""
+"""Decoding of token ids to text, with the characters of each token."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from itertools import pairwise
 
 from transformers import PreTrainedTokenizerBase
 
-BROKEN = "\ufffd"  # what a tokenizer puts for bytes that do not (yet) form a character
+BROKEN = "\ufffd"  # a tokenizer's output for bytes that do not (yet) form a character
 Span = tuple[int, int]
 
 
 class Detokenizer:
-    """Decodes ids into text; one for each way of treating special tokens."""
+    """Decodes ids to text; one object for each treatment of special tokens."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, *, special: bool = False) -> None:
         """`special` keeps special tokens (EOS, role marks) as text."""
         self._tokenizer, self._special = tokenizer, special
 
     def text(self, ids: Sequence[int]) -> str:
-        """The whole text."""
+        """Return the whole text."""
         text = self._tokenizer.decode(
             list(ids), skip_special_tokens=not self._special, clean_up_tokenization_spaces=False
         )
@@ -27,7 +27,7 @@ class Detokenizer:
         return text
 
     def spans(self, ids: Sequence[int]) -> list[Span]:
-        """Half-open character spans of the text, one a token; tokens that share a character overlap."""
+        """Return half-open character spans of the text, one per token; tokens that share a character overlap."""
         whole, stream = self.text(ids), TextStream(self)
         prefixes = [stream.text(ids[:n]) for n in range(len(ids) + 1)]
         starts = [min(len(prefix.rstrip(BROKEN)), len(whole)) for prefix in prefixes]
@@ -35,19 +35,19 @@ class Detokenizer:
         return [(min(start, end), end) for (start, _), (_, end) in pairwise(zip(starts, ends, strict=True))]
 
 
-TAIL, KEPT = 64, 8  # tokens that are decoded anew, at most; and at least, as a character may span some
+TAIL, KEPT = 64, 8  # tokens that are decoded again: at most, and at least, because a character may span several
 
 
 class TextStream:
-    """The text of a reply that grows: its beginning is not decoded again at every token."""
+    """The text of a growing reply, without decoding its beginning again for every token."""
 
     def __init__(self, detokenizer: Detokenizer) -> None:
         self._detokenizer = detokenizer
         self._head, self._done = "", 0
-        """The text of the first tokens, and how many these are."""
+        """The text of the first tokens, and their number."""
 
     def text(self, ids: Sequence[int]) -> str:
-        """The whole text of ids that begin with those of the call before, or are a part of them."""
+        """Return the whole text of ids that extend those of the call before, or are a prefix of them."""
         if len(ids) < self._done:
             self._head, self._done = "", 0
         before, tail = self._head, self._detokenizer.text(ids[self._done :])
@@ -56,7 +56,7 @@ class TextStream:
         return before + tail
 
     def _settle(self, ids: Sequence[int], tail: str) -> None:
-        """Split where the parts decode to the whole: some tokenizers drop a space at a beginning."""
+        """Split the text where the parts decode to the whole: some tokenizers drop a leading space."""
         cut = len(ids) - KEPT
         head = self._detokenizer.text(ids[self._done : cut])
         if head + self._detokenizer.text(ids[cut:]) == tail and not head.endswith(BROKEN):
@@ -64,12 +64,12 @@ class TextStream:
 
 
 def settled(text: str) -> str:
-    """What later tokens cannot change of a text: all but the bytes of an unfinished character."""
+    """Return the part of a text that later tokens cannot change: all but the bytes of an unfinished character."""
     return text.rstrip(BROKEN)
 
 
 def overlapping(spans: Sequence[Span], part: Span) -> Span:
-    """The token span of every token that overlaps a character span; empty spans give (k, k)."""
+    """Return the token span of all tokens that overlap a character span; empty spans give (k, k)."""
     start, end = part
     inside = [i for i, (left, right) in enumerate(spans) if start < end and left < end and right > start]
     if not inside:
@@ -79,13 +79,13 @@ def overlapping(spans: Sequence[Span], part: Span) -> Span:
 
 
 def first_stop(text: str, stops: Sequence[str]) -> int | None:
-    """Where the earliest of the stop strings begins, or None."""
+    """Return the position of the earliest stop string, or None."""
     found = [at for stop in stops if (at := text.find(stop)) >= 0]
     return min(found) if found else None
 
 
 def held_back(text: str, stops: Sequence[str]) -> int:
-    """How many characters at the end may yet become a stop string, and so are not shown yet."""
+    """Return the number of final characters that may become a stop string, and so are not shown yet."""
     longest = max((len(stop) for stop in stops), default=0)
     for size in range(min(longest - 1, len(text)), 0, -1):
         if any(stop.startswith(text[-size:]) for stop in stops):

@@ -1,4 +1,4 @@
-"""Which weights make logits that are no numbers, and in which file they lie: asked when it has happened."""
+"""Diagnosis of nonfinite logits: the damaged weights and their file."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from sottovoce.models.huggingface.sound import shapes
 from sottovoce.models.sources.sums import changed
 
 ABSURD = 1e6
-"""No weight of a trained model comes near it; a flipped bit of an exponent goes far beyond."""
+"""Far above all weights of a trained model, and far below one with a flipped exponent bit."""
 SCALES = ".scales"
-"""Buffers of packed weights."""
+"""Suffix of buffers of packed weights."""
 
 
 def unsound(model: PreTrainedModel) -> str:
-    """A clause that names the weights that cannot be meant, and their file; empty where none are found.
+    """Return a clause that names damaged weights and their file; empty if none are found.
 
-    It reads the files where their digests are known, and else every weight that is on a device.
+    If the digests of the files are known, it reads the files; otherwise it checks every weight on a device.
     """
     folder = Path(model.name_or_path or "")
     if model.name_or_path and (files := changed(folder)):
-        return f"{str(folder / files[0])!r} is not what it was when its digest was taken; fetch it again"
+        return f"{str(folder / files[0])!r} is not what it was when its digest was recorded; fetch it again"
     for name, value in _weights(model):
         low, high = value.aminmax()
         most = max(-float(low), float(high))
-        if not most < ABSURD:  # nan is not less either
+        if not most < ABSURD:  # also true for NaN
             holds = f"{_file(folder, name)} {name!r} with values up to {most:g}"
             return f"{holds}; expected finite and small ones, fetch it again"
     return ""
@@ -37,7 +37,7 @@ def unsound(model: PreTrainedModel) -> str:
 
 def _weights(model: PreTrainedModel) -> Iterator[tuple[str, torch.Tensor]]:
     scales = ((name, each) for name, each in model.named_buffers() if name.endswith(SCALES))
-    for name, value in (*model.named_parameters(), *scales):  # other buffers may hold -inf for a reason
+    for name, value in (*model.named_parameters(), *scales):  # other buffers may contain -inf on purpose
         if value.is_floating_point() and value.numel() and not value.is_meta:
             yield name, value
 

@@ -1,4 +1,4 @@
-"""Where a model's files come from: a folder, a package of the package index, a GGUF file, a hub."""
+"""The sources of a model's files: a folder, a package from the package index, a GGUF file, a hub."""
 
 from sottovoce.models.sources.cache import Source, root, source_of
 from sottovoce.models.sources.catalogue import CATALOGUE, Package

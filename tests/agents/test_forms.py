@@ -109,6 +109,6 @@ def test_a_form_comes_behind_a_space_in_a_line_that_was_begun(begun: str, spaced
 
 @pytest.mark.parametrize("way", ["invoke", "stream"])
 def test_a_form_that_cannot_be_kept_is_refused_before_anything_is_said(way: str, store: PayloadStore) -> None:
-    said = r"^the form, at its shortest \{.*\}, takes \d+ tokens, but max_tokens is 5; raise it$"
+    said = r"^the format, at its shortest \{.*\}, takes \d+ tokens, but max_tokens is 5; raise it$"
     with pytest.raises(UsageError, match=said):
         list(getattr(agent("nl", store), way)(QUESTION, form=asdict(OBJECT), max_tokens=5))

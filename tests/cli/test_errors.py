@@ -49,8 +49,8 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         (["debate", "Which?", "--kind", "option", *[f"--choice=x{n}" for n in range(27)]], "there are 27 choices; expected at most 26, one a letter"),
         (["doctor", "bundled", "--dtype", "int9"], "unknown dtype 'int9'; choose from: auto, bfloat16, float16, float32"),
         (["doctor", "bundled", "--weights", "int9"], "unknown weights 'int9'; choose from: auto, bfloat16, float32, int4, int8"),
-        (["doctor", "bundled", "--weights", "int4", "--dtype", "float16"], "a model with weights in int4 computes in float32, and dtype is 'float16'; leave dtype at auto, or give weights auto"),
-        (["debate", "2 + 2?", "--weights", "int4", "--exact"], "exact is promised for weights in float32 alone, and they are in int4; give weights float32, or no exact"),
+        (["doctor", "bundled", "--weights", "int4", "--dtype", "float16"], "a model with weights in int4 computes in float32, but dtype is 'float16'; leave dtype at auto, or give weights auto"),
+        (["debate", "2 + 2?", "--weights", "int4", "--exact"], "exact requires weights in float32, but they are in int4; give weights float32, or omit exact"),
         (["debate", "--sample", "riddle"], "sample is 'riddle'; expected arithmetic, arithmetic_cipher, arithmetic_files, chain2, chain3, chain4, chain5, chain6, split, facts, world, world/bridge, world/comparison, world/strategy, world/claim, world/fact, whodunit, whodunit/train, whodunit/validation, whodunit/test, govsim, govsim/train, govsim/validation, govsim/test, problems, each with a number or without: split/3"),
         (["debate", "--sample", "split/x"], "sample is 'split/x'; expected arithmetic, arithmetic_cipher, arithmetic_files, chain2, chain3, chain4, chain5, chain6, split, facts, world, world/bridge, world/comparison, world/strategy, world/claim, world/fact, whodunit, whodunit/train, whodunit/validation, whodunit/test, govsim, govsim/train, govsim/validation, govsim/test, problems, each with a number or without: split/3"),
         (["debate", "2 + 2?", "--document", "agent_9=x"], "unknown agent among the documents: 'agent_9'; choose from: agent_1, agent_2"),
@@ -88,7 +88,7 @@ def test_a_wrong_value_is_named_with_what_was_expected(call: Call, arguments: li
 def test_a_folder_that_is_no_model_is_refused(call: Call, models: Models) -> None:
     line = refused(call, USAGE, "single", "2 + 2?", "--model", models.no_model)
 
-    assert line == f"folder '{models.no_model}' is no model: it has no config.json"
+    assert line == f"folder '{models.no_model}' is not a model: it has no config.json"
 
 
 def test_pickled_weights_are_refused(call: Call, models: Models) -> None:

@@ -155,4 +155,4 @@ def test_what_was_measured_is_kept_for_runs() -> None:
 def test_a_cache_that_cannot_be_written_is_told(cache: Path) -> None:
     cache.write_text("no folder")
     _, detail = temperature(loaded_with())
-    assert detail.endswith(f"not kept: File exists; runs start from {CAUTIOUS}")
+    assert detail.endswith(f"not saved: File exists; runs start from {CAUTIOUS}")

@@ -49,7 +49,7 @@ def test_a_sound_model_of_any_family_passes_every_check(family: str) -> None:
 
     assert [finding for finding in found.values() if finding.ok is False] == []
     assert found["layers"].detail.startswith("2 at ")
-    assert f", hidden size 32, embeddings {16 if family == 'opt-narrow' else 32} wide" in found["layers"].detail
+    assert f", hidden size 32, embedding size {16 if family == 'opt-narrow' else 32}" in found["layers"].detail
     assert found["protocols"].detail == "nl, cipher, sde, hidden"
     assert all(found[check].ok for check in CHECKS)
 
@@ -69,7 +69,7 @@ def test_the_defaults_of_sampling_are_told_with_their_source() -> None:
 
 def test_a_result_that_readers_of_figures_must_know_stands_beside_the_protocols() -> None:
     found = FACTS["protocols"](assemble("smollm2", tiny_model(), tiny_tokenizer()))[1]
-    assert found.startswith("nl, cipher, sde, hidden; sde was seen to lose: ")
+    assert found.startswith("nl, cipher, sde, hidden; sde scores lower: ")
 
 
 @pytest.mark.parametrize("family", LIMITED)
@@ -81,7 +81,7 @@ def test_a_family_that_can_take_part_in_some_protocols_is_told_which(family: str
     assert names == ("nl" if family == "gemma3n_text" else "nl, sde, hidden")
     assert reasons[0] == "no cipher: its layers look token ids up besides the embeddings"
     assert reasons[1:] == [
-        f"no {name}: its layers put out 2 states a position" for name in ("sde", "hidden") if name not in names
+        f"no {name}: its layers have 2 states per position" for name in ("sde", "hidden") if name not in names
     ]
     assert found["ids = embeddings"].ok is None
 
@@ -113,7 +113,7 @@ def test_memory_counts_grouped_heads() -> None:
     # 2 layers x keys and values x 2 heads x 8 wide x 4 bytes = 256 bytes a token
     assert found["memory"].detail.startswith(f"weights {weights / 1000:.3g} kB")
     assert re.search(
-        r"; keys and values 256 kB per 1,000 tokens, [\d.]+ [kMG]B of what is free, "
+        r"; keys and values 256 kB per 1,000 tokens, [\d.]+ [kMG]B of the free memory, "
         r"for about [\d,]+ tokens at a time; --memory of a run sets another$",
         found["memory"].detail,
     )
@@ -141,8 +141,8 @@ def test_the_latent_layers_are_told_with_their_reason() -> None:
     )
 
 
-TAKEN, PUT = "system turns are accepted", "system turns are not taken: we put them before the first user turn"
-ANY, ALTERNATING = "turns in any order", "turns alternate: we join neighbouring ones of one role"
+TAKEN, PUT = "system turns are accepted", "system turns are not supported: we put them before the user's"
+ANY, ALTERNATING = "turns in any order", "turns must alternate: we join adjacent turns of one role"
 
 
 @pytest.mark.parametrize(

@@ -56,14 +56,14 @@ def test_a_format_that_is_a_dtype_is_that_dtype(folder: Path) -> None:
         ),
         (
             {"weights": "int4", "dtype": "float16"},
-            "a model with weights in int4 computes in float32, and dtype is 'float16'; leave dtype at auto",
+            "a model with weights in int4 computes in float32, but dtype is 'float16'; leave dtype at auto",
         ),
         (
             {"weights": "int8", "device": "cuda:0"},
-            "weights in int8 are computed with on a CPU alone, and the device is 'cuda:0'; give device cpu, or weights",
+            "weights in int8 require a CPU, but the device is 'cuda:0'; give device cpu, or weights",
         ),
-        ({"weights": "int8", "device": {"": "cpu"}}, "on a CPU alone, and the device is 'a map'; give device cpu"),
-        ({"weights": "int4", "exact": True}, "exact is promised for weights in float32 alone, and they are in int4"),
+        ({"weights": "int8", "device": {"": "cpu"}}, "require a CPU, but the device is 'a map'; give device cpu"),
+        ({"weights": "int4", "exact": True}, "exact requires weights in float32, but they are in int4"),
     ],
 )
 def test_what_contradicts_a_format_is_refused_in_one_line(folder: Path, asked: dict[str, Any], complaint: str) -> None:
@@ -74,7 +74,7 @@ def test_what_contradicts_a_format_is_refused_in_one_line(folder: Path, asked: d
 
 @packings
 def test_a_packed_model_in_memory_gets_no_exact_engine(packing: Packing) -> None:
-    with pytest.raises(ModelError, match="exact is promised for weights in float32 alone"):
+    with pytest.raises(ModelError, match="exact requires weights in float32"):
         assemble("tiny", packed_model(packing), tiny_tokenizer(), exact=True)
 
 
@@ -82,7 +82,7 @@ def test_a_packed_model_in_memory_gets_no_exact_engine(packing: Packing) -> None
 def test_a_quantised_checkpoint_is_not_packed_again(tmp_path: Path, packing: Packing) -> None:
     quantise.fp8(tmp_path)
 
-    with pytest.raises(ModelError, match=f"is quantised as 'fp8' and cannot be packed in {packing} too; leave weights"):
+    with pytest.raises(ModelError, match=f"is quantized as 'fp8' and cannot be packed in {packing} too; leave weights"):
         load(tmp_path, device="cpu", weights=packing)
 
 
@@ -90,7 +90,7 @@ def test_a_model_without_a_matrix_that_fits_is_refused(tmp_path: Path) -> None:
     tiny_model(hidden_size=40, intermediate_size=72).save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)
 
-    with pytest.raises(ModelError, match="no matrix that int4 could hold: expected linear maps of 64 n rows and 32 m"):
+    with pytest.raises(ModelError, match="no matrix that int4 can store: expected linear maps of 64 n rows and 32 m"):
         load(tmp_path, device="cpu", weights="int4")
 
 

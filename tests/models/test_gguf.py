@@ -206,8 +206,8 @@ def claims(tensors: int, values: int, kind: int, length: int) -> Callable[[Path]
         (cut_to(0.02), "is cut or damaged"),
         (lambda file: file.write_bytes(b"GGUF\3\0\0\0"), "is cut or damaged, at 8 bytes"),
         *((claims(*each), "is cut or damaged, at 69 bytes") for each in CLAIMS),
-        (lambda file: file.write_text("hello"), "is no GGUF file: it begins with b'hell', expected b'GGUF'"),
-        (lambda file: file.write_bytes(b""), "is no GGUF file: it begins with b''"),
+        (lambda file: file.write_text("hello"), "is not a GGUF file: it begins with b'hell', expected b'GGUF'"),
+        (lambda file: file.write_bytes(b""), "is not a GGUF file: it begins with b''"),
         (lambda file: write_gguf(file, parts=3), r"is one of 3 parts; join them first \(llama-gguf-split --merge\)"),
         (
             lambda file: write_gguf(file, without="blk.1.attn_q.weight"),

@@ -178,13 +178,13 @@ def test_replies_share_a_grammar_and_no_matcher() -> None:
 @pytest.mark.parametrize(
     ("form", "complaint"),
     [
-        (Form(pattern="(a"), "a reply cannot be held to this pattern: unclosed group"),
+        (Form(pattern="(a"), "a reply cannot be constrained to this pattern: unclosed group"),
         (
             Form(pattern="(?=a)b"),
-            "cannot be held to this pattern: look-around, including look-ahead .* is not supported",
+            "cannot be constrained to this pattern: look-around, including look-ahead .* is not supported",
         ),
-        (Form({"type": "strin"}), "a reply cannot be held to this schema: Invalid type: strin"),
-        (Form({"if": {}, "then": {}}), r'cannot be held to this schema: Unimplemented keys: \["if", "then"\]'),
+        (Form({"type": "strin"}), "a reply cannot be constrained to this schema: Invalid type: strin"),
+        (Form({"if": {}, "then": {}}), r'cannot be constrained to this schema: Unimplemented keys: \["if", "then"\]'),
         (
             Form(
                 {
@@ -194,11 +194,11 @@ def test_replies_share_a_grammar_and_no_matcher() -> None:
                 },
                 unknown=False,
             ),
-            "cannot be held to this schema: Unsatisfiable schema: required property 'a' is unsatisfiable",
+            "cannot be constrained to this schema: Unsatisfiable schema: required property 'a' is unsatisfiable",
         ),
         (
             Form(pattern=r"[^\s\S]", unknown=False),
-            r"no text was found in this form: '\[\^\\s\\S\]'; ask for another",
+            r"no text of this format was found: '\[\^\\s\\S\]'; use another format",
         ),
     ],
 )
@@ -212,18 +212,18 @@ def test_what_llguidance_does_not_take_is_told_in_its_words(form: Form, complain
         (
             Form.of_object("a"),
             5,
-            r'the form, at its shortest {"a": ?""}, takes \d+ tokens, but max_tokens is 5; raise it',
+            r'the format, at its shortest {"a": ?""}, takes \d+ tokens, but max_tokens is 5; raise it',
         ),
         (Form(choices=("a", "b" * 9)), 6, r"the choice 'bbbbbbbbb' takes 9 tokens, but max_tokens is 6; raise it"),
         (
             Form(choices=("a", "b" * 9), after="Answer:"),
             9,
-            r"'bbbbbbbbb' behind 'Answer:' takes 1\d tokens, but max_tok",
+            r"'bbbbbbbbb' after 'Answer:' takes 1\d tokens, but max_tok",
         ),
         (
             Form(pattern="a{30}", unknown=False),
             29,
-            r"the form, at its shortest a{30}, takes 30 tokens, but max_tokens is 29; raise it",
+            r"the format, at its shortest a{30}, takes 30 tokens, but max_tokens is 29; raise it",
         ),
     ],
 )
@@ -288,7 +288,7 @@ def test_a_choice_that_the_tokenizer_cannot_write_is_refused_by_its_name() -> No
     engine, prompt = assemble("letters", tiny_model(), letters_only()).engine, (Ids((1, 2)),)
 
     assert engine.check(request(prompt, form=Form(choices=("yes", "no")))) is not None
-    with pytest.raises(UsageError, match=r"^the model's tokenizer cannot write the choice 'C\+\+'; say it otherwise$"):
+    with pytest.raises(UsageError, match=r"^the model's tokenizer cannot write the choice 'C\+\+'; reword it$"):
         engine.check(request(prompt, form=Form(choices=("yes", "C++"))))
 
 
@@ -296,7 +296,7 @@ def test_a_stop_string_within_the_marker_is_refused() -> None:
     form = Form(choices=("a",), after="Answer:")
 
     assert refused(form, texts=("Observation", "\n")) == (
-        "the stop string '\\n' would end the reply before its form, '\\nAnswer: '; leave it out"
+        "the stop string '\\n' would end the reply before its format, '\\nAnswer: '; leave it out"
     )
 
 

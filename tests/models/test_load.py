@@ -170,7 +170,7 @@ def without_tokenizer(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "complaint"),
     [
-        (lambda folder: (folder / "config.json").unlink(), "is no model: it has no config.json"),
+        (lambda folder: (folder / "config.json").unlink(), "is not a model: it has no config.json"),
         (lambda folder: cut(folder / "config.json"), "cannot be loaded: .* not a valid JSON"),
         (of_an_unknown_kind, "cannot be loaded: .* model type `nonsense`"),
         (without_weights, r"has no weights; expected \*.safetensors"),
@@ -178,15 +178,15 @@ def without_tokenizer(folder: Path) -> None:
         (lambda folder: cut(folder / WEIGHTS), "model.safetensors is damaged: Error while deserializing header"),
         (lambda folder: (folder / WEIGHTS).write_bytes(b""), "cannot be loaded: .* header too small"),
         (without_one_tensor, "lacks 1 of its weights, 'model.layers.1.self_attn.q_proj.weight' among them"),
-        (of_another_model, "config.json promises 2 layers, and model.safetensors holds 0"),
-        (of_another_size, r"model.safetensors holds '.*' in shape \d+ x 32, and config.json asks for \d+ x 48"),
+        (of_another_model, "config.json specifies 2 layers, but model.safetensors holds 0"),
+        (of_another_size, r"model.safetensors holds '.*' in shape \d+ x 32, but config.json requires \d+ x 48"),
         # 12 layers were weighed up in 142 lines of traceback, and 10**9 built one after another.
-        (lambda folder: of_layers(folder, 12), "config.json promises 12 layers, and model.safetensors holds 2"),
+        (lambda folder: of_layers(folder, 12), "config.json specifies 12 layers, but model.safetensors holds 2"),
         (lambda folder: with_config(folder, num_hidden_layers=12), "config.json: .*layers.? \\(12\\) must be equal"),
-        (lambda folder: with_config(folder, num_hidden_layers=10**9), "promises 1000000000 layers, and .* holds 2"),
-        (lambda folder: of_layers(folder, 1), "config.json promises 1 layers, and model.safetensors holds 2"),
+        (lambda folder: with_config(folder, num_hidden_layers=10**9), "specifies 1000000000 layers, but .* holds 2"),
+        (lambda folder: of_layers(folder, 1), "config.json specifies 1 layers, but model.safetensors holds 2"),
         (without_a_shard, "has no file 'model-00002-of-00002.safetensors', which model.safetensors.index.json names"),
-        (lambda folder: (folder / "config.json").write_text("null"), "config.json holds NoneType, expected a JSON obj"),
+        (lambda folder: (folder / "config.json").write_text("null"), "config.json contains NoneType, expected a JSON"),
         (lambda folder: (folder / "generation_config.json").write_text("no"), "generation_config.json is not a valid"),
         (lambda folder: with_config(folder, hidden_size="big"), "config.json: .* expected int, got str"),
         (lambda folder: with_config(folder, num_attention_heads=0), "cannot be loaded: .*division"),
@@ -237,7 +237,7 @@ def test_weights_that_changed_since_their_digest_was_taken_are_told_by_it(folder
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
 
     assert changed(folder) == [WEIGHTS]
-    with pytest.raises(EngineError, match=f"'{folder / WEIGHTS}' is not what it was when its digest was taken"):
+    with pytest.raises(EngineError, match=f"'{folder / WEIGHTS}' is not what it was when its digest was recorded"):
         load(folder, device="cpu").engine.run(request())
 
 
@@ -274,7 +274,7 @@ def test_code_that_a_model_needs_is_not_run(auto_map: dict[str, str], folder: Pa
         load(folder, device="cpu")
     if "AutoConfig" in auto_map:
         assert str(caught.value).endswith(
-            "it needs code that it brings along, which is never run; use a model that transformers knows by itself"
+            "it needs code of its own, which is never run; use a model that transformers supports"
         )
     assert not mark.exists()
 

