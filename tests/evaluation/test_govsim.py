@@ -45,7 +45,7 @@ def test_a_split_has_its_start_values_each_game_a_seed_of_its_own(split: Any, n:
         (WhoDunit(), {"sample": "govsim/test"}, "--sample govsim/test cannot be asked here; `govsim` plays"),
         (GovSim(start=50), {"sample": "govsim/test"}, "--start is 50, and --sample govsim/test has its own"),
         (GovSim(), {"sample": "govsim/test", "limit": 21}, "--sample govsim/test makes at most 20 different ones"),
-        (GovSim(start=4), {}, "a game starts with 4 tons and collapses under 5"),
+        (GovSim(start=4), {}, "a game starts with 4 tons and collapses below 5"),
         (GovSim(months=3, newcomer=3), {}, "the newcomer joins after month 3, but the game has 3"),
         (Debate(), {"game": ["lake.json"]}, "--game is for whodunit and govsim, and this is another scheme"),
     ],
