@@ -69,4 +69,4 @@ def conformal_threshold(highest: Floats, false_alarms: float) -> float:
         need = ceil(1 / false_alarms - 1 - 1e-9)
         raise UsageError(f"{m} successful games cannot limit false alarms to {false_alarms}; expected at least {need}")
     found = float(np.sort(highest)[rank - 1])
-    return found if np.isfinite(found) else 0.0  # if so many games have no score, any threshold is low enough
+    return found if np.isfinite(found) else 0.0  # most games have no score, so any threshold meets the rate

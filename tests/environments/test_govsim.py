@@ -101,7 +101,9 @@ def test_a_file_that_is_no_game_is_refused_in_one_line(fields: Any, said: str, t
     assert str(error.value).startswith(f"game file '{tmp_path}/game.json': ") and "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("text", "said"), [("{", "is not JSON"), ("[" * 10**6, "is not JSON"), (None, "cannot be read")])
+@pytest.mark.parametrize(
+    ("text", "said"), [("{", "is not JSON"), ("[" * 10**6, "is not JSON"), (None, "cannot be read")]
+)
 def test_what_is_no_file_of_json_is_refused(text: str | None, said: str, tmp_path: Path) -> None:
     if text is not None:
         (tmp_path / "game.json").write_text(text)

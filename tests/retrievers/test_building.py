@@ -105,7 +105,9 @@ def test_a_full_disk_is_told_and_the_same_command_goes_on(tmp_path: Path, full: 
             raise full
 
     corpus = written(tmp_path)
-    with pytest.raises(CorpusError, match=r"^index '.*index' cannot be written: .*; free some space and run the same command"):
+    with pytest.raises(
+        CorpusError, match=r"^index '.*index' cannot be written: .*; free some space and run the same command"
+    ):
         build_index(Full(), corpus, tmp_path / "index")
     again = Counting()
     assert build_index(again, corpus, tmp_path / "index").passages == 5 and again.added == []

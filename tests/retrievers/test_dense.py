@@ -120,7 +120,9 @@ class Broken(Embeddings):
 
 @pytest.mark.parametrize("vectors", [[[1.0]], [[1.0], [float("nan")]]])
 def test_vectors_that_are_none_are_refused(vectors: list[list[float]]) -> None:
-    with pytest.raises(CorpusError, match=r"^the encoder returned \(\d, 1\) numbers for 2 passages, or values that are not finite$"):
+    with pytest.raises(
+        CorpusError, match=r"^the encoder returned \(\d, 1\) numbers for 2 passages, or values that are not finite$"
+    ):
         DenseIndex.build(MILL[:2], Broken(vectors), "broken")
     with pytest.raises(CorpusError, match=r"^the encoder returned vectors of different lengths, or no numbers: "):
         DenseIndex.build(MILL[:2], Broken([[1.0], [1.0, 2.0]]), "ragged")
@@ -178,7 +180,9 @@ def test_an_index_and_passages_that_do_not_belong_together_are_told(
 ) -> None:
     build_index(BM25Maker(), written(tmp_path, MILL[:1]), tmp_path / "texts")
     retriever = open_retriever(f"dpr:{pyserini},{encoder},{tmp_path / 'texts'}", k=5)
-    with pytest.raises(CorpusError, match=r"^there is no passage '\d': index and passages belong to different corpora$"):
+    with pytest.raises(
+        CorpusError, match=r"^there is no passage '\d': index and passages belong to different corpora$"
+    ):
         retriever.invoke(QUESTION)
 
     (pyserini / "docid").write_text("1\n")

@@ -168,7 +168,9 @@ def test_a_lagging_database_is_asked_again() -> None:
 
 def test_nobody_to_contact_and_no_address_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    with pytest.raises(UsageError, match=r"^wikipedia requires .*: set SOTTOVOCE_CONTACT to your email address or web page$"):
+    with pytest.raises(
+        UsageError, match=r"^wikipedia requires .*: set SOTTOVOCE_CONTACT to your email address or web page$"
+    ):
         open_retriever("wikipedia")
     with pytest.raises(UsageError, match=r"^wikipedia 'En wiki': expected a language like 'en', or the address"):
         open_retriever("wikipedia:En wiki")
