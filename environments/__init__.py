@@ -1,1 +1,1 @@
-"""Worlds in which agents act: pure rules, without a model and without LangGraph."""
+"""Worlds in which agents act: pure rules, without models or LangGraph."""

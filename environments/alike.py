@@ -1,7 +1,7 @@
-"""How alike two solutions are: BLEU of one text against one other, as sacrebleu's `sentence_bleu` computes it.
+"""Similarity of solutions: BLEU of a text against one reference, as sacrebleu's `sentence_bleu` computes it.
 
-Tokens are WMT's (mteval-13a), in lower case; n-grams up to four, shorter texts up to their length; where no n-gram of
-a length matches, half the smallest precision, then a quarter, and so on. sacrebleu itself would bring lxml.
+Tokens are WMT's (mteval-13a), in lowercase. N-grams have up to four tokens, or as many as a shorter text. Orders
+without a match are smoothed exponentially: half a match, then a quarter, and so on. sacrebleu itself requires lxml.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from collections.abc import Sequence
 
 ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
 APART = (
-    (re.compile(r"([{-~\[-` -&(-+:-@/])"), r" \1 "),  # signs, but for the four that numbers and words hold
+    (re.compile(r"([{-~\[-` -&(-+:-@/])"), r" \1 "),  # signs, except the four in numbers and words
     (re.compile(r"([^0-9])([.,])"), r"\1 \2 "),
     (re.compile(r"([.,])([^0-9])"), r" \1 \2"),
     (re.compile(r"([0-9])(-)"), r"\1 \2 "),
 )
 LONGEST = 4
-"""Tokens of an n-gram."""
+"""Most tokens of an n-gram."""
 ALIKE = 90.0
-"""BLEU from which on two solutions count as one (DyLAN)."""
+"""BLEU from which two solutions count as equal (DyLAN)."""
 
 
 def tokens(text: str) -> list[str]:
-    """A text's tokens."""
+    """Return a text's tokens."""
     text = text.rstrip().lower().replace("-\n", "").replace("\n", " ")
     for entity, sign in ENTITIES:
         text = text.replace(entity, sign)
@@ -36,7 +36,7 @@ def tokens(text: str) -> list[str]:
 
 
 def bleu(text: str, reference: str) -> float:
-    """From 0 to 100; of nothing, 0."""
+    """Return the BLEU of a text against a reference, from 0 to 100; 0 if nothing matches."""
     said, meant = tokens(text), tokens(reference)
     orders = range(1, min(len(said), LONGEST) + 1)
     matches = [_matches(said, meant, n) for n in orders]
@@ -51,12 +51,12 @@ def bleu(text: str, reference: str) -> float:
 
 
 def agreeing(solutions: Sequence[str], least: float = ALIKE) -> list[int]:
-    """The places of those that are like the one that most are like, that one among them."""
+    """Return the places of the largest set of solutions that are like one of them, including that one."""
     alike = [[at for at, other in enumerate(solutions) if bleu(one, other) >= least] for one in solutions]
     return max(alike, key=len, default=[])
 
 
 def _matches(said: Sequence[str], meant: Sequence[str], n: int) -> int:
-    """N-grams of the one that the other has too, each as often as both have it."""
+    """Count the n-grams that both have, each as often as it occurs in both."""
     grams = (Counter(tuple(each[i : i + n]) for i in range(len(each) - n + 1)) for each in (said, meant))
     return (next(grams) & next(grams)).total()

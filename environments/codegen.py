@@ -1,6 +1,6 @@
-"""Readers of the replies of coders, testers, judges and rankers in CodeGen, and pass@k.
+"""Parsers for the replies of coders, testers, judges and rankers in CodeGen, and pass@k.
 
-Nothing here runs a program; `trying.py` has it done. Follows Ohav/DyLAN's code (schemes of arXiv 2502.05986).
+Nothing here runs a program; `trying.py` does. The rules follow Ohav/DyLAN's code (schemes of arXiv 2502.05986).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ BLOCK = re.compile(
     r"(?:^[ \t>]*(?P=fence)|(?=^[ \t*_#>-]{0,8}help:)|\Z)",
     re.DOTALL | re.MULTILINE | re.IGNORECASE,
 )
-"""A fenced block, in whose lines fences may stand anywhere but at the beginning; a cut reply's last one has no end.
-The line of the scores, which is written even where tokens run out, ends it too."""
+"""A fenced block. Its lines may contain fences except at their start, and the last block of a truncated reply has no
+end. The line of the scores, which is written even when tokens run out, also ends it."""
 HELP = re.compile(r"^[ \t*_#>-]{0,8}help:", re.IGNORECASE | re.MULTILINE)
 PYTHON = ("python", "py", "python3", "py3")
 DEFINES = re.compile(r"\bdef\b")
@@ -31,39 +31,39 @@ ANYWHERE = re.compile(r"\[reflection (\d{1,6})\][ \t*_]*:?[ \t*_]*", re.IGNORECA
 REFLECTED = re.compile(
     rf"(?:^[ \t]*[-*_]{{3,9}}[ \t]*\n\s{{0,9}})?^[ \t>*_#`-]{{0,16}}{ANYWHERE.pattern}", re.IGNORECASE | re.MULTILINE
 )
-"""The beginning of a review, and of its line; elsewhere a review may name another."""
+"""Start of a review at the start of a line; elsewhere a review may mention another one."""
 ASSERT = re.compile(r"(`?)\bassert\b.*")
 MOST_TESTS = 10
-LONGEST_TEST = 2000  # characters; a longer text is no test, and takes long to read
-LINES_OF_TEST = 20  # at most; a statement of several lines is read line by line until it is whole
-TRIED = 400  # texts of a reply that may be tests
+LONGEST_TEST = 2000  # characters; a longer text is not a test and is slow to parse
+LINES_OF_TEST = 20  # at most; a statement of several lines is parsed line by line until it is complete
+TRIED = 400  # most texts of a reply that are parsed as tests
 SCORES = re.compile(r"\[\[([^\[\]]*)\]\]")
 RANKS = re.compile(r"(?<!\[)\[\s*(\d+)\s*,\s*(\d+)\s*\](?!\])")
 BEST = re.compile(
     r"\bbest\b[\s*_`]{0,8}:[\s*_`]{0,8}\[?\s{0,8}(?:solution )?#?(\d+)\s{0,8}(?:,|and)\s{0,8}(?:solution )?#?(\d+)",
     re.IGNORECASE,
 )
-"""The line that a ranker is asked for."""
+"""The line that a ranker is asked to write."""
 PARSING = threading.Lock()
-"""Held while a text is parsed: threads that parse at once raise SystemError in Python 3.11 (python/cpython#106905)."""
+"""Lock for parsing: threads that parse at once raise SystemError in Python 3.11 (python/cpython#106905)."""
 LOWEST, HIGHEST = 1, 5
-"""Of a score that a coder gives a judge for how helpful it was."""
+"""Bounds of the score that a coder gives a judge for its helpfulness."""
 
 
 def code(reply: str, problem: str) -> str:
-    """Return a coder's solution: see `where`; a block that is indented as part of a list is set back.
+    """Return a coder's solution (see `where`); a block that is indented as part of a list is dedented.
 
-    Where it defines no function, it is taken as the body of the one that the problem begins, and follows that.
+    If it defines no function, it is the body of the problem's function and is appended to the problem.
     """
     found = reply[slice(*where(reply))].strip("\n")
     return textwrap.dedent(found) if DEFINES.search(found) else f"{problem.rstrip()}\n{found}"
 
 
 def where(reply: str) -> tuple[int, int]:
-    """Return where in a coder's reply its solution stands: begin and end, in characters.
+    """Return the start and end of the solution in a coder's reply, in characters.
 
-    It is the last block of Python that defines a function, since examples of its use may follow; else the last block
-    of Python; else the text behind `impl]`; else a block of no language; else all of it.
+    It is the last Python block that defines a function, since examples of its use may follow; else the last Python
+    block; else the text after `impl]`; else a block without a language; else the whole reply.
     """
     fenced = list(BLOCK.finditer(reply))
     python = [block for block in fenced if block["language"].casefold() in PYTHON]
@@ -77,7 +77,7 @@ def where(reply: str) -> tuple[int, int]:
 
 
 def _inside(block: re.Match[str]) -> tuple[int, int]:
-    """Return the span of a block's code; a fence that closes it behind code, as in "return 1```", ends it too."""
+    """Return the span of a block's code; a fence at the end of a line of code, as in "return 1```", also ends it."""
     start, end = block.span("code")
     if block[0].endswith(block["fence"]) and end < block.end():
         return start, end
@@ -86,15 +86,15 @@ def _inside(block: re.Match[str]) -> tuple[int, int]:
 
 
 def assertions(reply: str) -> list[str]:
-    """Return a tester's tests, each a statement `assert ...`; at most ten, none twice."""
+    """Return a tester's tests, each an `assert` statement: at most ten, without duplicates."""
     return list(dict.fromkeys(asserted(reply)))[:MOST_TESTS]
 
 
 def asserted(reply: str) -> Iterator[str]:
-    """Yield the statements, of one line or several, without what stands before or encloses them."""
+    """Yield the `assert` statements, of one or several lines, without text before or around them."""
     blocks = (block["code"] for block in BLOCK.finditer(reply) if block["fence"][0] == "`")
     fenced = "\n".join(code for code in blocks if ASSERT.search(code))
-    lines, at, tried = (fenced or reply).splitlines(), 0, 0  # prose around blocks may name a test that is given up
+    lines, at, tried = (fenced or reply).splitlines(), 0, 0  # prose around blocks may mention a rejected test
     while at < len(lines) and tried < TRIED:
         for text in _statements_from(lines, at):
             tried += 1
@@ -106,12 +106,12 @@ def asserted(reply: str) -> Iterator[str]:
 
 
 def _statements_from(lines: Sequence[str], at: int) -> Iterator[str]:
-    """Yield what may be one statement `assert ...` that begins in a line: its end, and so many of the next lines."""
+    """Yield candidates for an `assert` statement that starts in a line: the rest of the line, then with more lines."""
     found = ASSERT.search(lines[at])
     if found is None:
         return
     text = found[0].lstrip("`")
-    if found[1]:  # in backticks: prose follows
+    if found[1]:  # in backticks, so prose follows
         yield text.partition("`")[0].rstrip()
         return
     if len(text) > LONGEST_TEST:
@@ -125,25 +125,25 @@ def _statements_from(lines: Sequence[str], at: int) -> Iterator[str]:
 
 
 def is_assert(text: str) -> bool:
-    """Whether a text is one statement `assert ...` of Python; it is read, not run."""
+    """Return whether a text is a single `assert` statement of Python; it is parsed, not run."""
     body = statements(text)
     return body is not None and len(body) == 1 and isinstance(body[0], ast.Assert)
 
 
 def statements(text: str) -> list[ast.stmt] | None:
-    """The statements of a program, or None where it is no Python; it is read, not run."""
+    """Return the statements of a program, or None if it is not Python; it is parsed, not run."""
     with PARSING, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of "\\d": the author is a model
+        warnings.simplefilter("ignore")  # about "\\d", which models write
         try:
             return ast.parse(text).body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):  # the parser's own, on a stranger's text
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # raised by the parser on untrusted text
             return None
 
 
 def reflections(reply: str, solutions: int) -> list[tuple[int, int]] | None:
-    """Return where in a critic's reply each `[reflection n]:` has its text, n from 1; None unless each is there once.
+    """Return the span of each `[reflection n]:` text in a critic's reply, n from 1; None unless each occurs once.
 
-    Each begins a line, in any emphasis; where they do not, they may stand anywhere.
+    Each must start a line, in any emphasis; if that does not hold, they may be anywhere.
     """
     wanted = [*range(1, solutions + 1)]
     headed = ([*pattern.finditer(reply)] for pattern in (REFLECTED, ANYWHERE))
@@ -156,16 +156,16 @@ def reflections(reply: str, solutions: int) -> list[tuple[int, int]] | None:
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return a span without the spaces and line ends around it."""
+    """Return a span without surrounding white space."""
     inside = text[start:end]
     begin = start + len(inside) - len(inside.lstrip())
     return begin, max(begin, start + len(inside.rstrip()))
 
 
 def scores(reply: str, judges: int) -> list[int] | None:
-    """Return how helpful each judge was, from 1 to 5, as `[[a, b, c]]` says; None where the last list says otherwise.
+    """Return the helpfulness of each judge, 1 to 5, from the last `[[a, b, c]]`; None if that list is invalid.
 
-    Lists within the solution do not count.
+    Lists in the solution are ignored unless there are no others.
     """
     start, end = where(reply)
     found = SCORES.findall(reply[:start] + reply[end:]) or SCORES.findall(reply)
@@ -176,9 +176,9 @@ def scores(reply: str, judges: int) -> list[int] | None:
 
 
 def ranks(reply: str, solutions: int) -> tuple[int, int] | None:
-    """Return the best two solutions, the best first, counted from 0 where `[i, j]` counts from 1; None without any.
+    """Return the best two solutions, best first, 0-based (`[i, j]` in the reply is 1-based); None if there are none.
 
-    The last pair behind "Best:" counts, else the last pair of all. The caller falls back on a random one.
+    The last pair after "Best:" counts, else the last pair of all. The caller falls back on a random pair.
     """
     if not (found := BEST.findall(reply) or RANKS.findall(reply)):
         return None
@@ -189,12 +189,12 @@ def ranks(reply: str, solutions: int) -> tuple[int, int] | None:
 
 
 def pass_at_k(results: Sequence[Sequence[bool]], k: int = 1) -> float:
-    """The share of problems that one of k solutions solves, between 0 and 1, without bias; pass@1 unless said.
+    """Return the unbiased estimate of the share of problems, in [0, 1], that at least one of k solutions solves.
 
-    `results` has a row for each problem: which of its solutions passed. Chen et al. 2021, arXiv 2107.03374, eq. 1.
+    `results` has a row for each problem with whether each solution passed (Chen et al. 2021, arXiv 2107.03374, eq. 1).
 
     Raises:
-        UsageError: there is no problem, k is below 1, or a problem has fewer than k solutions.
+        UsageError: there are no problems, k is below 1, or a problem has fewer than k solutions.
     """
     fewest = min(map(len, results), default=0)
     if not 1 <= k <= fewest:

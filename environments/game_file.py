@@ -1,4 +1,4 @@
-"""Files of games: JSON that is held to the model of a world's game, with one line for what is wrong."""
+"""Game files: JSON that is validated by a world's game model, with a one-line message for errors."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from sottovoce.regular import text_of
 Played = TypeVar("Played")
 
 Split = Literal["train", "validation", "test"]
-"""Of games: those that monitors learn from, are chosen by, and never saw."""
+"""Splits of games: for fitting monitors, for choosing them, and for testing them on unseen games."""
 SPLITS: tuple[Split, ...] = get_args(Split)
 
 
-def read_file(path: Path | str, game: Callable[[Any], Played]) -> Played:  # Any: JSON as it comes
-    """The game of a file; `game` makes it from what the file holds, and refuses what is none.
+def read_file(path: Path | str, game: Callable[[Any], Played]) -> Played:  # Any: JSON
+    """Read a game from a file; `game` validates the JSON and returns the game.
 
     Raises:
-        UsageError: it cannot be read, is no JSON, or no game: says what is missing or wrong.
+        UsageError: the file cannot be read, or is not JSON or not a game; the message says what is wrong.
     """
     name = f"game file {str(path)!r}"
     try:
@@ -29,7 +29,7 @@ def read_file(path: Path | str, game: Callable[[Any], Played]) -> Played:  # Any
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{name} is no JSON: {error}") from error
+        raise UsageError(f"{name} is not JSON: {error}") from error
     try:
         return game(found)
     except UsageError as error:

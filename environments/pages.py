@@ -1,4 +1,4 @@
-"""What can be searched: pages of sentences, found by name, or passages that a search brings together."""
+"""Libraries for ReAct's searches: pages of sentences found by name, or passages found by a search."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from typing import NamedTuple, Protocol
 from sottovoce.environments.sentences import sentences
 
 SHOWN = 5
-"""Sentences of a page that a search shows; the others must be looked up."""
+"""Number of sentences that a search shows; the others must be looked up."""
 
 
 class Page(NamedTuple):
-    """What a search opens."""
+    """A page that a search opens."""
 
     title: str
     sentences: tuple[str, ...]
     options: tuple[str, ...] = ()
-    """Titles that the name may mean, where it is ambiguous: then nothing is opened."""
+    """Titles that an ambiguous name may refer to; such a page is not opened."""
 
 
 class Library(Protocol):
-    """Where an agent looks things up."""
+    """A collection of pages that agents search."""
 
     def page(self, name: str) -> Page | None:
-        """The page of that name; None where there is none."""
+        """Return the page with this name, or None."""
 
     def similar(self, name: str, n: int) -> list[str]:
-        """Up to n titles like a name, the nearest first."""
+        """Return up to n titles similar to a name, nearest first."""
 
 
 class Pages:
-    """Pages by title and other names, whatever their capitals, accents, quotes and spaces."""
+    """Pages by title and alias, ignoring case, accents, quotes and spacing."""
 
     def __init__(self, pages: Iterable[Page], aliases: Mapping[str, str] | None = None) -> None:
-        """Of pages with one title the first counts; `aliases` are titles by another name."""
+        """Index pages, of which the first with a title counts; `aliases` maps other names to titles."""
         self._pages: dict[str, Page] = {}
         for page in pages:
             self._pages.setdefault(key(page.title), page)
@@ -44,12 +44,12 @@ class Pages:
         self._aliases = {key(name): key(title) for name, title in (aliases or {}).items()}
 
     def page(self, name: str) -> Page | None:
-        """By its title, else by another name of it."""
+        """Return the page with this title, else with this alias, else None."""
         wanted = key(name)
         return self._pages.get(wanted) or self._pages.get(self._aliases.get(wanted, wanted))
 
     def similar(self, name: str, n: int) -> list[str]:
-        """The n titles that are nearest: by words that they share, then by spelling."""
+        """Return the n nearest titles, by shared words, then by spelling."""
         wanted, words = key(name), {*key(name).split()}
 
         def nearness(title: str) -> tuple[int, float]:
@@ -60,23 +60,23 @@ class Pages:
 
 
 class Found:
-    """What a search for passages brings, the best of them as one page (SDE's world): nothing is ever not found."""
+    """A library whose pages are the best passages of a search (SDE's world), so that any name finds a page."""
 
     def __init__(self, search: Callable[[str], Sequence[str]]) -> None:
         self._search = search
 
     def page(self, name: str) -> Page | None:
-        """The passages in one; None where the search brings none."""
+        """Return the passages as one page; None if the search finds none."""
         passages = self._search(name)
         return Page(name, sentences("\n".join(passages))) if passages else None
 
     def similar(self, name: str, n: int) -> list[str]:
-        """None: a search does not go by titles."""
+        """Return no titles, since a search is not by title."""
         return []
 
 
 def key(name: str) -> str:
-    """By which names are told apart: small letters and figures, without accents, signs between them as spaces.
+    """Return a name's key for comparison: lowercase letters and digits without accents, other signs as spaces.
 
     >>> key("  The “Sève-le-Bas”")
     'the seve le bas'

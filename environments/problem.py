@@ -1,6 +1,6 @@
-"""A problem of CodeGen: the tests that its solution must pass, which no agent reads, and the function's name.
+"""A problem of CodeGen: the hidden tests that its solution must pass, and the function's name.
 
-Two shapes: HumanEval's, a program that defines `check(candidate)`, or a list of `assert ...`.
+Tests are a program that defines `check(candidate)`, as in HumanEval, or a list of `assert` statements.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ CHECKED = re.compile(r"^def check\(", re.MULTILINE)
 
 
 class Problem(Checked):
-    """As a question's field `game` has it.
+    """A problem as in the field `game` of a question.
 
     Raises:
-        UsageError: a field is missing, of another type or no name; or there is no test.
+        UsageError: a field is missing, has another type or is not a name, or there are no tests.
     """
 
     model_config = ConfigDict(title="problem", extra="forbid", frozen=True, strict=True)
 
     test: str | list[str] = Field(min_length=1)
     entry_point: str
-    """The function that is asked for."""
+    """Name of the requested function."""
 
     @field_validator("entry_point")
     @classmethod
@@ -37,6 +37,6 @@ class Problem(Checked):
 
     @property
     def program(self) -> str:
-        """What runs behind a solution, and raises where that is wrong."""
+        """The program that runs after a solution and raises an exception if it is wrong."""
         text = self.test if isinstance(self.test, str) else "\n".join(self.test)
         return f"{text}\ncheck({self.entry_point})\n" if CHECKED.search(text) else f"{text}\n"

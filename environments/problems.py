@@ -1,6 +1,6 @@
-"""Problems of CodeGen that ship: small functions in our own words, each with a solution and tests.
+"""The bundled problems of CodeGen: small functions in our own words, each with a solution and tests.
 
-One: "def longest_run(text: str) -> int: How many times the most repeated letter stands in a row."
+Example: "def longest_run(text: str) -> int: How many times the most repeated letter stands in a row."
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ class Written:
     """One problem."""
 
     prompt: str
-    """What agents read: the beginning of a function, with what it is to do."""
+    """Text for agents: the start of a function, with a docstring of what it does."""
     body: str
     """A solution: the rest of the function."""
     tests: tuple[str, ...]
-    """What is hidden from agents: expressions that are true of a right solution."""
+    """Hidden tests: expressions that are true for a correct solution."""
 
     @property
     def name(self) -> str:
-        """The function's name."""
+        """Name of the function."""
         return self.prompt.partition("(")[0].removeprefix("def ")
 
 

@@ -1,8 +1,8 @@
-"""The world of ReAct (arXiv 2210.03629): search a page, look words up on it, finish with an answer.
+"""The world of ReAct (arXiv 2210.03629): search for a page, look up words on it, finish with an answer.
 
-Pure rules after the authors' wikienv.py: an action and a state give an observation and the next state, which is
-plain JSON. What no action can be read from is a value of its own, and takes the step. Of the authors' actions
-`think[...]` is none here: a step has its thought in front.
+Pure rules after the authors' wikienv.py: an action and a state give an observation and the next state, which is plain
+JSON. A text without an action is a `Malformed`, and uses up the step. The authors' action `think[...]` does not exist
+here: each step starts with its thought.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing_extensions import TypedDict
 from sottovoce.environments.pages import SHOWN, Library
 
 Verb = Literal["search", "lookup", "finish"]
-SIMILAR = 5  # titles that are told where a page is not found
+SIMILAR = 5  # titles that are listed if a page is not found
 LONGEST = 1500
-"""Characters of an observation; a page may be one long sentence."""
+"""Most characters of an observation; a page may be one long sentence."""
 CUT = " ..."
 BEGINS = re.compile(r"\b(search|look[ _-]?up|finish)\s*\[", re.IGNORECASE)
 ROUND = re.compile(r"^\W{0,9}(search|look[ _-]?up|finish)\s?\((.*)\)\W*$", re.IGNORECASE | re.MULTILINE)
@@ -28,11 +28,11 @@ QUOTED = re.compile(r"([\"'`\u201c\u2018])(.*)([\"'`\u201d\u2019])")
 
 @dataclass(frozen=True)
 class Action:
-    """What an agent does."""
+    """An action of an agent."""
 
     verb: Verb
     argument: str
-    """Empty only where it finishes without an answer."""
+    """Empty only if it finishes without an answer."""
 
     def __str__(self) -> str:
         return f"{self.verb.capitalize()}[{self.argument}]"
@@ -40,35 +40,35 @@ class Action:
 
 @dataclass(frozen=True)
 class Malformed:
-    """A text in which there is no action."""
+    """A text without an action."""
 
     text: str
     why: str
-    """In a few words, with what was expected."""
+    """Reason in a few words, with what was expected."""
 
 
 class World(TypedDict):
-    """Where the agents stand; all of them share it."""
+    """The state of the world, which all agents share."""
 
     title: str | None
-    """Of the open page."""
+    """Title of the open page."""
     sentences: list[str]
-    """Its text."""
+    """Text of the open page."""
     keyword: str
-    """What was looked up last."""
+    """The word looked up last."""
     found: int
-    """How many of its hits were shown."""
+    """Number of its hits shown so far."""
     answer: str | None
-    """What somebody finished with; empty where no answer was given."""
+    """The final answer; empty if an agent finished without one, None before."""
 
 
 def opening() -> World:
-    """Before the first step."""
+    """Return the state before the first step."""
     return {"title": None, "sentences": [], "keyword": "", "found": 0, "answer": None}
 
 
 def parse(text: str) -> Action | Malformed:
-    """The first action in a text, whatever stands around it and whether it is in capitals; brackets may be nested.
+    """Return the first action in a text, in any case and with any text around it; brackets may be nested.
 
     >>> parse("Action 2: search[Orla (river)] and then Lookup[mouth]")
     Action(verb='search', argument='Orla (river)')
@@ -98,7 +98,7 @@ def parse(text: str) -> Action | Malformed:
 
 
 def step(library: Library, world: World, action: Action | Malformed) -> tuple[str, World]:
-    """What an action shows, and the world behind it. After Finish nothing happens any more."""
+    """Return the observation of an action and the next state, which no longer changes after Finish."""
     if world["answer"] is not None:
         return "The question is answered.", world
     if isinstance(action, Malformed):
@@ -110,7 +110,7 @@ def step(library: Library, world: World, action: Action | Malformed) -> tuple[st
 
 
 def _search(library: Library, world: World, name: str) -> tuple[str, World]:
-    """Open a page and show its first sentences; where there is none, or several, the open one stays open."""
+    """Open a page and show its first sentences; if the name finds none or is ambiguous, keep the open page."""
     page = library.page(name)
     if page is None or page.options:
         similar = list(page.options if page else library.similar(name, SIMILAR))[:SIMILAR]
@@ -120,7 +120,7 @@ def _search(library: Library, world: World, name: str) -> tuple[str, World]:
 
 
 def _look_up(library: Library, world: World, word: str) -> tuple[str, World]:
-    """The next sentence that holds the word; another word begins at the beginning of the page."""
+    """Show the next sentence with the word; a different word starts from the top of the page."""
     if world["title"] is None:
         return "No page is open: search for one first.", world
     hits = [sentence for sentence in world["sentences"] if word.casefold() in sentence.casefold()]
@@ -132,7 +132,7 @@ def _look_up(library: Library, world: World, word: str) -> tuple[str, World]:
 
 
 def _end(text: str) -> int | None:
-    """Where the bracket closes that was opened before the text; the last one, where they are not balanced."""
+    """Return the place of the bracket that closes one opened before the text; the last one if they are not balanced."""
     depth = 1
     for at, sign in enumerate(text):
         depth += (sign == "[") - (sign == "]")
@@ -143,7 +143,7 @@ def _end(text: str) -> int | None:
 
 
 def _bare(argument: str) -> str:
-    """Return an argument without the quotes, asterisks and spaces around it."""
+    """Return an argument without surrounding quotes, asterisks and spaces."""
     said = " ".join(argument.split()).strip("*")
     quoted = QUOTED.fullmatch(said)
     return quoted[2].strip() if quoted else said

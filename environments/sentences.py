@@ -1,19 +1,19 @@
-"""Where sentences end, and which lines of an article hold any."""
+"""Splitting of texts into sentences, and of articles into paragraphs."""
 
 from __future__ import annotations
 
 import re
 
 ABBREVIATED = re.compile(r"(?:\b(?:Dr|Mr|Mrs|Prof|St|Mt|No|Co|ca|cf|c|vol|e\.g|i\.e)|\b[^\W\d_a-z])\.\Z")
-"""Before a space it ends no sentence."""
+"""An abbreviation or initial whose dot does not end a sentence."""
 BETWEEN = re.compile(r"(?<=[.!?])[\"'\u201d)]*\s+(?=[\"'\u201c(]*(\w))")
-"""Before a letter or a figure; a small letter begins no sentence."""
+"""White space between two sentences; the next one starts with a letter or digit, but not with a lowercase letter."""
 HEADING = re.compile(r"=+.*=+")
-"""A section's, in an article as plain text."""
+"""Heading of a section in the plain text of an article."""
 
 
 def paragraphs(text: str) -> str:
-    r"""Return the lines of an article that are paragraphs or list items: more than two words, and no heading.
+    r"""Return the paragraphs and list items of an article: lines with more than two words that are not headings.
 
     >>> paragraphs("It has a mill.\n\n== Later years ==\nSee also:\nThe mill burnt.")
     'It has a mill.\nThe mill burnt.'
@@ -23,7 +23,7 @@ def paragraphs(text: str) -> str:
 
 
 def sentences(text: str) -> tuple[str, ...]:
-    """A text in sentences: by its lines, then behind full stops that end no abbreviation.
+    """Split a text into sentences: by lines, then at full stops that do not end an abbreviation.
 
     >>> sentences("Dr. J. Orme came in. St. Ives slept.")
     ('Dr. J. Orme came in.', 'St. Ives slept.')

@@ -17,12 +17,12 @@ LONGEST = 300  # characters of what a solution returned
 
 
 def told(error: BaseException) -> str:
-    """An exception in one line."""
+    """Return an exception in one line."""
     return f"{type(error).__name__}: {error}"[:LONGEST]
 
 
 def shown(seen: dict[str, object]) -> str:
-    """What the test looked at, as Python writes it; what its own way of writing raises, where it does."""
+    """Return the repr of the value that the test checked, or the exception that its repr raises."""
     try:
         return repr(seen["value"])[:LONGEST] if "value" in seen else ""
     except BaseException as error:
@@ -30,9 +30,9 @@ def shown(seen: dict[str, object]) -> str:
 
 
 def tried(solution: str, test: str) -> tuple[bool, str]:
-    """Return True where a solution passes a test; else False, and what it gave instead.
+    """Return True if a solution passes a test, else False and the value or error instead.
 
-    The test is compiled first: nothing that the solution writes, replaces or leaves changes it.
+    The test is compiled first, so that nothing in the solution can change it.
     """
     seen: dict[str, object] = {}
     run = exec  # a solution may replace the builtin
@@ -57,7 +57,7 @@ def main(solution: str, test: str, word: str) -> None:
     out = os.dup(1)
     site.setquit()  # `exit` and `quit`, which a Python without packages (-S) lacks
     passed, actual = tried(solution, test)
-    with contextlib.suppress(BaseException):  # whatever the solution made of it
+    with contextlib.suppress(BaseException):  # a solution may have replaced it
         sys.stdout.flush()
     verdict = "passed" if passed else f"failed {actual}"
     os.write(out, f"\n{word}{verdict}\n".encode("utf-8", "backslashreplace"))

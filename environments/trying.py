@@ -1,4 +1,4 @@
-"""Solutions put to the test in a sandbox: which tests pass, and what came out where they do not."""
+"""The test runner for solutions in a sandbox: the tests that pass, and the results of those that fail."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sottovoce.environments.trial import SEEN
 from sottovoce.errors import UsageError
 
 Runner = Callable[[str], Outcome]
-"""Runs a program: the sandbox's `run` with limits and a backend, or a script's."""
+"""Function that runs a program: the sandbox's `run` with limits and a backend, or a scripted one."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,12 @@ class Failed:
 
     test: str
     actual: str
-    """What it gave instead, as Python writes it, or the error in one line."""
+    """The repr of the actual value, or the error in one line."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What tests say of a solution."""
+    """The test results of a solution."""
 
     passed: tuple[str, ...] = ()
     failed: tuple[Failed, ...] = ()
@@ -37,15 +37,15 @@ class Report:
 
 @cache
 def harness() -> str:
-    """The source of what runs inside."""
+    """Return the source of the harness that runs in the sandbox."""
     return Path(__file__).with_name("trial.py").read_text(encoding="utf-8")
 
 
 def report(solution: str, tests: Iterable[str], run: Runner) -> Report:
-    """Each test on a solution, in a process of its own: one that never ends costs no other its verdict.
+    """Run each test of a solution in a separate process, so that one that hangs does not affect the others.
 
     Raises:
-        UsageError: the sandbox refused; a solution is not called wrong for that.
+        UsageError: the sandbox refused; this does not count as a failed test.
     """
     passed, failed = list[str](), list[Failed]()
     for test in tests:
@@ -58,12 +58,12 @@ def report(solution: str, tests: Iterable[str], run: Runner) -> Report:
 
 
 def missed(solution: str, test: str, run: Runner) -> str | None:
-    """What a solution gave instead of what a test expects; None where it passes."""
+    """Return the actual value or error of a solution that fails a test; None if it passes."""
     return tried(solution, watched(test), run)
 
 
 def tried(solution: str, program: str, run: Runner) -> str | None:
-    """What goes wrong as a program runs behind a solution, whose names it has: None, or the error in one line.
+    """Run a program after a solution, with access to its names; return None, or the error in one line.
 
     Raises:
         UsageError: the sandbox refused.
@@ -82,12 +82,12 @@ def tried(solution: str, program: str, run: Runner) -> str | None:
 
 
 def printable(text: str) -> str:
-    """Return a stranger's text in one line, with signs that are not printed as Python writes them."""
+    """Return an untrusted text in one line, with nonprintable characters escaped as in Python."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def watched(test: str) -> str:
-    """A test that keeps what it looks at: the left side of a comparison, or all of what it asserts."""
+    """Return a test that records the value it checks: the left side of a comparison, or the whole expression."""
     statement = next(iter(statements(test) or []), None)
     assert isinstance(statement, ast.Assert), "tests are read by `codegen.assertions`"
     asked = statement.test

@@ -1,1 +1,1 @@
-"""Is it going wrong? How unsure an agent was where it mattered, and monitors that foretell failure from it."""
+"""Measures of an agent's uncertainty, and monitors that predict failure from them."""

@@ -1,7 +1,7 @@
 """The random baseline (arXiv 2502.05986): a monitor that draws a uniform number at each turn and ignores the reply.
 
-It triggers where the number is above its threshold tau, so in a share 1 - tau of turns. A game of n turns triggers with
-probability 1 - tau^n: what it is worth is computed from that, without a draw.
+It triggers when the number is above its threshold tau, that is in a share 1 - tau of the turns. A game of n turns
+triggers with probability 1 - tau^n. The expected gain is computed from that, without drawing.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from sottovoce.monitors.rows import Floats
 from sottovoce.monitors.settings import ALL, CHANCE, RANDOM
 from sottovoce.monitors.threshold import TAUS
 
-HALVINGS = 60  # of an interval of 1: below rounding
+HALVINGS = 60  # an interval of length 1 is then smaller than rounding errors
 RATE = 0.1
-"""The share of turns at which `random` triggers where no rate is given."""
+"""Share of turns at which `random` triggers if it has no rate."""
 
 
 def monitor_of(name: str) -> Monitor:
     """Return the monitor that a setting names: `random`, `random:RATE`, or a file.
 
     Raises:
-        UsageError: the rate is no share, or the file cannot be read.
+        UsageError: the rate is not in (0, 1], or the file cannot be read.
     """
     kind, colon, rate = name.partition(":")
     if kind != RANDOM:
@@ -35,7 +35,7 @@ def monitor_of(name: str) -> Monitor:
 
 
 def random_monitor(threshold: float, role: str = ALL) -> Monitor:
-    """Return a monitor whose score is the number that is drawn."""
+    """Return a monitor whose score is a random number."""
     return Monitor(
         role=role,
         features=(CHANCE,),
@@ -49,26 +49,26 @@ def random_monitor(threshold: float, role: str = ALL) -> Monitor:
 
 
 def chances(turns: NDArray[np.intp], threshold: float) -> Floats:
-    """Return the probability of each game to trigger at least once."""
+    """Return for each game the probability that it triggers at least once; `turns` are the games' lengths."""
     found: Floats = 1.0 - np.power(threshold, turns, dtype=np.float64)
     return found
 
 
 def worth(failed: NDArray[np.bool_]) -> Floats:
-    """Return what triggering each game adds to the gain: the gain is their sum, times the trigger of each."""
+    """Return how much each game adds to the gain if it triggers; its dot product with the triggers is the gain."""
     n, lost = len(failed), int(failed.sum())
     found: Floats = np.where(failed, n - lost, -lost) / n**2
     return found
 
 
 def best_chance(turns: NDArray[np.intp], failed: NDArray[np.bool_]) -> float:
-    """Return the threshold of the largest expected gain, of several the largest."""
+    """Return the threshold with the largest expected gain; ties go to the largest threshold."""
     gains = [float(worth(failed) @ chances(turns, float(tau))) for tau in TAUS]
     return float(max(zip(np.round(gains, 12), TAUS, strict=True))[1])
 
 
 def equal_resets(turns: NDArray[np.intp], resets: float) -> float:
-    """Return the threshold at which so many games trigger, in expectation; 0 triggers every game that has a turn."""
+    """Return the threshold at which `resets` games trigger in expectation; 0 triggers every game that has a turn."""
     low, high = 0.0, 1.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2

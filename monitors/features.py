@@ -1,6 +1,6 @@
-"""How unsure a model was: entropy, varentropy and kurtosis of distributions of the next token (arXiv 2502.05986).
+"""Uncertainty of a model: entropy, varentropy and kurtosis of its next-token distributions (arXiv 2502.05986).
 
-Natural logarithms. Check: (.7, .2, .05, .05) has entropy .871133, varentropy .745678, kurtosis 3.859479.
+Logarithms are natural. Example: (.7, .2, .05, .05) has entropy .871133, varentropy .745678, kurtosis 3.859479.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from sottovoce.errors import UsageError
 Features = dict[str, float]
 """Statistics by name."""
 FLOOR = 1e-7
-"""Below it, what has its logarithm taken is cut: the paper's code, for WhoDunit."""
+"""Values below it are raised to it before their logarithm is taken, as in the paper's code for WhoDunit."""
 LOGGED = ("entropy", "varentropy")
-ENOUGH_VARIANCE = 1e-12  # below it a distribution is flat or one-hot, and its kurtosis 0 by convention
-ABOVE_ONE = 1e-3  # a log-probability above is none: rounding in half precision stays below
+ENOUGH_VARIANCE = 1e-12  # below it a distribution is flat or one-hot, and its kurtosis is 0 by convention
+ABOVE_ONE = 1e-3  # largest log-probability that rounding in half precision explains
 
 
 def statistics(logprobs: ArrayLike, *, renormalise: bool = False) -> Features:
-    """Of one distribution, whole or the most probable tokens alone, from its log-probabilities.
+    """Return the statistics of one distribution from the log-probabilities of all or only the most probable tokens.
 
     entropy H = -sum p ln p (nats); varentropy sum p (ln p + H)^2; kurtosis sum p (ln p + H)^4 / varentropy^2, as in the
     paper, whose minus before the varentropy is a misprint; kurtosis_logprob_excess, as in its code: the excess kurtosis
-    of the plain vector of log-probabilities, each counted once. Where nothing varies a kurtosis is 0.
+    of the vector of log-probabilities, unweighted. A kurtosis is 0 if nothing varies.
 
-    Of the most probable tokens p sums to less than 1, and is taken as it is, as the paper's code does; `renormalise`
-    makes it sum to 1.
+    The p of the most probable tokens sum to less than 1. They are used unchanged, as in the paper's code, unless
+    `renormalise` scales them to sum to 1.
 
     Raises:
-        UsageError: nothing was given, or something that is no log-probability.
+        UsageError: the list is empty, or a value is not a log-probability.
     """
     logs = _checked(logprobs)
     if renormalise:
@@ -52,15 +52,16 @@ def statistics(logprobs: ArrayLike, *, renormalise: bool = False) -> Features:
 
 
 def joint(tops: Sequence[ArrayLike]) -> NDArray[np.float64]:
-    """Log-probabilities of all combinations of one token of each list, as if they were independent."""
+    """Return the log-probabilities of all combinations of one token per list, treating the lists as independent."""
     return reduce(lambda a, b: np.add.outer(a, b).ravel(), [np.asarray(each, dtype=np.float64) for each in tops])
 
 
 def independent(first: Mapping[str, float], second: Mapping[str, float]) -> Features:
-    """Statistics of the joint of two independent distributions, from those of each.
+    """Return the statistics of the joint of two independent distributions from the statistics of each.
 
-    What `statistics(joint([a, b]))` gives for whole distributions, without their product: entropies and varentropies
-    add, and so do the fourth moments, with 6 times the product of the varentropies. The code's kurtosis is left out.
+    The result equals `statistics(joint([a, b]))` of whole distributions, without computing their product: entropies
+    and varentropies add; fourth moments add, plus 6 times the product of the varentropies. The result lacks
+    kurtosis_logprob_excess.
     """
     a, b = first["varentropy"], second["varentropy"]
     fourth = first["kurtosis"] * a**2 + second["kurtosis"] * b**2 + 6 * a * b
@@ -68,24 +69,24 @@ def independent(first: Mapping[str, float], second: Mapping[str, float]) -> Feat
 
 
 def combined(found: Iterable[Mapping[str, float]], how: Callable[[Iterable[float]], float] = max) -> Features:
-    """Each statistic over several positions: the highest of each; `min` over agents makes a group's (GovSim)."""
+    """Return the highest value of each statistic over positions; `min` over agents gives a group's (GovSim)."""
     first, *others = found
     return {name: how([each[name] for each in (first, *others)]) for name in first}
 
 
 def logged(columns: Mapping[str, ArrayLike]) -> dict[str, ArrayLike]:
-    """With the logarithms of entropy and varentropy, floored; the rest as it is."""
+    """Return the columns with logarithms of entropy and varentropy, floored at 1e-7; the others stay unchanged."""
     return {name: np.log(np.maximum(each, FLOOR)) if name in LOGGED else each for name, each in columns.items()}
 
 
 def _checked(logprobs: ArrayLike) -> NDArray[np.float64]:
-    """What has any mass, in float64."""
+    """Return the log-probabilities that are not minus infinity, in float64."""
     given: Any = np.asarray(logprobs, dtype=np.float64)
-    found: NDArray[np.float64] = given[given != -np.inf]  # no mass adds nothing
+    found: NDArray[np.float64] = given[given != -np.inf]  # tokens without mass add nothing
     if given.ndim != 1 or not found.size:
-        raise UsageError(f"found log-probabilities of shape {given.shape}; expected a list of some that are finite")
+        raise UsageError(f"found log-probabilities of shape {given.shape}; expected a list with a finite value")
     if not np.isfinite(found).all() or found.max() > ABOVE_ONE:
-        raise UsageError(f"{found.max()} is no log-probability; expected ln p, at most 0, for each token")
+        raise UsageError(f"{found.max()} is not a log-probability; expected ln p, at most 0, for each token")
     return found
 
 
@@ -94,7 +95,7 @@ def _ratio(fourth: float, variance: float) -> float:
 
 
 def _excess(values: NDArray[np.float64]) -> float:
-    """Fisher's, biased: 0 for a normal distribution."""
+    """Return the excess kurtosis in Fisher's biased definition: 0 for a normal distribution."""
     squares = (values - values.mean()) ** 2
     variance = float(squares.mean())
     return float((squares**2).mean()) / variance**2 - 3 if variance > ENOUGH_VARIANCE else 0.0

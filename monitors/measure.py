@@ -1,4 +1,4 @@
-"""From a reply to the features of one turn."""
+"""Features of one turn, measured in its reply."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sottovoce.monitors.tokens import Tokens
 
 
 def features_of(tokens: Tokens, measure: Measure) -> Features | None:
-    """The highest of each statistic over the selected positions; None where the reply has none of them.
+    """Return the highest value of each statistic over the selected positions, or None if the reply has none of them.
 
-    Of whole distributions: entropy, varentropy, kurtosis; of the most probable tokens kurtosis_logprob_excess too.
+    Whole distributions have entropy, varentropy and kurtosis; the most probable tokens also kurtosis_logprob_excess.
 
     Raises:
-        UsageError: the model did not return what is to be measured.
+        UsageError: the model did not return the distributions to measure.
     """
     spots = POSITIONS[measure.positions](tokens)
     return combined(_at(tokens, spot, measure) for spot in spots) if spots else None
@@ -28,7 +28,7 @@ def _at(tokens: Tokens, spot: Spot, measure: Measure) -> Features:
         tops = [_top(tokens.top[at], measure.top) for at in spot]
         return statistics(joint(tops), renormalise=measure.renormalise)
     if not tokens.whole:
-        raise UsageError("the model returned its most probable tokens alone; measure with distribution=top")
+        raise UsageError("the model returned only its most probable tokens; measure with distribution=top")
     first, *others = ({name: values[at] for name, values in tokens.whole.items()} for at in spot)
     for other in others:
         first = independent(first, other)
@@ -37,5 +37,5 @@ def _at(tokens: Tokens, spot: Spot, measure: Measure) -> Features:
 
 def _top(found: Sequence[float], k: int) -> Sequence[float]:
     if len(found) < k:
-        raise UsageError(f"{len(found)} most probable tokens are known of a position; expected top={k}")
+        raise UsageError(f"a position has {len(found)} most probable tokens; expected top={k}")
     return found[:k]

@@ -1,6 +1,6 @@
-"""A monitor: from the features of a turn to a failure score, and a threshold above which it triggers.
+"""A monitor: it maps the features of a turn to a failure score and triggers above a threshold.
 
-A file of JSON holds all of it, with the data and the settings it was fitted on. Scoring needs numpy alone.
+A JSON file stores the monitor and describes the data and settings it was fitted on. Scoring needs only numpy.
 """
 
 from __future__ import annotations
@@ -25,56 +25,56 @@ from sottovoce.regular import text_of
 FORMAT: Literal[1] = 1
 Bounds = tuple[FiniteFloat, FiniteFloat]
 Power = Annotated[int, Field(ge=0, le=20)]
-"""Of a feature; more than this would leave a float's range beyond the bounds."""
+"""Power of a feature; larger ones could overflow a float for values outside the bounds."""
 
 
 class Fitted(Checked):
-    """Of what a monitor was made, and how."""
+    """Data and settings that a monitor was fitted on."""
 
     data: str
-    """The file's name, without its folders."""
+    """Name of the file of rows, without its directories."""
     sha256: str
     games: int
     failed: int
     turns: int
     validation: int
-    """Games that were held back, to choose features, degree and threshold; the others were fitted to."""
+    """Number of games used to choose features, degree and threshold; the monitor was fitted on the others."""
     seed: int
     alpha: FiniteFloat
-    """Of the ridge."""
+    """Strength of the ridge regression's penalty."""
     candidates: int
-    """How many were compared."""
+    """Number of candidates that were compared."""
     rank: str
-    """Which of them this is: best, second, worst; or random, which is none of them."""
+    """Rank of this one among the candidates: best, second or worst; or random, which is not a candidate."""
     gain: FiniteFloat
-    """At the monitor's threshold, on the validation games that chose, as a share of 1; expected, of a random one."""
+    """Gain at the monitor's threshold on the games used for choosing, as a fraction; expected for a random monitor."""
     chosen_by: str
-    """What set the threshold: gain, or the rate of false alarms that was asked for."""
+    """Criterion that set the threshold: gain, or the requested rate of false alarms."""
     random_threshold: FiniteFloat
-    """Threshold of a random monitor: that of the largest gain on the same games."""
+    """Threshold at which a random monitor has its largest expected gain on the same games."""
     made_by: dict[str, str]
-    """Versions."""
+    """Versions of sottovoce, scikit-learn and numpy."""
 
 
 class Monitor(Checked):
-    """What foretells failure of one role's turns; higher scores are worse."""
+    """A predictor of failure from the turns of one role; higher scores are worse."""
 
     format: Literal[1] = FORMAT
     role: str
     features: tuple[str, ...] = Field(min_length=1)
-    """In the order of bounds and exponents; the last is `turn`. A random monitor has `chance` alone."""
+    """Names in the order of bounds and exponents; the last is `turn`. A random monitor has only `chance`."""
     log_features: bool
-    """True where entropy and varentropy enter as their logarithms, floored at 1e-7."""
+    """True if logarithms of entropy and varentropy are used, floored at 1e-7."""
     bounds: tuple[Bounds, ...]
-    """By feature, what becomes -1 and 1; values beyond are not cut."""
+    """For each feature, the values that are scaled to -1 and 1; values outside are not clipped."""
     exponents: tuple[tuple[Power, ...], ...] = Field(min_length=1)
-    """By term, a power of each feature."""
+    """For each term, a power of each feature."""
     coefficients: tuple[FiniteFloat, ...]
-    """By term."""
+    """One for each term."""
     intercept: FiniteFloat
     threshold: FiniteFloat
     measured: Measure | None = None
-    """How the features were measured, where the rows told."""
+    """How the features were measured, if the rows recorded it."""
     fitted: Fitted | None = None
 
     @model_validator(mode="after")
@@ -86,18 +86,18 @@ class Monitor(Checked):
 
     @property
     def degree(self) -> int:
-        """Of the polynomial."""
+        """The polynomial's degree."""
         return max(sum(term) for term in self.exponents)
 
     @property
     def is_random(self) -> bool:
-        """True of a monitor that draws a number and measures nothing (`chance.random_monitor`)."""
+        """True if the monitor draws a number and measures nothing (`chance.random_monitor`)."""
         return self.features == (CHANCE,)
 
     def scores(self, columns: Mapping[str, ArrayLike]) -> Floats:
-        """A failure score for each turn, from the features as they were measured, a value a turn by name.
+        """Return a failure score for each turn; `columns` are measured features by name, with a value for each turn.
 
-        0 is what successful games were fitted to, 1 what failed ones were; nothing is cut.
+        Successful games were fitted to 0 and failed ones to 1; scores are not clipped.
 
         Raises:
             UsageError: a feature is missing.
@@ -108,7 +108,7 @@ class Monitor(Checked):
         return found
 
     def score(self, features: Mapping[str, float] | None, turn: int) -> float | None:
-        """The failure score of one turn, from its features as they were measured; None where there are none.
+        """Return the failure score of one turn from its measured features, or None if it has none.
 
         Raises:
             UsageError: a feature is missing.
@@ -119,16 +119,16 @@ class Monitor(Checked):
         return float(self.scores(columns)[0])
 
     def triggers(self, features: Mapping[str, float] | None, turn: int) -> bool:
-        """Whether to intervene: the score is above the threshold."""
+        """Return whether to intervene: whether the score is above the threshold."""
         score = self.score(features, turn)
         return score is not None and score > self.threshold
 
     def save(self, path: Path) -> None:
-        """Write the file, whole or not at all.
+        """Write the file, completely or not at all.
 
         Raises:
-            UsageError: its folder cannot be made.
-            RecordError: it cannot be written.
+            UsageError: its directory cannot be made.
+            RecordError: the file cannot be written.
         """
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -137,16 +137,16 @@ class Monitor(Checked):
         write(path, self.to_json())
 
     def to_json(self) -> str:
-        """Return the text of its file, a line a field."""
+        """Return the text of its file, with one line for each field."""
         lines = ",\n".join(f' "{name}": {json.dumps(value)}' for name, value in self.model_dump(mode="json").items())
         return f"{{\n{lines}\n}}\n"
 
     @classmethod
     def read(cls, path: Path, measured: Measure | None = None) -> Monitor:
-        """Read a file; with `measured`, one that is to serve features that are measured so.
+        """Read a monitor from a file; with `measured`, check that it fits features measured that way.
 
         Raises:
-            UsageError: it cannot be read, has another version, or serves features that are measured otherwise.
+            UsageError: the file cannot be read, has another version, or its features were measured differently.
         """
         name = f"monitor file {str(path)!r}"
         found = cls._of_json(_json(path, name), name)
@@ -155,7 +155,7 @@ class Monitor(Checked):
         return found
 
     def check_measured(self, measured: Measure | None, name: str = "the monitor") -> None:
-        """Refuse features that were measured otherwise than those it was fitted on.
+        """Raise an error if features were measured differently from those the monitor was fitted on.
 
         Raises:
             UsageError: both are known and differ.
@@ -171,21 +171,21 @@ class Monitor(Checked):
         try:
             return cls.model_validate(values)
         except UsageError as error:
-            raise UsageError(f"{name} is no monitor: {error}") from error
+            raise UsageError(f"{name} is not a monitor: {error}") from error
 
 
 def matrix(columns: Mapping[str, ArrayLike], features: tuple[str, ...], bounds: tuple[Bounds, ...]) -> Floats:
-    """The features of each turn (n, f), their bounds at -1 and 1; one whose bounds are equal is only moved.
+    """Return the features of each turn (n, f) scaled so that their bounds are -1 and 1; if bounds are equal, shifted.
 
     Raises:
-        UsageError: a feature is missing, or not finite.
+        UsageError: a feature is missing, or a value is not finite.
     """
     if missing := [name for name in features if name not in columns]:
         known = ", ".join(sorted(columns)) or "none"
-        raise UsageError(f"the monitor needs feature {missing[0]!r}; found {known}; it is one of another feature set")
+        raise UsageError(f"the monitor needs feature {missing[0]!r}; found {known}; it is for another feature set")
     x = np.stack([np.asarray(columns[name], dtype=np.float64) for name in features], axis=1)
     if not np.isfinite(x).all():
-        raise UsageError("a feature is no finite number; expected entropy and the like of a distribution")
+        raise UsageError("a feature is not a finite number; expected entropy and the like of a distribution")
     low, high = np.array(bounds).T
     scaled: Floats = 2 * (x - low) / np.where(high > low, high - low, 1.0) - 1
     return scaled
@@ -197,4 +197,4 @@ def _json(path: Path, name: str) -> Any:  # Any: JSON
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{name} is no JSON: {error}") from error
+        raise UsageError(f"{name} is not JSON: {error}") from error

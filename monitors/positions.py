@@ -1,13 +1,13 @@
-"""Positions of a reply at which uncertainty is measured. A spot is one position, or several measured by their joint.
+"""Positions in a reply at which uncertainty is measured. A spot is one position, or several measured jointly.
 
 all           every token: discussions
-action        pairs of a character's and an action's number, in the reply as generated: WhoDunit
-id            numbers of characters in an action's JSON: WhoDunit, as the paper says
-id_x_action   `action` by the most probable tokens instead of the generated ones: WhoDunit, as its code does
-scores        the numbers of the last `[[a, b]]`: CodeGen
+action        pairs of a character's and an action's number in the generated reply: WhoDunit
+id            numbers of characters in an action's JSON: WhoDunit, as in the paper
+id_x_action   like `action`, in the most probable tokens instead of the generated ones: WhoDunit, as in its code
+scores        numbers of the last `[[a, b]]`: CodeGen
 tons          numbers before "ton": GovSim
 
-Positions for WhoDunit follow both vocabularies of the game: a character may be called a suspect.
+Positions for WhoDunit know both vocabularies of the game: a character may be called a suspect.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ IDS = re.compile(rf"""["']?(?:{"|".join(PEOPLE)})["']?\s*:\s*(\[[^\]]*\]|["']?\s
 SCORES = re.compile(r"\[\[\s*[1-5](?:\s*,\s*[1-5])*\s*\]\]")
 NUMBER = re.compile(r"\d+", re.ASCII)
 NUMBER_TOKEN = re.compile(r"\W*\d+\W*", re.ASCII)
-AHEAD = 5  # tokens after a word in which its number is searched: the paper's code
-BEHIND = 4  # tokens before "ton" that its number may have
+AHEAD = 5  # tokens after a word that are searched for its number, as in the paper's code
+BEHIND = 4  # most tokens of a number before "ton"
 
 
 def everywhere(tokens: Tokens) -> list[Spot]:
-    """Each token."""
+    """Select each token."""
     return [(at,) for at in range(len(tokens))]
 
 
 def suspects(tokens: Tokens) -> list[Spot]:
-    """Tokens of the numbers under the key "character" or "suspect", one number or a list."""
+    """Select the tokens of the numbers under the key "character" or "suspect", one number or a list."""
     return [spot for found in IDS.finditer(tokens.text) for spot in _numbers(tokens, *found.span(1))]
 
 
 def actions(tokens: Tokens) -> list[Spot]:
-    """Pairs of a character's and an action's number; where the reply has only one kind, its numbers alone.
+    """Select pairs of a character's and an action's number; if the reply has only one kind, its single numbers.
 
-    A number is the first one in the five tokens after each mention of a character or an action, in thoughts too.
+    The number of a character or an action is the first one in the five tokens after a mention, in thoughts too.
     """
     return _pairs(tokens.texts)
 
 
 def probable_actions(tokens: Tokens) -> list[Spot]:
-    """The same as `actions`, on the text of the most probable token at each position.
+    """Select as `actions` does, in the text of the most probable token at each position.
 
     Raises:
-        UsageError: those texts are unknown.
+        UsageError: these texts are unknown.
     """
     if tokens.best is None:
         told = "positions 'id_x_action' need the texts of the most probable tokens, and the reply has none"
@@ -66,13 +66,13 @@ def probable_actions(tokens: Tokens) -> list[Spot]:
 
 
 def scores(tokens: Tokens) -> list[Spot]:
-    """Tokens of the helpfulness scores, 1 to 5, of the last list of them."""
+    """Select the tokens of the helpfulness scores, 1 to 5, in the last list of scores."""
     found = list(SCORES.finditer(tokens.text))
     return _numbers(tokens, *found[-1].span()) if found else []
 
 
 def tons(tokens: Tokens) -> list[Spot]:
-    """Up to four tokens of digits that stand directly before a token that says "ton"."""
+    """Select up to four tokens of digits directly before each token that contains "ton"."""
     texts, spots = tokens.texts, list[Spot]()
     for at in (at for at, text in enumerate(texts) if "ton" in text.lower()):
         first = at
@@ -93,7 +93,7 @@ def _pairs(texts: Sequence[str]) -> list[Spot]:
 
 
 def _first_numbers(texts: Sequence[str], words: Sequence[str]) -> list[int]:
-    """The first token of a number after each mention; a word may be split into tokens, as small vocabularies do."""
+    """Return the first number token after each mention; a word may span several tokens in small vocabularies."""
     ends = list(accumulate(map(len, texts)))
     mentions = re.finditer("|".join(words), "".join(texts), re.IGNORECASE)
     ahead = (range(last + 1, last + 1 + AHEAD) for last in (bisect_left(ends, each.end()) for each in mentions))

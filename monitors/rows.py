@@ -1,9 +1,9 @@
-"""What monitors are trained on: one row a turn, as JSON Lines, and the games that rows make.
+"""Training data of monitors: one row for each turn, as JSON Lines, and the games that the rows form.
 
     {"game": "17", "turn": 3, "role": "accuser", "features": {"entropy": 0.8, ...}, "failed": true}
 
-`features` is null where a reply had none of the positions: nothing is foretold from it. `failed` tells of the whole
-game. `measured` may say how features were measured (`Measure`), in all rows alike.
+`features` is null if a reply had none of the positions; such a row has no score. `failed` refers to the whole
+game. `measured`, if present, says how features were measured (`Measure`) and is the same in all rows.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ class Row(Checked):
 
 @dataclass(frozen=True)
 class Games:
-    """The turns of one role, those that have features, by game."""
+    """The turns of one role that have features, by game."""
 
     role: str
     names: list[str | int]
     failed: NDArray[np.bool_]
-    """One a game."""
+    """One value for each game."""
     game: NDArray[np.intp]
-    """The game of each turn, as its place in `names`; a game without a turn is never foretold."""
+    """Game of each turn, as an index into `names`; a game without turns never triggers."""
     columns: dict[str, Floats]
-    """By feature, a value a turn; `turn` among them."""
+    """For each feature, including `turn`, one value for each turn."""
     measured: Measure | None
 
     def __len__(self) -> int:
@@ -57,17 +57,17 @@ class Games:
 
     @property
     def turns(self) -> NDArray[np.intp]:
-        """How many turns each game has."""
+        """Number of turns of each game."""
         return np.bincount(self.game, minlength=len(self))
 
     def highest(self, scores: Floats) -> Floats:
-        """The highest of the turns' scores of each game; minus infinity where it has no turn."""
+        """Return the highest score over the turns of each game; minus infinity for a game without turns."""
         found = np.full(len(self), -np.inf)
         np.maximum.at(found, self.game, scores)
         return found
 
     def part(self, games: Sequence[int]) -> Games:
-        """Some of the games, in the order given."""
+        """Return these games, in this order."""
         new = np.full(len(self), -1, dtype=np.intp)
         new[list(games)] = np.arange(len(games))
         of = new[self.game]
@@ -82,19 +82,19 @@ class RowFile:
 
     path: Path
     digest: str
-    """sha256 of its bytes, in hexadecimal."""
+    """SHA-256 of its bytes, in hexadecimal."""
     rows: list[Row]
 
     @property
     def name(self) -> str:
-        """As errors call it."""
+        """Name in error messages."""
         return _called(self.path)
 
     def games(self, role: str | None = None) -> Games:
-        """The games of one role, or of `all` together; None is the only one there is.
+        """Return the games of one role, or of `all` roles together; None selects the only role.
 
         Raises:
-            UsageError: rows have several roles and none was named, or not this one, or they contradict one another.
+            UsageError: there are several roles and `role` is None, no row has this role, or rows contradict each other.
         """
         roles = list(dict.fromkeys(row.role for row in self.rows))
         if role is None and len(roles) > 1:
@@ -113,7 +113,7 @@ def read_rows(path: Path) -> RowFile:
     """Read a file of rows.
 
     Raises:
-        UsageError: it cannot be read, holds none, or a line of it is no row; the line is named.
+        UsageError: it cannot be read, has no rows, or a line is not a row; the message names the line.
     """
     name = _called(path)
     try:
@@ -130,15 +130,15 @@ def read_rows(path: Path) -> RowFile:
 
 
 def games_of(rows: Sequence[Row], name: str = "rows") -> Games:
-    """The games of rows, in the order in which they first appear.
+    """Return the games of rows, in the order in which they first appear.
 
     Raises:
-        UsageError: rows of a game disagree whether it failed, or rows have different features.
+        UsageError: rows of a game disagree on whether it failed, or rows have different features.
     """
     failed: dict[str | int, bool] = {}
     for row in rows:
         if failed.setdefault(row.game, row.failed) is not row.failed:
-            raise UsageError(f"{name}: game {row.game!r} failed in one row and not in another; it is told of the game")
+            raise UsageError(f"{name}: game {row.game!r} failed in one row and not in another; expected all alike")
     places = {game: at for at, game in enumerate(failed)}
     with_features = [(row, row.features) for row in rows if row.features is not None]
     measured = _the_only(name, [row.measured for row in rows], "measured")
@@ -157,15 +157,15 @@ def _row(line: str, where: str) -> Row:
     try:
         values: Any = json.loads(line)  # Any: JSON
         if not isinstance(values, dict):
-            raise UsageError(f"found {type(values).__name__}; expected one JSON object a line")
+            raise UsageError(f"found {type(values).__name__}; expected one JSON object per line")
         return Row.model_validate(values)
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from error
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{where} is no JSON: {error}") from error
+        raise UsageError(f"{where} is not JSON: {error}") from error
 
 
-def _the_only(name: str, found: Sequence[Any], what: str) -> Any:  # Any: what rows have in common
+def _the_only(name: str, found: Sequence[Any], what: str) -> Any:  # Any: a property that all rows share
     if others := [each for each in found if each != found[0]]:
         raise UsageError(f"{name}: {what} is {others[0]} in one row and {found[0]} in another; expected all alike")
     return found[0]

@@ -1,8 +1,9 @@
-"""Thresholds on failure scores, and what resetting at them is worth.
+"""Thresholds on failure scores, and the gain from resetting games at them.
 
-One reset, and a game that was reset succeeds as often as games do (share q): new success is q + gain with
-gain = q(1 - q)(TPR - FPR), TPR the part of failed games that trigger, FPR that of successful ones. With counts, a of F
-failed and b of S successful among n games: (a S - b F) / n^2, which is compared in whole numbers, without rounding.
+A game is reset at most once and then succeeds as often as games do (share q). The new share of successes is q + gain
+with gain = q(1 - q)(TPR - FPR), where TPR is the share of failed games that trigger and FPR that of successful ones.
+If a of F failed and b of S successful games trigger among n games, the gain is (a S - b F) / n^2; gains are compared
+as whole numbers, without rounding.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ TAUS: Floats = np.arange(STEPS + 1) / STEPS
 
 @dataclass(frozen=True)
 class Triggered:
-    """How many games triggered."""
+    """Number of games that triggered, among failed and successful ones."""
 
     failed: int
     successful: int
@@ -32,32 +33,32 @@ class Triggered:
 
     @property
     def surplus(self) -> int:
-        """The gain, times the square of the number of games."""
+        """Gain, times the square of the number of games."""
         return self.failed * self.of_successful - self.successful * self.of_failed
 
     @property
     def gain(self) -> float:
-        """What one reset adds to the share of successes."""
+        """Increase in the share of successes due to one reset."""
         return self.surplus / (self.of_failed + self.of_successful) ** 2
 
 
 def triggered(highest: Floats, failed: NDArray[np.bool_], threshold: float) -> Triggered:
-    """What triggers above a threshold, given the highest score of each game."""
+    """Count the games that trigger above a threshold, given the highest score of each game."""
     above = highest > threshold
     return Triggered(int((above & failed).sum()), int((above & ~failed).sum()), int(failed.sum()), int((~failed).sum()))
 
 
 def best_threshold(highest: Floats, failed: NDArray[np.bool_]) -> tuple[float, Triggered]:
-    """The threshold of the largest gain, of several the largest, and what triggers there."""
+    """Return the threshold with the largest gain and its counts; ties go to the largest threshold."""
     found = [(float(tau), triggered(highest, failed, float(tau))) for tau in TAUS]
     return max(found, key=lambda each: (each[1].surplus, each[0]))
 
 
 def conformal_threshold(highest: Floats, false_alarms: float) -> float:
-    """A threshold that at most this part of successful games exceed, given the highest scores of m such games.
+    """Return a threshold that at most this share of successful games exceeds, given the highest scores of m such games.
 
-    The ceil((1 - alpha)(m + 1))-th smallest of them: split conformal prediction, whose promise holds for games like
-    these, which must have had no part in fitting or choosing the monitor.
+    It is the ceil((1 - alpha)(m + 1))-th smallest score (split conformal prediction). The guarantee holds for games
+    like these, provided that these games were not used to fit or choose the monitor.
 
     Raises:
         UsageError: too few games for so low a rate.
@@ -66,6 +67,6 @@ def conformal_threshold(highest: Floats, false_alarms: float) -> float:
     rank = ceil((1 - false_alarms) * (m + 1) - 1e-9)  # .9 * 20 is 18, not a little more
     if rank > m:
         need = ceil(1 / false_alarms - 1 - 1e-9)
-        raise UsageError(f"{m} successful games cannot hold false alarms to {false_alarms}; expected {need} at least")
+        raise UsageError(f"{m} successful games cannot limit false alarms to {false_alarms}; expected at least {need}")
     found = float(np.sort(highest)[rank - 1])
-    return found if np.isfinite(found) else 0.0  # so many games have no score at all that any threshold holds
+    return found if np.isfinite(found) else 0.0  # most games have no score, so any threshold meets the rate

@@ -1,4 +1,4 @@
-"""A reply token by token, with what was known of each distribution: from a payload, or from any chat model."""
+"""Tokens of a reply with statistics of their distributions, read from a payload or from a chat model's response."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ if TYPE_CHECKING:
     from sottovoce.channels.payload import Payload, Span
 
 WHOLE = ("entropy", "varentropy", "kurtosis")
-"""What a payload has of the whole distribution at each position: of softmax(logits) at T = 1."""
+"""Statistics of the whole distribution at each position in a payload: softmax(logits) at T = 1."""
 BEST = "best"
-"""The tensor (n, bytes) of a hosted model's payload that holds the text of each most probable token."""
+"""Name of the tensor (n, bytes) with the text of each most probable token in a hosted model's payload."""
 Decode = Callable[[int], str]
-"""A token id of a local model -> its text."""
+"""Function from a local model's token id to its text."""
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """What was generated; all sequences have an entry a token."""
+    """The tokens of a reply; all sequences have one entry for each token."""
 
     text: str
     spans: Sequence[Span]
-    """Of `text`."""
+    """Start and end of each token in `text`."""
     top: Sequence[Sequence[float]]
-    """Log-probabilities of the most probable tokens, the highest first."""
+    """Log-probabilities of the most probable tokens, highest first."""
     best: Sequence[str] | None = None
-    """The text of the most probable token at each position, generated or not; None where it is unknown."""
+    """Text of the most probable token at each position, generated or not; None if unknown."""
     whole: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    """Statistics of the whole distribution by name; {} where only `top` is known."""
+    """Statistics of the whole distribution by name; {} if only `top` is known."""
 
     def __len__(self) -> int:
         return len(self.spans)
 
     @property
     def texts(self) -> list[str]:
-        """Each token as it was generated."""
+        """Text of each generated token."""
         return [self.text[start:end] for start, end in self.spans]
 
     def overlapping(self, start: int, end: int) -> list[int]:
-        """Positions of the tokens that have a character of `text[start:end]`."""
+        """Return the positions of the tokens that overlap `text[start:end]`."""
         return [i for i, (first, last) in enumerate(self.spans) if first < end and last > start]
 
 
 class Decoded(Sequence[str]):
-    """Texts of token ids, each decoded when it is read: most positions need none, and a decoder may be slow to load."""
+    """Texts of token ids, decoded when read: most positions need no text, and a decoder may be slow to load."""
 
     def __init__(self, ids: Sequence[int], decode: Decode) -> None:
-        """The ids in order."""
+        """Take token ids in order, and the function that decodes one."""
         self._ids, self._decode = ids, decode
 
     def __len__(self) -> int:
@@ -71,14 +71,14 @@ def of_payload(payload: Payload, decode: Decode | None = None) -> Tokens:
     """Read the tokens of a stored reply.
 
     `decode` turns a token id of a local model into text, for positions that read the most probable tokens. Payloads
-    of hosted models hold these texts.
+    of hosted models contain these texts.
 
     Raises:
-        UsageError: the payload holds no log-probabilities.
+        UsageError: the payload has no log-probabilities.
     """
     tensors = payload.tensors
     if "top_logprobs" not in tensors:
-        raise UsageError("the payload holds no statistics; expected log-probabilities of the most probable tokens")
+        raise UsageError("the payload has no statistics; expected log-probabilities of the most probable tokens")
     best: Sequence[str] | None = None
     if BEST in tensors:
         best = [bytes(row).rstrip(b"\0").decode() for row in tensors[BEST].tolist()]
@@ -89,17 +89,17 @@ def of_payload(payload: Payload, decode: Decode | None = None) -> Tokens:
 
 
 def encoded(texts: Sequence[str]) -> list[list[int]]:
-    """The bytes of texts in UTF-8, as rows of one length: a payload keeps them as the tensor `best`."""
+    """Return the UTF-8 bytes of texts as rows of equal length, which a payload stores as the tensor `best`."""
     rows = [text.encode() for text in texts]
     width = max(map(len, rows), default=0)
     return [list(row.ljust(width, b"\0")) for row in rows]
 
 
 def of_response(message: BaseMessage) -> Tokens:
-    """The reply of a LangChain chat model that returns log-probabilities as OpenAI's does.
+    """Read the tokens from the response of a LangChain chat model that returns log-probabilities as OpenAI's does.
 
     Raises:
-        UsageError: the reply has none, or has them in another form.
+        UsageError: the response has no log-probabilities, or has them in another format.
     """
     try:
         return _of_openai(message)
@@ -124,5 +124,5 @@ def _of_openai(message: BaseMessage) -> Tokens:
 
 
 def _told(token: str) -> str:
-    """Half of a character, as a byte-level token may be, cannot be written down."""
+    """Replace lone surrogates, which UTF-8 cannot encode: a byte-level token may be half a character."""
     return token.encode("utf-8", "replace").decode()

@@ -1,6 +1,7 @@
-"""Monitors of all feature sets and degrees, fitted on some games and compared on others (arXiv 2502.05986).
+"""Training of monitors: feature sets and degrees are fitted on some games and compared on others (arXiv 2502.05986).
 
-Ridge regression of 0 and 1 (the game failed) on polynomials of the features. Needs the extra `monitors`.
+The model is a ridge regression of 0 or 1 (the game failed) on polynomials of the features. It needs the extra
+`monitors`.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from sottovoce.monitors.settings import RANDOM, TURN, Rank, Training
 from sottovoce.monitors.threshold import Triggered, best_threshold, conformal_threshold, triggered
 
 ALPHA = 1.0
-"""Of the ridge."""
-TENTH = 10  # three games of so many choose
+"""Strength of the ridge regression's penalty."""
+TENTH = 10  # of every ten games, three are used for choosing
 FIXED_TURNS: Bounds = (0.0, 15.0)
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A candidate, with the threshold of its largest gain on the games that chose."""
+    """A candidate, at the threshold of its largest gain on the games used for choosing."""
 
     monitor: Monitor
     triggered: Triggered
@@ -37,13 +38,13 @@ class Tried:
 
 @dataclass(frozen=True)
 class Split:
-    """The games of one role, by what they are for."""
+    """The games of one role, by purpose."""
 
     fitted: Games
     choosing: Games
-    """Of features, degree and threshold."""
+    """Games for choosing features, degree and threshold."""
     calibrating: Games
-    """Of a threshold that holds false alarms; others than `choosing`, where there was something to choose."""
+    """Games for a threshold that limits false alarms; distinct from `choosing` if there are several candidates."""
 
 
 @dataclass(frozen=True)
@@ -51,17 +52,17 @@ class Trained:
     """The result of a training."""
 
     monitor: Monitor
-    """The one that is saved."""
+    """The monitor to save."""
     tried: list[Tried]
-    """The largest gain first, each at its own threshold of the largest gain."""
+    """Candidates by decreasing gain, each at the threshold of its largest gain."""
     split: Split
 
 
 def train(file: RowFile, role: str | None, training: Training) -> Trained:
-    """Fit all candidates to some games of a role, and choose by others; the same rows give the same monitor.
+    """Fit all candidates on some games of a role and choose by others; the same rows give the same monitor.
 
     Raises:
-        UsageError: rows, role, features or number of games do not suffice, or the extra `monitors` is not installed.
+        UsageError: rows, role, features or number of games are insufficient, or the extra `monitors` is not installed.
     """
     games = file.games(role)
     parts = split(games, training)
@@ -87,7 +88,7 @@ def train(file: RowFile, role: str | None, training: Training) -> Trained:
 
 
 def _chosen(found: Sequence[Tried], parts: Split, training: Training) -> tuple[Monitor, float]:
-    """The monitor that is saved, and its gain at the threshold that is saved."""
+    """Return the monitor to save, and its gain at the saved threshold."""
     if training.rank == RANDOM:
         return _random(parts.choosing, training)
     if training.rank != "best" and len(found) < 2:
@@ -102,13 +103,13 @@ def _chosen(found: Sequence[Tried], parts: Split, training: Training) -> tuple[M
 
 def _random(games: Games, training: Training) -> tuple[Monitor, float]:
     if training.false_alarms is not None:
-        raise UsageError("false alarms are held by a fitted monitor; drop --false-alarms or --rank random")
+        raise UsageError("only a fitted monitor can limit false alarms; drop --false-alarms or --rank random")
     threshold = best_chance(games.turns, games.failed)
     return random_monitor(threshold, games.role), float(worth(games.failed) @ chances(games.turns, threshold))
 
 
 def check_installed() -> None:
-    """Refuse to begin what could not be ended.
+    """Check that training is possible before any work is done.
 
     Raises:
         UsageError: the extra `monitors` is not installed.
@@ -118,14 +119,14 @@ def check_installed() -> None:
 
 
 def split(games: Games, training: Training) -> Split:
-    """Shuffle the games; three in every full ten choose: of 300, 210 are fitted to, and 90 choose.
+    """Shuffle the games and reserve three of every full ten for choosing: of 300, 210 are for fitting, 90 for choosing.
 
     Raises:
-        UsageError: too few games, or games of one part that all failed or all succeeded.
+        UsageError: there are too few games, or all games of one part failed or succeeded.
     """
     order = np.random.RandomState(training.seed).permutation(len(games)).tolist()  # numpy's old generator, as the code
     if not (held := len(games) // TENTH * 3):
-        raise UsageError(f"{len(games)} games of role {games.role!r} are too few; expected {TENTH} at least")
+        raise UsageError(f"{len(games)} games of role {games.role!r} are too few; expected at least {TENTH}")
     choosing = calibrating = order[:held]
     if training.false_alarms is not None and len(training.candidates) > 1:
         choosing, calibrating = choosing[::2], choosing[1::2]
@@ -138,10 +139,10 @@ def split(games: Games, training: Training) -> Split:
 
 
 def tried(parts: Split, training: Training) -> list[Tried]:
-    """All candidates, the largest gain first; ties go to the lower degree, fewer features, the larger threshold.
+    """Return all candidates by decreasing gain; ties go to lower degree, fewer features, larger threshold.
 
     Raises:
-        UsageError: the rows lack a feature, or no turn has any, or the extra `monitors` is not installed.
+        UsageError: the rows lack a feature, no turn has features, or the extra `monitors` is not installed.
     """
     check_installed()
     if not len(parts.fitted.game):
@@ -156,12 +157,12 @@ def tried(parts: Split, training: Training) -> list[Tried]:
 
 
 def fit(games: Games, features: tuple[str, ...], degree: int, training: Training) -> Monitor:
-    """A monitor of these features and degree; its threshold is still to be chosen.
+    """Fit a monitor of these features and degree; its threshold is a placeholder, 1.
 
     Raises:
         UsageError: the rows lack a feature.
     """
-    from sklearn.linear_model import Ridge  # late: it takes a second
+    from sklearn.linear_model import Ridge  # imported late: it takes a second
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import PolynomialFeatures
 
@@ -184,7 +185,7 @@ def fit(games: Games, features: tuple[str, ...], degree: int, training: Training
 
 
 def calibrated(monitor: Monitor, games: Games, false_alarms: float) -> Monitor:
-    """The monitor with a threshold that successful games like these exceed so rarely.
+    """Return the monitor with a threshold that at most this share of successful games like these exceeds.
 
     Raises:
         UsageError: too few successful games.
@@ -201,5 +202,5 @@ def _order(each: Tried) -> tuple[float, ...]:
 def _bounds(columns: Mapping[str, ArrayLike], name: str, training: Training) -> Bounds:
     if name == TURN and training.turn_bounds == "fixed":
         return FIXED_TURNS
-    values = np.asarray(columns.get(name, 0.0))  # `matrix` tells that it is missing
+    values = np.asarray(columns.get(name, 0.0))  # if it is missing, `matrix` raises the error
     return float(values.min()), float(values.max())

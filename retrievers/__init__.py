@@ -1,6 +1,6 @@
-"""What is known outside: passages that fit a question, from indexes on disk and from services.
+"""Retrieval of passages that match a question, from indexes on disk and from services.
 
-Importing this loads no index library, no torch, no Java and no LangChain: each is loaded when it is needed.
+Importing this package loads no index library, torch, Java or LangChain: each is loaded when needed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 __all__ = ["Hit", "Passage", "PassageRetriever", "Searcher", "open_retriever"]
 
 
-def __getattr__(name: str) -> Any:  # Any: what a module holds
+def __getattr__(name: str) -> Any:  # Any: a class or a function
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from sottovoce.retrievers import registry, retriever  # late: LangChain, and the command line wants options alone
+    from sottovoce.retrievers import registry, retriever  # late: LangChain, which the command line does not need
 
     return getattr(retriever if name == "PassageRetriever" else registry, name)

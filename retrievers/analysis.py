@@ -1,7 +1,7 @@
-"""From text to the terms that BM25 counts, nearly as Lucene's English analyzer does it.
+"""Analysis of text into the terms that BM25 counts, nearly as Lucene's English analyzer does it.
 
-Words are lower-cased, lose a possessive 's, and are stemmed; stop words go. Unlike Lucene, an
-abbreviation with dots is split at them: `U.S.` is two terms here and one there.
+Words are lowercased, stripped of a possessive 's and stemmed; stop words are removed. Unlike Lucene,
+abbreviations are split at their dots: `U.S.` is two terms here and one in Lucene.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ def _known(stemmer: str) -> str:
 
 
 class Analysis(Checked):
-    """How text becomes terms; an index records it, and queries are analysed as its passages were."""
+    """How text is turned into terms; an index records it, so that queries are analyzed like its passages."""
 
     tokenizer: Literal["words-1"] = "words-1"
-    """The rule of this file; it is renamed when it changes, so that older indexes are refused."""
+    """Name of this file's rule; it changes with the rule, so that older indexes are rejected."""
     stopwords: Literal["en", "none"] = "en"
-    """Lucene's 33 English stop words, or all words are kept."""
+    """`en` removes Lucene's 33 English stop words; `none` keeps all words."""
     stemmer: Annotated[str, AfterValidator(_known)] = "porter"
-    """Any of Snowball's, by PyStemmer, or none."""
+    """Name of a Snowball stemmer of PyStemmer, or none."""
 
     def terms(self, text: str) -> list[str]:
-        """The terms of a text, in order, with repetitions."""
+        """Return the terms of a text, in order, with repetitions."""
         words = WORD.findall(unicodedata.normalize("NFKC", text).lower())
         words = [word[:-2] if word.endswith(POSSESSIVE) else word for word in words]
         kept = [word for word in words if word not in self._stopped]
@@ -58,7 +58,7 @@ class Analysis(Checked):
         return threading.local()
 
     @property
-    def _stemmer(self) -> Any:  # Any: PyStemmer has no types. One a thread: its stemmers are not thread-safe
+    def _stemmer(self) -> Any:  # Any: PyStemmer has no types. One per thread: its stemmers are not thread-safe
         import Stemmer
 
         if not hasattr(self._by_thread, "stemmer"):

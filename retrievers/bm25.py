@@ -1,7 +1,7 @@
-"""BM25 in this process, over bm25s: the retriever that needs no service, no Java and no torch.
+"""BM25 in this process with bm25s: a retriever that needs no service, Java or torch.
 
-Scores are Lucene's variant with pyserini's k1 and b. An index of n passages takes some 3 kB a passage
-while it is made, and nearly nothing when it is opened from disk, where it is mapped.
+Scores are those of Lucene's variant with pyserini's k1 and b. An index takes about 3 kB of memory per
+passage while it is built, and almost none when it is opened from disk, since it is memory-mapped.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ if TYPE_CHECKING:
 
 NAME = "bm25"
 FOLDER = "bm25"
-"""Within an index's folder: the files of bm25s."""
+"""Subdirectory of an index with the files of bm25s."""
 
 
 class BM25Settings(Checked):
-    """What an index depends on besides its passages."""
+    """The settings that an index depends on besides its passages."""
 
     analysis: Analysis = Analysis()
     k1: float = Field(default=0.9, ge=0)
-    """How slowly repetitions of a term cease to count."""
+    """How slowly the weight of repeated terms saturates."""
     b: float = Field(default=0.4, ge=0, le=1)
-    """How much long passages are marked down."""
+    """How strongly long passages are penalized, in [0, 1]."""
 
 
 class BM25Index:
-    """A `Searcher`: passages that share terms with the query, by BM25; those that share none are never found."""
+    """A `Searcher` that ranks passages by BM25; it never returns passages that share no term with the query."""
 
     def __init__(
         self, scores: bm25s.BM25, passages: Passages, settings: BM25Settings, fingerprint: str, source: str
     ) -> None:
-        """Made by `build` or `open`."""
+        """Take the parts of an index; use `build` or `open` instead."""
         self._scores, self._passages, self.settings = scores, passages, settings
         self.fingerprint, self.source = fingerprint, source
 
     @classmethod
     def build(cls, passages: Iterable[Passage], settings: BM25Settings | None = None, source: str = "corpus") -> Self:
-        """An index in memory.
+        """Build an index in memory.
 
         Raises:
-            CorpusError: no passages, or two of one docid.
+            CorpusError: there are no passages, or two have the same docid.
         """
         kept, settings = list(passages), settings or BM25Settings()
         _distinct(kept)
@@ -67,29 +67,29 @@ class BM25Index:
 
     @classmethod
     def open(cls, folder: Path, source: str = "corpus") -> Self:
-        """An index that `python cli.py index` made; it is mapped, not read.
+        """Open an index that `python cli.py index` built; it is memory-mapped, not read.
 
         Raises:
-            CorpusError: there is none, or one that this program would search otherwise than it was made.
+            CorpusError: there is no index, it is damaged, or it was built with other settings or another rule.
         """
         manifest = read_manifest(folder, NAME)
         try:
             settings = BM25Settings.model_validate(manifest.settings)
         except UsageError as error:
-            raise CorpusError(f"index {str(folder)!r} was made otherwise: {error}; {AGAIN}") from error
+            raise CorpusError(f"index {str(folder)!r} was built differently: {error}; {AGAIN}") from error
         scores, passages = _mapped(folder), PassageStore(folder)
         found = (scores.k1, scores.b, scores.scores["num_docs"], len(passages))
         if found != (expected := (settings.k1, settings.b, manifest.passages, manifest.passages)):
             raise CorpusError(f"index {str(folder)!r} has k1, b and passages {found}, its manifest {expected}; {AGAIN}")
         if (terms := len(scores.vocab_dict)) != (counted := len(scores.scores["indptr"]) - 1):
-            raise CorpusError(f"index {str(folder)!r} counts {counted} terms, and names {terms} of them; {AGAIN}")
+            raise CorpusError(f"index {str(folder)!r} has {counted} terms and {terms} names for them; {AGAIN}")
         return cls(scores, passages, settings, manifest.fingerprint, source)
 
     def __len__(self) -> int:
         return len(self._passages)
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """The best `k` passages; of equal scores the one that stands earlier in the corpus."""
+        """Return the best `k` passages; ties go to the passage that comes first in the corpus."""
         known = self._scores.get_tokens_ids(self.settings.analysis.terms(query))
         if not known:
             return []
@@ -98,41 +98,41 @@ class BM25Index:
 
 
 class Terms:
-    """The terms of passages as numbers, in the order in which they are first met."""
+    """The terms of passages as numbers, in order of first occurrence."""
 
     def __init__(self) -> None:
-        """Of no passage yet."""
+        """Start without passages."""
         self.numbers: dict[str, int] = {}
         self.passages: list[array[int]] = []
 
     def add(self, terms: Sequence[str]) -> None:
-        """Append a passage."""
+        """Append a passage's terms."""
         self.passages.append(array("i", [self.number(term) for term in terms]))
 
     def number(self, term: str) -> int:
-        """The number of a term, a new one if need be."""
+        """Return the number of a term, assigning a new one if necessary."""
         return self.numbers.setdefault(term, len(self.numbers))
 
 
 def scored(terms: Terms, settings: BM25Settings) -> bm25s.BM25:
-    """What bm25s makes of all passages.
+    """Return the scores of all passages as bm25s computes them.
 
     Raises:
-        CorpusError: no passage holds a term.
+        CorpusError: no passage has a term.
     """
     import bm25s
 
     if not terms.numbers:
-        raise CorpusError("nothing to index: the corpus has no passages, or none that holds more than stop words")
+        raise CorpusError("nothing to index: the corpus has no passages, or only stop words")
     scores = bm25s.BM25(k1=settings.k1, b=settings.b, method="lucene")
     scores.index((terms.passages, terms.numbers), create_empty_token=False, show_progress=False)
     return scores
 
 
 def best(scores: NDArray[np.float32], k: int) -> list[int]:
-    """The rows of the `k` largest scores above 0; of equal ones the first.
+    """Return the rows of the `k` largest scores above 0; ties go to the first row.
 
-    bm25s' own choice has rows of score 0 in it, refuses a k above n, and leaves the order of ties open.
+    The selection of bm25s itself includes rows with score 0, rejects a k above n, and leaves the order of ties open.
     """
     import numpy as np
 
@@ -144,13 +144,13 @@ def best(scores: NDArray[np.float32], k: int) -> list[int]:
 
 
 def open_bm25(where: str) -> BM25Index:
-    """The index in a folder.
+    """Open the index in a directory.
 
     Raises:
-        UsageError: no folder is named, or it holds no index.
+        UsageError: `where` is empty, or there is no index in it.
     """
     if not where:
-        raise UsageError("bm25 searches an index: say which, e.g. bm25:indexes/wiki")
+        raise UsageError("bm25 needs the directory of an index, e.g. bm25:indexes/wiki")
     folder = Path(where).expanduser()
     return BM25Index.open(folder, folder.name)
 
@@ -168,5 +168,5 @@ def _distinct(passages: Sequence[Passage]) -> None:
     seen: set[str] = set()
     for passage in passages:
         if passage.docid in seen:
-            raise CorpusError(f"two passages are named {passage.docid!r}; each needs a docid of its own")
+            raise CorpusError(f"two passages have the docid {passage.docid!r}; each needs its own")
         seen.add(passage.docid)

@@ -1,4 +1,4 @@
-"""A BM25 index on disk, made by shards: the terms of each are kept as numbers, and scored together at the end."""
+"""Builder of a BM25 index on disk: each shard stores its terms as numbers, and all are scored at the end."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from sottovoce.retrievers.passage import Passage
 
 
 class BM25Maker:
-    """A `Maker`. Passages are streamed; their terms, as numbers, are in memory together at the end."""
+    """A `Maker` for BM25. Passages are streamed; at the end all terms are in memory, as numbers."""
 
     name = NAME
 
     def __init__(self, settings: BM25Settings | None = None) -> None:
-        """Settings stand in the manifest."""
+        """Take settings, which the manifest records."""
         self.settings = settings or BM25Settings()
 
     def made_with(self) -> dict[str, str]:
-        """What an index of bm25s depends on."""
+        """Return the versions of the libraries that the index depends on."""
         return {name: version(name) for name in ("bm25s", "PyStemmer")}
 
     def add(self, shards: Path, number: int, passages: Sequence[Passage]) -> None:
-        """The shard's own vocabulary and its numbers: no shard depends on another."""
+        """Write the shard's vocabulary and numbers; no shard depends on another."""
         import numpy as np
 
         terms = Terms()
@@ -40,7 +40,7 @@ class BM25Maker:
         )
 
     def finish(self, shards: Path, n: int, work: Path) -> None:
-        """Score all passages with the vocabularies joined, in the order in which terms are first met."""
+        """Score all passages over the joined vocabulary, with terms in order of first occurrence."""
         terms = Terms()
         for number in range(n):
             _join(terms, _file(shards, number))

@@ -1,8 +1,8 @@
-"""An index made of a corpus: in a stream, by shards, resumable after each of them, whole at the end or not there.
+"""Construction of an index from a corpus: streamed in shards, resumable after each shard, and atomic.
 
-Work goes on in a hidden folder beside the one that was asked for. After each shard its progress is
-written; the same command goes on from there. The folder gets its name when the manifest is in it, and
-what is left of the shards is removed after that: whenever it is interrupted, nothing is lost or half.
+The work is done in a hidden directory next to the requested one. Progress is written after each shard, and
+the same command resumes from there. The directory gets its final name once the manifest is in it; then the
+shards are removed. An interruption at any point loses at most one shard and leaves no incomplete index.
 """
 
 from __future__ import annotations
@@ -28,54 +28,53 @@ from sottovoce.retrievers.store import digest_of, write_passages
 
 PROGRESS, SHARDS = "progress.json", "shards"
 SHARD = 20_000
-"""Passages."""
+"""Default number of passages in a shard."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Maker(Protocol):
-    """What makes one kind of index."""
+    """A builder of one kind of index."""
 
     name: str
-    """Of the retriever that reads it."""
+    """Name of the retriever that reads the index."""
 
     @property
     def settings(self) -> Checked:
-        """They stand in the manifest."""
+        """Settings of the index, which the manifest records."""
 
     def made_with(self) -> dict[str, str]:
-        """Libraries and their versions."""
+        """Return the versions of the libraries used, by name."""
 
     def add(self, shards: Path, number: int, passages: Sequence[Passage]) -> None:
-        """Write what a shard comes to into the folder of shards; what an interrupted call left is written over."""
+        """Write the data of a shard into the directory of shards, overwriting what an interrupted call left."""
 
     def finish(self, shards: Path, n: int, work: Path) -> None:
-        """Join `n` shards to the index in the work folder; they stay, and an interrupted call is made again."""
+        """Join `n` shards into the index in the work directory; keep them, since an interrupted call is repeated."""
 
 
 class Progress(Checked):
-    """How far the work is."""
+    """Progress of the work."""
 
     identity: dict[str, Any]  # Any: JSON
-    """Of corpus, retriever, settings and shards: work of another is not gone on with."""
+    """Corpus, retriever, settings and shard size; work with another identity is not resumed."""
     shards: int = 0
     passages: int = 0
     digest: str = ""
-    """Of the passages so far."""
+    """Digest of the passages so far."""
 
 
 Tell = Callable[[int, float], object]
-"""Takes the passages that were indexed, and the share of the corpus that was read, in [0, 1]."""
+"""Callback that takes the number of indexed passages and the share of the corpus that was read, in [0, 1]."""
 
 
 def build_index(
     maker: Maker, corpus: Corpus, folder: Path, shard: int = SHARD, tell: Tell = lambda passages, share: None
 ) -> Manifest:
-    """Make an index in a new folder; `shard` is how many passages are indexed between two notes of progress.
+    """Build an index in a new directory, and save progress after every `shard` passages.
 
     Raises:
-        CorpusError: something is in the folder, another process makes the same index, what stands there
-            half-made is of another corpus or other settings, the disk is full, or the corpus cannot be read
-            or indexed.
+        CorpusError: the directory exists, another process is building the same index, a partial index there
+            has another corpus or other settings, the disk is full, or the corpus cannot be read or indexed.
     """
     settings = maker.settings.model_dump(mode="json")
     with _alone(folder) as work:
@@ -85,8 +84,8 @@ def build_index(
             progress = _add(maker, work, progress, passages)
             tell(progress.passages, corpus.position / corpus.size)
         if not progress.passages:
-            none = f"no sound passage; {corpus.first_skipped}" if corpus.skipped else "no passages"
-            raise CorpusError(f"corpus {str(corpus.path)!r} holds {none}")
+            none = f"no valid passages; {corpus.first_skipped}" if corpus.skipped else "no passages"
+            raise CorpusError(f"corpus {str(corpus.path)!r} has {none}")
         maker.finish(work / SHARDS, progress.shards, work)
         manifest = Manifest(
             retriever=maker.name,
@@ -123,31 +122,31 @@ def _name(work: Path, folder: Path) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[Path]:
-    """The work folder, for one process at a time."""
+    """Yield the work directory, locked against other processes."""
     work = folder.with_name(f".{folder.name}.partial")
     lock = FileLock(folder.with_name(f".{folder.name}.lock"))
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with lock.acquire(timeout=0):
-            if folder.exists():  # looked at under the lock: another process may have made it just now
-                raise CorpusError(f"something is in {str(folder)!r} already: remove it, or choose another folder")
+            if folder.exists():  # checked under the lock: another process may just have created it
+                raise CorpusError(f"{str(folder)!r} already exists: remove it, or choose another directory")
             (work / SHARDS).mkdir(parents=True, exist_ok=True)
             yield work
         Path(lock.lock_file).unlink(missing_ok=True)
     except Timeout as error:
-        raise CorpusError(f"another process is making the index {str(folder)!r}") from error
+        raise CorpusError(f"another process is building the index {str(folder)!r}") from error
     except (FileExistsError, NotADirectoryError, PermissionError) as error:
-        raise CorpusError(f"an index cannot be made in {str(folder.parent)!r}: {error.strerror}") from error
+        raise CorpusError(f"an index cannot be built in {str(folder.parent)!r}: {error.strerror}") from error
     except (OSError, sqlite3.OperationalError) as error:
         if isinstance(error, OSError) and error.errno not in FULL:
-            raise  # somebody's encoder, say, whose service is away
+            raise  # for example from an encoder whose service is unavailable
         raise CorpusError(
-            f"index {str(folder)!r} cannot be written: {error}; the same command goes on when there is room"
+            f"index {str(folder)!r} cannot be written: {error}; free some space and run the same command to resume"
         ) from error
 
 
 def _progress(work: Path, identity: dict[str, Any]) -> Progress:  # Any: JSON
-    """What an earlier call noted, or a new beginning."""
+    """Return the progress that an earlier call saved, or that of a new build."""
     try:
         found = Progress.model_validate_json(bytes_of(work / PROGRESS))
     except FileNotFoundError:
@@ -155,5 +154,5 @@ def _progress(work: Path, identity: dict[str, Any]) -> Progress:  # Any: JSON
     except (OSError, UsageError):
         found = Progress(identity={})
     if found.identity != identity:
-        raise CorpusError(f"{str(work)!r} holds an index half-made of another corpus or otherwise: remove it first")
+        raise CorpusError(f"{str(work)!r} has a partial index of another corpus or other settings: remove it first")
     return found

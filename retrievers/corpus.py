@@ -1,9 +1,9 @@
-"""Passages read from a file in a stream: JSON Lines, or the TSV of DPR's Wikipedia (`psgs_w100.tsv`), also as .gz.
+"""Passages streamed from a file: JSON Lines, or the TSV of DPR's Wikipedia (`psgs_w100.tsv`), optionally as .gz.
 
-A line of JSON names the passage `docid`, `id` or `_id`, and its words `text` or `contents`; `title` and
-`url` may stand beside them. Those are the names of pyserini, BEIR and DPR. Other texts, numbers and truth values are
-metadata, as are those of an object `metadata` (BEIR's); what is nested otherwise is passed over.
-DPR's file has a heading `id<TAB>text<TAB>title`, and quotes where a text holds quotes.
+A JSON object has the passage's name as `docid`, `id` or `_id`, its text as `text` or `contents`, and optionally
+`title` and `url`: the names of pyserini, BEIR and DPR. Other strings, numbers and booleans are metadata, as are those
+in an object `metadata` (BEIR's); other nested values are ignored. DPR's file has the heading
+`id<TAB>text<TAB>title`; a text that contains quotes is quoted.
 """
 
 from __future__ import annotations
@@ -26,46 +26,46 @@ DOCID, TEXT = ("docid", "id", "_id"), ("text", "contents")
 NAMED = {*DOCID, *TEXT, "title", "url", "metadata"}
 HEADING = ["id", "text", "title"]
 LONE = re.compile("[\ud800-\udfff]")
-"""JSON may write one half of a pair alone."""
-LONGEST_FIELD = 2**31 - 1  # characters; csv refuses more than 131072 otherwise
+"""A lone surrogate, which JSON can contain."""
+LONGEST_FIELD = 2**31 - 1  # characters; the default of csv is 131072
 
 
 class Corpus:
-    """A file of passages; iterating reads it from the beginning."""
+    """A file of passages; each iteration reads it from the start."""
 
     def __init__(self, path: Path, *, skip_bad: bool = False) -> None:
-        """`skip_bad` leaves out, and counts, what is no passage: an empty text, say. The file is not read yet.
+        """Take the path of a file without reading it; `skip_bad` skips and counts bad passages such as empty texts.
 
         Raises:
-            CorpusError: no such file, or a name that ends in neither .jsonl nor .tsv (nor with .gz).
+            CorpusError: there is no such file, or its name does not end in .jsonl or .tsv (optionally with .gz).
         """
         readers: dict[str, Callable[[TextIO], Iterator[Callable[[], Passage]]]] = {".jsonl": _json_lines, ".tsv": _dpr}
         ending = Path(path.name.removesuffix(".gz")).suffix
         if ending not in readers:
-            raise CorpusError(f"corpus {str(path)!r} is no .jsonl and no .tsv file (each may end in .gz)")
+            raise CorpusError(f"corpus {str(path)!r} is not a .jsonl or .tsv file (optionally with .gz)")
         self.path, self._read = path, readers[ending]
         try:
             state = path.stat()
         except OSError as error:
             raise self._unreadable(error) from error
         self.size = state.st_size
-        """Bytes of the file."""
+        """Size of the file in bytes."""
         self.identity = {"corpus": path.name, "bytes": state.st_size, "modified": state.st_mtime_ns}
-        """What changes when the file does."""
+        """Values that change when the file does."""
         self.identity |= {"skip_bad": True} if skip_bad else {}
         self.position = 0
-        """How many of its bytes were read so far."""
+        """Number of bytes read so far."""
         self._skip_bad = skip_bad
         self.skipped = 0
-        """How many passages were left out since the beginning."""
+        """Number of passages skipped since the start."""
         self.first_skipped = ""
-        """Which was the first of them, and why."""
+        """The first skipped passage, and the reason."""
 
     def __iter__(self) -> Iterator[Passage]:
-        """Yield its passages in their order.
+        """Yield the passages in order.
 
         Raises:
-            CorpusError: the file cannot be read, or a passage in it, which is named by its number.
+            CorpusError: the file or a passage in it cannot be read; the message has the passage's number.
         """
         self.skipped, self.first_skipped, number = 0, "", 1
         try:
@@ -82,12 +82,12 @@ class Corpus:
             raise self._unreadable(error) from error
 
     def _passage(self, read: Callable[[], Passage], number: int) -> Passage | None:
-        """Return a passage; None where it is bad, and left out."""
+        """Return a passage, or None if it is bad and skipped."""
         try:
             return read()
         except (ValueError, RecursionError) as error:
             if not self._skip_bad:
-                hint = "; --skip-bad leaves such passages out"
+                hint = "; use --skip-bad to skip such passages"
                 raise CorpusError(f"corpus {str(self.path)!r}, passage {number}: {error}{hint}") from error
             self.skipped += 1
             self.first_skipped = self.first_skipped or f"passage {number}: {error}"
@@ -114,12 +114,12 @@ def _of_json(line: str) -> Passage:
         raise ValueError(f"expected an object, found {str(found)[:40]!r}")
     docid, text = _first(found, DOCID), _first(found, TEXT)
     if not isinstance(docid, str | int) or isinstance(docid, bool):
-        raise ValueError(f"its docid is {docid!r}: expected a text or a number")
+        raise ValueError(f"its docid is {docid!r}: expected a string or a number")
     return _sound(Passage(str(docid), text, found.get("title") or "", found.get("url"), metadata_of(found)))
 
 
 def metadata_of(found: dict[str, Any]) -> Metadata:  # Any: JSON
-    """Return what else an object of JSON says of its passage: texts, numbers and truth values."""
+    """Return the metadata in a passage's JSON object: its other strings, numbers and booleans."""
     own = found.get("metadata") if isinstance(found.get("metadata"), dict) else {}
     return plain({name: value for name, value in {**found, **(own or {})}.items() if name not in NAMED})
 
@@ -152,11 +152,11 @@ def _sound(passage: Passage) -> Passage:
     told |= {name: value for name, value in passage.metadata.items() if isinstance(value, str)}
     for name, value in told.items():
         if not isinstance(value, str):
-            raise ValueError(f"its {name} is {value!r}: expected a text")
+            raise ValueError(f"its {name} is {value!r}: expected a string")
         if LONE.search(value):
-            raise ValueError(f"its {name} holds half a character, which no file can hold: {value[:40]!r}")
-    if len(passage.docid.splitlines()) > 1:  # pyserini's lists have a line for each
-        raise ValueError(f"its docid {passage.docid!r} holds a line break")
+            raise ValueError(f"its {name} contains a lone surrogate, which UTF-8 cannot encode: {value[:40]!r}")
+    if len(passage.docid.splitlines()) > 1:  # pyserini lists docids one per line
+        raise ValueError(f"its docid {passage.docid!r} contains a line break")
     if not passage.docid or not passage.text.strip():
         raise ValueError(f"its {'text' if passage.docid else 'docid'} is empty")
     return passage

@@ -1,8 +1,8 @@
-"""Dense retrieval: the passages whose vectors have the largest inner product with the query's, by FAISS.
+"""Dense retrieval with FAISS: the passages whose vectors have the largest inner products with the query's.
 
-A folder has pyserini's layout, `index` and `docid` (one name a line), so that pyserini searches ours and
-we search its own, without Java. Ours also holds the passages, a manifest that names the encoder, and
-what that made of a probe: an index is searched by no other encoder.
+An index has pyserini's layout, `index` and `docid` (one name per line), so pyserini can search our indexes,
+and we can search pyserini's without Java. Ours also contain the passages, a manifest that names the encoder,
+and the vector of a probe: an index cannot be searched with another encoder.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ NAME = "dense"
 DOCIDS, PROBED = "docid", "probe.json"
 PROBE = "Which river flows past the old mill?"
 ALIKE = 0.99
-"""Of a probe's vectors by one encoder on two machines, the least cosine."""
+"""Lowest cosine between a probe's vectors by the same encoder on two machines."""
 
 
 class DenseSettings(Checked):
-    """What an index depends on besides its passages."""
+    """The settings that an index depends on besides its passages."""
 
     encoder: str = DEFAULT
-    """What made the vectors: a name that `models list` shows, a folder, or what an `Embeddings` is called."""
+    """Encoder of the vectors: a name in `models list`, a directory, or the name given to an `Embeddings`."""
     query_prompt: str | None = None
-    """Stands before queries; None leaves it to the encoder's files."""
+    """Text before queries; None uses the prompt in the encoder's files."""
     passage_prompt: str | None = None
 
     def loaded(self, device: str = "auto") -> SentenceEncoder:
@@ -46,14 +46,14 @@ class DenseSettings(Checked):
 
 
 class QueryEncoder(Protocol):
-    """Any `Embeddings`, or what embeds queries alone."""
+    """Any `Embeddings`, or an object that embeds only queries."""
 
     def embed_query(self, text: str) -> list[float]:
-        """The query's vector."""
+        """Return the vector of a query."""
 
 
 class Rows(Protocol):
-    """Passages by the rows of an index."""
+    """Passages by their row in an index."""
 
     def __getitem__(self, row: int, /) -> Passage: ...
 
@@ -62,16 +62,16 @@ class DenseIndex:
     """A `Searcher` over vectors."""
 
     def __init__(self, vectors: Any, rows: Rows, encoder: QueryEncoder, fingerprint: str, source: str) -> None:
-        """`vectors` is a faiss.Index by inner product; made by `build`, `open` or `open_pyserini`."""
+        """Take a faiss.Index by inner product and its passages; use `build`, `open` or `open_pyserini` instead."""
         self._vectors, self._rows, self._encoder = vectors, rows, encoder
         self.fingerprint, self.source = fingerprint, source
 
     @classmethod
     def build(cls, passages: Iterable[Passage], encoder: Embeddings, name: str, source: str = "corpus") -> Self:
-        """An index in memory; `name` is what the encoder is called.
+        """Build an index in memory; `name` is the encoder's name.
 
         Raises:
-            CorpusError: no passages, or vectors that are none.
+            CorpusError: there are no passages, or vectors have different lengths or values that are not finite.
             UsageError: FAISS is not installed.
         """
         kept = list(passages)
@@ -80,18 +80,20 @@ class DenseIndex:
 
     @classmethod
     def open(cls, folder: Path, encoder: QueryEncoder | None = None, source: str = "corpus") -> Self:
-        """An index that `python cli.py index` made, its vectors mapped; the encoder is the one it names.
+        """Open an index that `python cli.py index` built, with memory-mapped vectors.
 
         Raises:
-            CorpusError: there is no index, it is damaged, or its vectors are another encoder's.
-            ModelError: the encoder is not there.
+        Without `encoder`, the encoder that the index names is loaded.
+
+            CorpusError: there is no index, it is damaged, or its vectors are those of another encoder.
+            ModelError: the encoder is not available.
             UsageError: FAISS is not installed.
         """
         manifest = read_manifest(folder, NAME)
         try:
             settings = DenseSettings.model_validate(manifest.settings)
         except UsageError as error:
-            raise CorpusError(f"index {str(folder)!r} was made otherwise: {error}; {AGAIN}") from error
+            raise CorpusError(f"index {str(folder)!r} was built differently: {error}; {AGAIN}") from error
         vectors, passages = mapped(folder), PassageStore(folder)
         if (found := (vectors.ntotal, len(passages))) != (manifest.passages, manifest.passages):
             raise CorpusError(
@@ -103,10 +105,10 @@ class DenseIndex:
 
     @classmethod
     def open_pyserini(cls, folder: Path, encoder: QueryEncoder, passages: PassageStore, source: str = "dpr") -> Self:
-        """An index of pyserini's, its passages looked up by docid in the store of another index.
+        """Open an index of pyserini; its passages are looked up by docid in the store of one of our indexes.
 
         Raises:
-            CorpusError: there is no such index, or its vectors are not as long as the encoder's.
+            CorpusError: there is no such index, or its vectors do not have the length of the encoder's.
             UsageError: FAISS is not installed.
         """
         vectors, docids = mapped(folder), _lines(folder / DOCIDS)
@@ -116,7 +118,7 @@ class DenseIndex:
         return cls(vectors, ByDocid(docids, passages), encoder, "", source)
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """The `k` passages with the largest inner products; of equal ones the one that stands earlier."""
+        """Return the `k` passages with the largest inner products; ties go to the lower row."""
         import numpy as np
 
         vector = np.array([self._encoder.embed_query(query)], dtype=np.float32)
@@ -126,61 +128,61 @@ class DenseIndex:
 
 
 class ByDocid:
-    """The passages of an index of pyserini's, which lie elsewhere."""
+    """The passages of an index of pyserini, stored elsewhere."""
 
     def __init__(self, docids: Sequence[str], passages: PassageStore) -> None:
-        """`docids` are those of its rows."""
+        """Take the docids of the index's rows, and the store of passages."""
         self._docids, self._passages = docids, passages
 
     def __getitem__(self, row: int) -> Passage:
         return self.find(self._docids[row])
 
     def find(self, docid: str) -> Passage:
-        """The passage of that docid.
+        """Return the passage with this docid.
 
         Raises:
-            CorpusError: there is none.
+            CorpusError: there is no such passage.
         """
         if (found := self._passages.find(docid)) is None:
-            raise CorpusError(f"there is no passage {docid!r}: index and passages are of different corpora")
+            raise CorpusError(f"there is no passage {docid!r}: index and passages belong to different corpora")
         return found
 
 
 def open_dense(where: str) -> DenseIndex:
-    """The index in a folder.
+    """Open the index in a directory.
 
     Raises:
-        UsageError: no folder is named, it holds no index, or FAISS is not installed.
+        UsageError: `where` is empty, there is no index in it, or FAISS is not installed.
     """
     if not where:
-        raise UsageError("dense searches an index: say which, e.g. dense:indexes/wiki")
+        raise UsageError("dense needs the directory of an index, e.g. dense:indexes/wiki")
     folder = Path(where).expanduser()
     return DenseIndex.open(folder, source=folder.name)
 
 
 def open_dpr(where: str) -> DenseIndex:
-    """Pyserini's index, a question encoder, and an index of ours that holds the passages, with commas between.
+    """Open a pyserini index, a question encoder, and one of our indexes with the passages, separated by commas.
 
     Raises:
-        UsageError: not three folders, one that does not hold what is expected, or FAISS is not installed.
+        UsageError: `where` does not name three directories, one of them is not as expected, or FAISS is not installed.
     """
     if len(folders := [each.strip() for each in where.split(",") if each.strip()]) != 3:
         raise UsageError(
-            "dpr searches a pyserini index with a question encoder, and takes passages from an index of ours:"
-            " name the three, e.g. dpr:wikipedia-dpr-100w,dpr-question_encoder-multiset-base,indexes/wiki"
+            "dpr needs a pyserini index, a question encoder, and one of our indexes with the passages,"
+            " e.g. dpr:wikipedia-dpr-100w,dpr-question_encoder-multiset-base,indexes/wiki"
         )
     index, encoder, passages = (Path(each).expanduser() for each in folders)
     return DenseIndex.open_pyserini(index, DPRQuestions(str(encoder)), PassageStore(passages))
 
 
 def check_length(folder: Path, length: int, encoder: QueryEncoder) -> None:
-    """See that an encoder makes vectors of that length.
+    """Check that an encoder's vectors have this length.
 
     Raises:
-        CorpusError: they are longer or shorter.
+        CorpusError: they have another length.
     """
     if (found := len(encoder.embed_query(PROBE))) != length:
-        raise CorpusError(f"index {str(folder)!r} has vectors of {length} numbers, and its encoder makes {found}")
+        raise CorpusError(f"index {str(folder)!r} has vectors of {length} numbers, but the encoder's have {found}")
 
 
 def _check_probe(folder: Path, name: str, found: Sequence[float]) -> None:
@@ -193,7 +195,7 @@ def _check_probe(folder: Path, name: str, found: Sequence[float]) -> None:
     vector = np.array(found)
     if kept.shape != vector.shape or kept @ vector < ALIKE * np.linalg.norm(kept) * np.linalg.norm(vector):
         raise CorpusError(
-            f"the vectors of index {str(folder)!r} were made by another encoder than this {name!r}; {AGAIN}"
+            f"the vectors of index {str(folder)!r} were made by an encoder other than this {name!r}; {AGAIN}"
         )
 
 

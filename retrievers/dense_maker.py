@@ -1,4 +1,4 @@
-"""A dense index on disk, made by shards: the vectors of each are kept, and joined at the end."""
+"""Builder of a dense index on disk: each shard stores its vectors, and all are joined at the end."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from sottovoce.retrievers.vectors import INDEX, embedded, faiss_module, flat
 
 
 class DenseMaker:
-    """A `Maker`. Vectors are uncompressed: 4 bytes a number, 1.5 kB a passage with the default encoder."""
+    """A `Maker` for dense indexes. Vectors take 4 bytes per number: 1.5 kB per passage with the default encoder."""
 
     name = NAME
 
     def __init__(
         self, settings: DenseSettings | None = None, encoder: Embeddings | None = None, device: str = "auto"
     ) -> None:
-        """`encoder` is what the settings call so; without one, a sentence encoder of that name is loaded."""
-        faiss_module()  # missing, it is told now, and not when all vectors are computed
+        """Take the encoder that the settings name; without `encoder`, load a sentence encoder of that name."""
+        faiss_module()  # raises now if FAISS is missing, not after all vectors are computed
         self.settings = settings or DenseSettings()
         self._encoder = encoder or self.settings.loaded(device)
 
     def made_with(self) -> dict[str, str]:
-        """What an index of FAISS depends on."""
+        """Return the versions of the libraries that the index depends on."""
         return {name: version(name) for name in ("faiss-cpu", "transformers")}
 
     def add(self, shards: Path, number: int, passages: Sequence[Passage]) -> None:
-        """The shard's vectors, and the docids of its rows."""
+        """Write the shard's vectors, and the docids of its rows."""
         import numpy as np
 
         np.save(_vectors(shards, number), embedded(passages, self._encoder))
         _docids(shards, number).write_text("".join(f"{each.docid}\n" for each in passages), encoding="utf-8")
 
     def finish(self, shards: Path, n: int, work: Path) -> None:
-        """One flat index of all vectors."""
+        """Write a flat index of all vectors, the docids, and the vector of the probe."""
         import numpy as np
 
         faiss, index = faiss_module(), flat(np.load(_vectors(shards, number)) for number in range(n))

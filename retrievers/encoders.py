@@ -1,6 +1,6 @@
-"""Text to vectors by transformers: a sentence encoder as its files describe it, or DPR's question encoder.
+"""Text encoders based on transformers: a sentence encoder as its files describe it, and DPR's question encoder.
 
-Any LangChain `Embeddings` does as well; these two are for who has none.
+Any LangChain `Embeddings` can be used instead.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 DEFAULT = "minilm"
 BATCH = 32
-"""Texts that are encoded together."""
+"""Number of texts that are encoded together."""
 LONGEST = 512
 """Longest text in tokens if files, tokenizer and model name no limit; longer texts are truncated."""
 ENCODER_HALVES = ("t5", "mt5", "umt5", "t5gemma")
-"""Encoder-decoder types of which the encoder alone makes vectors, whatever `is_encoder_decoder` says in their files."""
+"""Encoder-decoder types whose encoder alone is used, whatever `is_encoder_decoder` says in their files."""
 LONGEST_QUESTION = 64
-"""Tokens of a question, as DPR was trained."""
+"""Longest question in tokens, as in DPR's training."""
 
 
 class LoadedModel:
@@ -40,7 +40,7 @@ class LoadedModel:
 
     @cached_property
     def parts(self) -> tuple[Any, Any]:  # Any: transformers' own classes
-        """Tokenizer and model.
+        """The tokenizer and the model.
 
         Raises:
             ModelError: they cannot be loaded.
@@ -77,7 +77,7 @@ class LoadedModel:
             batch = batch.to(model.device)
             try:
                 return model(**batch), batch["attention_mask"]
-            except (ValueError, TypeError, IndexError, RuntimeError) as error:  # too long, or more than texts is wanted
+            except (ValueError, TypeError, IndexError, RuntimeError) as error:  # too long, or it needs other inputs
                 why = " ".join(str(error).split())
                 raise ModelError(f"encoder {self.name!r} cannot read these texts: {why}") from error
 
@@ -102,10 +102,10 @@ class SentenceEncoder(Embeddings):
         query_prompt: str | None = None,
         passage_prompt: str | None = None,
     ) -> None:
-        """`name` is one that `models list` shows, or a folder with config.json and *.safetensors.
+        """Take a name from `models list`, or a directory with config.json and *.safetensors.
 
-        `device` is cpu, cuda, cuda:1, mps, or auto: a GPU where there is one. Prompts stand before a text, such as
-        E5's "query: "; None leaves them to the files, and "" takes none.
+        `device` is cpu, cuda, cuda:1, mps, or auto: a GPU if there is one. A prompt such as E5's "query: " is
+        put before each text; None uses the prompt in the files, and "" uses none.
         """
         self.name, self._device = name, device
         self._query_prompt, self._passage_prompt = query_prompt, passage_prompt
@@ -120,10 +120,10 @@ class SentenceEncoder(Embeddings):
         return LoadedModel(self.name, "AutoModel", self._files.transformer, self._device)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return one vector a text, in their order.
+        """Return one vector for each text, in order.
 
         Raises:
-            ModelError: the encoder is not there, or cannot be loaded.
+            ModelError: the encoder is not available, or cannot be loaded.
         """
         prompt = self._files.prompt(OF_PASSAGES) if self._passage_prompt is None else self._passage_prompt
         vectors: dict[int, list[float]] = {}
@@ -135,7 +135,7 @@ class SentenceEncoder(Embeddings):
         """Return the vector of a query.
 
         Raises:
-            ModelError: as `embed_documents`.
+            ModelError: as for `embed_documents`.
         """
         prompt = self._files.prompt(OF_QUERIES) if self._query_prompt is None else self._query_prompt
         return self._embed([text], prompt)[0]
@@ -157,7 +157,7 @@ class SentenceEncoder(Embeddings):
         return {layer: linear(layer).to(model.device) for layer in self._files.layers if layer is not None}
 
     def _tokens_of(self, prompt: str) -> int:
-        """Count the tokens of a prompt, without the one that ends a text."""
+        """Return the number of tokens in a prompt, without the one that ends a text."""
         if prompt not in self._prompt_tokens:
             tokenizer, _ = self._model.parts
             ids = tokenizer(prompt.lower() if self._files.lower else prompt)["input_ids"]
@@ -166,17 +166,17 @@ class SentenceEncoder(Embeddings):
 
 
 class DPRQuestions:
-    """DPR's question encoder (Karpukhin et al. 2020): the pooled first token; contexts have an encoder of their own."""
+    """DPR's question encoder (Karpukhin et al. 2020): the pooled first token. Passages have a separate encoder."""
 
     def __init__(self, name: str) -> None:
-        """`name` is a folder of a `DPRQuestionEncoder`, e.g. of facebook/dpr-question_encoder-multiset-base."""
+        """Take the directory of a `DPRQuestionEncoder`, e.g. of facebook/dpr-question_encoder-multiset-base."""
         self.name, self._encoder = name, LoadedModel(name, "DPRQuestionEncoder")
 
     def embed_query(self, text: str) -> list[float]:
         """Return the question's vector.
 
         Raises:
-            ModelError: the encoder is not there, or cannot be loaded.
+            ModelError: the encoder is not available, or cannot be loaded.
         """
         output, _ = self._encoder.run([text], LONGEST_QUESTION)
         vector: list[float] = output.pooler_output[0].tolist()
@@ -184,10 +184,10 @@ class DPRQuestions:
 
 
 def folder_of(name: str) -> Path:
-    """Return the folder of a model of this name.
+    """Return the directory of the model with this name.
 
     Raises:
-        CorpusError: there is none.
+        CorpusError: there is no such model.
         ModelError: it was not pulled.
     """
     from sottovoce.models.sources import CATALOGUE, pulled
@@ -196,12 +196,12 @@ def folder_of(name: str) -> Path:
         return Path(pulled(name))
     folder = Path(name).expanduser()
     if not any((folder / file).is_file() for file in ("config.json", "modules.json")):
-        raise CorpusError(f"there is no encoder in {name!r}; expected {DEFAULT!r}, or a folder with config.json")
+        raise CorpusError(f"there is no encoder in {name!r}; expected {DEFAULT!r}, or a directory with config.json")
     return folder
 
 
 def device_of(name: str) -> str:
-    """Return the device of that name; auto is a GPU if there is one."""
+    """Return the device with this name; auto is a GPU if there is one."""
     import torch
 
     if name != "auto":
@@ -210,7 +210,7 @@ def device_of(name: str) -> str:
 
 
 def _by_length(texts: Sequence[str]) -> Iterator[list[int]]:
-    """Yield rows in batches of texts that are about as long: little of a batch is padding."""
+    """Yield rows in batches of texts of similar length, which need little padding."""
     rows = sorted(range(len(texts)), key=lambda row: len(texts[row]))
     for start in range(0, len(rows), BATCH):
         yield rows[start : start + BATCH]

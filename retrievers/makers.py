@@ -1,6 +1,6 @@
-"""What `python cli.py index` takes, and what makes each kind of index.
+"""Options of `python cli.py index`, and the builder of each kind of index.
 
-The command line reads the options: what makes an index is imported when one is made.
+The command line reads only the options; a builder is imported when an index is built.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sottovoce.retrievers.building import SHARD, Maker
 
 
 class IndexOptions(Checked):
-    """Of what an index is made, and how."""
+    """Source and settings of an index to build."""
 
     model_config = ConfigDict(title="Index")
 
@@ -27,38 +27,38 @@ class IndexOptions(Checked):
         description="a .jsonl file of passages (docid, title, text), or DPR's psgs_w100.tsv; each may end in .gz",
         json_schema_extra={"positional": True},
     )
-    to: Path | None = Field(default=None, description="the new folder of the index")
-    retriever: Literal["bm25", "dense", "lucene"] = Field(default="bm25", description="what is to search it")
-    k1: float | None = Field(default=None, description="of bm25, lucene: how slowly repetitions cease to count; 0.9")
-    b: float | None = Field(default=None, description="of bm25, lucene: how much long passages are marked down; 0.4")
-    stemmer: str | None = Field(default=None, description="of bm25: one of Snowball's, or none; porter")
-    stopwords: str | None = Field(default=None, description="of bm25: en, or none; en")
-    encoder: str | None = Field(default=None, description="of dense: a sentence encoder; minilm")
+    to: Path | None = Field(default=None, description="new directory for the index")
+    retriever: Literal["bm25", "dense", "lucene"] = Field(default="bm25", description="retriever that will search it")
+    k1: float | None = Field(default=None, description="bm25, lucene: saturation of repeated terms (default: 0.9)")
+    b: float | None = Field(default=None, description="bm25, lucene: penalty for long passages, 0 to 1 (default: 0.4)")
+    stemmer: str | None = Field(default=None, description="bm25: a Snowball stemmer, or none (default: porter)")
+    stopwords: str | None = Field(default=None, description="bm25: en, or none (default: en)")
+    encoder: str | None = Field(default=None, description="dense: a sentence encoder (default: minilm)")
     query_prompt: str | None = Field(
-        default=None, description='of dense: text before queries, such as "query: "; as the encoder\'s files say'
+        default=None, description='dense: text before queries, such as "query: " (default: from the encoder\'s files)'
     )
-    passage_prompt: str | None = Field(default=None, description="of dense: the same before passages")
-    device: str | None = Field(default=None, description="of dense: cpu, cuda, cuda:1, mps, or auto; auto")
+    passage_prompt: str | None = Field(default=None, description="dense: the same for passages")
+    device: str | None = Field(default=None, description="dense: cpu, cuda, cuda:1, mps, or auto (default: auto)")
     prebuilt: str | None = Field(
-        default=None, description="download this prebuilt index of pyserini's instead, e.g. wikipedia-dpr-100w (9.2 GB)"
+        default=None, description="download this prebuilt index of pyserini instead, e.g. wikipedia-dpr-100w (9.2 GB)"
     )
-    skip_bad: bool = Field(default=False, description="leave out, and count, bad passages such as an empty text")
-    shard: Count = Field(default=SHARD, ge=1, description="passages between two points at which it can be resumed")
+    skip_bad: bool = Field(default=False, description="skip and count bad passages such as empty texts")
+    shard: Count = Field(default=SHARD, ge=1, description="save progress after every N passages")
 
     def of(self, *names: str) -> dict[str, object]:
-        """What was given of these options."""
+        """Return those of these options that were set."""
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 def maker_of(options: IndexOptions) -> Maker:
-    """What makes the index that was asked for.
+    """Return the builder of the requested index.
 
     Raises:
-        UsageError: a value does not fit, or an option is another retriever's.
+        UsageError: a value is invalid, or an option belongs to another retriever.
     """
     taken, make = MAKERS[options.retriever]
     if strange := sorted(options.of(*{name for names, _ in MAKERS.values() for name in names} - taken)):
-        raise UsageError(f"--{strange[0].replace('_', '-')} is no option of --retriever {options.retriever}")
+        raise UsageError(f"--{strange[0].replace('_', '-')} is not an option of --retriever {options.retriever}")
     return make(options)
 
 
@@ -91,4 +91,4 @@ MAKERS: dict[str, tuple[frozenset[str], Callable[[IndexOptions], Maker]]] = {
     "dense": (frozenset({"encoder", "query_prompt", "passage_prompt", "device"}), _dense),
     "lucene": (frozenset({"k1", "b"}), _lucene),
 }
-"""By retriever: the options it takes, and its maker."""
+"""For each retriever, its options and a function that returns its builder."""

@@ -1,4 +1,4 @@
-"""What an index says of itself: how it was made, of what, and with which libraries."""
+"""The manifest of an index: its passages, settings and corpus, and the libraries that built it."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ AGAIN = "build it again with `python cli.py index`"
 
 
 class Manifest(Checked):
-    """The file `manifest.json` of an index; it is written last, so a folder that has one is whole."""
+    """The file `manifest.json` of an index; it is written last, so an index with a manifest is complete."""
 
     format: Literal[1] = 1
     retriever: str
-    """The name of what reads it."""
+    """Name of the retriever that reads the index."""
     passages: int
     digest: str
-    """Of the passages, as `digest_of` makes it."""
+    """Digest of the passages, as `digest_of` returns it."""
     settings: dict[str, Any]  # Any: JSON; each retriever has its own
     corpus: str
-    """The name of the file that was read."""
+    """Name of the file that was read."""
     skipped: int = 0
-    """Passages of it that were bad, and left out."""
+    """Number of bad passages that were skipped."""
     made_with: dict[str, str]
-    """Libraries and their versions."""
+    """Versions of the libraries used, by name."""
 
     @property
     def fingerprint(self) -> str:
-        """Equal where the same passages were indexed with the same settings."""
+        """Fingerprint that is equal if the same passages were indexed with the same settings."""
         return fingerprint(self.retriever, self.digest, self.settings)
 
 
 def fingerprint(retriever: str, digest: str, settings: dict[str, Any]) -> str:  # Any: JSON
-    """Return 16 hexadecimal digits for an index of passages with this digest; settings that are None do not count."""
+    """Return 16 hexadecimal digits for an index of passages with this digest, ignoring settings that are None."""
     given = {name: value for name, value in settings.items() if value is not None}
     told = json.dumps([retriever, digest, given], sort_keys=True)
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
 def read_manifest(folder: Path, retriever: str) -> Manifest:
-    """The manifest of an index that `retriever` is to read.
+    """Return the manifest of an index that `retriever` will read.
 
     Raises:
-        CorpusError: there is no whole index, it is another retriever's, or of another format.
+        CorpusError: there is no complete index, it belongs to another retriever, or it has another format.
     """
     try:
         found = json.loads(bytes_of(folder / FILE))
@@ -65,18 +65,18 @@ def read_manifest(folder: Path, retriever: str) -> Manifest:
         raise CorpusError(f"index {str(folder)!r}: {error}; {AGAIN}") from error
     if manifest.retriever != retriever:
         raise CorpusError(
-            f"index {str(folder)!r} is one of {manifest.retriever!r}: it cannot be opened as {retriever!r}"
+            f"index {str(folder)!r} was built for {manifest.retriever!r} and cannot be opened as {retriever!r}"
         )
     return manifest
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Lay it beside the index."""
+    """Write the manifest into the directory of the index."""
     write_whole(folder / FILE, manifest.model_dump_json(indent=2) + "\n")
 
 
 def write_whole(file: Path, text: str) -> None:
-    """All of a text or nothing; it is on the disk when this returns."""
+    """Write a text file completely or not at all, and sync it to disk."""
     partial = file.with_suffix(".partial")
     with partial.open("w", encoding="utf-8") as stream:
         stream.write(text)

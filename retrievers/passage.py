@@ -1,4 +1,4 @@
-"""A passage, a hit, and what finds hits: all that the retrievers share, in plain Python."""
+"""Passages, hits and searchers: the plain Python types that all retrievers share."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ WIDER = 4
 WIDEST = 100_000
 """Largest number of hits that are checked against a filter."""
 LARGEST = 2**63 - 1
-"""Largest whole number in metadata: checkpoints store no larger one."""
+"""Largest integer in metadata: checkpoints cannot store larger ones."""
 Value = str | int | float | bool
 Metadata = Mapping[str, Value]
 Filter = Mapping[str, Value]
-"""Values that passages must have in their metadata, or as docid, title, url."""
+"""Values that passages must have in their metadata, or as docid, title or url."""
 
 
 @dataclass(frozen=True)
 class Passage:
-    """A piece of text that can be looked up."""
+    """A piece of text that can be retrieved."""
 
     docid: str
     """Its name in the corpus."""
@@ -44,7 +44,7 @@ class Passage:
 
     @property
     def contents(self) -> str:
-        """What is indexed: the title in a line of its own, then the text."""
+        """The text that is indexed: the title on its own line, then the text."""
         return f"{self.title}\n{self.text}" if self.title else self.text
 
 
@@ -54,23 +54,23 @@ class Hit:
 
     passage: Passage
     score: float
-    """The larger the nearer, on a scale of the searcher's own (BM25 near 10, cosines below 1, a web search's
-    1/position): never compared between searchers."""
+    """Higher is better, on the searcher's own scale (BM25 near 10, cosines below 1, 1/position in a web search);
+    scores of different searchers are never compared."""
 
 
 class Searcher(Protocol):
-    """What finds passages: an index or a service. It is searched by several threads at once."""
+    """An index or a service that finds passages. Several threads may search it at once."""
 
     @property
     def source(self) -> str:
-        """What its passages are attributed to, e.g. `wikipedia`."""
+        """Source to which its passages are attributed, e.g. `wikipedia`."""
 
     @property
     def fingerprint(self) -> str:
-        """Which passages it searches and how: equal where results are equal; empty where that is not known."""
+        """Identifier of its passages and settings: equal if results are equal; empty if unknown."""
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """At most `k` hits of a query that is not blank, the best first; none where nothing fits.
+        """Return at most `k` hits for a query that is not blank, best first; none if nothing matches.
 
         Raises:
             RetrievalError: the search failed.
@@ -78,18 +78,18 @@ class Searcher(Protocol):
 
 
 def key_of(text: str) -> str:
-    """Return 16 hexadecimal digits that texts share if they differ in letters' case, width and spacing alone."""
+    """Return 16 hexadecimal digits, equal for texts that differ only in case, character width and spacing."""
     plain = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
     return hashlib.sha256(plain.encode()).hexdigest()[:16]
 
 
 def plain(given: Mapping[str, object]) -> dict[str, Value]:
-    """Return the texts, finite numbers and truth values among metadata: checkpoints and logs can store those."""
+    """Return the strings, finite numbers and booleans in metadata, which checkpoints and logs can store."""
     return {str(name): value for name, value in given.items() if _is_plain(value)}
 
 
 def _is_plain(value: object) -> TypeIs[Value]:
-    whole = isinstance(value, int) and abs(value) <= LARGEST  # truth values are whole numbers too
+    whole = isinstance(value, int) and abs(value) <= LARGEST  # booleans are integers too
     return whole or isinstance(value, str) or (isinstance(value, float) and math.isfinite(value))
 
 
@@ -106,7 +106,7 @@ class FilteringSearcher(Protocol):
 
 
 def search(searcher: Searcher, query: str, k: int, filter: Filter | None = None) -> list[Hit]:
-    """Return the best `k` hits that pass a filter; a searcher that takes no filter is asked for more until `k` pass.
+    """Return the best `k` hits that pass a filter; without filter support, a searcher is asked for more until `k` pass.
 
     Raises:
         RetrievalError: The search failed.
@@ -125,12 +125,12 @@ def search(searcher: Searcher, query: str, k: int, filter: Filter | None = None)
 
 
 class Filtered:
-    """A `Searcher`: the hits of another one that pass a filter, whatever other filter a query brings."""
+    """A `Searcher` that returns another one's hits that pass a filter, in addition to any filter of a query."""
 
     fingerprint = ""
 
     def __init__(self, searcher: Searcher, filter: Filter) -> None:
-        """`filter` applies to every search."""
+        """Take a searcher, and a filter that applies to every search."""
         self._searcher, self._filter = searcher, filter
 
     @property

@@ -1,8 +1,8 @@
-"""The evidence that a discussion found, as plain JSON: merged in any order, with where each piece comes from.
+"""The evidence pool of a discussion: plain JSON that can be merged in any order and records each piece's origins.
 
-`merged` is a LangGraph reducer. It is commutative, associative and idempotent, for nodes that search
-side by side write in no fixed order, and a step that is done again writes again. What is shown of a
-pool, in which order and under which numbers, is `listing`'s to say.
+`merged` is a LangGraph reducer. It is commutative, associative and idempotent, because nodes that search in
+parallel write in no fixed order, and a step that is repeated writes again. `listing` decides which evidence
+is shown, in which order and with which numbers.
 
     evidence: Annotated[Pool, merged]                              # state
     {"evidence": pool_of(retriever.invoke(query), "agent_1")}      # a node's update
@@ -23,38 +23,38 @@ from sottovoce.retrievers.passage import Value, key_of, plain
 
 
 class Origin(TypedDict):
-    """One way in which a piece was found."""
+    """One search that found a piece of evidence."""
 
     source: str
     docid: str
     rank: int
-    """1-based, among what this query found there."""
+    """1-based rank among the results of this query in this source."""
     score: float
     query: str
     agent: str
-    """Who searched; empty where it was nobody in particular."""
+    """The agent that searched; empty if it was no particular agent."""
     round: int
     url: str | None
-    """Without what does not matter: fragment, tracking."""
+    """Address without fragment and tracking parameters, see `canonical`."""
     metadata: NotRequired[dict[str, Value]]
     """The passage's own metadata, if it has any."""
 
 
 class Evidence(TypedDict):
-    """A piece of text."""
+    """A piece of evidence."""
 
     title: str
     text: str
     origins: list[Origin]
-    """A set, in a fixed order."""
+    """Distinct origins in a fixed order."""
 
 
 Pool = dict[str, Evidence]
-"""By the key of their text."""
+"""Evidence by the key of its text."""
 
 
 def pool_of(documents: Iterable[Document], agent: str = "", round: int = 0) -> Pool:
-    """A pool of what a `PassageRetriever` found."""
+    """Return a pool of the documents that a `PassageRetriever` found."""
     pool: Pool = {}
     for each in documents:
         pool = merged(pool, {key_of(each.page_content): _evidence(each, agent, round)})
@@ -62,17 +62,17 @@ def pool_of(documents: Iterable[Document], agent: str = "", round: int = 0) -> P
 
 
 def merged(left: Mapping[str, Evidence], right: Mapping[str, Evidence]) -> Pool:
-    """All pieces of both; what both hold has the origins of both."""
+    """Return all pieces of two pools; a piece in both has the origins of both."""
     return {key: _joined([pool[key] for pool in (left, right) if key in pool]) for key in sorted({*left, *right})}
 
 
 def canonical(url: str | None) -> str | None:
-    """An address without fragment, tracking parameters and a slash at its end, host in small letters."""
+    """Return a URL with lowercase scheme and host, without fragment, tracking parameters and trailing slash."""
     if url is None:
         return None
     try:
         parts = urlsplit(url)
-    except ValueError:  # no address: kept as it is
+    except ValueError:  # not a URL: kept unchanged
         return url
     kept = [
         (name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if not name.startswith("utm_")
@@ -98,7 +98,7 @@ def _evidence(document: Document, agent: str, round: int) -> Evidence:
 
 
 def _joined(pieces: Sequence[Evidence]) -> Evidence:
-    """One piece; of several wordings and titles the least in order, so that it does not matter who came first."""
+    """Join equal pieces into one; it has the first text and title in sort order, so that order does not matter."""
     origins = {json.dumps(each, sort_keys=True): each for piece in pieces for each in piece["origins"]}
     titles = [piece["title"] for piece in pieces if piece["title"]]
     return {

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     import torch
 
 LEAST = 1e-9
-"""Below which no sum of weights is divided by."""
+"""Lower bound of a sum of weights, which avoids division by zero."""
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
 
 
 def pooled(hidden: torch.Tensor, mask: torch.Tensor, modes: Sequence[str], prompt: int = 0) -> torch.Tensor:
-    """Return (batch, number) of hidden states (batch, token, number); those of several modes are joined.
+    """Pool hidden states (batch, token, number) to vectors (batch, number); those of several modes are concatenated.
 
-    `mask` (batch, token) is 1 for what is no padding, and the first `prompt` tokens of each text are left out.
-    Weights of `weightedmean` are places from the first token on, also of tokens that are left out.
+    `mask` (batch, token) is 1 for tokens that are not padding. The first `prompt` tokens of each text are ignored.
+    Weights of `weightedmean` are 1-based positions counted from the first token, including ignored ones.
     """
     import torch
 
@@ -55,7 +55,7 @@ def linear(folder: Path) -> Any:  # Any: a torch module
     """Load a linear layer with its activation from a folder with config.json and model.safetensors.
 
     Raises:
-        ModelError: it cannot be read, or has an activation that is not known here.
+        ModelError: it cannot be read, or has an unknown activation.
     """
     import torch
     from safetensors import SafetensorError

@@ -1,8 +1,8 @@
 """Pyserini's own searchers: its prebuilt Lucene indexes by name, and its FaissSearcher.
 
-`pyserini:NAME` searches a prebuilt Lucene index with stored passages, e.g. `wikipedia-dpr-100w`, which
-`python cli.py index --prebuilt NAME` downloads, and nothing else does: they have gigabytes.
-`pyserini:INDEX,ENCODER,PASSAGES` is `dpr:` with pyserini's code and a JVM; both find the same.
+`pyserini:NAME` searches a prebuilt Lucene index with stored passages, e.g. `wikipedia-dpr-100w`. Only
+`python cli.py index --prebuilt NAME` downloads one, since they take gigabytes.
+`pyserini:INDEX,ENCODER,PASSAGES` is `dpr:` with pyserini's code and a JVM; both find the same passages.
 """
 
 from __future__ import annotations
@@ -27,28 +27,26 @@ if TYPE_CHECKING:
 
 
 class PyseriniDense:
-    """A `Searcher` over pyserini's FaissSearcher, with passages of an index of ours."""
+    """A `Searcher` over pyserini's FaissSearcher, with passages from one of our indexes."""
 
     fingerprint = ""
 
     def __init__(self, folder: Path, encoder: DPRQuestions, passages: PassageStore, source: str = "dpr") -> None:
-        """The index is loaded into memory.
+        """Load the index into memory.
 
         Raises:
-            CorpusError: there is no such index, or its vectors are not as long as the encoder's.
-            ModelError: the encoder is not there.
-            UsageError: no pyserini, no Java, or one that is too old.
+            CorpusError: there is no such index, or its vectors do not have the length of the encoder's.
+            ModelError: the encoder is not available.
+            UsageError: pyserini or Java is missing, or Java is too old.
         """
         if not (folder / "index").is_file() or not (folder / "docid").is_file():
-            raise CorpusError(
-                f"there is no FAISS index of pyserini's in {str(folder)!r}: expected files index and docid"
-            )
+            raise CorpusError(f"there is no FAISS index of pyserini in {str(folder)!r}: expected files index and docid")
         check_length(folder, mapped(folder).d, encoder)
         self._searcher = _faiss_searcher(folder, encoder)
         self._texts, self.source = ByDocid(self._searcher.docids, passages), source
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """The `k` passages with the largest inner products."""
+        """Return the `k` passages with the largest inner products."""
         found = self._searcher.search(query, min(k, self._searcher.num_docs))
         return [Hit(self._texts.find(each.docid), float(each.score)) for each in found]
 
@@ -62,7 +60,7 @@ def _faiss_searcher(folder: Path, encoder: DPRQuestions) -> Any:  # Any: pyserin
 
 
 class _Encode:
-    """An encoder as pyserini asks for one: by a path it would choose its class by the path's letters."""
+    """An encoder object for pyserini, which would choose a class by the name if it got a path."""
 
     def __init__(self, encoder: DPRQuestions) -> None:
         self._encoder = encoder
@@ -74,10 +72,10 @@ class _Encode:
 
 
 def open_pyserini(where: str) -> Searcher:
-    """A prebuilt index by its name, or an index, an encoder and passages with commas between them.
+    """Open a prebuilt index by name, or an index, an encoder and passages, separated by commas.
 
     Raises:
-        UsageError: neither, an index that is not on this machine, or pyserini cannot be run.
+        UsageError: `where` is neither, the index was not downloaded, or pyserini cannot be run.
     """
     parts = [each.strip() for each in where.split(",") if each.strip()]
     if len(parts) == 3:
@@ -85,23 +83,23 @@ def open_pyserini(where: str) -> Searcher:
         return PyseriniDense(index, DPRQuestions(str(encoder)), PassageStore(passages))
     if len(parts) != 1:
         raise UsageError(
-            "pyserini searches a prebuilt index, or a FAISS index with an encoder and passages:"
+            "pyserini needs a prebuilt index, or a FAISS index with an encoder and passages,"
             " e.g. pyserini:wikipedia-dpr-100w, or pyserini:INDEX,ENCODER,PASSAGES"
         )
     if (folder := prebuilt_folder(parts[0])) is None:
         size = _prebuilt(parts[0])["size compressed (bytes)"]
         raise UsageError(
-            f"pyserini's index {parts[0]!r} is not on this machine: it has {size / 1e9:.1f} GB, and"
-            f" {command('index', '--prebuilt', parts[0])} downloads it"
+            f"pyserini's index {parts[0]!r} is not on this machine; to download it ({size / 1e9:.1f} GB), run"
+            f" {command('index', '--prebuilt', parts[0])}"
         )
     return LuceneIndex(lucene_searcher(folder, LuceneSettings()), "", parts[0])
 
 
 def prebuilt_folder(name: str) -> Path | None:
-    """Where a prebuilt index lies; None where it was not downloaded.
+    """Return the directory of a prebuilt index, or None if it was not downloaded.
 
     Raises:
-        UsageError: pyserini has none of that name, or cannot be run.
+        UsageError: pyserini has no index of this name, or cannot be run.
     """
     info = _prebuilt(name)
     names = {
@@ -113,17 +111,17 @@ def prebuilt_folder(name: str) -> Path | None:
 
 
 def download(name: str) -> Path:
-    """The folder of a prebuilt index, fetched if it is not there, and checked by its digest.
+    """Return the directory of a prebuilt index; download it if necessary and check its digest.
 
     Raises:
-        UsageError: pyserini has none of that name, or cannot be run.
-        RetrievalError: it cannot be fetched.
+        UsageError: pyserini has no index of this name, or cannot be run.
+        RetrievalError: it cannot be downloaded.
     """
     _prebuilt(name)
     try:
         return _fetched(name)
     except (OSError, ValueError, AssertionError) as error:
-        raise RetrievalError(f"pyserini's index {name!r} cannot be fetched: {error}") from error
+        raise RetrievalError(f"pyserini's index {name!r} cannot be downloaded: {error}") from error
 
 
 @jvm.alone

@@ -1,8 +1,8 @@
-"""The retrievers by name; `RETRIEVERS.register` adds one, and so does an entry point of "sottovoce.retrievers".
+"""Retrievers by name; `RETRIEVERS.register` adds one, as does an entry point of "sottovoce.retrievers".
 
-What is registered takes what stands behind the colon of `bm25:path/to/index` (empty where nothing does) and returns a
-`Searcher`; or it is a LangChain retriever or vector store itself. Importing this loads no LangChain: the command line
-lists the names.
+An entry is a function that takes the part after the colon of `bm25:path/to/index` (empty without a colon) and returns
+a `Searcher`, or it is a LangChain retriever or vector store. Importing this module does not load LangChain, since the
+command line lists the names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sottovoce.retrievers.passage import MOST, Searcher
 if TYPE_CHECKING:
     from sottovoce.retrievers.retriever import PassageRetriever
 
-RETRIEVERS: Registry[Any] = Registry(  # Any: Callable[[str], Searcher], or what LangChain has
+RETRIEVERS: Registry[Any] = Registry(  # Any: Callable[[str], Searcher], or a LangChain object
     "retriever",
     "sottovoce.retrievers",
     {
@@ -34,66 +34,64 @@ RETRIEVERS: Registry[Any] = Registry(  # Any: Callable[[str], Searcher], or what
 )
 
 register_retriever = RETRIEVERS.register
-"""Make a way to open a searcher usable by name."""
+"""Register a function that opens a searcher under a name."""
 
 
 class About(NamedTuple):
-    """What is told of a retriever."""
+    """Description of a retriever."""
 
     spec: str
-    """How it is opened."""
+    """Text that opens it."""
     searches: str
     needs: str = ""
-    """An extra, or a variable of the environment."""
+    """An extra, or an environment variable."""
 
 
-DENSE, PYSERINI, CONTACT = "extra dense", "extra pyserini", "SOTTOVOCE_CONTACT, your mail or page"
+DENSE, PYSERINI, CONTACT = "extra dense", "extra pyserini", "SOTTOVOCE_CONTACT, your email address or web page"
 ABOUT: Mapping[str, About] = {
     each.spec.partition(":")[0]: each
     for each in (
-        About("encyclopedia", "the encyclopedia that ships, by shared words; of another seed as encyclopedia:SEED"),
-        About("bm25:FOLDER", "an index of shared words, mapped from disk, in this process"),
+        About("encyclopedia", "the bundled encyclopedia, by shared words; encyclopedia:SEED uses another seed"),
+        About("bm25:FOLDER", "a BM25 index (shared words), memory-mapped in this process"),
+        About("dense:FOLDER", "a FAISS index of a sentence encoder's vectors (`models pull minilm`)", DENSE),
+        About("lucene:FOLDER", "a Lucene index, ours or Anserini's: for corpora larger than memory", PYSERINI),
+        About("pyserini:NAME", "a prebuilt Lucene index; `index --prebuilt NAME` downloads it", PYSERINI),
         About(
-            "dense:FOLDER", "an index of meanings: vectors of a sentence encoder (`models pull minilm`), FAISS", DENSE
+            "dpr:INDEX,ENCODER,PASSAGES", "pyserini's vectors with a DPR encoder; texts of one of our indexes", DENSE
         ),
-        About("lucene:FOLDER", "an index of Lucene's, ours or Anserini's: for corpora larger than memory", PYSERINI),
-        About("pyserini:NAME", "a prebuilt Lucene index, which `index --prebuilt NAME` downloads", PYSERINI),
-        About("dpr:INDEX,ENCODER,PASSAGES", "pyserini's vectors by a DPR encoder; texts are an index's of ours", DENSE),
-        About(
-            "wikipedia", "MediaWiki's search: the beginnings of articles; wikipedia:de is another language's", CONTACT
-        ),
-        About("google", "Google through SerpAPI: snippets; google:FOLDER keeps what was found", "SERPAPI_API_KEY"),
-        About("trec:RUN,TOPICS,INDEX", "what a TREC run file lists for each query; texts are an index's of ours"),
-        About("hybrid:A,B", "several of them, joined by reciprocal ranks"),
+        About("wikipedia", "MediaWiki's search: introductions of articles; wikipedia:de for another language", CONTACT),
+        About("google", "Google through SerpAPI: snippets; google:FOLDER saves the results", "SERPAPI_API_KEY"),
+        About("trec:RUN,TOPICS,INDEX", "a TREC run file's passages for each query; texts of one of our indexes"),
+        About("hybrid:A,B", "several retrievers, joined by reciprocal ranks"),
     )
 }
-"""Ours by name; `python cli.py index` makes the folders."""
-IN_PYTHON = About("PACKAGE.MODULE:NAME", "a LangChain retriever or vector store in Python, whose module runs")
+"""Built-in retrievers by name; `python cli.py index` builds the directories of indexes."""
+IN_PYTHON = About("PACKAGE.MODULE:NAME", "a LangChain retriever or vector store in Python; its module is run")
 
 
 def described() -> list[About]:
-    """All retrievers, those of other packages by their names alone."""
+    """Return all retrievers; those of other packages have only a name."""
     return [*ABOUT.values(), IN_PYTHON, *(About(name, "") for name in RETRIEVERS if name not in ABOUT)]
 
 
-def open_retriever(spec: Any, k: int = MOST) -> PassageRetriever:  # Any: a text, or see `open_searcher`
-    """Return the retriever that `NAME` or `NAME:WHERE` says: `bm25:indexes/wiki`, `google`; or one over an object.
+def open_retriever(spec: Any, k: int = MOST) -> PassageRetriever:  # Any: a string, or see `open_searcher`
+    """Return the retriever for `NAME` or `NAME:WHERE`, e.g. `bm25:indexes/wiki` or `google`, or for an object.
 
     Raises:
-        UsageError: no retriever has that name, its extra is not installed, or there is no such index.
+        UsageError: no retriever has this name, its extra is not installed, or there is no such index.
     """
-    from sottovoce.retrievers.retriever import PassageRetriever  # late: it imports LangChain
+    from sottovoce.retrievers.retriever import PassageRetriever  # imported late: it loads LangChain
 
     return PassageRetriever(searcher=open_searcher(spec), k=k)
 
 
-def open_searcher(source: Any) -> Searcher:  # Any: a text, or what LangChain has
-    """Return what that retriever searches with; a LangChain retriever or vector store may be given itself.
+def open_searcher(source: Any) -> Searcher:  # Any: a string, or a LangChain object
+    """Return the searcher of a retriever, given as for `open_retriever`, or as a LangChain retriever or vector store.
 
-    A dotted name, `package.module:attribute`, imports that module: only whoever starts the process may give it.
+    A dotted name, `package.module:attribute`, imports that module: only the person who starts the process may give it.
 
     Raises:
-        UsageError: as `open_retriever`.
+        UsageError: as for `open_retriever`.
     """
     if not isinstance(source, str):
         return _searcher(source, "retriever")
@@ -101,15 +99,15 @@ def open_searcher(source: Any) -> Searcher:  # Any: a text, or what LangChain ha
     if name in RETRIEVERS:
         thing = RETRIEVERS[name]
         return _searcher(thing(where) if callable(thing) else thing, name)
-    from sottovoce.retrievers.foreign import DOTTED, imported  # late: it imports LangChain
+    from sottovoce.retrievers.foreign import DOTTED, imported  # imported late: it loads LangChain
 
     if "." in name and DOTTED.fullmatch(source):
         return _searcher(imported(source, "a retriever"), source)
-    found: Searcher = RETRIEVERS[name]  # tells which there are
+    found: Searcher = RETRIEVERS[name]  # raises an error that lists the names
     return found
 
 
-def _searcher(thing: Any, source: str) -> Searcher:  # Any: as it was given
-    from sottovoce.retrievers.foreign import searcher_of  # late: it imports LangChain
+def _searcher(thing: Any, source: str) -> Searcher:  # Any: an object of any type
+    from sottovoce.retrievers.foreign import searcher_of  # imported late: it loads LangChain
 
     return searcher_of(thing, source)

@@ -1,6 +1,6 @@
-"""Reranking: a cross-encoder reads the query with each of the first hits of a search, and scores them again.
+"""Reranking: a cross-encoder reads the query with each of the first hits of a search and assigns new scores.
 
-A LangChain document compressor may do the same; it may also drop hits.
+A LangChain document compressor can be used instead; it may also drop hits.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from sottovoce.retrievers.passage import Filter, Hit, Searcher, search
 from sottovoce.retrievers.sentence_files import check_cross_encoder
 
 DEPTH = 50
-"""Hits that are scored again, even if fewer are wanted."""
+"""Number of hits that are reranked, even if fewer are requested."""
 
 
 class Reranker(Protocol):
-    """Puts hits in another order."""
+    """An object that reorders hits."""
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> list[Hit]:
-        """Return the hits with the reranker's scores, the best first."""
+        """Return the hits with the reranker's scores, best first."""
 
 
 class CrossEncoder:
-    """A `Reranker`: a model with one output that reads the query and a passage as a pair."""
+    """A `Reranker` with a model that has one output and reads the query and a passage as a pair."""
 
     def __init__(self, name: str, *, device: str = "auto") -> None:
-        """`name` is a folder with config.json and *.safetensors; `device` as for `SentenceEncoder`.
+        """Take a directory with config.json and *.safetensors; `device` is as for `SentenceEncoder`.
 
         Raises:
-            CorpusError: There is no such folder.
+            CorpusError: There is no such directory.
             ModelError: Its files name a prompt or further modules.
         """
         check_cross_encoder(folder_of(name))
         self.name, self._model = name, LoadedModel(name, "AutoModelForSequenceClassification", device=device)
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> list[Hit]:
-        """Return the hits sorted by the model's output; equal ones keep their order.
+        """Return the hits sorted by the model's output; ties keep their order.
 
         Raises:
             ModelError: The model is missing, cannot be loaded or run, or has several outputs.
@@ -62,7 +62,7 @@ class Compressor:
     """A `Reranker` that calls a LangChain document compressor; scores are 1/rank."""
 
     def __init__(self, compressor: BaseDocumentCompressor, name: str = "reranker") -> None:
-        """`name` stands in errors."""
+        """Take a compressor, and its name in error messages."""
         self._compressor, self._name = compressor, name
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> list[Hit]:
@@ -76,16 +76,16 @@ class Compressor:
         ]
         try:
             found = [hits[document.metadata["hit"]] for document in self._compressor.compress_documents(given, query)]
-        except Exception as error:  # another package's code: what it raises is not known
+        except Exception as error:  # another package's code may raise anything
             raise RetrievalError(f"{self._name!r} failed: {type(error).__name__}: {first_line(error)}") from error
         return [Hit(hit.passage, 1 / rank) for rank, hit in enumerate(found, 1)]
 
 
 class Reranked:
-    """A `Searcher`: the first hits of another one, reranked."""
+    """A `Searcher` that reranks the first hits of another one."""
 
     def __init__(self, searcher: Searcher, reranker: Reranker, depth: int = DEPTH) -> None:
-        """`depth` is the number of hits that are reranked; at least `k` are."""
+        """Take a searcher and a reranker; `depth` is the number of hits that are reranked, at least `k`."""
         self._searcher, self._reranker, self._depth = searcher, reranker, depth
 
     @property
@@ -109,10 +109,10 @@ class Reranked:
 
 
 def open_reranker(spec: str) -> Reranker:
-    """Return the cross-encoder in a folder, or the compressor or reranker that a dotted name names; its module runs.
+    """Return the cross-encoder in a directory, or the compressor or reranker with a dotted name; its module is run.
 
     Raises:
-        UsageError: The name names no compressor or reranker, or making it fails.
+        UsageError: The name is not that of a compressor or reranker, or creating it fails.
     """
     if not DOTTED.fullmatch(spec):
         return CrossEncoder(spec)

@@ -1,4 +1,4 @@
-"""Any searcher as a LangChain retriever, with one schema of metadata."""
+"""A LangChain retriever over any searcher, with a fixed schema of metadata."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from sottovoce.retrievers.passage import MOST, Filter, Hit, Searcher, search
 
 
 class PassageRetriever(BaseRetriever):
-    """Documents from a searcher: `PassageRetriever(searcher=index).invoke("Who built the mill?", k=3)`.
+    """A retriever of a searcher's passages: `PassageRetriever(searcher=index).invoke("Who built the mill?", k=3)`.
 
-    A document's `id` is `source:docid`, its content the passage's text. Its metadata are plain Python values, as
-    checkpoints need them: `docid`, `title`, `url` (or None), `source`, `score` (see `Hit`), `rank` (1-based), `query`,
-    `k`, `index` (the searcher's fingerprint), and `metadata`, the passage's own, which also stand beside these where no
-    name clashes. A blank query finds nothing.
+    A document's `id` is `source:docid`; its content is the passage's text. Its metadata are plain Python values, as
+    checkpoints require: `docid`, `title`, `url` (or None), `source`, `score` (see `Hit`), `rank` (1-based), `query`,
+    `k`, `index` (the searcher's fingerprint), and `metadata`, the passage's own. The latter are also on the top level,
+    unless a name clashes. A blank query finds nothing.
     """
 
     searcher: Any = Field(
         exclude=True, repr=False
     )  # Any: a `Searcher`; pydantic cannot check a protocol with properties
     k: int = Field(default=MOST, ge=1)
-    """At most so many passages; `invoke(query, k=...)` says otherwise for one query."""
+    """Maximum number of passages; `invoke(query, k=...)` overrides it for one query."""
     filter: dict[str, str | int | float | bool] = Field(default_factory=dict)
-    """Values that a passage must have in its metadata, or as docid, title, url; `invoke(query, filter=...)` wins."""
+    """Values that a passage must have in its metadata, or as docid, title or url; `invoke(query, filter=...)` wins."""
 
     @model_validator(mode="wrap")
     @classmethod
-    def _in_one_line(cls, values: Any, build: ModelWrapValidatorHandler[Self]) -> Self:  # Any: as they were given
+    def _in_one_line(cls, values: Any, build: ModelWrapValidatorHandler[Self]) -> Self:  # Any: not validated yet
         try:
             return build(values)
         except ValidationError as error:
@@ -50,7 +50,7 @@ class PassageRetriever(BaseRetriever):
     ) -> list[Document]:
         return self._found(query, self.k if k is None else k, self.filter if filter is None else filter)
 
-    async def _aget_relevant_documents(  # LangChain's own takes no k
+    async def _aget_relevant_documents(  # LangChain's own method takes no k
         self,
         query: str,
         *,
@@ -64,7 +64,7 @@ class PassageRetriever(BaseRetriever):
     def _found(self, query: str, k: int, filter: Filter) -> list[Document]:
         if k < 1:
             raise UsageError(f"k is {k!r}: expected at least 1 passage")
-        query = query.encode("utf-8", "replace").decode()  # half of a surrogate pair: no library takes it
+        query = query.encode("utf-8", "replace").decode()  # libraries reject lone surrogates
         searcher: Searcher = self.searcher
         hits = search(searcher, query, k, filter) if query.strip() else []
         about: dict[str, object] = {"source": searcher.source, "query": query, "k": k, "index": searcher.fingerprint}

@@ -1,8 +1,8 @@
 """The files of a sentence encoder in the layout of sentence-transformers: modules, pooling, prompts.
 
-`modules.json` lists a transformer, a pooling, and perhaps linear layers and a normalization. Nothing that a file names
-is imported: the known modules stand here, and others are refused. A folder without that list is a plain transformer,
-pooled by the mean over all tokens.
+`modules.json` lists a transformer, a pooling, and optionally linear layers and a normalization. Nothing that a file
+names is imported: known modules are implemented here, and others are rejected. A directory without that list is a
+plain transformer, pooled by the mean over all tokens.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from sottovoce.regular import bytes_of
 
 Mode = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-"""In the order in which the vectors of several are joined."""
+"""Order in which the vectors of several modes are concatenated."""
 OLDER = {"cls": "cls_token", "max": "max_tokens", "mean": "mean_tokens"}
-"""Modes with another name behind `pooling_mode_`, as files had them before version 6."""
+"""Modes with another name after `pooling_mode_` in files from before version 6."""
 OF_QUERIES, OF_PASSAGES = ("query",), ("document", "passage", "corpus")
 """Names of prompts, in the order in which the library looks for them."""
 
 
 @dataclass(frozen=True)
 class SentenceFiles:
-    """An encoder as the files of its folder describe it."""
+    """An encoder as described by the files of its directory."""
 
     transformer: Path
-    """The folder of config.json and weights."""
+    """Directory of config.json and weights."""
     longest: int | None = None
-    """Longest text in tokens; None leaves it to tokenizer and model."""
+    """Longest text in tokens; None uses the limits of tokenizer and model."""
     lower: bool = False
     """True if texts are lowercased first."""
     pooling: tuple[Mode, ...] = ("mean",)
     include_prompt: bool = True
     """False if the tokens of a prompt are not pooled."""
     layers: tuple[Path | None, ...] = ()
-    """Steps after the pooling: folders of linear layers, and None for a division by the length."""
+    """Steps after the pooling: directories of linear layers, and None for a normalization."""
     prompts: Mapping[str, str] = field(default_factory=dict)
     default_prompt: str | None = None
 
@@ -53,7 +53,7 @@ class SentenceFiles:
 
 
 def sentence_files(folder: Path) -> SentenceFiles:
-    """Read the files of a folder.
+    """Read the files of a directory.
 
     Raises:
         ModelError: A file is damaged, or names a module, a pooling or a similarity that is not supported.
@@ -85,20 +85,20 @@ def sentence_files(folder: Path) -> SentenceFiles:
 
 
 def check_cross_encoder(folder: Path) -> None:
-    """Check that a folder's cross-encoder is a transformer alone, and reads texts as they are.
+    """Check that a directory's cross-encoder is only a transformer, and adds no prompt to texts.
 
     Raises:
         ModelError: Its files name further modules or a default prompt.
     """
     kinds = [str(each.get("type")).rpartition(".")[2] for each in _json(folder, "modules.json", [])]
     if kinds not in ([], ["Transformer"]):
-        raise _wrong(folder, f"has the modules {', '.join(kinds)}", "a Transformer alone")
+        raise _wrong(folder, f"has the modules {', '.join(kinds)}", "only a Transformer")
     if prompt := _json(folder, "config_sentence_transformers.json").get("default_prompt_name"):
         raise _wrong(folder, f"has the default prompt {prompt!r}", "a cross-encoder without prompts")
 
 
 def _modules(folder: Path) -> list[tuple[str, Path]]:
-    """Return kinds of modules with their folders: a transformer, a pooling, and the layers after them."""
+    """Return the kinds of modules with their directories: a transformer, a pooling, and the layers after them."""
     listed = _json(folder, "modules.json", [])
     if not listed:
         return [("Transformer", folder)]
@@ -114,7 +114,7 @@ def _modules(folder: Path) -> list[tuple[str, Path]]:
 
 def _inside(folder: Path, path: str) -> Path:
     if not (folder / path).resolve().is_relative_to(folder.resolve()):
-        raise _wrong(folder, f"has a module in {path!r}", "folders within it")
+        raise _wrong(folder, f"has a module in {path!r}", "directories inside it")
     return folder / path
 
 
@@ -142,5 +142,5 @@ def _json(folder: Path, name: str, absent: Any = None) -> Any:  # Any: JSON
 
 def _wrong(folder: Path, found: str, expected: str) -> ModelError:
     return ModelError(
-        f"model {str(folder)!r} {found}; expected {expected}; in Python any other one can be given as an object"
+        f"model {str(folder)!r} {found}; expected {expected}; in Python you can pass any other model as an object"
     )

@@ -1,8 +1,8 @@
-"""Asking a service over HTTP: how long, how often, and one clear line for whatever goes wrong.
+"""Requests to a service over HTTP: timeouts, retries, and a one-line message for every failure.
 
-What stands in an address may be a key. So no exception of requests' is passed on (its words quote the
-address, and so would its place in a traceback), urllib3's log shows keys struck out, and so does whatever
-a service says itself; a key is never a variable of a function through which an error of ours goes.
+A URL may contain a key. Therefore no exception of requests is chained (its message quotes the URL, and so would
+its traceback), keys are masked in urllib3's log and in everything that a service says, and no function that an
+error of ours passes through has a key in a local variable.
 """
 
 from __future__ import annotations
@@ -24,51 +24,51 @@ from sottovoce.errors import RetrievalError
 if TYPE_CHECKING:
     import requests
 
-JSON = dict[str, Any]  # Any: as services answer
+JSON = dict[str, Any]  # Any: JSON of a service
 KEY = re.compile(r"(api_key=)[^&\s\"']+")
 LONGEST_WAIT = 30.0
-"""Seconds; a service that asks for more is not waited for."""
+"""Seconds; a request fails at once if the service asks for a longer wait."""
 SHOWN = 120
-"""Characters of a service's own words."""
+"""Number of characters of a service's own text in messages."""
 TELLING = ("urllib3.connectionpool", "urllib3.connection", "urllib3.util.retry")
-"""Loggers that quote addresses (urllib3 2)."""
+"""Loggers that quote URLs (urllib3 2)."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a service is waited for, and how often it is asked again."""
+    """Timeouts and retries for a service."""
 
     timeout: float = 20.0
-    """Seconds until it connects, and between two pieces of its answer."""
+    """Seconds allowed for connecting, and between two chunks of the answer."""
     whole: float = 60.0
-    """Seconds for all of an answer, in however many pieces it comes; one that takes longer is not asked for again."""
+    """Seconds allowed for the complete answer; a request that takes longer is not retried."""
     retries: int = 2
-    """After a failure that may pass: no connection, no answer, 5xx, too many requests."""
+    """Number of retries after a temporary failure: no connection, no answer, 5xx, too many requests."""
     wait: float = 1.0
-    """Seconds before the first of them; doubled for each further one."""
+    """Seconds before the first retry; doubled for each further one."""
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """What is wrong with an answer."""
+    """A problem with an answer."""
 
     told: str
     passing: bool = False
-    """Whether asking again may help."""
+    """True if a retry may help."""
     after: float | None = None
     """Seconds that the service asks to wait."""
 
 
 Ask = Callable[[], "requests.Response"]
 Judge = Callable[[int, JSON], Trouble | None]
-"""What is wrong with a status and the JSON that came with it, if anything; the service's own codes."""
+"""Function that returns the problem with a status and its JSON by the service's own codes, or None."""
 
 
 def answer(name: str, ask: Ask, judge: Judge, patience: Patience, secret: SecretStr | None = None) -> JSON:
-    """The JSON object that a service answers; `secret` is struck out of all that it says.
+    """Return the JSON object that a service answers; `secret` is masked in everything that it says.
 
     Raises:
-        RetrievalError: it did not answer, refused, or sent no JSON object; one line that names the service.
+        RetrievalError: the service did not answer, refused, or sent no JSON object; the one-line message names it.
     """
     conceal_keys()
     attempt = 0
@@ -84,7 +84,7 @@ def answer(name: str, ask: Ask, judge: Judge, patience: Patience, secret: Secret
 
 
 def words(text: object) -> str:
-    """A service's own words in one short line."""
+    """Return a service's own text in one short line."""
     line = " ".join(str(text).split())
     return line if len(line) <= SHOWN else f"{line[:SHOWN]} ..."
 
@@ -94,7 +94,7 @@ def _once(ask: Ask, judge: Judge, patience: Patience, secret: SecretStr | None) 
 
     match _asked(ask, patience.whole):
         case None:
-            return Trouble(f"did not answer whole within {patience.whole:g} s")
+            return Trouble(f"did not answer completely within {patience.whole:g} s")
         case requests.Timeout():
             return Trouble(f"did not answer within {patience.timeout:g} s", passing=True)
         case Exception() as error:
@@ -105,9 +105,9 @@ def _once(ask: Ask, judge: Judge, patience: Patience, secret: SecretStr | None) 
 
 
 def _asked(ask: Ask, seconds: float) -> requests.Response | Exception | None:
-    """What asking brings; None where it takes longer: requests' own timeout starts anew with every piece.
+    """Return the response or the exception; None after `seconds`, since requests' timeout restarts with every chunk.
 
-    A thread that is not waited for any more ends with its connection, or with the program.
+    An abandoned thread ends with its connection, or with the program.
     """
     brought: Queue[requests.Response | Exception] = Queue()
 
@@ -127,17 +127,17 @@ def _asked(ask: Ask, seconds: float) -> requests.Response | Exception | None:
 def _read(response: requests.Response, judge: Judge, secret: SecretStr | None) -> JSON | Trouble:
     status = response.status_code
     if status >= 500:
-        return Trouble(f"answered {status}, an error of its own", True, _asked_to_wait(response))
+        return Trouble(f"answered {status}, a server error", True, _asked_to_wait(response))
     body = _concealed(response.content.decode("utf-8-sig", "replace"), secret)
     if not body.strip():
-        return Trouble(f"answered {status} with nothing", status == 429)
+        return Trouble(f"answered {status} with an empty body", status == 429)
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
-        kind = _concealed(response.headers.get("content-type", "words of no type").partition(";")[0], secret)
-        return Trouble(f"answered {status} with no JSON, but {words(kind)}: {words(body)!r}", status == 429)
+        kind = _concealed(response.headers.get("content-type", "text of unknown type").partition(";")[0], secret)
+        return Trouble(f"answered {status} with {words(kind)} instead of JSON: {words(body)!r}", status == 429)
     if not isinstance(found, dict):
-        return Trouble(f"answered {status} with JSON that is no object: {words(found)!r}")
+        return Trouble(f"answered {status} with JSON that is not an object: {words(found)!r}")
     trouble = judge(status, found)
     if trouble and trouble.passing and trouble.after is None:
         return Trouble(trouble.told, True, _asked_to_wait(response))
@@ -150,13 +150,13 @@ def _asked_to_wait(response: requests.Response) -> float | None:
 
 
 def _concealed(text: str, secret: SecretStr | None = None) -> str:
-    """With keys struck out."""
+    """Return the text with masked keys."""
     without = KEY.sub(r"\1***", text)
     return without.replace(secret.get_secret_value(), "***") if secret else without
 
 
 class _Concealed(logging.Filter):
-    """Strikes keys out of what is logged."""
+    """A log filter that masks keys."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         message = record.getMessage()
@@ -169,6 +169,6 @@ _CONCEALED = _Concealed()
 
 
 def conceal_keys() -> None:
-    """From now on urllib3's log, which has whole addresses, shows `api_key=***`; calling it again changes nothing."""
+    """Mask keys in urllib3's log, which quotes URLs, as `api_key=***`; further calls change nothing."""
     for name in TELLING:
         logging.getLogger(name).addFilter(_CONCEALED)

@@ -1,4 +1,4 @@
-"""The passages of an index on disk: by row, as indexes count them, and by docid. One SQLite file."""
+"""The passages of an index on disk, by row of the index and by docid, in one SQLite file."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from sottovoce.retrievers.passage import Passage
 FILE = "passages.sqlite"
 COLUMNS = "docid, text, title, url, metadata"
 EARLIER = "docid, text, title, url, '{}'"
-"""Of an index that was made before passages had metadata."""
+"""Columns in indexes from before passages had metadata."""
 TABLE = f"CREATE TABLE IF NOT EXISTS passages (row INTEGER PRIMARY KEY, {COLUMNS}, UNIQUE (docid))"
 
 
 class Passages(Protocol):
-    """Passages by row; a list is one."""
+    """Passages by row, such as a list of them."""
 
     def __len__(self) -> int: ...
 
@@ -31,13 +31,13 @@ class Passages(Protocol):
 
 
 class PassageStore:
-    """The passages of a finished index, for any number of threads; nothing of them is held in memory."""
+    """The passages of a finished index. They stay on disk, and any number of threads may read them."""
 
     def __init__(self, folder: Path) -> None:
-        """Open the store that lies in an index's folder.
+        """Open the store in the directory of an index.
 
         Raises:
-            CorpusError: there is none, or it is no SQLite file of ours.
+            CorpusError: there is no store, or it is not one of our SQLite files.
         """
         self._file, self._lock = folder / FILE, threading.Lock()
         with self._told():
@@ -50,7 +50,7 @@ class PassageStore:
         return self._rows
 
     def __getitem__(self, row: int) -> Passage:
-        """The passage in a row, 0-based.
+        """Return the passage in a row, 0-based.
 
         Raises:
             IndexError: there is no such row.
@@ -60,11 +60,11 @@ class PassageStore:
         return found
 
     def find(self, docid: str) -> Passage | None:
-        """The passage of that docid."""
+        """Return the passage with this docid, or None."""
         return self._one("docid", docid)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._read.close()
 
     def _one(self, column: str, value: str | int) -> Passage | None:
@@ -85,15 +85,15 @@ class PassageStore:
 
 
 def write_passages(folder: Path, passages: Sequence[Passage], first: int) -> None:
-    """Add passages from row `first` on, all or none; rows that stand there already are written over.
+    """Add passages from row `first` on, all or none; existing rows from there on are replaced.
 
     Raises:
-        CorpusError: two passages have one docid.
+        CorpusError: two passages have the same docid.
     """
     rows = [(first + i, each.docid, each.text, each.title, each.url, _json(each)) for i, each in enumerate(passages)]
     connection = sqlite3.connect(folder / FILE)
     try:
-        with connection:  # commits, or takes all back
+        with connection:  # commits, or rolls back
             connection.execute(TABLE)
             connection.execute("DELETE FROM passages WHERE row >= ?", (first,))
             for row in rows:
@@ -106,11 +106,11 @@ def _insert(connection: sqlite3.Connection, row: tuple[object, ...]) -> None:
     try:
         connection.execute(f"INSERT INTO passages (row, {COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", row)
     except sqlite3.IntegrityError:
-        raise CorpusError(f"two passages are named {row[1]!r}; each needs a docid of its own") from None
+        raise CorpusError(f"two passages have the docid {row[1]!r}; each needs its own") from None
 
 
 def digest_of(passages: Sequence[Passage], before: str = "") -> str:
-    """A digest of passages in their order; `before` is that of the ones in front of them."""
+    """Return a digest of passages in their order; `before` is the digest of the preceding passages."""
     for each in passages:
         more = [_json(each)] if each.metadata else []
         told = json.dumps([before, each.docid, each.text, each.title, each.url, *more])

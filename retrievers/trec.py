@@ -1,6 +1,6 @@
-"""TREC's two formats: judgments (qrels, `qid 0 docid rel`) and run files (`qid Q0 docid rank score tag`).
+"""The two formats of TREC: judgments (qrels, `qid 0 docid rel`) and run files (`qid Q0 docid rank score tag`).
 
-Names in them have no spaces: those of a name are written as `_`, and names are compared in that form.
+Names in these files have no spaces: spaces are written as `_`, and names are compared in that form.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from sottovoce.retrievers.passage import Hit
 from sottovoce.retrievers.store import PassageStore
 
 Qrels = dict[str, dict[str, int]]
-"""The grade of each judged passage, by question; a grade of 0 or less means not relevant."""
+"""Grade of each judged passage by question; a grade of 0 or less means not relevant."""
 Rankings = dict[str, list[tuple[str, float]]]
-"""Passages with their scores by question, the best first."""
+"""Passages with their scores by question, best first."""
 WHOLE = re.compile(r"[+-]?[0-9]{1,9}")
 """A grade or a rank."""
 
 
 def bare(name: str) -> str:
-    """Return a name as TREC's files have it.
+    """Return a name in the form of TREC's files.
 
     >>> bare("Harrow mill")
     'Harrow_mill'
@@ -36,7 +36,7 @@ def read_qrels(path: Path) -> Qrels:
     """Read judgments.
 
     Raises:
-        UsageError: The file cannot be read, a line has another form, or two lines judge one passage of a question.
+        UsageError: The file cannot be read, a line is malformed, or two lines judge the same passage of a question.
     """
     judged: Qrels = {}
     for number, (qid, _, docid, grade) in _lines(path, 4, "qid 0 docid rel"):
@@ -49,10 +49,10 @@ def read_qrels(path: Path) -> Qrels:
 
 
 def read_rankings(path: Path) -> Rankings:
-    """Read a run file: passages by falling scores, equal scores by rank.
+    """Read a run file: passages by decreasing score, ties by rank.
 
     Raises:
-        UsageError: The file cannot be read, a line has another form, or a question lists one passage twice.
+        UsageError: The file cannot be read, a line is malformed, or a question lists a passage twice.
     """
     listed: dict[str, dict[str, tuple[float, int]]] = {}
     for number, (qid, _, docid, rank, score, _) in _lines(path, 6, "qid Q0 docid rank score tag"):
@@ -76,7 +76,7 @@ def qrels_text(qrels: Mapping[str, Mapping[str, int]]) -> str:
 def rankings_text(rankings: Mapping[str, Sequence[str]], tag: str) -> str:
     """Return a run file; scores are 1/rank, since those of several sources are not comparable.
 
-    They have as many digits as keep ranks apart: trec_eval sorts by score alone.
+    They have enough digits to distinguish ranks: trec_eval sorts only by score.
     """
     return "".join(
         f"{bare(qid)} Q0 {bare(docid)} {rank} {1 / rank:.9f} {bare(tag)}\n"
@@ -86,12 +86,12 @@ def rankings_text(rankings: Mapping[str, Sequence[str]], tag: str) -> str:
 
 
 class TrecRun:
-    """A `Searcher` that returns what a run file lists for each query, with passages of one of our indexes."""
+    """A `Searcher` that returns a run file's passages for each query, with texts from one of our indexes."""
 
     fingerprint = ""
 
     def __init__(self, rankings: Rankings, topics: Mapping[str, str], passages: PassageStore, source: str) -> None:
-        """Keep a run file's rankings; `topics` maps the text of a query to its qid in the run file."""
+        """Take a run file's rankings; `topics` maps the text of a query to its qid in the run file."""
         self._rankings, self._topics, self._passages, self.source = rankings, topics, passages, source
 
     def search(self, query: str, k: int) -> list[Hit]:
@@ -106,19 +106,19 @@ class TrecRun:
 
     def _hit(self, docid: str, score: float) -> Hit:
         if (passage := self._passages.find(docid)) is None:
-            raise CorpusError(f"there is no passage {docid!r}: run file and index are of different corpora")
+            raise CorpusError(f"there is no passage {docid!r}: run file and index belong to different corpora")
         return Hit(passage, score)
 
 
 def open_trec(where: str) -> TrecRun:
-    """Open a run file, its topics (`qid<TAB>query`) and one of our indexes, named in `where` with commas between.
+    """Open a run file, its topics (`qid<TAB>query`) and one of our indexes, separated by commas in `where`.
 
     Raises:
         UsageError: `where` does not name three, or one cannot be read.
     """
     parts = [Path(each.strip()).expanduser() for each in where.split(",") if each.strip()]
     if len(parts) != 3:
-        raise UsageError("trec reads a run file, its topics, and an index: e.g. trec:bm25.trec,topics.tsv,indexes/wiki")
+        raise UsageError("trec needs a run file, its topics and an index, e.g. trec:bm25.trec,topics.tsv,indexes/wiki")
     run, topics, index = parts
     rows = (line.partition("\t") for line in _text(topics).splitlines() if line.strip())
     by_query = {_plain(query): qid for qid, _, query in rows}

@@ -1,4 +1,4 @@
-"""Vectors of passages, and the FAISS index that holds them."""
+"""Vectors of passages, and FAISS indexes of them."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Vectors = NDArray[np.float32]
-    """(passage, number)."""
+    """Shape (passage, number)."""
 
 INDEX = "index"
-"""The file, as pyserini calls it."""
+"""Name of the file, as in pyserini."""
 
 
 def embedded(passages: Sequence[Passage], encoder: Embeddings) -> Vectors:
-    """One vector a passage.
+    """Return one vector for each passage.
 
     Raises:
-        CorpusError: the encoder gave another number of vectors, or what is no number.
+        CorpusError: the encoder returned another number of vectors, different lengths, or values that are not finite.
     """
     import numpy as np
 
     try:
         vectors = np.array(encoder.embed_documents([each.contents for each in passages]), dtype=np.float32)
     except (ValueError, TypeError) as error:
-        raise CorpusError(f"the encoder made vectors of several lengths, or some that are none: {error}") from error
+        raise CorpusError(f"the encoder returned vectors of different lengths, or no numbers: {error}") from error
     if vectors.ndim != 2 or len(vectors) != len(passages) or not np.isfinite(vectors).all():
         raise CorpusError(
-            f"the encoder made {vectors.shape} numbers of {len(passages)} passages, or some that are none"
+            f"the encoder returned {vectors.shape} numbers for {len(passages)} passages, or values that are not finite"
         )
     return vectors
 
 
 def flat(blocks: Iterable[Vectors]) -> Any:  # Any: faiss has no types
-    """A faiss.IndexFlatIP of all vectors, uncompressed, exact.
+    """Return a faiss.IndexFlatIP of all vectors, which is uncompressed and exact.
 
     Raises:
-        CorpusError: there are none.
+        CorpusError: there are no vectors.
         UsageError: FAISS is not installed.
     """
     faiss, index = faiss_module(), None
@@ -59,10 +59,10 @@ def flat(blocks: Iterable[Vectors]) -> Any:  # Any: faiss has no types
 
 
 def mapped(folder: Path) -> Any:  # Any: faiss has no types
-    """The faiss.Index of a folder, mapped where its kind can be.
+    """Return the faiss.Index of a directory, memory-mapped if its kind allows it.
 
     Raises:
-        CorpusError: there is none that can be read.
+        CorpusError: there is no readable index.
         UsageError: FAISS is not installed.
     """
     faiss = faiss_module()
@@ -73,12 +73,12 @@ def mapped(folder: Path) -> Any:  # Any: faiss has no types
 
 
 def _reason(error: RuntimeError) -> str:
-    """What FAISS says, behind the signature of the function that says it."""
+    """Return the message of FAISS without the function signature before it."""
     return first_line(error).rpartition("Error: ")[2]
 
 
 def faiss_module() -> Any:  # Any: it has no types
-    """FAISS, which is an extra.
+    """Import FAISS, which is an extra.
 
     Raises:
         UsageError: it is not installed.

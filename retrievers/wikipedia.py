@@ -1,7 +1,7 @@
-"""Wikipedia, or any MediaWiki, through its own interface: search, the beginnings of articles, and whole pages.
+"""Wikipedia, or any MediaWiki, through its API: search, introductions of articles, and whole pages.
 
-Wikimedia asks every program for an address of whoever runs it (https://w.wiki/4wJS), and refuses those
-that give none; it is read from SOTTOVOCE_CONTACT.
+Wikimedia requires every program to send a contact address of its operator (https://w.wiki/4wJS) and refuses
+those that do not. The address is read from SOTTOVOCE_CONTACT.
 """
 
 from __future__ import annotations
@@ -20,40 +20,38 @@ if TYPE_CHECKING:
 
 VARIABLE = "SOTTOVOCE_CONTACT"
 MOST = 20
-"""Beginnings of articles that one request may ask for (MediaWiki's exlimit)."""
+"""Largest number of introductions in one request (MediaWiki's exlimit)."""
 MAXLAG = 5
-"""Seconds by which its databases may lag before it may refuse, as it asks of programs."""
+"""Seconds of database lag above which MediaWiki may refuse a request, as it recommends to programs."""
 BUSY = ("maxlag", "ratelimited", "readonly")
 NO_ARTICLE = ("missing", "invalid", "pageprops")
-"""What a page has that is none; of its properties only that of a disambiguation is asked for."""
+"""Keys of a page that is not an article; the only page property that is requested is that of a disambiguation."""
 LANGUAGE = re.compile(r"[a-z][a-z-]*")
 
 
 class Wikipedia:
-    """A `Searcher`: the beginnings of articles, as its own search ranks them, at most 20."""
+    """A `Searcher` that returns introductions of articles, at most 20, as the wiki's own search ranks them."""
 
     source = "wikipedia"
-    fingerprint = ""  # what it searches changes
+    fingerprint = ""  # unknown: articles change
 
     def __init__(self, address: str = "en", *, contact: str | None = None, patience: Patience | None = None) -> None:
-        """`address` is a language, or the address of another wiki's `api.php`.
+        """Take a language, or the address of another wiki's `api.php`; `contact` defaults to SOTTOVOCE_CONTACT.
 
         Raises:
-            UsageError: neither a language nor an address, or nobody to contact.
+            UsageError: `address` is neither a language nor an address, or there is no contact.
         """
         self._address = _address(address)
         self._contact = (contact or os.environ.get(VARIABLE, "")).strip()
         self._patience = patience or Patience()
         if not self._contact:
-            raise UsageError(
-                f"wikipedia asks for an address of whoever runs a program: set {VARIABLE} to your mail or page"
-            )
+            raise UsageError(f"wikipedia requires a contact address: set {VARIABLE} to your email address or web page")
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """The articles that are found, the best first, by their first paragraphs; an empty article is passed over.
+        """Return the introductions of the articles found, best first, without empty ones.
 
         Raises:
-            RetrievalError: the service did not answer, refused, or answered what cannot be read.
+            RetrievalError: the service did not answer, refused, or sent an unreadable answer.
         """
         wanted = {"generator": "search", "gsrsearch": query, "gsrlimit": min(k, MOST), "exlimit": MOST, "exintro": 1}
         pages = sorted(self._pages(wanted), key=_place)
@@ -61,14 +59,14 @@ class Wikipedia:
         return [Hit(each, 1 / place) for place, each in enumerate(found, 1) if each.text]
 
     def page(self, title: str) -> Passage | None:
-        """Return a whole article, redirects followed; None where there is none, or one that tells what its name means.
+        """Return a whole article, following redirects; None if there is none, or only a disambiguation page.
 
-        A title in other letters opens too ("bern holt"), as on the wiki's own search page.
+        A title that differs in case also matches ("bern holt"), as on the wiki's own search page.
 
         Raises:
             RetrievalError: as `search`.
         """
-        if "|" in title:  # it parts titles, and stands in none
+        if "|" in title:  # it separates titles, and no title contains it
             return None
         page = self._page(title)
         if page is None or page.get("missing"):
@@ -77,7 +75,7 @@ class Wikipedia:
         return None if page is None or any(page.get(each) for each in NO_ARTICLE) else _passage(page)
 
     def similar(self, query: str, n: int) -> list[str]:
-        """Return titles that are near to what was looked for.
+        """Return titles that are similar to a query.
 
         Raises:
             RetrievalError: as `search`.
@@ -108,7 +106,7 @@ class Wikipedia:
 
 
 def open_wikipedia(where: str) -> Wikipedia:
-    """The Wikipedia of a language (English where none is named), or the wiki at an address."""
+    """Open the Wikipedia of a language (English by default), or the wiki at an address."""
     return Wikipedia(where or "en")
 
 
@@ -131,10 +129,10 @@ def _judge(status: int, found: JSON) -> Trouble | None:
 
 
 def _listed(found: JSON, name: str) -> list[JSON]:
-    """What a query found; an answer without `query` found nothing."""
+    """Return the list that a query found; empty if the answer has no `query`."""
     listed = found.get("query", {}).get(name, []) if isinstance(found.get("query", {}), dict) else None
     if not (isinstance(listed, list) and all(isinstance(each, dict) and "title" in each for each in listed)):
-        raise RetrievalError(f"wikipedia answered {name} that are no list of pages: {words(listed)!r}")
+        raise RetrievalError(f"wikipedia answered {name} that are not a list of pages: {words(listed)!r}")
     return listed
 
 

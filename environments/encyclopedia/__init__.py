@@ -1,7 +1,7 @@
-"""An encyclopedia of invented people, places, books and firms, made from a seed, with questions about it.
+"""An encyclopedia of invented people, places, books and firms, generated from a seed, with questions about it.
 
-It is made when it is asked for: that takes some hundredths of a second, so no copy is kept that could differ from
-what makes it. Tests hold the digest of what the seed 0 makes.
+It is generated on demand, which takes a few hundredths of a second, so there is no stored copy that could become
+outdated. A test compares the digest of seed 0.
 """
 
 from sottovoce.environments.encyclopedia.articles import Article, Fact

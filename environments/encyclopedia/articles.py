@@ -1,4 +1,4 @@
-"""Articles and the facts that they tell."""
+"""Articles and the facts in them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import NamedTuple
 
 
 class Fact(NamedTuple):
-    """What an article tells in one relation."""
+    """The fact that an article states in one relation."""
 
     object: str
-    """The title of an article, or a value."""
+    """Title of an article, or a value."""
     shown: str
-    """As it stands in the sentence: the object, or another name of it."""
+    """Text in the sentence: the object, or another name for it."""
     at: int
-    """The sentence, 0-based."""
+    """Index of the sentence, 0-based."""
 
 
 class Claim(NamedTuple):
-    """What an article says of another one's subject, against what stands there."""
+    """A statement in an article about another article's subject that contradicts the other article."""
 
     subject: str
     relation: str
@@ -32,25 +32,25 @@ class Article:
 
     title: str
     kind: str
-    """Of `relations.KINDS`, or "name" where it is ambiguous, or "thing"."""
+    """One of `relations.KINDS`, "name" for an ambiguous title, or "thing"."""
     sentences: tuple[str, ...]
     facts: Mapping[str, Fact] = field(default_factory=dict)
-    """By relation."""
+    """Facts by relation."""
     untold: Mapping[str, str] = field(default_factory=dict)
-    """What is so and stands nowhere, by relation."""
+    """True objects that no article states, by relation."""
     aliases: tuple[str, ...] = ()
-    """Names under which it is found too."""
+    """Other names under which it is found."""
     options: tuple[str, ...] = ()
-    """Titles that an ambiguous name may mean; such a page has no facts."""
+    """Titles that an ambiguous name may refer to; such a page has no facts."""
     vague: frozenset[str] = frozenset()
-    """Relations that it speaks of without telling an object: that there is none, or that it is disputed."""
+    """Relations that it mentions without an object, because there is none or it is disputed."""
     contradicts: tuple[Claim, ...] = ()
 
     def silent(self, relation: str) -> bool:
-        """Whether it says nothing of a relation."""
+        """Return whether it says nothing about a relation."""
         return relation not in self.facts and relation not in self.vague
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The complete text."""
         return " ".join(self.sentences)

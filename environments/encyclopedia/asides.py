@@ -1,6 +1,6 @@
-"""What else an article tells, so that a fact must be looked for; none holds a cue of its kind's relations.
+"""Distractor sentences of articles, among which facts must be found; none contains a cue of its kind's relations.
 
-In a sentence {s} is the subject and {n} some number.
+In a sentence {s} is the subject and {n} is a number.
 """
 
 from __future__ import annotations

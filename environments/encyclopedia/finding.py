@@ -1,4 +1,4 @@
-"""How what an article tells is found in the world of ReAct: the steps of somebody who knows where to look."""
+"""Optimal steps for finding the facts of articles in ReAct's world: those of an agent that knows where to look."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from sottovoce.environments.encyclopedia.relations import RELATIONS
 from sottovoce.environments.pages import SHOWN
 
 MOST_STEPS = 7
-"""Of a relay (SDE), the last one to answer."""
+"""Most steps of a relay (SDE), including the last one, which answers."""
 
 
 class Gold(NamedTuple):
-    """Where a fact stands."""
+    """The location of a fact."""
 
     title: str
     sentence: int | None
-    """0-based; None where the article does not tell it, which is what there is to find."""
+    """0-based; None if the article does not state the fact, which is what has to be found out."""
 
 
 class Trail(NamedTuple):
-    """What is found one after another."""
+    """A sequence of facts, each found from the one before."""
 
     gold: tuple[Gold, ...]
     steps: tuple[str, ...]
-    """Searches and look-ups."""
+    """Searches and lookups."""
     end: str
-    """What the last one tells, as it stands there."""
+    """Object of the last fact, as written in the article."""
 
 
 def trail(world: Encyclopedia, subject: str, relations: Sequence[str]) -> Trail | None:
-    """From a subject through relations, each of what was found last; None where something is not told."""
+    """Follow relations from a subject, each from the object found last; None if an article does not state one."""
     gold, steps, name = list[Gold](), list[str](), subject
     for relation in relations:
         opened = _opened(world, name, subject)
@@ -48,14 +48,14 @@ def trail(world: Encyclopedia, subject: str, relations: Sequence[str]) -> Trail 
 
 
 def absent(world: Encyclopedia, subject: str, relation: str) -> Trail:
-    """What shows that an article does not tell something: all sentences with the word that would, to the end."""
+    """Return the trail that shows that an article lacks a fact: it looks up the relation's cue to the end."""
     cue = RELATIONS[relation].cues[0]
     looked = (f"Lookup[{cue}]",) * (len(_hits(world.by_title[subject], cue)) + 1)
     return Trail((Gold(subject, None),), (*_opened(world, subject, subject), *looked), "")
 
 
 def look_up(article: Article, relation: str) -> tuple[str, ...] | None:
-    """The look-ups that show a fact of an open page, as often as its cue comes before it; None where none does."""
+    """Return the fewest lookups that show a fact of an open page; None if no cue leads to it."""
     at = article.facts[relation].at
     if at < SHOWN:
         return ()
@@ -67,7 +67,7 @@ def look_up(article: Article, relation: str) -> tuple[str, ...] | None:
 
 
 def _opened(world: Encyclopedia, name: str, title: str) -> tuple[str, ...]:
-    """The searches that open an article: of an ambiguous name, one that tells what it may mean, and then another."""
+    """Return the searches that open an article; an ambiguous name needs a second one, by title."""
     found = world.article(name)
     if found is not None and found.title == title:
         return (f"Search[{name}]",)

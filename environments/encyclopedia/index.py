@@ -1,4 +1,4 @@
-"""The encyclopedia as something that is searched for passages: BM25 over its articles."""
+"""A searchable index of the encyclopedia: BM25 over its articles."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ SOURCE = "encyclopedia"
 
 
 def open_encyclopedia(where: str = "") -> BM25Index:
-    """An index of the encyclopedia of a seed (0 where none is named), made within a second and kept in memory.
+    """Return an index of the encyclopedia of a seed (default 0), built within a second and cached in memory.
 
     Raises:
-        UsageError: it is no seed.
+        UsageError: `where` is not a seed.
     """
     if where and not where.isdecimal():
         raise UsageError(f"encyclopedia {where!r}: expected a seed, e.g. encyclopedia:3, or none")

@@ -1,4 +1,4 @@
-"""The encyclopedia as something that can be read and indexed."""
+"""The encyclopedia as pages to read and lines to index."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sottovoce.environments.pages import Page, Pages
 
 
 class Encyclopedia(Pages):
-    """Articles as pages."""
+    """The articles of an encyclopedia as pages."""
 
     def __init__(self, articles: list[Article]) -> None:
         pages = [Page(article.title, article.sentences, article.options) for article in articles]
@@ -22,19 +22,19 @@ class Encyclopedia(Pages):
         self.by_title = {article.title: article for article in articles}
 
     def article(self, name: str) -> Article | None:
-        """As `page` finds it."""
+        """Return the article with a title or alias, as `page` finds it, or None."""
         page = self.page(name)
         return self.by_title[page.title] if page else None
 
     def lines(self) -> Iterator[str]:
-        """The articles as JSON Lines with id, title and text, as indexes are built from."""
+        """Yield the articles as JSON Lines with id, title and text, the format for building indexes."""
         for article in self.articles:
             yield json.dumps({"id": article.title, "title": article.title, "text": article.text}, ensure_ascii=False)
 
 
 @lru_cache(4)  # a client may name any seed
 def encyclopedia(seed: int = 0) -> Encyclopedia:
-    """The one of a seed: what was written by hand is the same in all."""
+    """Return the encyclopedia of a seed; the handwritten part is the same for all seeds."""
     fixed = written()
     names = [name for article in fixed for name in (article.title, *article.aliases)]
     return Encyclopedia([*fixed, *made(seed, names)])

@@ -1,4 +1,4 @@
-"""The part of the encyclopedia that a seed makes: who was born where, and articles that tell it."""
+"""The generated part of the encyclopedia: facts drawn from a seed, and articles that state them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from sottovoce.environments.encyclopedia.relations import KINDS, OF, RELATIONS, 
 
 HOW_MANY: dict[Kind, int] = {"person": 120, "town": 60, "country": 10, "river": 20, "book": 120, "firm": 70}
 UNTOLD = 0.12
-"""How often something is left out of an article."""
+"""Probability that a fact is left out of an article."""
 FIRST, LAST = 1690, 1890  # years of birth
 
 Truth = dict[str, dict[str, str]]
-"""By subject and relation."""
+"""Objects by subject and relation."""
 
 
 def made(seed: int, taken: Sequence[str] = ()) -> list[Article]:
-    """The articles of a seed, by kind; no title is one of those that are `taken`."""
+    """Generate the articles of a seed, by kind; no title is in `taken`."""
     rng = random.Random(f"encyclopedia/{seed}")
     titles = _titles(rng, taken)
     truth = _truth(rng, titles)
@@ -41,7 +41,7 @@ def _titles(rng: random.Random, taken: Sequence[str]) -> dict[Kind, list[str]]:
 
 
 def _truth(rng: random.Random, titles: Mapping[Kind, Sequence[str]]) -> Truth:
-    """What is so of everybody; years fit: nobody writes as a child, or learns of somebody younger."""
+    """Draw all facts; years are consistent: nobody writes as a child, or learns from a younger person."""
     born = dict(zip(titles["person"], rng.choices(range(FIRST, LAST), k=len(titles["person"])), strict=True))
     truth: Truth = {person: _life(rng, person, born, titles) for person in titles["person"]}
     money, tongues = (iter(rng.sample(each, len(each))) for each in (names.CURRENCIES, names.LANGUAGES))
@@ -77,7 +77,7 @@ def _life(
 
 
 def _article(rng: random.Random, title: str, kind: Kind, truth: Mapping[str, str]) -> Article:
-    """The first relation is told at the beginning, the others and some asides in any order."""
+    """Generate an article: the first relation comes first, then the others and some distractors in random order."""
     lead, *others = (relation for relation in OF[kind] if relation in truth)
     told = [relation for relation in others if rng.random() >= UNTOLD]
     asides = list[str | None](rng.sample(ASIDES[kind], rng.randrange(3, 6)))
@@ -95,7 +95,7 @@ def _article(rng: random.Random, title: str, kind: Kind, truth: Mapping[str, str
 
 
 def _short(title: str, kind: Kind) -> str:
-    """What a subject is called once it is known."""
+    """Return how a subject is referred to after the first sentence."""
     return {"person": title.rpartition(" ")[2], "book": "the book", "firm": "the firm", "river": "the river"}.get(
         kind, title
     )

@@ -1,4 +1,4 @@
-"""Invented names, drawn without repetition: no model has read of them, so who knows an answer has looked it up."""
+"""Invented names, drawn without repetition: no model has read about them, so answers must be looked up."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ FIRM_ENDS = (" & Sons", " & Daughters", " Brothers", " Works", " and Company", "
 
 
 class Draw:
-    """Draws names from a seed; one that was drawn, or is taken, never comes again."""
+    """A generator of names that never returns a name twice, or one that is taken."""
 
     def __init__(self, rng: random.Random, taken: Sequence[str]) -> None:
         self._rng, self._taken = rng, set(taken)
 
     def of(self, *parts: Sequence[str], between: str = "", before: str = "") -> str:
-        """One name, of one part from each of these in order."""
+        """Return a new name, joined from one random item of each of these parts, in order."""
         while True:
             name = before + between.join(self._rng.choice(part) for part in parts)
             if name not in self._taken:
@@ -67,17 +67,17 @@ class Draw:
                 return name
 
     def person(self) -> str:
-        """First and last name."""
+        """Return a first and a last name."""
         return self.of(FIRST, LAST, between=" ")
 
     def town(self) -> str:
-        """One word or two."""
+        """Return a town's name of one or two words."""
         return self.of(TOWN_BEGINS, TOWN_ENDS)
 
     def book(self) -> str:
-        """A title with its article."""
+        """Return a book's title, which starts with "The"."""
         return self.of(BOOK_ADJECTIVES, BOOK_NOUNS, between=" ", before="The ")
 
     def firm(self) -> str:
-        """Named after a family."""
+        """Return a firm's name, which contains a family's."""
         return self.of(LAST, FIRM_ENDS)

@@ -1,6 +1,6 @@
-"""Questions about the encyclopedia, with answers, gold articles and gold steps that are computed from its facts.
+"""Questions about the encyclopedia, with answers, gold articles and gold steps computed from its facts.
 
-Bridges need an article to know which one to read next; the others name what they are about:
+For a bridge, one article tells which one to read next; the other types name their subjects:
 
     bridge      In which town was the author of The Salt Ledger born?                 a few words
     comparison  Who was born earlier, Ines Halm or Orla Vance?                        a few words
@@ -25,31 +25,31 @@ from sottovoce.environments.encyclopedia.wordings import BRIDGES, COMPARED, FACT
 
 Type = Literal["bridge", "comparison", "strategy", "claim", "fact"]
 TYPES: tuple[Type, ...] = ("bridge", "comparison", "strategy", "claim")
-"""Those that take more than to find an article and read it; a fact takes just that."""
+"""Types that need more than finding and reading one article; a fact needs only that."""
 SUPPORTS, REFUTES, NOT_ENOUGH = LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 EACH = 60
-"""Questions of a wording, at most."""
-CHILD, LATE = 9, 20  # years of age: at the first a book was there to be read, before the last it was not
+"""Most subjects for each relation, or sequence of relations, that questions are about."""
+CHILD, LATE = 9, 20  # reader's age at publication: yes up to the first, no from the second on
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A question, and how it is answered."""
+    """A question with its answer and the steps to it."""
 
     type: Type
     text: str
     answer: str
     gold: tuple[Gold, ...]
-    """Where what is needed stands, in the order in which it is found."""
+    """Locations of the facts needed, in the order in which they are found."""
     steps: tuple[str, ...]
-    """Actions that lead to the answer; the last one gives it."""
+    """Actions that lead to the answer; the last one states it."""
     hops: int
-    """Articles that are read one after another, each to know the next."""
+    """Number of articles that are read in sequence, each leading to the next."""
 
 
 @cache
 def questions(type: Type, seed: int = 0) -> tuple[Asked, ...]:
-    """All of a type on the encyclopedia of a seed, in no order; each text once, and none that takes too many steps."""
+    """Return all questions of a type, shuffled, without duplicates and without those that need too many steps."""
     world = encyclopedia(seed)
     rng = random.Random(f"questions/{type}/{seed}")
     makers: dict[Type, Callable[[Encyclopedia, random.Random], Iterator[Asked]]] = {
@@ -65,7 +65,7 @@ def questions(type: Type, seed: int = 0) -> tuple[Asked, ...]:
 
 
 def _bridges(world: Encyclopedia, rng: random.Random) -> Iterator[Asked]:
-    """Only where neither an article on the way nor one that the question names holds the answer."""
+    """Yield bridges, if neither an article on the way nor one that the question names contains the answer."""
     for relations, wordings in BRIDGES.items():
         for subject in _some(world, RELATIONS[relations[0]].of, rng):
             found, text = trail(world, subject.title, relations), rng.choice(wordings).format(s=subject.title)
@@ -76,7 +76,7 @@ def _bridges(world: Encyclopedia, rng: random.Random) -> Iterator[Asked]:
 def _comparisons(world: Encyclopedia, rng: random.Random) -> Iterator[Asked]:
     for relation, compared in COMPARED.items():
         some = _some(world, RELATIONS[relation].of, rng)
-        # What stands in brackets behind a name is no part of an answer.
+        # Text in brackets after a name is not part of an answer.
         told = [article for article in some if relation in article.facts and "(" not in article.title]
         for one, other in pairwise(told):
             trails = [trail(world, each.title, [relation]) for each in (one, other)]
@@ -89,7 +89,7 @@ def _comparisons(world: Encyclopedia, rng: random.Random) -> Iterator[Asked]:
 
 
 def _strategies(world: Encyclopedia, rng: random.Random) -> Iterator[Asked]:
-    """Yes and no about equally often."""
+    """Yield yes-or-no questions, with about as many of each answer."""
     readers, books = ([a for a in _some(world, kind, rng, 4 * EACH)] for kind in ("person", "book"))
     for i, reader in enumerate(readers):
         for book in books[i::7][:3]:
@@ -126,7 +126,7 @@ def _same_river(world: Encyclopedia, rng: random.Random) -> Iterator[Asked]:
 
 
 def _claims(world: Encyclopedia, rng: random.Random) -> Iterator[Asked]:
-    """Of each relation: what is told, what contradicts it, and what nobody tells."""
+    """Yield for each relation claims that an article states, that one contradicts, and that none states."""
     for name, relation in RELATIONS.items():
         some = _some(world, relation.of, rng)
         told = [article for article in some if name in article.facts]
@@ -164,7 +164,7 @@ def _some(world: Encyclopedia, kind: Kind, rng: random.Random, most: int = EACH)
 
 
 def _apart(world: Encyclopedia, text: str, found: Trail) -> bool:
-    """Whether the answer stands neither on the way to the last page nor on a page that the question names."""
+    """Return whether neither a page before the last one nor one that the question names contains the answer."""
     named = [page for page in world.articles if any(name in text for name in (page.title, *page.aliases))]
     pages = [*named, *(world.by_title[title] for title, _ in found.gold[:-1])]
     return not any(found.end.casefold() in f"{page.title} {page.text}".casefold() for page in pages)

@@ -1,7 +1,7 @@
-"""What an article can tell of its subject: kinds of subjects, relations, and the sentences that tell them.
+"""Kinds of subjects, their relations, and the sentences that state them in articles.
 
-In a sentence {s} is the subject and {o} what it stands in the relation to. Each sentence of a relation holds one of
-its cues: the word by which somebody looks it up who read the question.
+In a sentence {s} is the subject and {o} the object of the relation. Each sentence of a relation contains one of its
+cues: the word that a reader of the question would look up.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ class Relation(NamedTuple):
 
     of: Kind
     to: str
-    """The kind of the object, or "year", "number", "word" where it is a value without an article."""
+    """Kind of the object, or "year", "number" or "word" for a value without an article."""
     said: tuple[str, ...]
     cues: tuple[str, ...]
     claim: str
-    """As a statement that is to be checked."""
+    """Template of a claim to be checked."""
 
 
 RELATIONS: dict[str, Relation] = {
@@ -282,4 +282,4 @@ RELATIONS: dict[str, Relation] = {
 OF: dict[Kind, tuple[str, ...]] = {
     kind: tuple(name for name, relation in RELATIONS.items() if relation.of == kind) for kind in KINDS
 }
-"""The relations of each kind; the first one is told in the first sentences, and never left out."""
+"""Relations of each kind; the first one is stated in the first sentence and never left out."""

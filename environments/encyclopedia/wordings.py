@@ -1,4 +1,4 @@
-"""How questions are worded, each in several ways, so that a question does not share its words with the answer."""
+"""Templates of questions, several for each, so that a question need not share its words with the article."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 
 class Compared(NamedTuple):
-    """Questions that compare two subjects in a number."""
+    """Questions that compare a number of two subjects."""
 
     least: bool
-    """Whether the one with the smaller number is the answer."""
+    """True if the subject with the smaller number is the answer."""
     wordings: tuple[str, ...]
 
 
@@ -88,7 +88,7 @@ BRIDGES: dict[tuple[str, ...], tuple[str, ...]] = {
         "Where does the river end on which the birthplace of {s} lies?",
     ),
 }
-"""By the relations that lead from the subject to the answer."""
+"""Templates by the relations that lead from the subject to the answer."""
 FACTS: dict[str, tuple[str, ...]] = {
     "born_in": ("In which town was {s} born?", "What is the birthplace of {s}?"),
     "profession": ("What did {s} do for a living?", "By which trade did {s} live?"),
@@ -101,7 +101,7 @@ FACTS: dict[str, tuple[str, ...]] = {
     "currency": ("With which currency does one pay in {s}?", "What money is used in {s}?"),
     "capital": ("Which town is the capital of {s}?", "What is the capital of {s}?"),
 }
-"""By the relation that is asked for."""
+"""Templates by the relation that is asked about."""
 COMPARED: dict[str, Compared] = {
     "born": Compared(True, ("Who was born earlier, {a} or {b}?", "Of {a} and {b}, who was born first?")),
     "founded": Compared(True, ("Which town is older, {a} or {b}?", "Which was founded first, {a} or {b}?")),
@@ -109,4 +109,4 @@ COMPARED: dict[str, Compared] = {
     "published": Compared(True, ("Which book came out first, {a} or {b}?", "Which is the older book, {a} or {b}?")),
     "length": Compared(False, ("Which river is longer, the {a} or the {b}?",)),
 }
-"""By the relation that is compared."""
+"""Templates by the relation that is compared."""

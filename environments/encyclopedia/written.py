@@ -1,13 +1,13 @@
-"""The part of the encyclopedia that was written by hand: longer articles, other names, and where they disagree.
+"""The handwritten part of the encyclopedia: longer articles, aliases, ambiguous names and contradictions.
 
-A file holds articles one after another:
+A file lists articles:
 
     # Title | kind
-    ~ another name; one more                     (found under these too)
-    * a title                                    (of an ambiguous name: what it may mean)
-    ! subject | relation | object                (what the article says against that subject's own)
-    - relation; one more                         (what it speaks of without telling it: no question is about that)
-    Prose, in which a fact is marked {relation: as it is shown} or {relation: Object = as it is shown}.
+    ~ another name; one more                     (aliases)
+    * a title                                    (one that an ambiguous name may refer to)
+    ! subject | relation | object                (contradicts the subject's own article)
+    - relation; one more                         (mentioned without an object; no question is about it)
+    Prose, in which a fact is marked {relation: text shown} or {relation: Object = text shown}.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ MARKED = re.compile(r"\{(\w+): (?:([^={}]+) = )?([^={}]+)\}")
 
 
 def written() -> list[Article]:
-    """All of them, in the order of the files' names."""
+    """Return all handwritten articles, in the order of the files' names."""
     return [article for path in sorted(FOLDER.glob("*.txt")) for article in read(path.read_text(encoding="utf-8"))]
 
 
 def read(text: str) -> Iterator[Article]:
-    """The articles of a file."""
+    """Yield the articles in the text of a file."""
     for block in re.split(r"^# ", text, flags=re.MULTILINE)[1:]:
         yield _article(block.strip().splitlines())
 

@@ -1,1 +1,1 @@
-"""GovSim's fishery: pure rules of a lake that several agents fish, month by month."""
+"""GovSim's fishery: pure rules of a lake in which several agents fish, month by month."""

@@ -1,6 +1,6 @@
-"""The tons that an agent wants to catch, as it says so, and the shares where agents want more than there is.
+"""Parsing of how many tons an agent wants to catch, and allocation of fish when agents want more than there is.
 
-The wish stands as the prompt asks for it, "Answer: 10 tons", after any reasoning.
+The prompt asks for the wish in the form "Answer: 10 tons", after any reasoning.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ MARKED = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 AT_LINE = re.compile(r"(?:^|\n)[\s>*_#`-]{0,8}(?:final\s)?\Z", re.IGNORECASE)
-"""The end of a text behind which a marker begins its line."""
+"""End of a text after which a marker starts its line."""
 WORDS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
 SPELLED = re.compile(rf"\banswer\W{{1,8}}({'|'.join(sorted(WORDS, key=len, reverse=True))})\b", re.IGNORECASE)
-BEFORE = 24  # characters before a marker that are looked at
+BEFORE = 24  # characters checked before a marker
 DIGITS = 9
-"""More than any lake holds; what is longer is cut, as Python refuses to read numbers of thousands of digits."""
+"""Most digits of a number, enough for any lake; longer ones are cut, since Python limits the digits it parses."""
 
 
 def read_tons(text: str) -> int | None:
-    r"""Return the first whole number after the last marker, in tons; None where there is none.
+    r"""Return the first whole number after the last marker, in tons; None if there is none.
 
-    A marker at the beginning of its line counts before all others. Emphasis, units and "about" around it are read
-    over, as are thousands commas; of "10.5" it is 10, of "10-12" it is 10, and a negative number is 0. A marker
-    without a number, as in a repeated "Answer: N tons", is passed over.
+    A marker at the start of its line takes precedence. Emphasis, units, "about" and thousands separators are ignored.
+    "10.5" and "10-12" give 10, and a negative number gives 0. A marker without a number, as in a repeated
+    "Answer: N tons", is skipped.
 
     >>> read_tons("Half would be left.\n**Answer:** 10 tons"), read_tons("I would catch ten.")
     (10, None)
@@ -43,27 +43,27 @@ def read_tons(text: str) -> int | None:
 
 
 def _in_words(text: str) -> int | None:
-    """Return the tons of "Answer: five tons"; None where nothing of the sort is there."""
+    """Return the tons of "Answer: five tons"; None if there is no such text."""
     found = SPELLED.findall(text)
     return WORDS.index(found[-1].lower()) if found else None
 
 
 def last_marked(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    """Return the last match; those at the beginning of a line count before all others."""
+    """Return the last match; matches at the start of a line take precedence."""
     return max(pattern.finditer(text), key=place, default=None)
 
 
 def place(marker: re.Match[str]) -> tuple[bool, int]:
-    """Return whether a marker begins its line, and where it stands: the greater of two counts."""
+    """Return a sort key: whether a marker starts its line, and its position."""
     start = marker.start()
     return AT_LINE.search(marker.string, max(0, start - BEFORE), start) is not None, start
 
 
 def allocate(pool: int, wanted: Mapping[str, int], how: Allocation, rng: random.Random) -> dict[str, int]:
-    """Tons that each one gets: what it wants, and where that is too much together, all there is.
+    """Return the tons that each agent gets: its wish, unless the wishes exceed the pool, which is then shared out.
 
-    Nobody gets more than it wants. `stochastic` gives one ton after another to somebody who still wants one, each as
-    likely; `proportional` gives shares by the wishes, rounded up or down so that they are as wished in the mean.
+    No agent gets more than it wants. `stochastic` gives ton by ton to a random agent that still wants one;
+    `proportional` gives shares in proportion to the wishes, rounded randomly so that they are exact on average.
     """
     if sum(wanted.values()) <= pool:
         return dict(wanted)
@@ -79,7 +79,7 @@ def _one_by_one(pool: int, wanted: Mapping[str, int], rng: random.Random) -> dic
 
 
 def _in_proportion(pool: int, wanted: Mapping[str, int], rng: random.Random) -> dict[str, int]:
-    """Systematic rounding: the shares lie end to end on a line, and each holds the marks of a grid with one offset."""
+    """Round systematically: shares lie end to end on a line, and each gets the marks of a grid with a random offset."""
     total = sum(wanted.values())
     offset, so_far, caught = rng.randrange(total), 0, dict[str, int]()
     for agent, wish in wanted.items():

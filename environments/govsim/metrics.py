@@ -1,4 +1,4 @@
-"""How fisheries went (arXiv 2404.16698): survival, gain, efficiency, equality, over-usage; of one and of many."""
+"""Metrics of one or more fisheries (arXiv 2404.16698): survival, gain, efficiency, equality and over-usage."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from sottovoce.environments.govsim.rules import World, has_collapsed, is_over
 
 
 class Ended(NamedTuple):
-    """How one game ended."""
+    """Metrics of one finished game."""
 
     months: int
-    """Survival time: the month of the collapse, else all months."""
+    """Survival time: the month of the collapse, or all months."""
     survived: bool
-    """True where that is all of them without a collapse. A collapse in the last month is one, as in the authors' count
-    of successful runs, although the survival time is then the same."""
+    """True if there was no collapse. A collapse in the last month counts as one, as in the authors' count of successful
+    runs, although the survival time is then the same."""
     gains: dict[str, int]
-    """Tons that each agent caught in all."""
+    """Total tons that each agent caught."""
     efficiency: float
-    """From 0 to 1: what was caught of the most that a full lake gives month after month."""
+    """In [0, 1]: the total catch as a share of what a full lake yields when half is caught each month."""
     equality: float
-    """From 1/n, one has all, to 1, all have the same (one minus Gini's coefficient); 1 where nothing was caught."""
+    """One minus the Gini coefficient: from 1/n (one agent has all) to 1 (all have the same, or nothing was caught)."""
     over_usage: float
-    """From 0 to 1: the share of catches above the threshold of their month."""
+    """In [0, 1]: the share of catches above the threshold of their month."""
 
 
 class Metrics(NamedTuple):
-    """Means over games; `survival_rate` is the share that did not collapse, `gain` is in tons by agent and game."""
+    """Means over games; `survival_rate` is the share without a collapse, and `gain` is in tons per agent and game."""
 
     games: int
     survival_rate: float
@@ -41,7 +41,7 @@ class Metrics(NamedTuple):
 
 
 def ended(game: Game, world: World) -> Ended:
-    """What a game that is over comes to. A newcomer's catches count as everybody's, from the month it joins."""
+    """Return the metrics of a finished game; a newcomer's catches count from the month in which it joins."""
     assert is_over(game, world), "metrics are of games that are over"
     months, caught = len(world["harvests"]), [month["caught"] for month in world["harvests"]]
     gains = {agent: sum(month.get(agent, 0) for month in caught) for agent in game.agents}
@@ -58,7 +58,7 @@ def ended(game: Game, world: World) -> Ended:
 
 
 def measures(game: Ended) -> dict[str, int | float | None]:
-    """By name; `gain` is the mean of the agents, in tons."""
+    """Return the metrics by name; `gain` is the mean over agents, in tons."""
     return {
         "survived": float(game.survived),
         "months": game.months,
@@ -70,7 +70,7 @@ def measures(game: Ended) -> dict[str, int | float | None]:
 
 
 def equality(gains: Sequence[int]) -> float:
-    """One minus Gini's coefficient."""
+    """Return one minus the Gini coefficient; 1 if all gains are 0."""
     if not sum(gains):
         return 1.0
     apart = sum(abs(one - other) for one in gains for other in gains)
@@ -78,7 +78,7 @@ def equality(gains: Sequence[int]) -> float:
 
 
 def metrics(games: Sequence[Ended]) -> Metrics:
-    """Over at least one game."""
+    """Return means over at least one game."""
     return Metrics(
         games=len(games),
         survival_rate=fmean(game.survived for game in games),

@@ -1,4 +1,4 @@
-"""Players of GovSim's fishery by rule. They write what a model would write, and are read as models are."""
+"""Rule-based players of GovSim's fishery. They write texts as a model does, and these are parsed in the same way."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ Player = Callable[[Game, World, str], str]
 
 
 def sustainable(game: Game, world: World, agent: str) -> str:
-    """Its share of half the lake, so that the lake is full again the month after."""
+    """Take an equal share of half the lake, so that the fish recover by the next month."""
     tons = threshold(world["pool"], len(game.present(world["month"])))
     return f"If all of us take no more than this, half of the fish stay, and they double.\nAnswer: {tons} tons"
 
 
 def greedy(game: Game, world: World, agent: str) -> str:
-    """All there is."""
+    """Take all the fish."""
     return f"What I leave, others take.\nAnswer: {world['pool']} tons"
 
 
 def free_rider(game: Game, world: World, agent: str) -> str:
-    """Twice its share, in the hope that others hold back."""
+    """Take twice the sustainable share, in the hope that others show restraint."""
     tons = 2 * threshold(world["pool"], len(game.present(world["month"])))
     return f"The others leave enough for a little more.\nAnswer: {tons} tons"
 
 
 def play(game: Game, players: Mapping[str, Player]) -> World:
-    """A whole game, a player by agent, without talk."""
+    """Play a whole game without talk, with one player for each agent."""
     world = opening(game)
     while True:
         there = game.present(world["month"])

@@ -1,7 +1,7 @@
-"""The rules of the talk after a harvest: who speaks, who speaks next, when it is over, what was agreed on.
+"""The rules of the talk after a harvest: the order of speakers, the end, and the agreement.
 
-A report opens it and counts as its first message. An utterance names who is to speak next, and may close the talk;
-it is written under three labels, of which the others hear the first. What stands before it is private.
+A report opens the talk and counts as its first message. An utterance has three labels; it names the next speaker and
+may end the talk. The other agents hear only the part under the first label. Text before it is private.
 
     Say: Let us all stay at 10 tons.
     Done: no
@@ -17,13 +17,13 @@ from typing import NamedTuple
 from sottovoce.environments.govsim.harvest import MARKED, last_marked, place, read_tons
 
 MESSAGES = 10
-"""The most of one talk, its report among them."""
+"""Most messages of one talk, including its report."""
 LABELS = {
     "say": r"say|response",
     "done": r"done|conversation conclusion(?: by me)?",
     "next": r"next(?: speaker)?",
 }
-"""The labels, and those of the authors' prompt."""
+"""Our labels, and those of the authors' prompt."""
 LABEL = re.compile(
     r"(?:^|(?<=\w[,;.] )(?=next\b))[\s>*_#`-]{0,8}(?:"
     + "|".join(rf"(?P<{name}>{of})" for name, of in LABELS.items())
@@ -31,9 +31,9 @@ LABEL = re.compile(
     r"[\s*_]{0,4}:[ \t*_]{0,4}",
     re.IGNORECASE | re.MULTILINE,
 )
-"""The beginning of a line with one of the labels; models like to set them in bold."""
+"""Start of a line with one of the labels, which models often set in bold."""
 YES = re.compile(r"\W{0,8}yes\b(?!\s?/)", re.IGNORECASE)
-"""And no "yes/no", as a form would have it."""
+"""A "yes", but not the "yes/no" of a template."""
 NOTHING = re.compile(
     r"\banswer\b[\s*_`\"']{0,8}(?:[:=]|is\b)\W{0,5}(?:n\s?/\s?a\b|none\b|no\b(?! more))", re.IGNORECASE
 )
@@ -42,24 +42,24 @@ SUMMARY = re.compile(r"\A[^\n]{0,40}?\bsummary\b(?: (?:in|of)[^\n:.,]{0,30})?[\s
 
 
 class Utterance(NamedTuple):
-    """What one reply says."""
+    """The content of one reply."""
 
     text: str
-    """What the others hear; empty where the reply holds nothing else than labels."""
+    """Text that the others hear; empty if the reply has only labels."""
     span: tuple[int, int]
-    """Where that stands in the reply, in characters."""
+    """Start and end of the text in the reply, in characters."""
     done: bool
-    """Whether the talk is over for this speaker, and so for all."""
+    """True if this speaker ends the talk, which ends it for all."""
     following: str | None
-    """Who is named to speak next; None where that is nobody who is there."""
+    """Named next speaker; None if no agent present is named."""
 
 
 def read_utterance(reply: str, there: Sequence[str]) -> Utterance:
-    r"""Return what a reply says to those who are there.
+    r"""Parse a reply to the agents in `there`.
 
-    What is said stands between the first "Say:" and the first "Done:" behind it, in as many lines as there are; then
-    "Next:" follows. Without "Say:" all that stands before these is said. Only a plain "yes" closes the talk; of
-    several names behind "Next:" the first counts.
+    The text said is between the first "Say:" and the first "Done:" after it, over any number of lines; then "Next:"
+    follows. Without "Say:" it is the text before these labels. Only a plain "yes" ends the talk. If several names
+    follow "Next:", the first counts.
 
     >>> read_utterance("Say: Ten each?\nDone: no\nNext: Kate", ["John", "Kate"])
     Utterance(text='Ten each?', span=(5, 14), done=False, following='Kate')
@@ -77,10 +77,10 @@ def read_utterance(reply: str, there: Sequence[str]) -> Utterance:
 def next_speaker(
     there: Sequence[str], speakers: Sequence[str], last: Utterance | None, most: int = MESSAGES
 ) -> str | None:
-    """Who speaks after those who spoke, of whom the last said `last`; None where the talk is over.
+    """Return the agent that speaks after `speakers`, the last of whom said `last`; None if the talk is over.
 
-    It has `most` messages with its report. The first of all begins. Who is not named by the last speaker comes in
-    order: models name people who are not there.
+    A talk has `most` messages including its report. The first agent starts. If the last speaker names no agent
+    present, the next one in order speaks: models sometimes name absent people.
     """
     if last is None:
         return there[0]
@@ -90,7 +90,7 @@ def next_speaker(
 
 
 def read_limit(reply: str) -> int | None:
-    """Return the tons for each that a talk agreed on, "Answer: 10 tons"; None for "Answer: N/A", or where none is read.
+    """Return the tons per agent agreed on, from "Answer: 10 tons"; None for "Answer: N/A", or if there is no number.
 
     The last of the two counts.
     """
@@ -106,20 +106,20 @@ def read_summary(reply: str) -> str:
 
 
 def _first(marks: Sequence[re.Match[str]], name: str, behind: int) -> re.Match[str] | None:
-    """Return the first mark with that label behind a place; where there is none, the first of all."""
+    """Return the first mark with this label after a place, else the first of all."""
     found = [mark for mark in marks if mark.lastgroup == name]
     return next((mark for mark in found if mark.start() >= behind), found[0] if found else None)
 
 
 def _behind(reply: str, mark: re.Match[str] | None, marks: Sequence[re.Match[str]]) -> str:
-    """Return the text behind a label, up to the next one."""
+    """Return the text after a label, up to the next one."""
     if mark is None:
         return ""
     return reply[mark.end() : min((each.start() for each in marks if each.start() > mark.start()), default=len(reply))]
 
 
 def _stripped(reply: str, start: int, end: int) -> tuple[int, int]:
-    """A span without the white space around it."""
+    """Return a span without surrounding white space."""
     text = reply[start:end]
     begin = start + len(text) - len(text.lstrip())
     return begin, max(begin, start + len(text.rstrip()))

@@ -1,4 +1,4 @@
-"""Python programs that a model wrote, run at a distance: `run` says what came of one."""
+"""A sandbox for Python programs that a model wrote: `run` runs one and returns its outcome."""
 
 from sottovoce.environments.sandbox.limits import Limits, Outcome, Status
 from sottovoce.environments.sandbox.running import described, run

@@ -1,4 +1,4 @@
-"""The ways to keep a program in, each as a command line: bubblewrap, namespaces, docker, or limits alone."""
+"""The isolation backends, each as a command line: bubblewrap, namespaces, docker, or only limits."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from sottovoce.environments.sandbox.limits import Limits
 from sottovoce.errors import choose
 
 ISOLATED = ("bwrap", "namespaces")
-"""Backends that this machine's kernel isolates by, the preferred one first."""
+"""Backends that use isolation by the kernel, preferred one first."""
 BACKENDS = (*ISOLATED, "docker", "limits")
 IMAGE = "python:3.11-slim"
-"""What docker runs unless a backend says another one ("docker:IMAGE"); it must be there, nothing is fetched."""
+"""Default docker image; "docker:IMAGE" names another. The image must exist, since nothing is downloaded."""
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/ld.so.cache")
-"""What a Python needs to see of a machine; its own folder comes besides."""
+"""Paths of the machine that a Python needs, in addition to its own directory."""
 JOINT = re.compile(r"^from sottovoce\..*\n", re.MULTILINE)
-"""What joins the keeper's two files where they are modules."""
+"""The import that joins the supervisor's two files when they are modules."""
 FLAGS = ("-I", "-S", "-B", "-c")
 
 
 @dataclass(frozen=True)
 class Interpreter:
-    """The Python that programs run in: the machine's own one, without the packages that we use."""
+    """The Python that runs programs: one of the machine, without our packages."""
 
     path: str
     prefix: str
-    """The folder that holds its library."""
+    """Directory of its library."""
 
 
 @cache
 def keeper() -> str:
-    """The keeper's source, which is handed over as one text: its files may be out of another user's reach."""
+    """Return the supervisor's source as one text, since another user may be unable to read its files."""
     walls, rest = (Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("walls.py", "keeper.py"))
     return f"{walls}\n{JOINT.sub('', rest)}"
 
 
 def layout(python: Interpreter) -> tuple[list[str], list[tuple[str, str]]]:
-    """The folders to show read-only, and the symbolic links to make, as (path, target)."""
+    """Return the paths to show read-only, and the symbolic links to create, as (path, target)."""
     there = [path for path in SYSTEM if os.path.lexists(path)]
     links = [(path, os.readlink(path)) for path in there if os.path.islink(path)]
     shown = [path for path in there if not os.path.islink(path)]
@@ -52,7 +52,7 @@ def layout(python: Interpreter) -> tuple[list[str], list[tuple[str, str]]]:
 
 
 def command(backend: str, python: Interpreter, limits: Limits, user: int | None, name: str) -> list[str]:
-    """The command that starts the keeper under a backend; `name` is a docker container's."""
+    """Return the command that starts the supervisor under a backend; `name` is that of a docker container."""
     ours = [python.path, *FLAGS, keeper()]
     kind, _, image = backend.partition(":")
     if kind == "bwrap":
@@ -64,7 +64,7 @@ def command(backend: str, python: Interpreter, limits: Limits, user: int | None,
 
 
 def bubblewrap(python: Interpreter, limits: Limits) -> list[str]:
-    """The command line of bwrap, 0.8 or newer, up to the program that it starts."""
+    """Return the command line of bwrap, 0.8 or newer, up to the program that it starts."""
     shown, links = layout(python)
     size = str(limits.scratch)
     return [
@@ -78,7 +78,7 @@ def bubblewrap(python: Interpreter, limits: Limits) -> list[str]:
 
 
 def docker(limits: Limits, user: int | None, name: str, image: str) -> list[str]:
-    """The command line of docker up to the interpreter's own arguments."""
+    """Return the command line of docker, up to the interpreter's arguments."""
     nobody = user if user is not None else 1_000_000_000 + secrets.randbelow(1_000_000)
     memory = str(limits.memory)
     return [
@@ -92,7 +92,7 @@ def docker(limits: Limits, user: int | None, name: str, image: str) -> list[str]
 
 
 def settings(limits: Limits, backend: str, python: Interpreter) -> Iterator[tuple[str, object]]:
-    """What the keeper is told besides the program, by name."""
+    """Yield the supervisor's settings besides the program, by name."""
     shown, links = layout(python) if backend == "namespaces" else ([], [])
     yield from {name: getattr(limits, name) for name in Limits.__dataclass_fields__}.items()
     yield "python", "python3" if backend.startswith("docker") else python.path

@@ -1,4 +1,4 @@
-"""One program held by one keeper: the processes, the pipe between us, and what is cleared away afterwards."""
+"""A sandboxed process and its supervisor: their start, the pipe between us, and the cleanup afterwards."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from sottovoce.environments.sandbox import machine
 from sottovoce.environments.sandbox.backends import Interpreter, command, settings
 from sottovoce.environments.sandbox.limits import Limits, Outcome, refused
 
-START = 60.0  # seconds of the clock until a keeper is ready; 0.1 are usual, a busy machine takes longer
-OVER = 1.9  # times the limit of seconds, after which we no longer wait for the keeper to end the program
-GENTLE = 2.0  # seconds of the clock that a keeper has to clear up when it is told to stop
+START = 60.0  # seconds of wall time until a supervisor is ready; usually 0.1, more on a busy machine
+OVER = 1.9  # factor of the time limit after which we no longer wait for the supervisor to end the program
+GENTLE = 2.0  # seconds of wall time for a supervisor to clean up when it is told to stop
 COUNTS_WITHIN = (5, 14)
-"""Linux, from this version on, counts a user's processes within a namespace of users alone."""
+"""Linux version from which a user's processes are counted only within its user namespace."""
 Report = dict[str, Any]  # Any: JSON
 
 
 @dataclass(frozen=True)
 class Heard:
-    """What a keeper said, and when."""
+    """The report of a supervisor, and its time."""
 
     report: Report | None
     seconds: float | None
-    """Since it was ready; None where it never was."""
+    """Seconds since the supervisor was ready; None if it never was."""
 
 
 def hold(program: str, limits: Limits, backend: str) -> Outcome:
-    """Run a program in a backend, whatever that isolates; may block for `Limits.seconds` twice, and any thread may."""
+    """Run a program in a backend, whatever that isolates; block for up to twice `Limits.seconds`. Thread-safe."""
     user, python = machine.new_user(), machine.interpreter() or Interpreter("python3", "/usr")
     name = f"sottovoce-{secrets.token_hex(8)}"
     as_whom = None if backend.startswith("docker") else user
@@ -59,7 +59,7 @@ def hold(program: str, limits: Limits, backend: str) -> Outcome:
 
 
 def started(line: list[str], job: IO[bytes], said: IO[bytes], user: int | None) -> subprocess.Popen[bytes]:
-    """The keeper, with the job to read, in a session of its own."""
+    """Start the supervisor in a new session, with the job on stdin."""
     process: subprocess.Popen[bytes] = subprocess.Popen(
         line,
         stdin=job,
@@ -74,13 +74,13 @@ def started(line: list[str], job: IO[bytes], said: IO[bytes], user: int | None) 
 
 
 def environment(line: list[str]) -> dict[str, str]:
-    """Return the few variables that a process of ours needs; the program of another user may read them."""
+    """Return the few variables that our process needs, since the program may be able to read them."""
     names = ("PATH", "HOME", "DOCKER_HOST", "DOCKER_CONFIG") if line[0] == "docker" else ("PATH",)
     return {"PATH": os.defpath} | {name: value for name in names if (value := os.environ.get(name))}
 
 
 def listen(process: subprocess.Popen[bytes], limits: Limits, backend: str, user: int | None, name: str) -> Heard:
-    """Wait for the report, or for the time after which there will be none; leave no process behind."""
+    """Wait for the report or the timeout, and leave no process behind."""
     assert process.stdout, "it is a pipe"
     report = None
     try:
@@ -94,8 +94,8 @@ def listen(process: subprocess.Popen[bytes], limits: Limits, backend: str, user:
 
 
 def heard_from(pipe: int, limits: Limits) -> tuple[bytes, float | None]:
-    """All that a keeper says, up to what a report can be long, and the seconds since it was ready."""
-    most, heard, ready = 8 * limits.output + 4096, b"", None  # JSON writes a byte as six at most
+    """Return a supervisor's output, up to the longest possible report, and the seconds since it was ready."""
+    most, heard, ready = 8 * limits.output + 4096, b"", None  # JSON writes a byte as at most six
     until = time.monotonic() + START
     poll = select.poll()
     poll.register(pipe, select.POLLIN)
@@ -110,9 +110,9 @@ def heard_from(pipe: int, limits: Limits) -> tuple[bytes, float | None]:
 
 
 def clear(process: subprocess.Popen[bytes], backend: str, user: int | None, name: str, reported: bool) -> None:
-    """End the keeper and what it kept; in namespaces all goes with it."""
+    """End the supervisor and the program; in namespaces all processes end with it."""
     if backend == "limits" and not reported:
-        process.terminate()  # it clears up; what kills it before can leave processes, unless their user is its own
+        process.terminate()  # it cleans up; if it is killed first, processes may remain unless they have their own user
         with suppress(subprocess.TimeoutExpired):
             process.wait(GENTLE)
         if user is not None:
@@ -125,24 +125,24 @@ def clear(process: subprocess.Popen[bytes], backend: str, user: int | None, name
 
 
 def sweep(user: int) -> None:
-    """Kill all that belongs to a user whom we made up for one program."""
+    """Kill all processes of a user number that was chosen for one program."""
     assert user >= machine.NOBODY[-1][0], "a user of the machine"
     line = [sys.executable if (python := machine.interpreter()) is None else python.path, "-I", "-S", "-c"]
     aside([*line, "import os; os.kill(-1, 9)"], user)
 
 
 def aside(line: list[str], user: int | None = None, seconds: float = GENTLE) -> None:
-    """Run a cleanup command and wait at most so many seconds for it; it then continues in the background."""
+    """Run a cleanup command and wait for it at most this many seconds; it then continues in the background."""
     quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     apart = {"cwd": "/", "env": environment(line), "start_new_session": True}
     process = subprocess.Popen(line, **quiet, **apart, **machine.as_user(user))  # type: ignore[call-overload]
-    waiting = threading.Thread(target=process.wait, daemon=True)  # else it stays a zombie
+    waiting = threading.Thread(target=process.wait, daemon=True)  # otherwise it remains a zombie
     waiting.start()
     waiting.join(seconds)
 
 
 def outcome(heard: Heard, limits: Limits, said: str) -> Outcome:
-    """What a report means; and what it means that there is none."""
+    """Return the outcome for a report, or for a missing one."""
     report, seconds = heard.report, heard.seconds or 0.0
     if heard.seconds is None:
         told = report.get("refused") if report else (said.strip().splitlines() or ["its keeper did not start"])[-1]
@@ -155,7 +155,7 @@ def outcome(heard: Heard, limits: Limits, said: str) -> Outcome:
 
 
 def judged(report: Report, limits: Limits, seconds: float) -> Outcome:
-    """A report as an outcome."""
+    """Return the outcome for a report."""
     kept = {"stdout": report["stdout"], "stderr": report["stderr"], "seconds": seconds}
     code, why = report["code"], report["why"]
     if why == "timeout" or code == -signal.SIGXCPU:
@@ -171,15 +171,15 @@ def judged(report: Report, limits: Limits, seconds: float) -> Outcome:
 
 
 def signal_name(number: int) -> str:
-    """Return a signal's name; most of those for real time have none."""
+    """Return a signal's name; most real-time signals have none."""
     return signal.Signals(number).name if number in {*signal.Signals} else f"signal {number}"
 
 
 def others(backend: str, user: int | None) -> int:
-    """How many processes and threads the kernel counts with the program's: all of ours, where its user is us."""
+    """Return how many processes and threads count besides the program's: all of ours, if it runs as our user."""
     version = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2])
     if user is not None or (backend != "limits" and version >= COUNTS_WITHIN):
-        return 2  # the keeper, and what it waits in
+        return 2  # the supervisor, and the process that it waits in
     found = 2
     for process in psutil.process_iter():
         with suppress(psutil.Error):
@@ -189,7 +189,7 @@ def others(backend: str, user: int | None) -> int:
 
 @contextmanager
 def folder(backend: str, user: int | None) -> Iterator[str]:
-    """The scratch folder as the program knows it: on this machine's disk where nothing else holds it."""
+    """Yield the program's scratch directory; with `limits` it is on this machine's disk and removed afterwards."""
     if backend != "limits":
         yield "/tmp"
         return
@@ -198,6 +198,6 @@ def folder(backend: str, user: int | None) -> Iterator[str]:
         if user is not None:
             os.chown(made, user, user)
         yield made
-    finally:  # it neither follows links nor minds how deep it goes, and unlocks folders where some are left
+    finally:  # rm follows no links and handles any depth; chmod unlocks directories that it could not remove
         script = 'rm -rf -- "$1" || { chmod -R u+rwx -- "$1"; rm -rf -- "$1"; }'
         aside(["sh", "-c", script, "sh", made])

@@ -1,8 +1,8 @@
-"""The keeper: it stands between a program that a model wrote and the machine, in a process of its own.
+"""The supervisor: a separate process between a program that a model wrote and the machine.
 
-It is run as text (`python -I -S -c`, `walls.py` before it), since it may run where no file of ours can be read, and
-imports nothing else of ours. A job comes in as JSON on stdin. Out on stdout go the line "ready" and, when all is over,
-a report as JSON; the program never has that pipe, nor can it open it, since the keeper is not dumpable. Linux only.
+It runs as text (`python -I -S -c`, after `walls.py`), since it may run where our files cannot be read, and imports
+nothing else of ours. It reads a job as JSON from stdin. It writes the line "ready" and finally a JSON report to stdout.
+The program does not inherit that pipe and cannot open it, since the supervisor is not dumpable. Linux only.
 """
 
 import contextlib
@@ -18,12 +18,12 @@ import time
 
 from sottovoce.environments.sandbox.walls import Job, Refusal, enter, forbid, furnish, renounce
 
-POLL = 0.02  # seconds between two looks at time and memory
-OWN_USERS = 61184  # user numbers from here on belong to nobody: only such a one is cleared by killing all it has
+POLL = 0.02  # seconds between two checks of time and memory
+OWN_USERS = 61184  # user numbers from here on belong to nobody, so that all their processes may be killed
 
 
 def bounds(job: Job) -> list[tuple[int, int]]:
-    """The limits of each process, as (which, how much); processes are counted with those that are there already."""
+    """Return the limits of each process, as (resource, amount); that on processes includes existing ones."""
     return [
         (resource.RLIMIT_CPU, math.ceil(job["seconds"])),
         (resource.RLIMIT_AS, job["memory"]),
@@ -38,7 +38,7 @@ def bounds(job: Job) -> list[tuple[int, int]]:
 
 
 def bind(job: Job) -> None:
-    """In the program's process, before it begins."""
+    """Set the limits in the program's process, before it starts."""
     for which, most in bounds(job):
         _, hard = resource.getrlimit(which)
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -46,7 +46,7 @@ def bind(job: Job) -> None:
 
 
 def family() -> dict[int, int]:
-    """All that descends from us: process numbers with the bytes that each has in memory."""
+    """Return our descendants: process ids with their resident memory in bytes."""
     found = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
@@ -60,12 +60,12 @@ def family() -> dict[int, int]:
 
 
 def end(job: Job) -> None:
-    """Kill all that the program left, however it was started."""
+    """Kill all processes that the program left, however they were started."""
     if os.getpid() == 1 or OWN_USERS <= os.getuid() == job["user"]:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(-1, signal.SIGKILL)  # all that this namespace, or this user who is nobody else, has; not ourselves
+            os.kill(-1, signal.SIGKILL)  # all processes of this namespace, or of this user of our own, except this one
         return
-    for sign in (signal.SIGSTOP, signal.SIGKILL):  # stopped ones fork no more and keep their places
+    for sign in (signal.SIGSTOP, signal.SIGKILL):  # stopped processes can no longer fork
         for _ in range(50):
             for number in (found := family()):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -75,16 +75,16 @@ def end(job: Job) -> None:
 
 
 def reap() -> None:
-    """Let go of what was killed and has become our child, so that nobody else has to."""
+    """Reap killed processes that have become our children."""
     until = time.monotonic() + 0.5
-    with contextlib.suppress(ChildProcessError):  # none is left
+    with contextlib.suppress(ChildProcessError):  # no child is left
         while time.monotonic() < until:
             if os.waitpid(-1, os.WNOHANG) == (0, 0):
                 time.sleep(POLL / 10)
 
 
 def start(job: Job) -> subprocess.Popen[bytes]:
-    """The program, in a session of its own."""
+    """Start the program in a new session."""
     with open("program.py", "w", encoding="utf-8", errors="surrogatepass") as file:
         file.write(job["program"])
     return subprocess.Popen(
@@ -99,7 +99,7 @@ def start(job: Job) -> subprocess.Popen[bytes]:
 
 
 def read(pipes: list[int], kept: dict[int, bytearray], most: int, seconds: float) -> bool:
-    """Add what the pipes hold to what is kept; whether it is more than may be."""
+    """Read from the pipes into `kept`; if that exceeds `most` bytes, truncate it and return True."""
     for pipe in select.select(pipes, [], [], seconds)[0]:
         if not (data := os.read(pipe, 65536)):
             pipes.remove(pipe)
@@ -112,14 +112,14 @@ def read(pipes: list[int], kept: dict[int, bytearray], most: int, seconds: float
 
 
 def exceeded(job: Job, started: float) -> str:
-    """What the program has too much of, or nothing."""
+    """Return the limit that the program exceeds, or an empty text."""
     if time.monotonic() - started > job["seconds"]:
         return "timeout"
     return "memory" if sum(family().values()) > job["memory"] else ""
 
 
 def watched(job: Job) -> Job:
-    """Run the program to its end, or to the end of a limit; the report."""
+    """Run the program until it ends or exceeds a limit, and return the report."""
     started = time.monotonic()
     process = start(job)
     assert process.stdout and process.stderr, "both are pipes"
@@ -140,14 +140,14 @@ def watched(job: Job) -> Job:
 
 
 def ended(job: Job) -> None:
-    """End with all that the program left, when we are told to stop."""
+    """Kill all processes of the program and exit, on a request to stop."""
     end(job)
     os._exit(1)
 
 
 def main() -> None:
-    """One job."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # as process 1 it is then deaf to what the program may send
+    """Run one job."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # as process 1 it then ignores signals of the program
     job = json.load(sys.stdin)
     if os.getpid() != 1 and not job["namespaces"]:
         signal.signal(signal.SIGTERM, lambda *_: ended(job))

@@ -1,4 +1,4 @@
-"""What a program may use, and what came of it."""
+"""Resource limits and outcomes of sandboxed programs."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from sottovoce.errors import UsageError
 
 MIB = 1 << 20
 SMALLEST_MEMORY = 64 * MIB
-"""Bytes; Python itself takes half of that."""
+"""Bytes; Python itself takes half of them."""
 Status = Literal["ok", "error", "timeout", "memory", "output", "refused"]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a program may use; beyond it, it is ended with all that it started.
+    """Resource limits of a program; if it exceeds one, it is ended with all processes that it started.
 
     Raises:
-        UsageError: a limit is not above zero, or leaves Python itself no room.
+        UsageError: a limit is not above zero, or the memory is too small for Python itself.
     """
 
     seconds: float = 5.0
-    """Of the clock, from its start; of the processor the same, rounded up to whole seconds."""
+    """Wall time since the start; CPU time has the same limit, rounded up to whole seconds."""
     memory: int = 512 * MIB
-    """Bytes of address space of each process, and bytes in memory of all of them together. Where processes share
-    memory after a fork, it counts for each."""
+    """Bytes of address space of each process, and bytes of resident memory of all processes together. Memory that
+    processes share after a fork counts for each."""
     processes: int = 16
-    """Processes and threads at a time."""
+    """Number of processes and threads at a time."""
     file_size: int = 16 * MIB
-    """Bytes of the longest file."""
+    """Bytes of the largest file."""
     open_files: int = 64
     scratch: int = 32 * MIB
-    """Bytes of all files in the scratch folder, where that is held in memory: in all backends but `limits`."""
+    """Bytes of all files in the scratch directory, which is in memory in all backends except `limits`."""
     output: int = 64 << 10
     """Bytes of stdout and stderr together."""
 
     def __post_init__(self) -> None:
-        """Refuse what no program can run in."""
+        """Check that a program can run within the limits."""
         for field in fields(self):
             if not (value := getattr(self, field.name)) > 0:
                 raise UsageError(f"a sandbox has {field.name} {value!r}; expected more than 0")
@@ -47,21 +47,21 @@ class Limits:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a program; the status is measured from outside of it, so that it cannot claim another.
+    """The outcome of a program; the status is determined from outside, so that the program cannot fake it.
 
-    `memory` is the one that rests on its word in part: a MemoryError that it did not catch.
+    Only `memory` depends in part on the program: on a MemoryError that it did not catch.
     """
 
     status: Status
     stdout: str = ""
     stderr: str = ""
-    """With the traceback, where the status is `error`."""
+    """Includes the traceback if the status is `error`."""
     seconds: float = 0.0
-    """Of the clock, from its start until nothing was left of it."""
+    """Wall time from the start until all its processes had ended."""
     reason: str = ""
-    """One line: why it was refused, or which limit or signal ended it."""
+    """One line: why it was refused, which limit or signal ended it, or its error."""
 
 
 def refused(reason: str) -> Outcome:
-    """The outcome of a program that did not run."""
+    """Return the outcome of a program that did not run."""
     return Outcome("refused", reason=reason)

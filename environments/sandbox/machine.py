@@ -1,4 +1,4 @@
-"""What this machine offers to keep programs in, found out once, by trying."""
+"""Host checks for the sandbox: users, Pythons and tools of this machine."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ from sottovoce.environments.sandbox.backends import Interpreter
 
 TELLS = "import ctypes, json, resource, sys; print(json.dumps([sys.base_prefix, sys.version_info[:2]]))"
 OLDEST = [3, 11]
-PATIENCE = 60.0  # seconds of the clock; 0.03 are usual
+PATIENCE = 60.0  # seconds of wall time; usually 0.03
 NOBODY = ((2_000_000_000, 100_000_000), (61_184, 4_000))
-"""Numbers that no machine gives to users: far up, or (where few are mapped) where services get theirs for a while."""
+"""Ranges of user numbers (first, count) that no machine assigns to users: very high ones, or, if few are mapped, those
+of dynamic services."""
 
 
 def mapped_users() -> int:
-    """How many user numbers there are: fewer in a container that maps its own."""
+    """Return the number of user numbers; a container that maps its own has fewer."""
     lines = Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()
     return max(int(start) + int(count) for start, _, count in map(str.split, lines))
 
 
 @cache
 def is_root() -> bool:
-    """Whether we must change the user first: limits on processes do not bind root, and files obey it."""
+    """Return whether we are root and must change the user: process limits and file permissions do not bind root."""
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 def new_user() -> int | None:
-    """The number of a user who is nobody else, where we may become one; None where we are not root."""
+    """Return an unused user number that we may switch to; None if we are not root or no such number is mapped."""
     if not is_root():
         return None
     users = mapped_users()
@@ -44,13 +45,13 @@ def new_user() -> int | None:
 
 
 def as_user(user: int | None) -> dict[str, object]:
-    """What `Popen` is told so that a process belongs to a user."""
+    """Return the arguments of `Popen` that make a process run as a user."""
     return {} if user is None else {"user": user, "group": user, "extra_groups": []}
 
 
 @cache
 def interpreter() -> Interpreter | None:
-    """The first Python that another user can run: ours without its packages, or the system's."""
+    """Return the first Python that another user can run: ours without its packages, or the system's."""
     own = getattr(sys, "_base_executable", sys.executable)
     for path in (own, "/usr/local/bin/python3", "/usr/bin/python3", shutil.which("python3")):
         if path and (prefix := told_by(path)):
@@ -59,7 +60,7 @@ def interpreter() -> Interpreter | None:
 
 
 def told_by(path: str) -> str | None:
-    """The folder of a Python that runs as the other user and is new enough, or None."""
+    """Return the prefix of a Python that runs as the other user and is new enough, or None."""
     try:
         asked = subprocess.run(
             [path, "-I", "-S", "-c", TELLS],
@@ -77,7 +78,7 @@ def told_by(path: str) -> str | None:
 
 
 def missing(backend: str) -> str:
-    """Why a backend cannot even be tried, in a few words; empty where it can."""
+    """Return in a few words why a backend cannot be tried; empty if it can."""
     if backend.partition(":")[0] == "docker":
         if os.name != "posix":
             return "we start docker on Linux and macOS only"
@@ -85,7 +86,7 @@ def missing(backend: str) -> str:
     if sys.platform != "linux":
         return f"it needs Linux, and this is {sys.platform}"
     if is_root() and new_user() is None:
-        return "we are root, and there is no other user to become"
+        return "we are root, and there is no unused user number to switch to"
     if interpreter() is None:
-        return "there is no Python 3.11 or newer that another user can run"
+        return "no Python 3.11 or newer was found that another user can run"
     return "bwrap is not installed" if backend == "bwrap" and not shutil.which("bwrap") else ""

@@ -1,4 +1,4 @@
-"""What may run where: only in a backend that was asked for, and without walls only where somebody says so."""
+"""The choice of a sandbox backend: programs run only in a requested one, and without isolation only if confirmed."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ OPEN_AS_US = f"{NETWORK}, every file of yours, the environment and the processes
 
 
 def run(program: str, limits: Limits | None = None, backend: str | None = None, unsafe: bool = False) -> Outcome:
-    """Run a Python program that a stranger wrote, in a process of its own; it sees no packages, and stdin is empty.
+    """Run an untrusted Python program in a separate process, without packages and with an empty stdin.
 
-    Backends: "isolated" (the best of this machine), "bwrap", "namespaces", "docker" or "docker:IMAGE", and "limits",
-    which isolates nothing and so needs `unsafe`. "isolated" with `unsafe` takes limits where there is nothing better.
-    May block for twice `Limits.seconds`; any thread may call it, and many at once.
+    Backends: "isolated" (the best on this machine), "bwrap", "namespaces", "docker" or "docker:IMAGE", and "limits",
+    which isolates nothing and therefore needs `unsafe`. "isolated" with `unsafe` falls back on "limits".
+    A call may block for twice `Limits.seconds`. Thread-safe.
 
     Raises:
         UsageError: no backend has that name.
@@ -39,7 +39,7 @@ def run(program: str, limits: Limits | None = None, backend: str | None = None, 
 
 
 def choice(backend: str, unsafe: bool) -> str:
-    """The backend that is meant, where it may be used; LookupError says why not."""
+    """Return the backend to use; raise LookupError with the reason if it may not be used."""
     named = backend.startswith("docker:") and backend != "docker:"
     if backend not in (ANY, *BACKENDS) and not named:
         raise UsageError(choose("backend", backend, [ANY, *BACKENDS]))
@@ -48,15 +48,15 @@ def choice(backend: str, unsafe: bool) -> str:
             return found
         backend = "limits"
     if backend == "limits" and not unsafe:
-        raise LookupError(f"limits alone leave open {exposed()}: say unsafe (--unsafe) to run programs so")
+        raise LookupError(f"limits alone leave open {exposed()}: pass unsafe (--unsafe) to run programs anyway")
     if why := why_not(backend):
-        raise LookupError(f"{backend} is not to be had here: {why}")
+        raise LookupError(f"{backend} is not available here: {why}")
     return backend
 
 
 @cache
 def why_not(backend: str) -> str:
-    """Why this machine has no such backend, or nothing; found out once, by a trial (not of docker: that takes long)."""
+    """Return why this machine lacks a backend, or an empty text; found by one cached trial, except for slow docker."""
     if (why := missing(backend)) or backend.startswith("docker"):
         return why
     tried = hold(TRIAL, Limits(seconds=30.0), backend)
@@ -64,16 +64,16 @@ def why_not(backend: str) -> str:
 
 
 def exposed() -> str:
-    """What limits alone do not contain on this machine, as we run now."""
+    """Return what limits alone leave unprotected on this machine for the current user."""
     return OPEN if is_root() else OPEN_AS_US
 
 
 def described() -> list[tuple[str, str]]:
-    """What this machine offers, a line for each backend: its name, and what it does or why it is not there."""
+    """Return for each backend its name, and what it does or why this machine lacks it."""
     does = {
         "bwrap": "no network, read-only files, own processes and users (bubblewrap)",
         "namespaces": "no network, read-only files, own processes and users (the kernel's namespaces)",
         "docker": "a container without network, if its image is there (not tried)",
-        "limits": f"time, memory, processes and files are limited; open are {exposed()}",
+        "limits": f"time, memory, processes and files are limited; not protected: {exposed()}",
     }
     return [(name, f"no: {why}" if (why := why_not(name)) else does[name]) for name in BACKENDS]

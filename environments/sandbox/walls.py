@@ -1,6 +1,6 @@
-"""Walls around this process: namespaces, a file system of its own, no privileges, few system calls. Linux only.
+"""Isolation of this process: namespaces, a private file system, no privileges, few system calls. Linux only.
 
-It runs as text, before the rest of the keeper (`keeper.py`), and so imports nothing of ours.
+It runs as text before the rest of the supervisor (`keeper.py`), so it imports nothing of ours.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ DEVICES = ("null", "zero", "full", "random", "urandom")
 LIBC = ctypes.CDLL(None, use_errno=True)
 Job = dict[str, Any]  # Any: JSON
 
-# System calls that a program has no need of: they reach into other processes or the kernel, or take memory that no
-# limit counts. The numbers on x86-64 and on ARM64.
+# System calls that a program does not need: they reach into other processes or the kernel, or take memory that no
+# limit counts. Values are the numbers on x86-64 and ARM64.
 CALLS = {
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),
@@ -55,46 +55,46 @@ CALLS = {
     "pivot_root": (155, 41),
     "chroot": (161, 51),
     "personality": (135, 92),
-    "socket": (41, 198),  # of any family; there is nobody to talk to
+    "socket": (41, 198),  # of any family: there is no one to connect to
 }
 SOCKETPAIR, UNIX = (53, 199), 1
-"""Pairs within the program are left, which asyncio needs; of one family."""
+"""Socket pairs of one family stay allowed, since asyncio needs them."""
 CLONE, CLONE3 = (56, 220), 435
 MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
-"""Which column of `CALLS` is a machine's, and its number in audit.h; on others nothing is forbidden."""
+"""A machine's column in `CALLS`, and its number in audit.h; on other machines no call is forbidden."""
 ALLOW, KILL, DENY = 0x7FFF0000, 0x80000000, 0x00050000
 LOAD, EQUAL, AT_LEAST, HAS, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # instructions of the filter (bpf_common.h)
 SET_SECCOMP, BY_FILTER, NEW_USER = 22, 2, 0x10000000
 
 
 class Refusal(Exception):
-    """The machine does not give what the walls are made of."""
+    """The machine does not support the isolation."""
 
 
 def called(name: str, *arguments: Any) -> None:
-    """A call of the C library; Refusal with the system's reason where it fails."""
+    """Call the C library; raise Refusal with the system's reason on failure."""
     if getattr(LIBC, name)(*arguments) == -1:
         raise Refusal(f"{name}: {os.strerror(ctypes.get_errno())}")
 
 
 def mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
-    """Mount a file system, or a part of one elsewhere; None is a null pointer."""
+    """Mount a file system, or bind a part of one elsewhere; None is a null pointer."""
     texts = [None if text is None else text.encode() for text in (source, target, kind, data)]
     called("mount", texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3])
 
 
 def seal(path: str, attributes: int, recursive: bool) -> None:
-    """Make a mount read-only or poorer, with all below it if recursive."""
+    """Make a mount read-only or restrict it otherwise, with all mounts below it if recursive."""
     wanted = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)
     at = AT_RECURSIVE if recursive else 0
     called("syscall", MOUNT_SETATTR, AT_FDCWD, path.encode(), at, ctypes.byref(wanted), ctypes.sizeof(wanted))
 
 
 def enter() -> None:
-    """Go into namespaces of our own, as process 1 of them; what was started waits outside and ends with it."""
+    """Enter new namespaces as their process 1; the original process waits outside and ends with it."""
     user, group = os.getuid(), os.getgid()
     if LIBC.unshare(NEW_ALL) == -1:
-        raise Refusal(f"this machine gives no namespaces to users ({os.strerror(ctypes.get_errno())})")
+        raise Refusal(f"this machine does not allow user namespaces ({os.strerror(ctypes.get_errno())})")
     for name, text in [("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")]:
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
@@ -104,7 +104,7 @@ def enter() -> None:
 
 
 def furnish(job: Job) -> None:
-    """Build the file system: what Python needs, read-only, and one scratch folder in memory, as /tmp."""
+    """Build the file system: the paths that Python needs, read-only, and a scratch directory in memory, /tmp."""
     mount(None, "/", None, RECURSIVE | PRIVATE)
     mount("tmpfs", "/tmp", "tmpfs", NOSUID | NODEV, "size=1m,nr_inodes=4096,mode=755")
     os.makedirs("/tmp/old")
@@ -131,7 +131,7 @@ def furnish(job: Job) -> None:
 
 
 def show(path: str) -> None:
-    """Make a folder or file of the machine visible, read-only."""
+    """Make a directory or file of the machine visible, read-only."""
     if os.path.isdir(f"/old{path}"):
         os.makedirs(f"/new{path}", exist_ok=True)
     else:
@@ -142,8 +142,8 @@ def show(path: str) -> None:
 
 
 def renounce() -> None:
-    """Give up every privilege, those that the namespaces gave and those that a set-user-id file would give."""
-    # No namespaces within, where these are ours; and if the machine runs out of memory, let it end the program first.
+    """Drop every privilege, including those of the namespaces and those that a set-user-id file would give."""
+    # Forbid nested namespaces if these are ours; and if the machine runs out of memory, end the program first.
     for path, text in [("/proc/sys/user/max_user_namespaces", "0"), ("/proc/self/oom_score_adj", "1000")]:
         with contextlib.suppress(OSError), open(path, "w") as file:
             file.write(text)
@@ -154,18 +154,18 @@ def renounce() -> None:
     header, none = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
     called("capset", ctypes.byref(header), ctypes.byref(none))
     called("prctl", NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-    called("prctl", DUMPABLE, 0, 0, 0, 0)  # the last: a change of privileges resets it
-    called("prctl", SUBREAPER, 1, 0, 0, 0)  # what daemonises itself becomes our child
+    called("prctl", DUMPABLE, 0, 0, 0, 0)  # late: a change of privileges resets it
+    called("prctl", SUBREAPER, 1, 0, 0, 0)  # daemonized processes become our children
 
 
 def rules(column: int, audit: int) -> list[tuple[int, int, int, int]]:
-    """The filter of system calls, as (instruction, jump if true, jump if false, operand)."""
+    """Return the filter of system calls, as (instruction, jump if true, jump if false, operand)."""
     denied = DENY | errno.EPERM
     found = [
-        (LOAD, 0, 0, 4),  # of which machine the call is
+        (LOAD, 0, 0, 4),  # the machine of the call
         (EQUAL, 1, 0, audit),
         (RETURN, 0, 0, KILL),
-        (LOAD, 0, 0, 0),  # its number
+        (LOAD, 0, 0, 0),  # the number of the call
         (AT_LEAST, 0, 1, 1 << 30),  # x32: the same calls under other numbers
         (RETURN, 0, 0, KILL),
         (EQUAL, 0, 1, CLONE3),  # its flags cannot be read here; the C library falls back on clone
@@ -179,7 +179,7 @@ def rules(column: int, audit: int) -> list[tuple[int, int, int, int]]:
 
 
 def forbid() -> None:
-    """Take away, for good, the system calls that a program has no need of; from us too."""
+    """Permanently forbid the system calls that a program does not need, in this process too."""
     if (machine := platform.machine()) not in MACHINES:
         return
     lines = rules(*MACHINES[machine])

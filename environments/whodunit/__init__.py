@@ -1,1 +1,1 @@
-"""WhoDunit: agents who know different things find the one character whom all of it fits (arXiv 2502.05986)."""
+"""WhoDunit: agents with different knowledge find the one character that fits all facts (arXiv 2502.05986)."""

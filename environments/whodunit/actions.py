@@ -1,4 +1,4 @@
-"""What agents of WhoDunit can do, and how it is read from the fields of their JSON; nothing is ever evaluated."""
+"""The actions of agents in WhoDunit, and their parsing from fields of JSON; nothing is ever evaluated."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ VERBS: dict[Role, tuple[Verb, ...]] = {
     "intel": ("answer", "broad"),
     "peer": ("share", "award", "skip"),
 }
-"""By the number of the action, from 1."""
+"""Verbs of each role; an action's number is its 1-based place."""
 NO_OBJECT = "There was no JSON object; end with one that holds your action."
 YES, NO = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "off", "0")
 LONGEST = 60  # characters of a value, which is published
 Kind = Literal["json", "action", "person", "property", "value", "yes_no", "dash", "list", "fact"]
-"""The part of a reply that is wrong."""
+"""Kinds of errors: the part of a reply that is wrong."""
 MARKED = re.compile(r"\baction\b[\s*_`]{0,8}:[\s*_`>]{0,16}(?:json[\w]{0,4}\s{0,8})?\Z", re.IGNORECASE)
-"""The end of a text behind which the action stands: "Action:", in any emphasis, or before a fence."""
-BEFORE = 48  # characters before an object in which its mark is looked for
+"""End of a text before an action: "Action:", in any emphasis, optionally followed by a fence."""
+BEFORE = 48  # characters before an object that are searched for its mark
 
 
 @dataclass(frozen=True)
 class Action:
-    """What somebody does; what an action does not need stays empty."""
+    """An action of an agent; fields that it does not need keep their defaults."""
 
     verb: Verb
     person: int = 0
     attribute: str = ""
     value: str = ""
     truth: bool = True
-    """Of an answer: yes or no."""
+    """Answer yes or no, for `answer`."""
     people: tuple[int, ...] = ()
-    """Of a broad answer: as they were named, also those that there are not."""
+    """The characters named in a `broad` answer, including nonexistent ones."""
     fact: int = 0
 
 
 @dataclass(frozen=True)
 class Malformed:
-    """A text in which there is no action."""
+    """A text without an action."""
 
     kind: Kind
     hint: str
-    """One line: what was found, and what is expected."""
+    """One line: what was found, and what was expected."""
 
 
 def fields(role: Role, wording: Wording) -> tuple[str, ...]:
-    """The keys that a role is asked for, in their order."""
+    """Return the keys that a role is asked for, in order."""
     person = wording.person
     return {
         "accuser": ("thoughts", "action", person, "property", "value"),
@@ -64,17 +64,17 @@ def fields(role: Role, wording: Wording) -> tuple[str, ...]:
 
 
 def read(text: str, role: Role, game: Game, wording: Wording, facts: int = 0) -> Action | Malformed:
-    """Return the action in a reply, whatever stands around its JSON; `facts` is how many a peer has."""
+    """Return the action in a reply, with any text around its JSON; `facts` is the number of a peer's facts."""
     return located(text, role, game, wording, facts)[0]
 
 
 def located(
     text: str, role: Role, game: Game, wording: Wording, facts: int = 0
 ) -> tuple[Action | Malformed, tuple[int, int]]:
-    """Return the action in a reply, and the begin and end of its object, in characters.
+    """Return the action in a reply, and the start and end of its object, in characters.
 
-    Of several objects that are actions the last one counts, and one behind "Action:" before all others: writers
-    weigh actions before they choose one, and may name the next one after it.
+    If several objects are actions, the last one counts, but one after "Action:" takes precedence: models consider
+    actions before they choose one, and may mention their next one after it.
     """
     last: tuple[Action | Malformed, tuple[int, int]] = Malformed("json", NO_OBJECT), (0, 0)
     best, marked = last, False
@@ -93,7 +93,7 @@ def located(
 
 
 class _Wrong(Exception):
-    """A field that the action needs cannot be used."""
+    """An error in a field that the action needs."""
 
     def __init__(self, kind: Kind, hint: str) -> None:
         super().__init__(hint)
@@ -102,7 +102,7 @@ class _Wrong(Exception):
 
 @dataclass(frozen=True)
 class _Reader:
-    """The fields of a reply, read as far as its action needs them."""
+    """A parser of a reply's fields that reads only those its action needs."""
 
     said: Structured
     game: Game
@@ -137,7 +137,7 @@ class _Reader:
         return plain in YES
 
     def _pair(self) -> tuple[str, str]:
-        """Return attribute and value of "hat-brown", split at the first "-", or of the keys "property" and "value"."""
+        """Return attribute and value from "hat-brown", split at the first "-", or from "property" and "value"."""
         given, attribute = self._given("value", "value"), self.said.found.get("property", "")
         if attribute and not given.startswith(f"{attribute}-"):
             return self._attribute(attribute), _one_line(given)
@@ -182,13 +182,13 @@ class _Reader:
 
 
 def is_of_intel(value: str, names: Collection[str]) -> bool:
-    """Whether a value is what Intel writes, and no value of an attribute: "yes", or property-value."""
+    """Return whether a value has the form of Intel's replies, "yes" or property-value, not that of an attribute."""
     plain = value.strip().casefold()
     return plain in (*YES, *NO) or plain.partition("-")[0] in names
 
 
 def _whole(text: str) -> int | None:
-    """A whole number from 0: "3", "3.0", "#3"."""
+    """Return a whole number from 0, as in "3", "3.0" or "#3", or None."""
     found = re.fullmatch(r"[^\d-]{0,12}(\d{1,6})(?:\.0*)?", text.strip())
     return int(found[1]) if found else None
 
@@ -198,7 +198,7 @@ def _plain(name: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """As it is published; private-use characters mark messages in prompts, and are nobody's words."""
+    """Return a text as it is published, without private-use characters, which mark messages in prompts."""
     plain = "".join(sign for sign in text if not "\ue000" <= sign <= "\uf8ff")
     return " ".join(plain.split())[:LONGEST].strip()
 

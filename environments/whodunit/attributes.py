@@ -1,4 +1,4 @@
-"""What characters of WhoDunit are told apart by: the published attribute sets, and lists of one's own."""
+"""Attributes of characters in WhoDunit: the published sets, and custom lists."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ ALL: Attributes = {
     "interests": ("sports", "arts"),
     "occupation": ("professional", "student"),
 }
-"""The set of 20; the first 12 are that of the asymmetric game (appendix B of arXiv 2502.05986)."""
-# No quotes and backslashes: names and values stand in JSON.
+"""The set of 20; the first 12 are the set of the asymmetric game (appendix B of arXiv 2502.05986)."""
+# No quotes and backslashes: names and values are put into JSON.
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=40, pattern=r'^[^"\\\n]+$')]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=40, pattern=r"^\w+$")]
 _LIST: TypeAdapter[dict[str, tuple[str, ...]]] = TypeAdapter(
@@ -49,10 +49,10 @@ _LIST: TypeAdapter[dict[str, tuple[str, ...]]] = TypeAdapter(
 
 
 def attributes(n: int, of: Attributes = ALL) -> dict[str, tuple[str, ...]]:
-    """The first `n` attributes of a set.
+    """Return the first `n` attributes of a set.
 
     Raises:
-        UsageError: there are not so many.
+        UsageError: the set has fewer.
     """
     if n > len(of):
         raise UsageError(f"attributes is {n}, but the list has {len(of)}; give fewer, or a longer list")
@@ -60,12 +60,12 @@ def attributes(n: int, of: Attributes = ALL) -> dict[str, tuple[str, ...]]:
 
 
 def read_attributes(path: Path | str) -> dict[str, tuple[str, ...]]:
-    """A list of one's own, as a file of JSON has it: {"car": ["red", "blue"], ...}.
+    """Read a custom list from a JSON file: {"car": ["red", "blue"], ...}.
 
-    Names are words without spaces and "-", which stands between name and value where Intel says both.
+    Names are words without spaces and without "-", which separates name and value in Intel's replies.
 
     Raises:
-        UsageError: it cannot be read, is no JSON, or an attribute has fewer than two values.
+        UsageError: the file cannot be read or is not JSON, or an attribute has fewer than two values, or one twice.
     """
     name = f"attribute list {str(path)!r}"
     try:
@@ -75,12 +75,12 @@ def read_attributes(path: Path | str) -> dict[str, tuple[str, ...]]:
     except ValidationError as error:
         raise UsageError(f'{name}: {first_wrong(error, "it")}, as in {{"car": ["red", "blue"]}}') from error
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{name} is no JSON: {error}") from error
+        raise UsageError(f"{name} is not JSON: {error}") from error
     if wrong := next((each for each, values in found.items() if len({*values}) < len(values)), None):
         raise UsageError(f"{name}: {wrong!r} has a value twice; expected different ones")
     return found
 
 
 def combinations(of: Attributes) -> int:
-    """How many different characters there can be: 6,144 with the 12 published attributes."""
+    """Return the number of different characters: 6,144 with the 12 published attributes."""
     return prod(map(len, of.values()))

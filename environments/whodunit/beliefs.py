@@ -1,4 +1,4 @@
-"""Published claims of WhoDunit, true or not, as the Accuser and the judgement of its turns take them."""
+"""Published claims in WhoDunit, true or not, and what follows from them for the Accuser and for blunders."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ class Claim(TypedDict):
     value: str
     people: list[int]
     truth: bool
-    """False where the characters are said not to have the value."""
+    """False if the claim says that the characters do not have the value."""
     broad: bool
     """True for a list of all who have the value."""
 
 
 def claimed(game: Game, claim: Claim) -> str | None:
-    """Return the value that a claim is about; None where it names no value at all, as in "does 3 wear a yes hat?".
+    """Return the value that a claim is about; None if it names no value at all, as in "does 3 wear a yes hat?".
 
-    A value that no character has stays as it was written: that somebody has it is false.
+    A value that no character has is returned as written: a claim that a character has it is false.
     """
     value = game.meant(claim["attribute"], claim["value"])
     return value if value or is_of_intel(claim["value"], game.names) else claim["value"]
 
 
 def believed(game: Game, claims: Sequence[Claim]) -> dict[tuple[str, str, int], bool]:
-    """Return by attribute, value and character whether the claims say so; of two that differ the later counts."""
+    """Return by attribute, value and character whether the claims say so; if two differ, the later one counts."""
     said: dict[tuple[str, str, int], bool] = {}
     for claim in claims:
         value = claimed(game, claim)
@@ -44,7 +44,7 @@ def believed(game: Game, claims: Sequence[Claim]) -> dict[tuple[str, str, int], 
 
 
 def ruled_out(game: Game, claims: Sequence[Claim]) -> set[int]:
-    """Return the characters who differ from the winner, as the claims have it."""
+    """Return the characters that differ from the winner according to the claims."""
     sought = game.person(game.winner)
     said = believed(game, claims).items()
     return {number for (name, value, number), so in said if so != (sought[name] == value)}

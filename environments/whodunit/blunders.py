@@ -1,8 +1,8 @@
-"""The blunders of a turn of WhoDunit, by the truth, and the class of failure of each (arXiv 2502.05986, section 6).
+"""The blunders of a turn of WhoDunit, judged by the truth, and their classes of failure (arXiv 2502.05986, section 6).
 
-Hallucination: a published claim is false. Collapse: something is asked or shared again. Role loss: an agent acts as the
-other role. Recall failure: an agent ignores what was published. An award that is wrong, though nothing published ruled
-that character out, has no class.
+Hallucination: a published claim is false. Collapse: an agent asks or shares something again. Role loss: an agent acts
+in the other role. Recall failure: an agent ignores what was published. A wrong award to a character that nothing
+published ruled out has no class.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ CLASSES = {
     "mismatch": "recall failure",
     "eliminated": "recall failure",
 }
-"""The class of a turn, or of a monitor's trigger, by its blunder; of several the first that stands here."""
+"""The class of a turn, or of a monitor's trigger, by its blunder; with several blunders, the first in this order."""
 NOTES = {
     name: f"blunder ({CLASSES[name]}): {what}" if name in CLASSES else f"blunder: {what}"
     for name, what in BLUNDERS.items()
 }
-"""By blunder: the note of a message for a reader."""
+"""For each blunder, the note for people on a message."""
 
 
 def trigger_class(blunders: Collection[str]) -> str:
-    """Return the class of a turn's blunders; "none" where no blunder has a class."""
+    """Return the class of a turn's blunders; "none" if no blunder has a class."""
     return next((CLASSES[each] for each in CLASSES if each in blunders), "none")
 
 
 def class_noted(notes: Collection[str]) -> str:
-    """Return the class of a turn by the blunders in its message's notes."""
+    """Return the class of a turn from the blunders in its message's notes."""
     return trigger_class([name for name, note in NOTES.items() if note in notes])

@@ -1,7 +1,7 @@
-"""Games of WhoDunit: drawn from a seed, and kept as files of JSON with the fields of the authors' `env_info`.
+"""Games of WhoDunit: drawn from a seed, and stored as JSON files with the fields of the authors' `env_info`.
 
-{"suspect_count": 2, "suspects": [{"hat": "brown"}, {"hat": "black"}], "culprit": 1, ...}: who is sought is counted
-from 0, and `agents` holds the facts of each one in the symmetric game. The authors drew without a seed.
+{"suspect_count": 2, "suspects": [{"hat": "brown"}, {"hat": "black"}], "culprit": 1, ...}: the culprit is 0-based, and
+`agents` has the facts of each agent in the symmetric game. The authors drew games without a seed.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ Person = dict[Name, Text]
 Fact = tuple[str, str]
 """Attribute and value."""
 DRAWS = 10_000
-"""How often facts are drawn at most, until they fit one alone; characters of a split, for each that is wanted."""
+"""Most draws of facts until they fit only one character, and most draws per character of a split."""
 PARTS: tuple[Split, ...] = ("train",) * 7 + ("validation",) * 3 + ("test",) * 6
-"""Of sixteen parts of all characters: as the paper's 210, 90 and 180 games."""
+"""Splits of the sixteen parts of all characters, in the ratio of the paper's 210, 90 and 180 games."""
 
 
 class Game(Checked):
-    """Who there is, who is sought, and in the symmetric game who knows what."""
+    """The characters, the one to find, and in the symmetric game the facts of each agent."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)  # the authors' files may hold more
+    model_config = ConfigDict(extra="ignore", frozen=True)  # the authors' files may have more fields
 
     format: Literal["sottovoce.whodunit"] = "sottovoce.whodunit"
     version: Literal[1] = 1
     suspect_count: int = Field(ge=2)
     suspects: list[Person]
     culprit: int = Field(ge=0)
-    """From 0; agents count from 1."""
-    task_info: Any = None  # Any: the authors' own
+    """0-based; agents count from 1."""
+    task_info: Any = None  # Any: a field of the authors
     previous_turns: list[Any] = Field(default=[])  # Any: as above
     agents: dict[str, list[Fact]] | None = None
     """Facts by agent; None in the asymmetric game."""
@@ -59,25 +59,25 @@ class Game(Checked):
             raise UsageError("a game has two equal suspects; expected each to differ from all others")
         facts = [fact for own in (self.agents or {}).values() for fact in own]
         if self.agents is not None and fitting(self, facts) != [self.culprit + 1]:
-            raise UsageError("the facts of a game's agents do not fit its culprit, and nobody else; expected that")
+            raise UsageError("the facts of a game's agents do not fit its culprit alone; expected that they do")
         return self
 
     @property
     def winner(self) -> int:
-        """The number of who is sought, from 1."""
+        """Number of the character to find, 1-based."""
         return self.culprit + 1
 
     @property
     def names(self) -> list[str]:
-        """The attributes, in their order."""
+        """Names of the attributes, in order."""
         return list(self.suspects[0])
 
     def person(self, number: int) -> Person:
-        """One of them, by number from 1."""
+        """Return a character by its 1-based number."""
         return self.suspects[number - 1]
 
     def has(self, number: int, attribute: str, value: str) -> bool:
-        """Whether that is so."""
+        """Return whether a character has a value, ignoring case."""
         return self.person(number)[attribute].casefold() == value.casefold()
 
     def meant(self, attribute: str, value: str) -> str | None:
@@ -86,22 +86,22 @@ class Game(Checked):
         return named[0] if len(named) == 1 else None
 
     def values(self, attribute: str) -> list[str]:
-        """What an attribute may be: as it is published, and as it is found here."""
+        """Return the values of an attribute: the published ones, and those in this game."""
         return [*dict.fromkeys([*ALL.get(attribute, ()), *(each[attribute] for each in self.suspects)])]
 
     def to_json(self) -> str:
-        """The file's text."""
+        """Return the text of the game's file."""
         return self.model_dump_json(indent=1) + "\n"
 
 
 def fitting(game: Game, facts: Sequence[Fact]) -> list[int]:
-    """The numbers of those whom all facts fit."""
+    """Return the numbers of the characters that fit all facts."""
     numbers = range(1, game.suspect_count + 1)
     return [number for number in numbers if all(game.person(number).get(name) == value for name, value in facts)]
 
 
 def split_of(person: Person) -> Split:
-    """The one split whose games a character may be in, so that splits share neither suspects nor culprits."""
+    """Return the only split in which a character may occur, so that splits share neither suspects nor culprits."""
     told = json.dumps(sorted(person.items()))
     return PARTS[hashlib.sha256(told.encode()).digest()[0] % len(PARTS)]
 
@@ -109,11 +109,11 @@ def split_of(person: Person) -> Split:
 def drawn(
     seed: str, of: Attributes, suspects: int, agents: Sequence[str] = (), facts: int = 3, split: Split | None = None
 ) -> Game:
-    """A game from a seed; with `agents` the symmetric one, in which each of them knows so many facts.
+    """Draw a game from a seed; with `agents` a symmetric one, in which each agent knows this many facts.
 
     Raises:
-        UsageError: there are fewer combinations than suspects (or of a `split`, too few), or no facts were found
-            that fit one alone.
+        UsageError: there are fewer combinations than suspects, or too few in the `split`, or no drawn facts fit
+            only one character.
     """
     if suspects > combinations(of):
         found, most = len(of), combinations(of)
@@ -125,7 +125,7 @@ def drawn(
 
 
 def _people(rng: random.Random, of: Attributes, n: int, split: Split | None) -> list[Person]:
-    """So many different characters, all of one split if one is named."""
+    """Draw n different characters, all from the same split if one is named."""
     people: list[Person] = []
     draws = 0
     while len(people) < n:
@@ -142,7 +142,7 @@ def _people(rng: random.Random, of: Attributes, n: int, split: Split | None) -> 
 
 
 def _with_facts(game: Game, rng: random.Random, agents: Sequence[str], n: int) -> Game:
-    """Each agent's facts are of different attributes; those of several may be the same."""
+    """Draw the agents' facts: those of one agent have different attributes, but agents may share facts."""
     person = game.person(game.winner)
     if n > len(person):
         raise UsageError(f"facts is {n}, but there are {len(person)} attributes; give fewer facts, or more attributes")
@@ -157,13 +157,13 @@ def _with_facts(game: Game, rng: random.Random, agents: Sequence[str], n: int) -
 
 
 def read_game(path: Path | str) -> Game:
-    """A game from its file; the authors' shape is read too, also where it stands under "env_info".
+    """Read a game from its file; the authors' format works too, optionally under the key "env_info".
 
     Raises:
-        UsageError: it cannot be read, is no JSON, or no game: says what is missing or wrong.
+        UsageError: the file cannot be read, or is not JSON or not a game; the message says what is wrong.
     """
     return read_file(path, _game)
 
 
-def _game(found: Any) -> Game:  # Any: JSON as it comes
+def _game(found: Any) -> Game:  # Any: JSON
     return Game.model_validate(found["env_info"] if isinstance(found, dict) and "env_info" in found else found)

@@ -1,6 +1,6 @@
-"""The knowledge of each agent in a game of WhoDunit, for a reader: agents are not told.
+"""The knowledge of each agent in a game of WhoDunit, for people; it is not shown to agents.
 
-A list of Intel is complete, as prompts say: it also rules out those who are not on it.
+As prompts say, a list of Intel is complete: it also describes those who are not on it.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from sottovoce.environments.whodunit.rules import World
 from sottovoce.environments.whodunit.wording import listed
 
 FEW = 3
-"""So many characters are named; of more there is only the number."""
+"""Most characters that are named; with more, only their number is shown."""
 
 
 class Known(NamedTuple):
-    """What somebody could know."""
+    """The knowledge that an agent could have."""
 
     clues: int
-    """Of the Accuser: attributes of characters that Intel spoke about. Of a peer: facts, its own and shared ones."""
+    """For the Accuser, attributes of characters that Intel spoke about; for a peer, its own and shared facts."""
     remaining: list[int]
-    """The characters whom these do not rule out, going by the truth."""
+    """Characters that these do not rule out, judged by the truth."""
 
 
 def known(game: Game, world: World, accuser: str) -> dict[str, Known]:
-    """By agent: the Accuser, who alone has to find out, or all peers."""
+    """Return the knowledge by agent: only of the Accuser in the asymmetric game, or of all peers."""
     if game.agents is None:
         return {accuser: Known(len(world["revealed"]), world["remaining"])}
     shared = {(name, value) for name, value in world["shared"]}
@@ -34,7 +34,7 @@ def known(game: Game, world: World, accuser: str) -> dict[str, Known]:
 
 
 def told(game: Game, world: World, accuser: str) -> str:
-    """In a line: "who knows what: Beth 4 clues, 2 of 10 remain (3 and 7)"."""
+    """Return the knowledge in one line: "who knows what: Beth 4 clues, 2 of 10 remain (3 and 7)"."""
     each = (f"{agent} {_told(found, game)}" for agent, found in known(game, world, accuser).items())
     return f"who knows what: {'; '.join(each)}"
 

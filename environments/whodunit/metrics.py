@@ -1,4 +1,4 @@
-"""How a game of WhoDunit went, in figures: means over games are the paper's success, precision and length."""
+"""Metrics of a game of WhoDunit, whose means over games are the paper's success, precision and length."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from typing import NamedTuple
 
 
 class Ended(NamedTuple):
-    """How one game ended."""
+    """The end of one game."""
 
     right: bool
     awarded: bool
     turns: int
-    """All of them, those before a reset too; one that a reset took the place of counts as one."""
+    """Number of all turns, including those before a reset; a turn that a reset replaced counts as one."""
     cancelled: bool = False
     resets: int = 0
 
 
 def measures(game: Ended) -> dict[str, int | float | None]:
-    """By name; a cancelled game is a failure.
+    """Return the metrics by name; a cancelled game is a failure.
 
-    Success is 1 for a right award and 0 without one; precision is None for a game without an award, so that it is
-    of the games with one.
+    Success is 1 for a right award, else 0. Precision is None for a game without an award, so that its mean is over the
+    games with one.
     """
     return {
         "success": float(game.right),

@@ -1,6 +1,6 @@
-"""Players of WhoDunit by rule, who know only what their role knows: an upper bound, and "golden" Intel.
+"""Rule-based players of WhoDunit that know only what their role knows: an upper bound, and a "golden" Intel.
 
-They write what a model would write. Their Accuser takes a list of Intel for whole, which theirs always is.
+They write texts as a model does. The Accuser assumes that a list of Intel is complete, which this Intel's always is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sottovoce.environments.whodunit.wording import Wording
 
 
 def accuser(game: Game, world: World, agent: str, wording: Wording) -> str:
-    """Asks for anything, until one character alone fits the winner's description."""
+    """Ask for anything until only one character fits the winner's description, then award it."""
     sought, left = game.person(game.winner), list(range(1, game.suspect_count + 1))
     for claim in world["claims"]:
         fits = (sought[claim["attribute"]] == claim["value"]) == claim["truth"]
@@ -25,7 +25,7 @@ def accuser(game: Game, world: World, agent: str, wording: Wording) -> str:
 
 
 def intel(game: Game, world: World, agent: str, wording: Wording) -> str:
-    """Replies with the value that splits best those whom no list told apart so far."""
+    """Reply with the value whose list best splits the characters that no list has distinguished so far."""
     spoken = {(claim["attribute"], claim["value"]) for claim in world["claims"] if claim["broad"]}
     best = min(
         ((name, value) for name in game.names for value in game.values(name) if (name, value) not in spoken),
@@ -38,7 +38,7 @@ def intel(game: Game, world: World, agent: str, wording: Wording) -> str:
 
 
 def peer(game: Game, world: World, agent: str, wording: Wording) -> str:
-    """Awards who alone fits all that it knows; else shares a fact of its own that rules out most, if any is new."""
+    """Award the only character that fits all known facts; else share the new fact that rules out most, or skip."""
     own, heard = (game.agents or {})[agent], [(name, value) for name, value in world["shared"]]
     left = fitting(game, [*own, *heard])
     if len(left) == 1:
@@ -51,7 +51,7 @@ def peer(game: Game, world: World, agent: str, wording: Wording) -> str:
 
 
 def _together(game: Game, known: list[tuple[str, str]]) -> int:
-    """Pairs of characters that these values do not tell apart."""
+    """Count ordered pairs of characters that these values do not distinguish."""
     signs: dict[tuple[bool, ...], int] = {}
     for number in range(1, game.suspect_count + 1):
         sign = tuple(game.has(number, *each) for each in known)

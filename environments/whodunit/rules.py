@@ -1,9 +1,9 @@
-"""The rules of WhoDunit (arXiv 2502.05986, section 4 and appendix B): who acts, what is published, how it ends.
+"""The rules of WhoDunit (arXiv 2502.05986, section 4 and appendix B): actions, what they publish, and the end.
 
-Asymmetric: the Accuser knows what the winner is like and Intel knows everybody; they speak by turns, and what Intel
-says is published as it is claimed. A list of Intel is complete: whoever is not on it does not have the value.
-Symmetric: all know everybody and some facts each, and act in turn. The state is plain JSON, and a turn gives a new
-one. What agents could know by the truth, and their blunders, are kept beside.
+Asymmetric: the Accuser knows the winner's description and Intel knows all characters. They take turns, and Intel's
+claims are published unchecked. A list of Intel is complete: characters that are not on it do not have the value.
+Symmetric: all agents know all characters and some facts each, and act in turn. The state is plain JSON, and a turn
+returns a new one. It also records what agents could know by the truth, and their blunders.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from sottovoce.environments.whodunit.games import Game, fitting
 from sottovoce.environments.whodunit.wording import Wording, clause, fact, listed, question
 
 RETRIES = 20
-"""How often an agent is asked again for what can be read, each time with one line that says what was wrong."""
+"""Most retries after an unreadable reply, each with one line that says what was wrong."""
 
 
 class Request(TypedDict):
-    """What the Accuser asked about; the last three are empty where it asked for anything."""
+    """The Accuser's question; the last three fields are empty (0 or "") if it asked for anything."""
 
     general: bool
     person: int
@@ -31,42 +31,42 @@ class Request(TypedDict):
 
 
 class Done(TypedDict):
-    """What is to be known of a turn, by the truth."""
+    """The record of a turn, judged by the truth."""
 
     turn: int
-    """From 1."""
+    """1-based."""
     agent: str
     action: str
     blunders: list[str]
-    """See `blunders`."""
+    """Keys of `blunders.BLUNDERS`."""
     impact: int
-    """How many characters it ruled out."""
+    """Number of characters that it ruled out."""
     best: int
-    """How many could have been ruled out by what that agent may say."""
+    """Largest number that the agent could have ruled out."""
 
 
 class World(TypedDict):
-    """Where the game stands. All of it goes back with a reset."""
+    """The state of a game. A reset restores all of it."""
 
     turn: int
-    """Turns that were taken."""
+    """Number of turns taken."""
     request: Request | None
-    """What Intel is to reply to."""
+    """The question that Intel has to answer."""
     claims: list[Claim]
     shared: list[list[str]]
-    """Facts that were shared: attribute and value."""
+    """Shared facts: attribute and value."""
     remaining: list[int]
-    """Who is not ruled out by what was revealed, going by the truth and not by what was claimed."""
+    """Characters not ruled out by what was revealed, judged by the truth and not by the claims."""
     revealed: list[list[str | int]]
-    """Attribute and character of all that Intel spoke about."""
+    """Attribute and character of everything that Intel spoke about."""
     done: list[Done]
     awarded: int | None
     cancelled: str
-    """Why the game was cancelled; empty where it was not."""
+    """Why the game was cancelled; empty if it was not."""
 
 
 def opening(game: Game) -> World:
-    """Before the first turn."""
+    """Return the state before the first turn."""
     everybody = list(range(1, game.suspect_count + 1))
     return World(
         turn=0,
@@ -82,24 +82,24 @@ def opening(game: Game) -> World:
 
 
 def is_over(world: World, turns: int) -> bool:
-    """After an award, a turn that nobody could read, or the last one."""
+    """Return whether the game is over: after an award, an unreadable turn, or the last turn."""
     return world["awarded"] is not None or bool(world["cancelled"]) or world["turn"] >= turns
 
 
 def cancelled(world: World, agent: str, why: str) -> World:
-    """The game after a turn that could not be read, with all retries."""
+    """Return the state after a turn that stayed unreadable after all retries."""
     return {**world, "turn": world["turn"] + 1, "cancelled": f"{agent} could not be understood: {why}"}
 
 
 def passed(world: World, agent: str) -> World:
-    """The game after a turn in which nothing was said; what was asked stays unanswered."""
+    """Return the state after a turn in which nothing was said; the question stays unanswered."""
     turn = world["turn"] + 1
     done = Done(turn=turn, agent=agent, action="nothing", blunders=[], impact=0, best=0)
     return {**world, "turn": turn, "request": None, "done": [*world["done"], done]}
 
 
 def step(game: Game, world: World, agent: str, action: Action, wording: Wording) -> tuple[str, World]:
-    """What is published of an action (nothing is the empty text), and the game after it."""
+    """Return the text that an action publishes (empty for none), and the next state."""
     assert world["awarded"] is None and not world["cancelled"], "nothing happens after the end"
     published, changed = _published(game, world, agent, action, wording)
     after: World = {**world, "turn": world["turn"] + 1, **changed}  # type: ignore[typeddict-item]  # keys of World
@@ -137,7 +137,7 @@ def _published(game: Game, world: World, agent: str, action: Action, wording: Wo
 
 
 def _told(game: Game, world: World, agent: str, action: Action, wording: Wording) -> tuple[str, dict[str, object]]:
-    """What Intel says is published as it is claimed; a yes or no to nothing in particular says nothing."""
+    """Publish Intel's reply as claimed; a yes or no to no specific question says nothing."""
     claim = _claim(world, action)
     if claim is None:
         return f"{agent} is unable to answer.", {"request": None}
@@ -170,7 +170,7 @@ def _claim(world: World, action: Action) -> Claim | None:
 
 
 def _left(game: Game, remaining: Sequence[int], name: str, value: str, people: Sequence[int]) -> list[int]:
-    """Who remains once it is known whether these have that value."""
+    """Return the characters that remain once it is known whether these have the value."""
     sought = game.has(game.winner, name, value)
     return [each for each in remaining if each not in people or game.has(each, name, value) == sought]
 
@@ -212,7 +212,7 @@ def _untrue(game: Game, world: World, claim: Claim) -> dict[str, bool]:
 
 
 def _is_known(game: Game, world: World, asked: Action) -> bool:
-    """Check whether claims already say if a character has that value, or say another value of it."""
+    """Return whether claims already say if a character has this value, or that it has another one."""
     said = believed(game, world["claims"])
     value = game.meant(asked.attribute, asked.value) or asked.value
     has = {of for (name, of, number), so in said.items() if so and (name, number) == (asked.attribute, asked.person)}
@@ -220,7 +220,7 @@ def _is_known(game: Game, world: World, asked: Action) -> bool:
 
 
 def _best(game: Game, world: World, agent: str, action: Action) -> int:
-    """How many the best true words of that agent would rule out now."""
+    """Return how many characters the agent's best true statement would rule out now."""
     if action.verb in ("answer", "broad"):
         return max(len(world["remaining"]) - len(left) for left in _after_any_list(game, world["remaining"]))
     if action.verb in ("share", "skip"):
@@ -230,7 +230,7 @@ def _best(game: Game, world: World, agent: str, action: Action) -> int:
 
 
 def _after_any_list(game: Game, remaining: Sequence[int]) -> Iterator[list[int]]:
-    """Who would remain after each list of all who have one value."""
+    """Yield the remaining characters after each possible list of all who have a value."""
     for name in game.names:
         for value in {game.person(each)[name] for each in remaining}:
             yield _left(game, remaining, name, value, remaining)

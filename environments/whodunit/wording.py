@@ -1,6 +1,6 @@
-"""WhoDunit in words: clauses of characters and their attributes, and the two vocabularies.
+"""Texts of WhoDunit: clauses about characters and their attributes, and the two vocabularies.
 
-A clause is a verb and what follows it, so that each attribute is worded once: "wears a brown hat" in a description,
+A clause is a verb and its complement, so that each attribute is worded once: "wears a brown hat" in a description,
 "does not wear a brown hat" in an answer, "Does character 3 wear a brown hat?" in a question.
 """
 
@@ -34,17 +34,17 @@ CLAUSES = {
 }
 THIRD = {"be": "is", "have": "has"}
 CLOTHES = (("pants", "pants_color", "{} pants"), ("shirt_color", "shirt", "a {} shirt"))
-"""What stands last in a description, in one phrase: adjectives in their order, and the noun."""
+"""Clothes at the end of a description, each as one phrase: attributes of the adjectives in order, and the noun."""
 
 
 @dataclass(frozen=True)
 class Wording:
-    """What people, and what is done with the one who fits, are called."""
+    """The vocabulary for the characters, for the one to find, and for the final act."""
 
     person: str
     winner: str
     award: str
-    """As in "you award the character"."""
+    """Verb as in "you award the character"."""
     awards: str
 
 
@@ -56,7 +56,7 @@ Worded = Literal["positive", "negative"]
 
 
 def described(person: Mapping[str, str]) -> str:
-    """All that is told of somebody, attributes in alphabetical order, pants and shirt last.
+    """Return the description of a character, with attributes in alphabetical order, pants and shirt last.
 
     >>> described({"shirt": "tee", "shirt_color": "pink", "hat": "brown", "age": "old"})
     'is old, wears a brown hat, wears a pink tee shirt'
@@ -72,7 +72,7 @@ def described(person: Mapping[str, str]) -> str:
 
 
 def clause(attribute: str, value: str, *, truth: bool = True, many: bool = False) -> str:
-    """What is said of one, or of many: "wears a brown hat", "does not wear a brown hat", "wear a brown hat"."""
+    """Return a clause about one or many: "wears a brown hat", "does not wear a brown hat", "wear a brown hat"."""
     verb, rest = _clause(attribute, value)
     if many:
         return f"{'are' if verb == 'be' else verb} {rest}"
@@ -82,13 +82,13 @@ def clause(attribute: str, value: str, *, truth: bool = True, many: bool = False
 
 
 def question(attribute: str, value: str, who: str) -> str:
-    """Whether it is so: "does character 3 wear a brown hat?"."""
+    """Return a question: "does character 3 wear a brown hat?"."""
     verb, rest = _clause(attribute, value)
     return f"is {who} {rest}?" if verb == "be" else f"does {who} {verb} {rest}?"
 
 
 def listed(names: Iterable[object]) -> str:
-    """Names in a sentence.
+    """Join names as in a sentence.
 
     >>> listed([1, 3, 5])
     '1, 3 and 5'
@@ -98,12 +98,12 @@ def listed(names: Iterable[object]) -> str:
 
 
 def fact(attribute: str, value: str, wording: Wording) -> str:
-    """A fact about who is sought: "The winner wears a brown hat."."""
+    """Return a fact about the character to find: "The winner wears a brown hat."."""
     return f"The {wording.winner} {clause(attribute, value)}."
 
 
 def people(of: Sequence[Mapping[str, str]], wording: Wording) -> list[str]:
-    """All descriptions, a line each: "Character 1 is happy, ..."."""
+    """Return all descriptions, one line for each: "Character 1 is happy, ..."."""
     return [f"{wording.person.capitalize()} {number} {described(each)}." for number, each in enumerate(of, 1)]
 
 

@@ -130,7 +130,7 @@ def test_the_random_baseline_is_trained_shown_evaluated_and_played(
     assert "interventions in 1 of 1 discussion" in played.out or "the random number of agent_1 is 0." in played.out
     again = ("--to", file, "--force", "--rank", "random", "--false-alarms", 0.2)
     refused = call("monitor", "train", folder / "train.jsonl", *again)
-    assert refused.err.startswith("sottovoce: false alarms are held by a fitted monitor")
+    assert refused.err.startswith("sottovoce: only a fitted monitor can limit false alarms")
 
 
 def test_a_run_of_which_nothing_can_be_learnt_is_refused(call: Call, models: Models, tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ EVALUATED = "a monitor is evaluated on rows of other games: monitor evaluate mon
         (["evaluate", "{}/m.json", "{}/other.jsonl"], "unknown role 'player'; choose from: other"),
         (["evaluate", "{}/m.json", "{}/top.jsonl"], "the monitor serves features of positions id, whole distributions"),
         (["show"], "no monitor was given; expected a file that `monitor train` wrote"),
-        (["show", "{}/train.jsonl"], "monitor file '{}/train.jsonl' is no JSON: Extra data"),
+        (["show", "{}/train.jsonl"], "monitor file '{}/train.jsonl' is not JSON: Extra data"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_line(

@@ -84,9 +84,9 @@ def test_a_game_survives_its_file(tmp_path: Path) -> None:
     [
         ({}, "Game has no 'start'"),
         ({"start": 0}, "start is 0: expected"),
-        ({"start": 4}, "a game starts with 4 tons and collapses under 5; start with more"),
+        ({"start": 4}, "a game starts with 4 tons and collapses below 5; start with more"),
         ({"start": 100, "agents": ["John"]}, "at least 2 items"),
-        ({"start": 100, "agents": ["John", "John"]}, "two agents of a game have one name: John, John"),
+        ({"start": 100, "agents": ["John", "John"]}, "two agents of a game have the same name: John, John"),
         ({"start": 100, "newcomer_after": 12}, "the newcomer joins after month 12, but the game has 12"),
         ({"start": 100, "allocation": "fair"}, "allocation is 'fair': expected 'stochastic' or 'proportional'"),
         ({"start": 100, "fish": 3}, "unknown field of Game: 'fish'"),
@@ -101,7 +101,9 @@ def test_a_file_that_is_no_game_is_refused_in_one_line(fields: Any, said: str, t
     assert str(error.value).startswith(f"game file '{tmp_path}/game.json': ") and "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("text", "said"), [("{", "is no JSON"), ("[" * 10**6, "is no JSON"), (None, "cannot be read")])
+@pytest.mark.parametrize(
+    ("text", "said"), [("{", "is not JSON"), ("[" * 10**6, "is not JSON"), (None, "cannot be read")]
+)
 def test_what_is_no_file_of_json_is_refused(text: str | None, said: str, tmp_path: Path) -> None:
     if text is not None:
         (tmp_path / "game.json").write_text(text)

@@ -31,7 +31,7 @@ SANDBOX = Path(__file__).resolve().parents[2] / "environments" / "sandbox"
 def needed(backend: str) -> str:
     """A backend, or a skipped test where the machine does not have it."""
     if why := why_not(backend):
-        pytest.skip(f"{backend} is not to be had here: {why}")
+        pytest.skip(f"{backend} is not available here: {why}")
     return backend
 
 

@@ -148,7 +148,7 @@ def test_a_file_that_is_no_game_is_refused_in_one_line(change: dict[str, Any], s
     assert str(error.value).startswith(f"game file '{tmp_path}/game.json': ") and "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("text", "said"), [("{", "is no JSON"), ("[]", "valid dictionary"), (None, "cannot be read")])
+@pytest.mark.parametrize(("text", "said"), [("{", "is not JSON"), ("[]", "valid dictionary"), (None, "cannot be read")])
 def test_what_is_no_file_of_json_is_refused(text: str | None, said: str, tmp_path: Path) -> None:
     if text is not None:
         (tmp_path / "game.json").write_text(text)
@@ -170,7 +170,7 @@ def test_own_attributes_are_read_and_worded(tmp_path: Path) -> None:
         ('{"car-colour": ["a", "b"]}', "car-colour"),
         ('{"car": ["a", "a"]}', "'car' has a value twice"),
         ("{}", "at least 1 item"),
-        ("no", "is no JSON"),
+        ("no", "is not JSON"),
     ],
 )
 def test_a_list_that_cannot_be_played_with_is_refused(text: str, said: str, tmp_path: Path) -> None:

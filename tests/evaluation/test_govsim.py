@@ -49,7 +49,7 @@ def test_a_split_has_its_start_values_each_game_a_seed_of_its_own(split: Any, n:
         ),
         (GovSim(start=50), {"sample": "govsim/test"}, "--start is 50, but --sample govsim/test sets its own"),
         (GovSim(), {"sample": "govsim/test", "limit": 21}, "--sample govsim/test has at most 20 different ones"),
-        (GovSim(start=4), {}, "a game starts with 4 tons and collapses under 5"),
+        (GovSim(start=4), {}, "a game starts with 4 tons and collapses below 5"),
         (GovSim(months=3, newcomer=3), {}, "the newcomer joins after month 3, but the game has 3"),
         (Debate(), {"game": ["lake.json"]}, "--game is only for whodunit and govsim; drop it"),
     ],

@@ -282,7 +282,7 @@ def test_a_game_of_other_names_is_played_by_the_agents_of_the_run() -> None:
     ("game", "said"),
     [
         ({"start": 100}, "the game has 5 agents, but there are 2; use --agents 5"),
-        ({"start": 3, "agents": ["a", "b"]}, "a game starts with 3 tons and collapses under 5"),
+        ({"start": 3, "agents": ["a", "b"]}, "a game starts with 3 tons and collapses below 5"),
         ({"agents": ["a", "b"]}, "Game has no 'start'"),
         ({"format": "sottovoce.whodunit"}, "format is 'sottovoce.whodunit': expected 'sottovoce.govsim'"),
     ],

@@ -61,9 +61,9 @@ def test_a_relay_over_google_leaves_its_key_in_no_checkpoint_and_no_log(
     [
         (REFUSED, "google refused the key (401): Invalid API key ***."),
         (SPENT, "google allows no more searches now (429): Your account has run out of searches"),
-        (BROKEN, "google answered 502, an error of its own (asked 3 times)"),
+        (BROKEN, "google answered 502, a server error (asked 3 times)"),
         (GONE, "google cannot be reached (ConnectionError) (asked 3 times)"),
-        (Reply(), "google answered 200 with nothing"),
+        (Reply(), "google answered 200 with an empty body"),
     ],
 )
 def test_a_relay_is_told_why_a_search_failed_and_goes_on(service: Service, reply: Reply, said: str) -> None:

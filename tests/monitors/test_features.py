@@ -83,11 +83,11 @@ def test_logarithms_are_floored_and_kurtosis_stays() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ([], r"found log-probabilities of shape \(0,\); expected a list of some that are finite"),
-        ([-np.inf], r"shape \(1,\); expected a list of some that are finite"),
+        ([], r"found log-probabilities of shape \(0,\); expected a list with a finite value"),
+        ([-np.inf], r"shape \(1,\); expected a list with a finite value"),
         ([[0.0]], r"shape \(1, 1\)"),
-        ([0.7, 0.3], "0.7 is no log-probability; expected ln p, at most 0, for each token"),
-        ([float("nan")], "nan is no log-probability"),
+        ([0.7, 0.3], "0.7 is not a log-probability; expected ln p, at most 0, for each token"),
+        ([float("nan")], "nan is not a log-probability"),
     ],
 )
 def test_what_is_no_list_of_log_probabilities_is_refused(given: list[float], told: str) -> None:

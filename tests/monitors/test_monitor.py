@@ -215,12 +215,12 @@ def change(path: Path, **values: Any) -> Path:
     ("values", "told"),
     [
         ({"format": 2}, "has format 2; this version reads 1; train the monitor again"),
-        ({"coefficients": [1.0]}, "is no monitor: bounds, exponents and coefficients do not fit the features"),
-        ({"threshold": float("nan")}, "is no monitor: threshold is nan: expected a finite number"),
-        ({"exponents": []}, "is no monitor: exponents is"),
+        ({"coefficients": [1.0]}, "is not a monitor: bounds, exponents and coefficients do not fit the features"),
+        ({"threshold": float("nan")}, "is not a monitor: threshold is nan: expected a finite number"),
+        ({"exponents": []}, "is not a monitor: exponents is"),
         ({"exponents": [[10**30, 0]], "coefficients": [1.0]}, "less than or equal to 20"),
-        ({"features": [], "bounds": [], "exponents": [[]], "coefficients": [1.0]}, "is no monitor: features is"),
-        ({"surprise": 1}, "is no monitor: unknown field of Monitor: 'surprise'"),
+        ({"features": [], "bounds": [], "exponents": [[]], "coefficients": [1.0]}, "is not a monitor: features is"),
+        ({"surprise": 1}, "is not a monitor: unknown field of Monitor: 'surprise'"),
     ],
 )
 def test_a_file_that_is_no_monitor_of_this_version_is_refused(
@@ -239,13 +239,13 @@ def test_a_monitor_of_another_feature_set_is_refused(trained: Trained, tmp_path:
     assert Monitor.read(tmp_path / "m.json", whole).measured == whole
     with pytest.raises(UsageError, match="positions id, whole distributions; found positions id, top 10, as they are"):
         Monitor.read(tmp_path / "m.json", top)
-    with pytest.raises(UsageError, match="needs feature 'entropy'; found kurtosis, turn; it is one of another"):
+    with pytest.raises(UsageError, match="needs feature 'entropy'; found kurtosis, turn; it is for another"):
         fit(games(20, 0), ("entropy", "turn"), 1, Training()).score({"kurtosis": 1.0}, 0)
-    with pytest.raises(UsageError, match="a feature is no finite number"):
+    with pytest.raises(UsageError, match="a feature is not a finite number"):
         fit(games(20, 0), ("entropy", "turn"), 1, Training()).score({"entropy": float("nan")}, 0)
 
 
-@pytest.mark.parametrize(("text", "told"), [("{", "is no JSON"), ("[]", "has format None")])
+@pytest.mark.parametrize(("text", "told"), [("{", "is not JSON"), ("[]", "has format None")])
 def test_a_file_of_something_else_is_refused(tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "m.json").write_text(text)
 
@@ -262,8 +262,8 @@ LINE = {"game": 1, "turn": 0, "role": "r", "features": {"entropy": 1}, "failed":
     ("lines", "told"),
     [
         ([], "is empty; expected a line of JSON for each turn"),
-        (["{"], "line 1 of file of rows .* is no JSON"),
-        ([[]], "line 1 of file of rows .*: found list; expected one JSON object a line"),
+        (["{"], "line 1 of file of rows .* is not JSON"),
+        ([[]], "line 1 of file of rows .*: found list; expected one JSON object per line"),
         ([LINE, {**LINE, "turn": -1}], "line 2 of file of rows .*: turn is -1"),
         ([{**LINE, "features": {"entropy": float("inf")}}], "line 1 .*features.entropy is inf: expected a finite"),
         ([LINE, {**LINE, "failed": False}], "game 1 failed in one row and not in another"),
@@ -273,7 +273,7 @@ LINE = {"game": 1, "turn": 0, "role": "r", "features": {"entropy": 1}, "failed":
             "measured is positions all, whole distributions in one",
         ),
         ([LINE, {**LINE, "role": "s"}], "has rows of 2 roles; choose one: r, s"),
-        ([LINE], "1 games of role 'r' are too few; expected 10 at least"),
+        ([LINE], "1 games of role 'r' are too few; expected at least 10"),
         ([{**LINE, "game": n} for n in range(10)], "all 7 games of role 'r' that are fitted to failed; expected both"),
         (
             [{**LINE, "game": n, "features": None, "failed": n % 2 == 0} for n in range(20)],

@@ -207,13 +207,13 @@ def test_half_a_character_can_be_kept() -> None:
 
 def test_what_is_not_known_is_not_guessed() -> None:
     tokens = of_payload(said())
-    with pytest.raises(UsageError, match="2 most probable tokens are known of a position; expected top=10"):
+    with pytest.raises(UsageError, match="a position has 2 most probable tokens; expected top=10"):
         features_of(tokens, Measure(distribution="top"))
     with pytest.raises(UsageError, match="need the texts of the most probable tokens, and the reply has none"):
         features_of(tokens, Measure(positions="id_x_action"))
-    with pytest.raises(UsageError, match="most probable tokens alone; measure with distribution=top"):
+    with pytest.raises(UsageError, match="only its most probable tokens; measure with distribution=top"):
         features_of(of_response(hosted("a")), Measure())
     with pytest.raises(UsageError, match="unknown positions 'everywhere'; choose from: action, all, id, id_x"):
         Measure(positions="everywhere")
-    with pytest.raises(UsageError, match="the payload holds no statistics"):
+    with pytest.raises(UsageError, match="the payload has no statistics"):
         of_payload(Payload(said().label, {"ids": torch.arange(1)}))

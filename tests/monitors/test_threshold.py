@@ -52,7 +52,7 @@ def test_the_conformal_threshold_is_the_score_of_its_rank(m: int, alpha: float, 
 
 
 def test_so_few_games_cannot_hold_false_alarms_so_low() -> None:
-    with pytest.raises(UsageError, match=r"8 successful games cannot hold false alarms to 0.1; expected 9 at least"):
+    with pytest.raises(UsageError, match=r"8 successful games cannot limit false alarms to 0.1; expected at least 9"):
         conformal_threshold(np.zeros(8), 0.1)
 
 

@@ -111,9 +111,9 @@ def test_the_fingerprint_tells_passages_and_settings_apart() -> None:
 @pytest.mark.parametrize(
     ("passages", "complaint"),
     [
-        ([], "^nothing to index: the corpus has no passages, or none that holds more than stop words$"),
+        ([], "^nothing to index: the corpus has no passages, or only stop words$"),
         ([Passage("1", "the")], "^nothing to index"),
-        ([Passage("1", "a b"), Passage("1", "c d")], "^two passages are named '1'; each needs a docid of its own$"),
+        ([Passage("1", "a b"), Passage("1", "c d")], "^two passages have the docid '1'; each needs its own$"),
     ],
 )
 def test_a_corpus_that_cannot_be_indexed_is_refused(passages: list[Passage], complaint: str) -> None:

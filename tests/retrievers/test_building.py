@@ -21,7 +21,7 @@ from sottovoce.retrievers.building import build_index
 from sottovoce.retrievers.corpus import Corpus
 from tests.retrievers.support import MILL, QUESTION, written
 
-HINT = "; --skip-bad leaves such passages out$"
+HINT = "; use --skip-bad to skip such passages$"
 
 
 def test_an_index_on_disk_finds_what_one_in_memory_does(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_what_is_half_made_of_something_else_is_not_gone_on_with(tmp_path: Path,
     other = written(tmp_path, MILL[:4]) if change == "corpus" else corpus
     maker = BM25Maker(BM25Settings(k1=2)) if change == "settings" else BM25Maker()
 
-    with pytest.raises(CorpusError, match=r"\.index\.partial' holds an index half-made of another corpus or otherwise"):
+    with pytest.raises(CorpusError, match=r"\.index\.partial' has a partial index of another corpus or other settings"):
         build_index(maker, other, tmp_path / "index", shard=3 if change == "shard" else 2)
 
 
@@ -105,7 +105,9 @@ def test_a_full_disk_is_told_and_the_same_command_goes_on(tmp_path: Path, full: 
             raise full
 
     corpus = written(tmp_path)
-    with pytest.raises(CorpusError, match=r"^index '.*index' cannot be written: .*; the same command goes on when"):
+    with pytest.raises(
+        CorpusError, match=r"^index '.*index' cannot be written: .*; free some space and run the same command"
+    ):
         build_index(Full(), corpus, tmp_path / "index")
     again = Counting()
     assert build_index(again, corpus, tmp_path / "index").passages == 5 and again.added == []
@@ -114,7 +116,7 @@ def test_a_full_disk_is_told_and_the_same_command_goes_on(tmp_path: Path, full: 
 def test_two_processes_do_not_make_one_index(tmp_path: Path) -> None:
     class Meanwhile(BM25Maker):
         def finish(self, shards: Path, n: int, work: Path) -> None:
-            with pytest.raises(CorpusError, match=r"^another process is making the index "):
+            with pytest.raises(CorpusError, match=r"^another process is building the index "):
                 build_index(BM25Maker(), corpus, tmp_path / "index")
             super().finish(shards, n, work)
 
@@ -123,21 +125,21 @@ def test_two_processes_do_not_make_one_index(tmp_path: Path) -> None:
 
 
 def test_what_is_there_is_not_written_over(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"^something is in .* already: remove it, or choose another folder$"):
+    with pytest.raises(CorpusError, match=r"^'.*' already exists: remove it, or choose another directory$"):
         build_index(BM25Maker(), written(tmp_path), tmp_path)
 
 
 def test_a_place_where_nothing_can_be_made_is_told(tmp_path: Path) -> None:
     corpus = written(tmp_path)
     with pytest.raises(
-        CorpusError, match=r"^an index cannot be made in '.*mill\.jsonl': (File exists|Not a directory)$"
+        CorpusError, match=r"^an index cannot be built in '.*mill\.jsonl': (File exists|Not a directory)$"
     ):
         build_index(BM25Maker(), corpus, corpus.path / "index")
 
 
 def test_two_passages_of_one_name_are_refused_across_shards(tmp_path: Path) -> None:
     corpus = written(tmp_path, [*MILL, MILL[0]])
-    with pytest.raises(CorpusError, match=r"^two passages are named '1'; each needs a docid of its own$"):
+    with pytest.raises(CorpusError, match=r"^two passages have the docid '1'; each needs its own$"):
         build_index(BM25Maker(), corpus, tmp_path / "index", shard=2)
 
 
@@ -168,16 +170,16 @@ def rewritten(index: Path, **changes: object) -> None:
     [
         (
             {"settings": {"analysis": {"tokenizer": "words-0"}}},
-            r"was made otherwise: tokenizer is 'words-0': expected 'words-1'; build it again with `python",
+            r"was built differently: tokenizer is 'words-0': expected 'words-1'; build it again with `python",
         ),
         (
             {"settings": {"analysis": Analysis(stemmer="none").model_dump(), "k1": 1.2}},
             r"has k1, b and passages \(0\.9, 0\.4, 5, 5\), its manifest \(1\.2, 0\.4, 5, 5\); build it again",
         ),
-        ({"settings": {"analysis": {"stemmer": "klingon"}}}, r"was made otherwise: unknown stemmer 'klingon'"),
+        ({"settings": {"analysis": {"stemmer": "klingon"}}}, r"was built differently: unknown stemmer 'klingon'"),
         ({"passages": 6}, r"has k1, b and passages \(0\.9, 0\.4, 5, 5\), its manifest \(0\.9, 0\.4, 6, 6\)"),
         ({"format": 2}, r"format is 2: expected 1; build it again"),
-        ({"retriever": "dense"}, r"is one of 'dense': it cannot be opened as 'bm25'"),
+        ({"retriever": "dense"}, r"was built for 'dense' and cannot be opened as 'bm25'"),
     ],
 )
 def test_an_index_that_was_made_otherwise_is_refused(index: Path, changes: dict[str, object], complaint: str) -> None:
@@ -210,13 +212,13 @@ def test_an_index_with_a_damaged_file_is_refused_in_one_line(index: Path, damage
     for file in sorted((index / "bm25").iterdir()):
         whole = file.read_bytes()
         file.write_bytes(damage)
-        with pytest.raises(CorpusError, match=r"^index '.*index' (cannot be read|has k1|counts .* names 0 of them)"):
+        with pytest.raises(CorpusError, match=r"^index '.*index' (cannot be read|has k1|has .* 0 names for them)"):
             BM25Index.open(index)
         file.write_bytes(whole)
 
 
 def test_no_folder_and_no_index_are_told(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"^bm25 searches an index: say which, e\.g\. bm25:indexes/wiki$"):
+    with pytest.raises(UsageError, match=r"^bm25 needs the directory of an index, e\.g\. bm25:indexes/wiki$"):
         open_retriever("bm25")
     with pytest.raises(CorpusError, match=r"^there is no index in .*nowhere"):
         open_retriever(f"bm25:{tmp_path}/nowhere")
@@ -274,24 +276,24 @@ def test_a_mark_of_byte_order_is_no_part_of_the_file(tmp_path: Path) -> None:
         (
             "x.jsonl",
             '{"id": "1", "text": ["a"]}',
-            r"passage 1: its text is \['a'\]: expected a text" + HINT,
+            r"passage 1: its text is \['a'\]: expected a string" + HINT,
         ),
         ("x.jsonl", '{"id": "1", "text": " "}', "passage 1: its text is empty" + HINT),
         ("x.jsonl", '{"id": "", "text": "a"}', "passage 1: its docid is empty" + HINT),
         (
             "x.jsonl",
             '{"id": "a\\nb", "text": "a"}',
-            r"passage 1: its docid 'a\\nb' holds a line break" + HINT,
+            r"passage 1: its docid 'a\\nb' contains a line break" + HINT,
         ),
         (
             "x.jsonl",
             '{"id": null, "text": "a"}',
-            r"passage 1: its docid is None: expected a text or a number" + HINT,
+            r"passage 1: its docid is None: expected a string or a number" + HINT,
         ),
         (
             "x.jsonl",
             '{"id": "1", "text": "\\ud800 a"}',
-            r"passage 1: its text holds half a character, which no file .*" + HINT,
+            r"passage 1: its text contains a lone surrogate, which UTF-8 .*" + HINT,
         ),
         ("x.jsonl", "[1]", r"passage 1: expected an object, found '\[1\]'" + HINT),
         ("x.jsonl", "{", "passage 1: Expecting property name .*" + HINT),
@@ -301,7 +303,7 @@ def test_a_mark_of_byte_order_is_no_part_of_the_file(tmp_path: Path) -> None:
             "id\ttext\ttitle\n1\ta\n",
             "passage 1: a row of 2 fields: expected id, text and title between tabs" + HINT,
         ),
-        ("x.csv", "", r"'.*' is no \.jsonl and no \.tsv file \(each may end in \.gz\)$"),
+        ("x.csv", "", r"'.*' is not a \.jsonl or \.tsv file \(optionally with \.gz\)$"),
     ],
 )
 def test_a_corpus_that_cannot_be_read_is_told_with_the_passage(
@@ -320,7 +322,7 @@ def test_a_cut_gz_file_and_a_missing_one_are_told(tmp_path: Path) -> None:
 
 
 def test_an_empty_corpus_makes_no_index(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"^corpus .* holds no passages$"):
+    with pytest.raises(CorpusError, match=r"^corpus .* has no passages$"):
         build_index(BM25Maker(), written(tmp_path, []), tmp_path / "index")
 
 
@@ -333,7 +335,7 @@ def test_bad_passages_are_left_out_and_counted_where_that_is_asked_for(tmp_path:
 
     assert (manifest.passages, manifest.skipped, corpus.first_skipped) == (2, 2, "passage 1: its text is empty")
     file.write_text('{"id": "1", "text": " "}\n')
-    with pytest.raises(CorpusError, match=r"holds no sound passage; passage 1: its text is empty$"):
+    with pytest.raises(CorpusError, match=r"has no valid passages; passage 1: its text is empty$"):
         build_index(BM25Maker(), Corpus(file, skip_bad=True), tmp_path / "none")
 
 

@@ -70,7 +70,7 @@ def test_an_index_on_disk_finds_what_one_in_memory_does(index: Path) -> None:
 
 def test_another_encoder_is_refused_also_one_of_the_same_length(index: Path) -> None:
     with pytest.raises(
-        CorpusError, match=r"^the vectors of index .* were made by another encoder than this 'words'; build"
+        CorpusError, match=r"^the vectors of index .* were made by an encoder other than this 'words'; build"
     ):
         DenseIndex.open(index, Words("salt"))
 
@@ -95,7 +95,7 @@ def test_an_index_that_lacks_a_file_is_refused_in_one_line(index: Path, damage: 
     ("file", "content", "complaint"),
     [
         ("probe.json", "no JSON", r"^'.*probe\.json' cannot be read: Expecting value"),
-        ("probe.json", '["a"]', r"^the vectors of index .* were made by another encoder"),
+        ("probe.json", '["a"]', r"^the vectors of index .* were made by an encoder other"),
         ("index", "IxFI", r"^'.*/index' cannot be read: 'ret == .* failed: read error in .*; build it again"),
     ],
 )
@@ -120,17 +120,19 @@ class Broken(Embeddings):
 
 @pytest.mark.parametrize("vectors", [[[1.0]], [[1.0], [float("nan")]]])
 def test_vectors_that_are_none_are_refused(vectors: list[list[float]]) -> None:
-    with pytest.raises(CorpusError, match=r"^the encoder made \(\d, 1\) numbers of 2 passages, or some that are none$"):
+    with pytest.raises(
+        CorpusError, match=r"^the encoder returned \(\d, 1\) numbers for 2 passages, or values that are not finite$"
+    ):
         DenseIndex.build(MILL[:2], Broken(vectors), "broken")
-    with pytest.raises(CorpusError, match=r"^the encoder made vectors of several lengths, or some that are none: "):
+    with pytest.raises(CorpusError, match=r"^the encoder returned vectors of different lengths, or no numbers: "):
         DenseIndex.build(MILL[:2], Broken([[1.0], [1.0, 2.0]]), "ragged")
 
 
 def test_no_encoder_and_no_folder_are_told(tmp_path: Path, index: Path) -> None:
-    with pytest.raises(UsageError, match=r"^dense searches an index: say which"):
+    with pytest.raises(UsageError, match=r"^dense needs the directory of an index"):
         open_retriever("dense")
     with pytest.raises(
-        CorpusError, match=r"^there is no encoder in 'words'; expected 'minilm', or a folder with config"
+        CorpusError, match=r"^there is no encoder in 'words'; expected 'minilm', or a directory with config"
     ):
         open_retriever(f"dense:{index}")
     with pytest.raises(ModelError, match=r"^model 'minilm' is not on this machine yet; get it with"):
@@ -178,13 +180,15 @@ def test_an_index_and_passages_that_do_not_belong_together_are_told(
 ) -> None:
     build_index(BM25Maker(), written(tmp_path, MILL[:1]), tmp_path / "texts")
     retriever = open_retriever(f"dpr:{pyserini},{encoder},{tmp_path / 'texts'}", k=5)
-    with pytest.raises(CorpusError, match=r"^there is no passage '\d': index and passages are of different corpora$"):
+    with pytest.raises(
+        CorpusError, match=r"^there is no passage '\d': index and passages belong to different corpora$"
+    ):
         retriever.invoke(QUESTION)
 
     (pyserini / "docid").write_text("1\n")
     with pytest.raises(CorpusError, match=r"^index '.*pyserini' has 5 vectors and 1 docids$"):
         open_retriever(f"dpr:{pyserini},{encoder},{tmp_path / 'texts'}")
-    with pytest.raises(UsageError, match=r"^dpr searches a pyserini index with a question encoder, and takes passages"):
+    with pytest.raises(UsageError, match=r"^dpr needs a pyserini index, a question encoder, and one of our indexes"):
         open_retriever(f"dpr:{pyserini}")
 
 

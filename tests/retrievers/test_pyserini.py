@@ -48,17 +48,17 @@ def test_a_prebuilt_index_is_never_fetched_unasked_and_is_told_with_its_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYSERINI_CACHE", str(tmp_path))
-    told = r"is not on this machine: it has 9\.2 GB, and `sottovoce index --prebuilt wikipedia-dpr-100w` downloads"
-    with pytest.raises(UsageError, match=f"^pyserini's index 'wikipedia-dpr-100w' {told} it$"):
+    told = r"is not on this machine; to download it \(9\.2 GB\), run `sottovoce index --prebuilt wikipedia-dpr-100w`"
+    with pytest.raises(UsageError, match=f"^pyserini's index 'wikipedia-dpr-100w' {told}$"):
         open_retriever("pyserini:wikipedia-dpr-100w")
     with pytest.raises(
         UsageError, match=r"^unknown prebuilt index 'wikipedia-dpr-10w'; the nearest known one is 'wiki"
     ):
         open_retriever("pyserini:wikipedia-dpr-10w")
-    with pytest.raises(UsageError, match=r"^pyserini searches a prebuilt index, or a FAISS index with"):
+    with pytest.raises(UsageError, match=r"^pyserini needs a prebuilt index, or a FAISS index with"):
         open_retriever("pyserini")
     with pytest.raises(
-        CorpusError, match=r"^there is no FAISS index of pyserini's in '.*': expected files index and docid$"
+        CorpusError, match=r"^there is no FAISS index of pyserini in '.*': expected files index and docid$"
     ):
         build_index(BM25Maker(), written(tmp_path), tmp_path / "texts")
         open_retriever(f"pyserini:{tmp_path},x,{tmp_path / 'texts'}")
@@ -76,7 +76,7 @@ def test_an_encoder_of_another_length_is_refused(tmp_path: Path) -> None:
     faiss.write_index(faiss.IndexFlatIP(3), str(tmp_path / "index"))
     (tmp_path / "docid").write_text("")
     build_index(BM25Maker(), written(tmp_path), tmp_path / "texts")
-    with pytest.raises(CorpusError, match=r"^index '.*' has vectors of 3 numbers, and its encoder makes 64$"):
+    with pytest.raises(CorpusError, match=r"^index '.*' has vectors of 3 numbers, but the encoder's have 64$"):
         open_retriever(f"pyserini:{tmp_path},{tiny_dpr(tmp_path / 'encoder', ['mill'])},{tmp_path / 'texts'}")
 
 
@@ -121,10 +121,10 @@ def test_a_java_that_cannot_be_started_is_told(tmp_path: Path, monkeypatch: pyte
         JAVA_HOME=str(tmp_path),
     )
     assert re.match(
-        r"the Java in '.*' cannot be started: Unable to find libjvm.*; pip install '.*' brings one", done.stdout
+        r"the Java in '.*' cannot be started: Unable to find libjvm.*; pip install '.*' installs one", done.stdout
     )
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(UsageError, match=r"^Java cannot be started: .*No such file.*; pip install '.*' brings one"):
+    with pytest.raises(UsageError, match=r"^Java cannot be started: .*No such file.*; pip install '.*' installs one"):
         LuceneMaker().finish(tmp_path / "nowhere", 1, tmp_path)
 
 
@@ -137,6 +137,6 @@ def test_what_cannot_be_fetched_is_one_line(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("PYSERINI_CACHE", str(tmp_path))
     for proxy in ("http_proxy", "https_proxy"):
         monkeypatch.setenv(proxy, "http://127.0.0.1:9")  # nobody listens there
-    with pytest.raises(RetrievalError, match=r"^pyserini's index 'cacm' cannot be fetched: ") as told:
+    with pytest.raises(RetrievalError, match=r"^pyserini's index 'cacm' cannot be downloaded: ") as told:
         download("cacm")
     assert "\n" not in str(told.value)

@@ -87,7 +87,7 @@ def test_vectors_have_unit_length_unless_the_files_compare_by_inner_product(
         ({"pooling": {"pooling_mode": "middle"}}, r"pools by 'middle'; expected cls, max, mean, "),
         (
             {"said": {"similarity_fn_name": "euclidean"}},
-            r"is compared by 'euclidean'; expected cosine or dot; in Python any other",
+            r"is compared by 'euclidean'; expected cosine or dot; in Python you can pass any other",
         ),
     ],
 )
@@ -130,7 +130,7 @@ def test_no_file_brings_code_and_none_outside_the_folder_is_read(tmp_path: Path)
     listed = json.loads((folder / "modules.json").read_text())
     for changed, complaint in (
         ({"type": "evil.Pooling2"}, "has the modules Transformer, Pooling2"),
-        ({"path": "../.."}, r"has a module in '\.\./\.\.'; expected folders within it"),
+        ({"path": "../.."}, r"has a module in '\.\./\.\.'; expected directories inside it"),
     ):
         (folder / "modules.json").write_text(json.dumps([listed[0], {**listed[1], **changed}]))
         with pytest.raises(ModelError, match=complaint):

@@ -150,9 +150,9 @@ LAG = Reply({"error": {"code": "maxlag", "info": "Waiting for a database server:
         (LAG, r"answered maxlag: Waiting for a database server: 6 seconds lagged\. \(asked 3 times\)", 3),
         (Reply({}, 429), r"allows no more requests now \(429\) \(asked 3 times\)", 3),
         (Reply({}, 403), r"answered 403: {}", 1),
-        (HTML, "answered 200 with no JSON, but text/html: .*", 1),
-        (Reply({"query": []}), "answered pages that are no list of pages: 'None'", 1),
-        (Reply({"query": {"pages": {"1": {}}}}), "answered pages that are no list of pages: .*", 1),
+        (HTML, "answered 200 with text/html instead of JSON: .*", 1),
+        (Reply({"query": []}), "answered pages that are not a list of pages: 'None'", 1),
+        (Reply({"query": {"pages": {"1": {}}}}), "answered pages that are not a list of pages: .*", 1),
     ],
 )
 def test_what_goes_wrong_is_one_clear_line(reply: Reply, told: str, times: int) -> None:
@@ -168,7 +168,9 @@ def test_a_lagging_database_is_asked_again() -> None:
 
 def test_nobody_to_contact_and_no_address_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    with pytest.raises(UsageError, match=r"^wikipedia asks for .*: set SOTTOVOCE_CONTACT to your mail or page$"):
+    with pytest.raises(
+        UsageError, match=r"^wikipedia requires .*: set SOTTOVOCE_CONTACT to your email address or web page$"
+    ):
         open_retriever("wikipedia")
     with pytest.raises(UsageError, match=r"^wikipedia 'En wiki': expected a language like 'en', or the address"):
         open_retriever("wikipedia:En wiki")
