@@ -65,10 +65,10 @@ def _of_each_source(given: Given, change: Callable[[Given], Given]) -> Given:
     return {**given, "questions": change({**asked})} if isinstance(asked, Mapping) else dict(given)
 
 
-def _settings_placed(given: Mapping[Any, Any], folder: Path) -> Given:  # Any: YAML as it comes
+def _settings_placed(given: Mapping[Any, Any], folder: Path) -> Given:  # Any: parsed YAML
     """Return settings with absolute paths for files that exist in the folder; a hub id looks like a path, too."""
 
-    def placed(name: str, value: Any) -> Any:  # Any: YAML as it comes
+    def placed(name: str, value: Any) -> Any:  # Any: parsed YAML
         if isinstance(value, list):
             return [placed(name, each) for each in value]
         named_one = name == "model" and not re.search(r"/|\.gguf$", str(value))

@@ -37,7 +37,7 @@ from sottovoce.prompts.kinds import KindName
 
 NAME = re.compile(r"[\w-][\w.-]*")
 """A row's name, which is also the name of its folder."""
-Given = dict[str, Any]  # Any: YAML as it comes
+Given = dict[str, Any]  # Any: parsed YAML
 OF_ROWS = ("scheme", "documents", "matched")
 """Keys of a row that are not settings."""
 Kept = Literal["all"] | list[int]
@@ -49,7 +49,7 @@ class Keyed(Checked):
 
     @model_validator(mode="before")
     @classmethod
-    def _known(cls, given: Any) -> Any:  # Any: YAML as it comes
+    def _known(cls, given: Any) -> Any:  # Any: parsed YAML
         if not isinstance(given, Mapping):
             raise UsageError(f"{cls._called()} is {given!r}; expected keys: {', '.join(cls.model_fields)}")
         for name in given:
@@ -82,7 +82,7 @@ class Asked(Keyed):
 
     @field_validator("where", mode="before")
     @classmethod
-    def _listed(cls, given: Any) -> Any:  # Any: YAML as it comes
+    def _listed(cls, given: Any) -> Any:  # Any: parsed YAML
         return [given] if isinstance(given, str) else given
 
     @model_validator(mode="after")
@@ -136,11 +136,11 @@ class Experiment(Keyed):
 
     @model_validator(mode="before")
     @classmethod
-    def _rows(cls, given: Any) -> Any:  # Any: YAML as it comes
+    def _rows(cls, given: Any) -> Any:  # Any: parsed YAML
         """Combine each row's settings with those for all rows; `_known` has not run yet."""
         if not isinstance(given, Mapping) or not isinstance(given.get("rows"), Mapping):
             return given
-        common: Any = given.get("settings") or {}  # Any: YAML as it comes
+        common: Any = given.get("settings") or {}  # Any: parsed YAML
         if not isinstance(common, Mapping):
             raise UsageError(f"settings are {common!r}; expected lines like 'rounds: 2'")
         common = dict(common)
@@ -150,7 +150,7 @@ class Experiment(Keyed):
 
     @field_validator("seeds", "questions", mode="before")
     @classmethod
-    def _listed(cls, given: Any) -> Any:  # Any: YAML as it comes
+    def _listed(cls, given: Any) -> Any:  # Any: parsed YAML
         return given if isinstance(given, list) else [given]
 
     @model_validator(mode="after")
@@ -196,7 +196,7 @@ def _check_donor(name: str, row: Row, rows: Mapping[str, Row]) -> None:
         )
 
 
-def _row(name: str, given: Any, common: Mapping[str, Any]) -> Given:  # Any: YAML as it comes
+def _row(name: str, given: Any, common: Mapping[str, Any]) -> Given:  # Any: parsed YAML
     try:
         if not NAME.fullmatch(name):
             raise UsageError("the name becomes a folder's; expected only letters, digits, '-', '_' and '.'")

@@ -98,7 +98,7 @@ def _small(table: Published, model: str, row: Given) -> Given:
     return {**found, **more, "model": [SMALL["model"]] * seats}
 
 
-def _least(small: Any, own: Any) -> Any:  # Any: YAML as it comes
+def _least(small: Any, own: Any) -> Any:  # Any: parsed YAML
     """Return the smaller of two whole numbers, so that one round stays one; otherwise `small`."""
     return min(small, own) if type(small) is int and type(own) is int else small
 
@@ -114,7 +114,7 @@ def _fields(row: Given) -> Collection[str]:
     return scheme(str(row["scheme"]).replace("-", "_")).settings.model_fields
 
 
-def _placed(given: Any, folder: str) -> Any:  # Any: YAML as it comes
+def _placed(given: Any, folder: str) -> Any:  # Any: parsed YAML
     """Return the value with the folder of data sets in place of its placeholder."""
     if isinstance(given, Mapping):
         return {name: _placed(value, folder) for name, value in given.items()}

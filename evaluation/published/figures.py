@@ -38,7 +38,7 @@ class Figure:
         return ", ".join(f"{each:g}" for each in self.runs) + spread
 
 
-def figure_of(given: Any) -> Figure:  # Any: YAML as it comes
+def figure_of(given: Any) -> Figure:  # Any: parsed YAML
     """Return a figure from a file: 0.61, [57.8, 62.8] or {mean: 60.0, spread: 2.3}.
 
     Raises:
@@ -52,7 +52,7 @@ def figure_of(given: Any) -> Figure:  # Any: YAML as it comes
     return Figure(tuple(map(float, runs)))
 
 
-def by_metric(given: Any, first: str) -> dict[str, Figure]:  # Any: YAML as it comes
+def by_metric(given: Any, first: str) -> dict[str, Figure]:  # Any: parsed YAML
     """Return the figures of a row by metric; a figure without a metric belongs to `first`.
 
     Raises:

@@ -58,7 +58,7 @@ class Published(Keyed):
     model_config = ConfigDict(title="the published table")
 
     about: str = Field(description="what the table shows")
-    paper: Paper = Field(description="where it is printed")
+    paper: Paper = Field(description="the place where the table is printed")
     claim: str = Field(default="", description="the claim of a figure whose numbers are not printed")
     metrics: dict[str, str] = Field(default={"accuracy": "score"}, description="printed metrics and their meaning here")
     percent: list[str] = Field(default=[], description="metrics that are printed in percent")
@@ -91,7 +91,7 @@ class Published(Keyed):
 
     @field_validator("models", mode="before")
     @classmethod
-    def _listed(cls, given: Any) -> Any:  # Any: YAML as it comes
+    def _listed(cls, given: Any) -> Any:  # Any: parsed YAML
         if not isinstance(given, Mapping):
             return given
         return {name: each if isinstance(each, list) else [each] for name, each in given.items()}
@@ -139,7 +139,7 @@ class Published(Keyed):
                 found |= {key: value for key, value in line.items() if key not in SELECTS}
         return found
 
-    def _check_known(self, said: Mapping[str, Any]) -> None:  # Any: YAML as it comes
+    def _check_known(self, said: Mapping[str, Any]) -> None:  # Any: parsed YAML
         known = {"rows": {**self.rows, **self._rows}, "models": self.models, "parts": self.parts}
         for key in SELECTS:
             self._check(f"name among {key} in 'where'", _many(said.get(key, [])), known[key])
@@ -156,7 +156,7 @@ class Published(Keyed):
                     self._check("metric in published", by, self.metrics)
 
     @staticmethod
-    def _check(what: str, names: Any, known: Any) -> None:  # Any: whatever holds names
+    def _check(what: str, names: Any, known: Any) -> None:  # Any: a collection of names
         for name in names:
             if name not in known:
                 raise UsageError(nearest(what, name, known))
@@ -182,5 +182,5 @@ def _chosen(said: Mapping[str, Any], names: tuple[str, str], model: str, part: s
     )
 
 
-def _many(given: Any) -> list[str]:  # Any: YAML as it comes
+def _many(given: Any) -> list[str]:  # Any: parsed YAML
     return [*map(str, given)] if isinstance(given, list) else [str(given)]

@@ -62,7 +62,7 @@ def test_a_monitor_is_evaluated_beside_dice(call: Call, folder: Path, monitor: P
 def test_who_evaluates_on_the_rows_of_the_training_is_warned(call: Call, folder: Path, monitor: Path) -> None:
     answer = call("monitor", "evaluate", monitor, folder / "train.jsonl")
 
-    assert (answer.code, answer.err) == (0, "these are the rows that it was trained on: what follows is too good\n")
+    assert (answer.code, answer.err) == (0, "the monitor was trained on these rows: the results are too good\n")
 
 
 def test_what_a_monitor_was_fitted_on_stands_in_its_file(monitor: Path) -> None:
@@ -149,7 +149,7 @@ EVALUATED = "a monitor is evaluated on rows of other games: monitor evaluate mon
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["collect"], "rows are collected from runs that are kept: monitor collect latest --to rows.jsonl"),
+        (["collect"], "rows are collected from saved runs: monitor collect latest --to rows.jsonl"),
         (
             ["collect", "x", "--to", "x", "--positions", "there"],
             "unknown positions 'there'; choose from: action, all, id",

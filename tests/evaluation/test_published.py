@@ -223,7 +223,7 @@ def test_each_row_of_a_real_slice_has_an_answer_that_counts(name: str, slice: st
         ("gsm8k", "", 200, "200 rows of the 1,319 published (test): a slice"),
         ("mmlu", "formal_logic", 126, "126 rows: the whole of formal_logic, as published"),
         ("mmlu", "", 100, "100 rows of the 14,042 published (test): a slice"),
-        ("mmlu", "virology", 166, "166 rows; how many were published of virology is not known here"),
+        ("mmlu", "virology", 166, "166 rows; the published number of virology is unknown"),
         ("fever2", "", 1_200, "1,200 rows, and 1,174 were published (dev): another split, or another file"),
         ("ciar", "", 50, "50 rows: the whole of repository, as published"),
     ],
