@@ -87,7 +87,7 @@ def test_rows_are_collected_from_kept_runs(call: Call, models: Models, tmp_path:
     assert (answer.code, answer.err) == (0, "")
     assert answer.out == (
         "8 turns of 2 games, 2 failed; 8 of 8 turns have features: positions all, whole distributions; "
-        f"passed over: 2 discussions without a score; written to {tmp_path / 'rows.jsonl'}\n"
+        f"skipped: 2 discussions without a score; written to {tmp_path / 'rows.jsonl'}\n"
     )
     assert {(row.role, row.turn) for row in found} == {(f"agent_{n}", turn) for n in (1, 2) for turn in (0, 1)}
     assert len({row.game for row in found}) == 2 and {row.measured for row in found} == {Measure()}
