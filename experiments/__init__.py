@@ -1,1 +1,1 @@
-"""Experiment files, and the published tables that `reproduce` holds: data, no code."""
+"""Experiment files, and the published tables that `reproduce` runs: data, no code."""

@@ -1,1 +1,1 @@
-"""Runs that belong together: a file says what they are, one command holds them, one folder keeps them."""
+"""Experiments: one file describes runs that belong together, one command runs them, one folder keeps them."""

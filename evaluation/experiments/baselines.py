@@ -1,4 +1,4 @@
-"""The baselines of a run that is over: one agent alone, and self-consistency at the run's own cost."""
+"""The baselines of a finished run: a single agent, and self-consistency at the cost of the run."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from sottovoce.nodes.settings.people import People
 from sottovoce.nodes.settings.watched import Watched
 
 OF_DISCUSSING = {"protocol", "option", "fallback", "seed", *OF_PROTOCOL, *People.model_fields, *Watched.model_fields}
-"""Settings that both schemes have, and that one agent alone has no use for."""
+"""Settings that both schemes have but a single agent does not use."""
 
 
 def baselines(name: str, run: Run, by: Currency) -> list[Prepared]:
-    """Both as rows beside the run, asked the same questions under the same seeds.
+    """Return both baselines as rows with the questions and seeds of the run.
 
     Raises:
-        UsageError: the run is not over, or one agent alone cannot be asked its questions.
+        UsageError: the run is not over, or its questions cannot be put to a single agent.
     """
     if not is_over(run):
         raise UsageError(
-            f"run {name!r} is not over, so that its cost is not known; {command('runs', 'resume', name)} goes on"
+            f"run {name!r} is not over, so its cost is unknown; {command('runs', 'resume', name)} resumes it"
         )
     matched = Matched(row=name, by=by)
     return [_row(name, run, "single"), _row(name, run, "self_consistency", matched)]
@@ -45,9 +45,9 @@ def _row(name: str, run: Run, wanted: str, matched: Matched | None = None) -> Pr
 
 
 def alike(run: Run, kind: type[Settings]) -> Settings:
-    """The settings of a run that another scheme has, too, as far as they are of one agent.
+    """Return the settings of a run that another scheme has too, reduced to one agent.
 
-    A temperature is left to the model where it is of means, and where samples would all be the same at 0.
+    The temperature is left to the model if the protocol averages embeddings, or if samples at 0 would all be equal.
 
     Raises:
         UsageError: the run's agents have several models.
@@ -62,7 +62,7 @@ def alike(run: Run, kind: type[Settings]) -> Settings:
 
 
 def _of_one(name: str, value: Any) -> Any:  # Any: as JSON has it
-    """The value of one agent; None where agents differ in it."""
+    """Return the value for one agent; None if agents differ in it."""
     if name not in EACH or not value or all(each == value[0] for each in value):
         return value[:1] if name in EACH else value
     if name == "model":

@@ -1,4 +1,4 @@
-"""Read an experiment from its file: paths in it are relative to the file's folder.
+"""The reader of experiment files; paths in a file are relative to its folder.
 
 Nothing here imports torch or langgraph.
 """
@@ -21,17 +21,17 @@ OF_FILES = ("prompts", "convincing", "model", "watch", "attribute_list")
 
 
 def read_experiment(path: Path, limit: int | None = None) -> tuple[Experiment, Given]:
-    """The experiment of a file, and what stands there; relative paths are made those of the file's folder.
+    """Return the experiment in a file, and the file's content with its paths resolved against the file's folder.
 
-    `limit` stands in the place of the file's own, for each source of questions.
+    `limit` replaces the file's own limit for each source of questions.
 
     Raises:
-        UsageError: it cannot be read, or something in it is wrong.
+        UsageError: the file cannot be read, or something in it is wrong.
     """
     given = _placed(read_yaml(path, WHAT, "rows: {alone: {scheme: single}}"), path.parent)
     if "paper" in given and "parts" in given:
         raise UsageError(
-            f"{str(path)!r} is a published table, of several experiments; hold it by `reproduce {path.stem}`"
+            f"{str(path)!r} is a published table of several experiments; run it with `reproduce {path.stem}`"
         )
     if limit is not None:
         given = _of_each_source(given, lambda asked: {**asked, "limit": limit})
@@ -42,7 +42,7 @@ def read_experiment(path: Path, limit: int | None = None) -> tuple[Experiment, G
 
 
 def _placed(given: Given, folder: Path) -> Given:
-    """The same with the paths in it made those of a folder."""
+    """Return the content of a file with its paths resolved against a folder."""
 
     def located(asked: Given) -> Given:
         return {**asked, "file": str(folder.resolve() / asked["file"])} if isinstance(asked.get("file"), str) else asked
@@ -58,17 +58,17 @@ def _placed(given: Given, folder: Path) -> Given:
 
 
 def _of_each_source(given: Given, change: Callable[[Given], Given]) -> Given:
-    """The same with each source of questions changed, be it one or a list; what is no mapping is told later."""
+    """Return the content with each source of questions changed; a source of the wrong type is reported later."""
     asked = given.get("questions")
     if isinstance(asked, list):
         return {**given, "questions": [change({**each}) if isinstance(each, Mapping) else each for each in asked]}
     return {**given, "questions": change({**asked})} if isinstance(asked, Mapping) else dict(given)
 
 
-def _settings_placed(given: Mapping[Any, Any], folder: Path) -> Given:  # Any: YAML as it comes
-    """Settings with the files that lie there made absolute; a hub id looks like a path, too."""
+def _settings_placed(given: Mapping[Any, Any], folder: Path) -> Given:  # Any: parsed YAML
+    """Return settings with absolute paths for files that exist in the folder; a hub id looks like a path, too."""
 
-    def placed(name: str, value: Any) -> Any:  # Any: YAML as it comes
+    def placed(name: str, value: Any) -> Any:  # Any: parsed YAML
         if isinstance(value, list):
             return [placed(name, each) for each in value]
         named_one = name == "model" and not re.search(r"/|\.gguf$", str(value))
@@ -80,10 +80,10 @@ def _settings_placed(given: Mapping[Any, Any], folder: Path) -> Given:  # Any: Y
 
 
 def check_trusted(experiment: Experiment, folder: Path, trust: Trust) -> None:
-    """Refuse to open what an experiment names outside the folder of its file.
+    """Check that an experiment names nothing outside the folder of its file, unless that is trusted.
 
     Raises:
-        UsageError: names it, and the option that opens it.
+        UsageError: names the source, and the option that allows it.
     """
     for asked in experiment.questions if not trust.trust_paths else ():
         outside = asked.file and not lies_in(folder, asked.file)
@@ -92,5 +92,5 @@ def check_trusted(experiment: Experiment, folder: Path, trust: Trust) -> None:
                 f"{WHAT} names the questions {named!r}, which are not in its folder; add --trust-paths if you trust "
                 "who made it"
             )
-    for name, row in experiment.rows.items():  # a probe hears an earlier row: see `Experiment`
+    for name, row in experiment.rows.items():  # `probe_from` names an earlier row: see `Experiment`
         trust.check_paths(row.settings.model_copy(update={"probe_from": ""}), f"row {name!r}", folder)

@@ -1,8 +1,8 @@
 """The folder of an experiment.
 
-FOLDER/experiment.yaml   what it is, with its question file beside it: it goes on from here, wherever that is
+FOLDER/experiment.yaml   the experiment, next to a copy of its question file, so that the folder can be moved
 FOLDER/ROW/              the run of each row (see `runs.run`)
-FOLDER/ROW/pilot/        the run that measured what samples cost, of a row that is matched to another
+FOLDER/ROW/pilot/        the run that measured the cost of samples, if the row is matched to another
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FILE = EXPERIMENT
 
 
 def keep(given: Given, folder: Path) -> None:
-    """Write what the experiment is, and its questions' file beside it.
+    """Write the experiment, and a copy of its question file next to it.
 
     Raises:
         RecordError: the folder cannot be written.
@@ -45,7 +45,7 @@ def keep(given: Given, folder: Path) -> None:
 
 
 def _kept(asked: Given, name: str, folder: Path) -> Given:
-    """A source of questions whose file, or folder of files, lies in this one."""
+    """Copy the file, or folder of files, of a source of questions into this folder; return the source with the copy."""
     if "file" not in asked:
         return dict(asked)
     source = Path(asked["file"])
@@ -56,7 +56,7 @@ def _kept(asked: Given, name: str, folder: Path) -> Given:
 
 
 def _copy(source: Path, to: Path) -> None:
-    """Put a copy in the place of what is there: to write into that would follow links in it."""
+    """Replace the target by a copy; writing into the target would follow links in it."""
     fresh = to.with_name(f".{uuid.uuid4().hex}.part")
     (shutil.copytree if source.is_dir() else shutil.copyfile)(source, fresh)
     if to.is_dir() and not to.is_symlink():
@@ -67,7 +67,7 @@ def _copy(source: Path, to: Path) -> None:
 
 
 def runs_in(folder: Path, names: Iterable[str]) -> dict[str, Run]:
-    """The runs of the rows of these names that were begun.
+    """Return the runs of the named rows that have started.
 
     Raises:
         RecordError: one of them is damaged, or was written by another version.
@@ -76,10 +76,10 @@ def runs_in(folder: Path, names: Iterable[str]) -> dict[str, Run]:
 
 
 def rows_in(folder: Path) -> dict[str, Run]:
-    """The runs of all rows of the experiment in a folder that were begun, in the order of its file.
+    """Return the runs of all rows that have started of the experiment in a folder, in the order of its file.
 
     Raises:
-        UsageError: it holds no experiment.
+        UsageError: the folder has no experiment.
         RecordError: see `runs_in`.
     """
     experiment, _ = read_experiment(folder / FILE)
@@ -87,7 +87,7 @@ def rows_in(folder: Path) -> dict[str, Run]:
 
 
 def results_in(folder: Path) -> dict[str, list[Result]]:
-    """What the discussions of each row came to; rows in which none ended are left out. No model is needed.
+    """Return the results of each row, without those in which no discussion ended. No model is needed.
 
     Errors: see `rows_in`.
     """
@@ -95,6 +95,6 @@ def results_in(folder: Path) -> dict[str, list[Result]]:
 
 
 def ended(runs: Mapping[str, Run]) -> dict[str, list[Result]]:
-    """The results of runs in which anything ended."""
+    """Return the results of the runs in which a discussion ended."""
     found = {name: run.results() for name, run in runs.items()}
     return {name: results for name, results in found.items() if results}

@@ -1,4 +1,4 @@
-"""A row of an experiment, ready to be held: its settings, and the questions with the documents that its agents get.
+"""A row of an experiment, ready to run: its settings, and its questions with the documents that its agents get.
 
 Nothing here imports torch or langgraph.
 """
@@ -17,7 +17,7 @@ from sottovoce.nodes.settings import Settings
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a run of the row is made of."""
+    """A row that is ready to run."""
 
     name: str
     scheme: str
@@ -25,16 +25,16 @@ class Prepared:
     questions: list[Question]
     seeds: list[int]
     origin: str | None
-    """Where the questions are from, in a phrase."""
+    """Where the questions come from, in a phrase."""
     matched: Matched | None = None
-    """Its samples are not known before that row is over."""
+    """The row that determines the number of samples, which is unknown until that row is over."""
 
 
 def prepare(experiment: Experiment, name: str) -> Prepared:
-    """A row by name.
+    """Return a row by name, ready to run.
 
     Raises:
-        UsageError: its questions cannot be read, or its agents cannot be asked them.
+        UsageError: its questions cannot be read, or cannot be put to its agents.
     """
     row = experiment.rows[name]
     try:
@@ -51,7 +51,7 @@ def prepare(experiment: Experiment, name: str) -> Prepared:
 
 
 def _of_source(asked: Asked, settings: Settings, seeds: list[int]) -> tuple[list[Question], str | None]:
-    """The questions of one source, and where they are from, in a phrase."""
+    """Return the questions of one source, and a phrase that says where they come from."""
     said = asked.model_dump(exclude_defaults=True, exclude={"file", "dataset", "hub"})
     if asked.said is not None:
         said["questions"] = asked.said
@@ -60,7 +60,7 @@ def _of_source(asked: Asked, settings: Settings, seeds: list[int]) -> tuple[list
 
 
 def _check_different(questions: list[Question]) -> None:
-    """Refuse two questions under one name: their discussions could not be told apart."""
+    """Check that no two questions share an id: their discussions could not be told apart."""
     seen = set[str]()
     for each in questions:
         if (id := question_id(each)) in seen:
@@ -69,10 +69,10 @@ def _check_different(questions: list[Question]) -> None:
 
 
 def keeping(question: Question, kept: Mapping[str, Kept]) -> Question:
-    """The question where agents keep but these of their documents, and others none.
+    """Return the question with only the documents that agents keep; an agent that is not named keeps none.
 
     Raises:
-        UsageError: an agent was dealt fewer.
+        UsageError: an agent has fewer documents.
     """
     return {**question, "documents": {agent: _kept(question, agent, numbers) for agent, numbers in kept.items()}}
 

@@ -1,4 +1,4 @@
-"""Hold the rows of an experiment, one after another, in one folder: what is over is not held again."""
+"""The runner of an experiment: its rows run one after another in one folder, and finished rows do not run again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sottovoce.nodes.settings import Settings
 from sottovoce.outputs import check_no_link
 
 Shown = Callable[[str, Run], AbstractContextManager[Observer | None]]
-"""A row that begins or goes on: what observes it."""
+"""A function of a row's name and its run; it returns a context manager that yields the run's observer."""
 
 
 def hold(
@@ -42,22 +42,22 @@ def hold(
     models: Models = None,
     trust: Trust | None = None,
 ) -> tuple[dict[str, Run], str]:
-    """Hold those of the rows that are not over; returns the runs of all, and why it was stopped, if it was.
+    """Run the rows that are not over; return the runs of all rows, and why they stopped early, or "".
 
     Args:
-        experiment: What it is.
-        given: The same as it stands in its file.
-        folder: Where it is kept; what stands there is gone on with.
-        names: The rows to hold; all if none is named.
-        limits: Of all rows together.
-        shown: Tells what is to observe a row.
-        models: Chat models that play the agents; None makes those that the settings name.
-        trust: Has the sandbox of all rows, where the experiment may be somebody else's; None leaves them their own.
+        experiment: The experiment.
+        given: The content of its file.
+        folder: Its folder; the runs in it are resumed.
+        names: The rows to run; all if empty.
+        limits: The limits for all rows together.
+        shown: Returns the observer of a row.
+        models: Chat models that play the agents; None creates those that the settings name.
+        trust: Has the sandbox for all rows, if the experiment may be someone else's; None leaves them their own.
 
     Raises:
-        UsageError: a row cannot be held; nothing was begun before.
-        RecordError: a row was begun with something else than it has now, or the folder cannot be written.
-        KeyboardInterrupt: it was stopped; the same call goes on.
+        UsageError: a row cannot run; found before any row starts.
+        RecordError: a row was started with other settings or models, or the folder cannot be written.
+        KeyboardInterrupt: it was stopped; the same call resumes.
     """
     rows = with_pilots(prepare(experiment, name) for name in experiment.rows)
     chosen = [each for name in experiment.chosen([*names]) for each in (pilot_name(name), name) if each in rows]
@@ -85,13 +85,13 @@ def _contained(row: Prepared, run: Run | None, trust: Trust, chosen: bool) -> Pr
 
 
 def with_pilots(rows: Iterable[Prepared]) -> dict[str, Prepared]:
-    """The rows by name, a pilot before each that is matched to another."""
+    """Return the rows by name, with a pilot before each row that is matched to another."""
     found = [[pilot_of(row), row] if row.matched else [row] for row in rows]
     return {each.name: each for pair in found for each in pair}
 
 
 def check_all(rows: Mapping[str, Prepared], runs: Mapping[str, Run], folder: Path) -> None:
-    """Refuse to go on with rows that are others now. Errors: see `check_same`."""
+    """Check that rows are still those of their runs. Errors: see `check_same`."""
     for name, run in runs.items():
         if name in rows and is_known(rows[name], runs):
             check_same(fitted(rows[name], runs)[0], run.head, folder)
@@ -106,9 +106,9 @@ def hold_rows(
     shown: Shown | None = None,
     models: Models = None,
 ) -> str:
-    """Hold what is not over of the rows, in their order; `runs` has what was begun, and gets them.
+    """Run the rows that are not over, in their order; `runs` has the runs that have started, and receives the new ones.
 
-    Returns why it was stopped, if it was. Errors: see `hold`.
+    Return why they stopped early, or "". Errors: see `hold`.
     """
     why, began = "", time.monotonic()
     for row in rows:
@@ -125,14 +125,14 @@ def hold_rows(
 
 
 def hold_row(row: Prepared, run: Run, limits: Limits, shown: Shown | None, models: Models) -> None:
-    """Hold what is not over of a row's run. Errors: see `hold_all`."""
+    """Run the discussions of a row that are not over. Errors: see `hold_all`."""
     _forget(row.settings, models)
     with shown(row.name, run) if shown else nullcontext() as observe:
         hold_all(run, row.settings, run.store(), models=models, observe=observe, limits=limits)
 
 
 def _forget(settings: Settings, models: Models) -> None:
-    """Drop what models read in rows before: what a row computes must not depend on its place in the table."""
+    """Drop what models cached in earlier rows: a row's results must not depend on its place in the table."""
     for agent in settings.names() if models is None else ():
         model = made_from(settings, agent)
         if isinstance(model, HookedChatModel):
@@ -140,13 +140,13 @@ def _forget(settings: Settings, models: Models) -> None:
 
 
 def reached(limits: Limits, runs: Iterable[Run], began: float) -> str:
-    """Which limit all rows together have reached, in words; empty where none is."""
+    """Return in words the limit that all rows together have reached, or ""."""
     late = limits.time_limit is not None and time.monotonic() - began >= limits.time_limit
     return limits.reached(*_spent(runs)) or (limits.out_of_time() if late else "")
 
 
 def left_of(limits: Limits, others: Iterable[Run], began: float) -> Limits:
-    """What the other rows leave of the limits, where none is reached."""
+    """Return what the other rows leave of the limits, if they have reached none."""
     calls, tokens = _spent(others)
     left = {
         "call_limit": limits.call_limit and limits.call_limit - calls,
@@ -157,16 +157,16 @@ def left_of(limits: Limits, others: Iterable[Run], began: float) -> Limits:
 
 
 def _spent(runs: Iterable[Run]) -> tuple[int, int]:
-    """Calls, and tokens read and written."""
+    """Return the numbers of calls, and of tokens read and written."""
     costs = [run.cost for run in runs]
     return sum(cost.calls for cost in costs), sum(cost.tokens_in + cost.tokens_out for cost in costs)
 
 
 def opened(row: Prepared, budget: Budget | None, runs: Mapping[str, Run], folder: Path, models: Models) -> Run:
-    """A row's run in `folder`, begun or gone on with, once its models are known to be those of the others.
+    """Start or resume a row's run in `folder`, after checking its models against those of the other runs.
 
     Raises:
-        RecordError: they are not, the run cannot go on, or a link stands in its place.
+        RecordError: the models differ, the run cannot be resumed, or its folder is a link.
     """
     check_no_link(folder / row.name)
     head = head_of(row.scheme, row.settings, row.questions, row.seeds, row.origin, models=models)

@@ -1,17 +1,17 @@
-"""An experiment as a file: rows of settings, all asked the same questions.
+"""The format of an experiment file: rows of settings that are all asked the same questions.
 
     about: Does a second agent help?
     questions: {sample: split/7, limit: 100}       # or {file: FILE, where: [level<3], limit: 100}, or
                                                    # {dataset: gsm8k, file: FILE} (or hub: ID@COMMIT), or a
                                                    # list of these, pooled
     seeds: [0, 1]
-    settings: {model: bundled, rounds: 2}          # of all rows: each takes those that its scheme has
+    settings: {model: bundled, rounds: 2}          # for all rows: each takes those that its scheme has
     rows:
       alone: {scheme: single, temperature: 0}
       words: {scheme: debate}
       costs-the-same: {scheme: self-consistency, matched: {row: words, by: flops}}
       deaf: {scheme: debate, control: empty}
-    against: alone                                 # compare with this row only; else all with one another
+    against: alone                                 # compare with this row only; else compare all pairs
 
 Nothing here imports torch or langgraph.
 """
@@ -36,20 +36,20 @@ from sottovoce.nodes.settings.plain import UnknownName, named
 from sottovoce.prompts.kinds import KindName
 
 NAME = re.compile(r"[\w-][\w.-]*")
-"""Of a row: it is a folder's name, too."""
-Given = dict[str, Any]  # Any: YAML as it comes
+"""A row's name, which is also the name of its folder."""
+Given = dict[str, Any]  # Any: parsed YAML
 OF_ROWS = ("scheme", "documents", "matched")
-"""What a row has besides settings."""
+"""Keys of a row that are not settings."""
 Kept = Literal["all"] | list[int]
-"""Which documents an agent keeps: all that it was dealt, or some by number, from 1."""
+"""The documents that an agent keeps: all that it was dealt, or some by number, from 1."""
 
 
 class Keyed(Checked):
-    """A mapping of a file, whose unknown keys are told with the nearest known one."""
+    """A mapping in a file; the error for an unknown key names the nearest known one."""
 
     @model_validator(mode="before")
     @classmethod
-    def _known(cls, given: Any) -> Any:  # Any: YAML as it comes
+    def _known(cls, given: Any) -> Any:  # Any: parsed YAML
         if not isinstance(given, Mapping):
             raise UsageError(f"{cls._called()} is {given!r}; expected keys: {', '.join(cls.model_fields)}")
         for name in given:
@@ -63,83 +63,84 @@ class Keyed(Checked):
 
 
 class Asked(Keyed):
-    """The questions of all rows; what can be said of them is what the command line can say."""
+    """The questions of all rows; the keys correspond to options of the command line."""
 
     model_config = ConfigDict(title="questions")
 
     sample: str | None = Field(default=None, description="as --sample; documents are dealt to each row's own agents")
     file: Path | None = Field(default=None, description="as --questions")
-    dataset: str | None = Field(default=None, description="of which data set the file is: NAME or NAME/PART")
-    hub: str | None = Field(default=None, description="where the data set lies, instead of a file: ID@COMMIT")
-    where: list[str] = Field(default=[], description="rows of the file, as --where")
-    limit: Count | None = Field(default=None, ge=1, description="the first so many, as --limit")
-    shuffle: Seed | None = Field(default=None, description="a seed by which the file's rows are mixed, as --shuffle")
-    skip: Count = Field(default=0, ge=0, description="pass over the first so many rows of the file, as --skip")
-    kind: KindName | None = Field(default=None, description="of the file's rows that name none, as --kind")
+    dataset: str | None = Field(default=None, description="the data set of the file: NAME or NAME/PART")
+    hub: str | None = Field(default=None, description="where the data set is on the hub, instead of a file: ID@COMMIT")
+    where: list[str] = Field(default=[], description="which rows of the file to take, as --where")
+    limit: Count | None = Field(default=None, ge=1, description="maximum number of questions, as --limit")
+    shuffle: Seed | None = Field(default=None, description="seed for shuffling the file's rows, as --shuffle")
+    skip: Count = Field(default=0, ge=0, description="number of rows to skip at the start of the file, as --skip")
+    kind: KindName | None = Field(default=None, description="the kind of rows that name none, as --kind")
     task_description: str | None = Field(default=None, description="as --task-description")
     task_answer: str | None = Field(default=None, description="as --task-answer")
     task_demonstration: list[str] = Field(default=[], description="as --task-demonstration, any number of them")
 
     @field_validator("where", mode="before")
     @classmethod
-    def _listed(cls, given: Any) -> Any:  # Any: YAML as it comes
+    def _listed(cls, given: Any) -> Any:  # Any: parsed YAML
         return [given] if isinstance(given, str) else given
 
     @model_validator(mode="after")
     def _of_one_source(self) -> Self:
         if [self.sample, self.file, self.hub].count(None) != 2:
-            raise UsageError("questions are of a sample or of a file; give one of the keys 'sample', 'file' and 'hub'")
+            raise UsageError("questions come from one source; give exactly one of the keys 'sample', 'file' and 'hub'")
         if self.dataset is not None and self.sample is not None:
-            raise UsageError("'dataset' says of which data set a file is, and a sample was given; drop one of them")
+            raise UsageError("'dataset' names the data set of a file, and a sample was given; drop one of them")
         if self.hub is not None and self.dataset is None:
-            raise UsageError("'hub' says where a data set lies; say which with 'dataset', as gsm8k")
+            raise UsageError("'hub' says where a data set is; name the data set with 'dataset', such as gsm8k")
         return self
 
     @property
     def said(self) -> str | None:
-        """What --questions would be; None for a sample."""
+        """The value that --questions would have; None for a sample."""
         return f"{self.dataset}:{self.file or self.hub}" if self.dataset else str(self.file) if self.file else None
 
 
 class Matched(Keyed):
-    """Of self-consistency: so many samples as cost what a discussion of another row does."""
+    """The row whose cost per discussion determines the number of self-consistency's samples."""
 
     model_config = ConfigDict(title="matched")
 
-    row: str = Field(description="an earlier one")
-    by: Currency = Field(default="flops", description="flops, or tokens: read and not reused, and written")
+    row: str = Field(description="an earlier row")
+    by: Currency = Field(default="flops", description="flops, or tokens (read and not reused, plus written)")
 
 
 class Row(Checked):
-    """One line of the table: a run of its own."""
+    """One row of the table, with a run of its own."""
 
     scheme: str
     documents: dict[str, Kept] = Field(
-        default={}, description="what agents keep of those that they were dealt; who is not named keeps none"
+        default={},
+        description="documents that agents keep of those they were dealt; an agent that is not named keeps none",
     )
     matched: Matched | None = None
     settings: Settings
 
 
 class Experiment(Keyed):
-    """Rows of settings, one set of questions."""
+    """An experiment: rows of settings, and one set of questions."""
 
     model_config = ConfigDict(title="the experiment", arbitrary_types_allowed=True)
 
-    about: str = Field(default="", description="what it is to show")
+    about: str = Field(default="", description="what the experiment is for")
     questions: list[Asked] = Field(description="one source, or several whose questions are pooled in their order")
     seeds: list[Seed] = Field(default=[0], description="each question is asked once under each")
-    settings: Given = Field(default={}, description="of all rows; each takes those that its scheme has")
-    rows: dict[str, Row] = Field(description="each a scheme with its settings")
-    against: str | None = Field(default=None, description="the row that others are compared with; else all with all")
+    settings: Given = Field(default={}, description="settings for all rows; each takes those that its scheme has")
+    rows: dict[str, Row] = Field(description="rows by name, each a scheme with its settings")
+    against: str | None = Field(default=None, description="the row that others are compared with; else all pairs")
 
     @model_validator(mode="before")
     @classmethod
-    def _rows(cls, given: Any) -> Any:  # Any: YAML as it comes
-        """Make each row's settings from its own and those of all rows; `_known` has not run yet."""
+    def _rows(cls, given: Any) -> Any:  # Any: parsed YAML
+        """Combine each row's settings with those for all rows; `_known` has not run yet."""
         if not isinstance(given, Mapping) or not isinstance(given.get("rows"), Mapping):
             return given
-        common: Any = given.get("settings") or {}  # Any: YAML as it comes
+        common: Any = given.get("settings") or {}  # Any: parsed YAML
         if not isinstance(common, Mapping):
             raise UsageError(f"settings are {common!r}; expected lines like 'rounds: 2'")
         common = dict(common)
@@ -149,7 +150,7 @@ class Experiment(Keyed):
 
     @field_validator("seeds", "questions", mode="before")
     @classmethod
-    def _listed(cls, given: Any) -> Any:  # Any: YAML as it comes
+    def _listed(cls, given: Any) -> Any:  # Any: parsed YAML
         return given if isinstance(given, list) else [given]
 
     @model_validator(mode="after")
@@ -172,10 +173,10 @@ class Experiment(Keyed):
         return self
 
     def chosen(self, names: list[str]) -> list[str]:
-        """Rows by name in the order of the file; all if none is named.
+        """Return those of the rows that are in `names`, in the order of the file; all if `names` is empty.
 
         Raises:
-            UsageError: there is no such row.
+            UsageError: a row does not exist.
         """
         for name in names:
             if name not in self.rows:
@@ -184,7 +185,7 @@ class Experiment(Keyed):
 
 
 def _check_donor(name: str, row: Row, rows: Mapping[str, Row]) -> None:
-    """Refuse a probe that is not from an earlier row of the same scheme and protocol: their runs lie side by side."""
+    """Check that a probe comes from an earlier row of the same scheme and protocol, whose run is in the same folder."""
     donor, kind = row.settings.probe_from, (row.scheme, row.settings.protocol)
     earlier = list(takewhile(lambda each: each != name, rows))
     like = [each for each in earlier if (rows[each].scheme, rows[each].settings.protocol) == kind]
@@ -195,10 +196,10 @@ def _check_donor(name: str, row: Row, rows: Mapping[str, Row]) -> None:
         )
 
 
-def _row(name: str, given: Any, common: Mapping[str, Any]) -> Given:  # Any: YAML as it comes
+def _row(name: str, given: Any, common: Mapping[str, Any]) -> Given:  # Any: parsed YAML
     try:
         if not NAME.fullmatch(name):
-            raise UsageError("the name becomes a folder's; expected letters, digits, '-', '_' and '.'")
+            raise UsageError("the name becomes a folder's; expected only letters, digits, '-', '_' and '.'")
         if not isinstance(given, Mapping) or "scheme" not in given:
             raise UsageError(f"it is {given!r}; expected a scheme with settings, such as {{scheme: debate, rounds: 2}}")
         own = {key: value for key, value in given.items() if key not in OF_ROWS}
@@ -219,17 +220,17 @@ def _check_matched(found: str, own: Mapping[str, Any]) -> None:
     if found != "self_consistency":
         raise UsageError(f"{found} cannot be matched; write {{scheme: self-consistency, matched: {{row: NAME}}}}")
     if "samples" in own:
-        raise UsageError("samples follow from the row that it is matched to; leave one of the two out")
+        raise UsageError("samples follow from the row that it is matched to; drop one of the two")
 
 
 def _too_early(name: str, wanted: str, rows: Mapping[str, Row]) -> str:
     if wanted not in rows:
         return nearest(f"row in 'matched' of {name!r}", wanted, rows)
-    return f"row {name!r} is matched to {wanted!r}, which is not before it; rows are held in the order of the file"
+    return f"row {name!r} is matched to {wanted!r}, which is not before it; rows run in the order of the file"
 
 
 def _named(own: Given, kind: type[Settings]) -> Given:
-    """A row's own settings; what else a row has is no setting, and may be what was misspelt."""
+    """Return a row's own settings; an unknown name may also be a misspelled key of the row."""
     if "seed" in map(_plain, own):
         raise UsageError("a row has no seed of its own; give the experiment 'seeds'")
     try:
@@ -244,7 +245,7 @@ def _check_common(common: Mapping[str, Any], names: list[str]) -> None:
     known = {field for name in names for field in scheme(name).settings.model_fields}
     for name in map(_plain, common):
         if name == "seed":
-            raise UsageError("settings hold a seed; give the experiment 'seeds'")
+            raise UsageError("settings have a seed; give the experiment 'seeds'")
         if name not in known:
             raise UsageError(nearest("setting of all rows", name, known))
 

@@ -1,1 +1,1 @@
-"""Tables and figures of the papers: a file each says how they were made, and is held as ordinary experiments."""
+"""Tables and figures of the papers: one file each, which runs as ordinary experiments."""

@@ -23,21 +23,21 @@ class Beside:
     row: str
     metric: str
     published: Figure | None
-    """None where the paper prints none."""
+    """None if the paper prints none."""
     obtained: Mean | None
-    """In the unit of the published one; None where nothing was obtained."""
+    """In the unit of the published figure; None if nothing was obtained."""
     n: int = 0
-    """Discussions."""
+    """Number of discussions."""
     why: str = ""
-    """Why nothing was obtained, where it cannot be."""
+    """Why nothing can be obtained; empty if it can."""
     difference: TwoSamples | None = None
-    """Difference from the published figure, in its unit; None where an error is unknown."""
+    """Difference from the published figure, in its unit; None if an error is unknown."""
 
     @property
     def words(self) -> str:
         """Return the difference in words, or the difference that would have been found."""
         if self.obtained is None:
-            return self.why or "not held"
+            return self.why or "not run"
         if self.published is None:
             return "not printed"
         if self.difference is None:
@@ -52,7 +52,7 @@ class Beside:
 
 
 def beside(table: Published, model: str, part: str, held: Mapping[str, Run]) -> list[Beside]:
-    """Every row of one model and part, in the order of the file: what is printed, and what was obtained.
+    """Return the published and the obtained figures of one model and part, row by row in the order of the file.
 
     Raises:
         UsageError: the extra `eval` is not installed.
@@ -69,7 +69,7 @@ def beside(table: Published, model: str, part: str, held: Mapping[str, Run]) -> 
 
 def _one(table: Published, part: str, row: str, metric: str, printed: Figure | None, held: Mapping[str, Run]) -> Beside:
     if row in table.missing:
-        return Beside(row, metric, printed, None, why=f"cannot be held: {table.missing[row]}")
+        return Beside(row, metric, printed, None, why=f"cannot be run: {table.missing[row]}")
     what, scale = table.metrics[metric], PERCENT if metric in table.percent else 1
     made_of = table.best_of.get(row, [row])
     found = [_obtained([*observed(what, each, held)], scale) for each in made_of]
@@ -94,6 +94,6 @@ def _obtained(found: list[tuple[str, float]], scale: float) -> tuple[Mean, int, 
 
 
 def _metrics(table: Published, model: str, part: str) -> list[str]:
-    """Those that are printed of this part; all where none is."""
+    """Return the metrics that are printed for this part; all metrics if nothing is printed."""
     printed = dict.fromkeys(metric for by in table.figures(model, part).values() for metric in by)
     return [*printed] or [*table.metrics]

@@ -1,7 +1,7 @@
 """The difference of an obtained figure from a published one, as two independent samples, with its power.
 
 A share is treated as right or wrong answers to its questions, each asked once. Repeated discussions of a question add
-information, but papers do not print how much, so the interval errs on the wide side. Where a paper prints an error, the
+information, but papers do not print how much, so the interval errs on the wide side. If a paper prints an error, the
 number of answers is the one that gives this error. Needs the extra `eval`.
 """
 
@@ -28,7 +28,7 @@ DIFFERENCES = (
 def difference(
     ours: Mean, questions: int, printed: Figure, n: int | None, error: str, *, gain: bool, scale: float
 ) -> TwoSamples | None:
-    """Return the difference from the printed figure, in its unit; None where an error is unknown.
+    """Return the difference from the printed figure, in its unit; None if an error is unknown.
 
     Args:
         ours: The obtained mean, in the unit of the printed figure.
@@ -66,7 +66,7 @@ def assumed(error: str) -> str:
 
 
 def _error(printed: Figure, error: str) -> float | None:
-    """Return the printed standard error; None where there is none, or 0, which is the spread of identical runs."""
+    """Return the printed standard error; None if there is none or it is 0, which is the spread of identical runs."""
     if not printed.spread or error not in (STANDARD_ERROR, INTERVAL):
         return None
     return printed.spread / (REACH if error == INTERVAL else 1)

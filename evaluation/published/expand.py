@@ -1,4 +1,4 @@
-"""From a published table to the experiment of one model and one part.
+"""The experiment of one model and one part of a published table.
 
 Nothing here imports torch or langgraph.
 """
@@ -16,25 +16,25 @@ from sottovoce.evaluation.published.schema import Published
 from sottovoce.graphs import scheme
 
 DATA = "{data}"
-"""Stands in settings for the folder of the data."""
+"""Placeholder in settings for the folder of data sets."""
 SMALL: Given = {"model": "bundled", "max_tokens": 16, "step_tokens": 16, "select_tokens": 16}
-"""In small, of all rows whose scheme has them."""
+"""Settings of a small run, for all rows whose scheme has them."""
 IN_ITS_PLACE: Given = {
     "layers": [1], "library": "encyclopedia", "wiki": "encyclopedia", "google": "encyclopedia:1"
 }  # fmt: skip
-"""In small, of rows that set them: what is there everywhere."""
+"""Values of a small run that are available everywhere, for rows that have these settings."""
 SAMPLING = ("sample", "limit")
 
 
 def experiment_of(table: Published, model: str, part: str, data: Path, *, weights: str | None = None) -> Given:
-    """What an experiment file of this model and part would say; its files lie in `data`.
+    """Return the content of an experiment file for this model and part, with paths of files in `data`.
 
     Args:
-        table: What was published.
+        table: The published table.
         model: One of its models.
         part: One of its parts.
-        data: The folder of the data, and of what the table needs.
-        weights: A model in the place of the table's own, for all agents.
+        data: The folder of data sets, and of the other files that the table needs.
+        weights: A model that replaces the table's own, for all agents.
     """
     common = {**table.settings, "model": [weights] if weights else table.models[model]}
     rows = {name: _merged(common, row, weights) for name, row in table.rows_of(model, part).items()}
@@ -47,9 +47,9 @@ def experiment_of(table: Published, model: str, part: str, data: Path, *, weight
 
 
 def small_of(table: Published, model: str, part: str, data: Path) -> Given:
-    """The same in small: the bundled model, a few questions made from a seed, short replies.
+    """Return a small experiment for this model and part: the bundled model, a few generated questions, short replies.
 
-    Each row keeps its scheme, protocol, roles, temperatures and monitors; `data` holds stand-ins for these.
+    Each row keeps its scheme, protocol, roles, temperatures and monitors; `data` contains stand-ins for the monitors.
     """
     rows = {name: _small(table, model, row) for name, row in table.rows_of(model, part).items()}
     own = table.parts[part].get("sample")
@@ -58,10 +58,10 @@ def small_of(table: Published, model: str, part: str, data: Path) -> Given:
 
 
 def chosen(what: str, names: Collection[str], known: Collection[str]) -> list[str]:
-    """Those of `known` that were named, in its order; all if none was.
+    """Return those of `known` that are in `names`, in the order of `known`; all if `names` is empty.
 
     Raises:
-        UsageError: one is not known.
+        UsageError: a name is unknown.
     """
     for name in names:
         if name not in known:
@@ -78,7 +78,7 @@ def _experiment(
 
 
 def _merged(common: Given, row: Given, weights: str | None) -> Given:
-    """A row with those settings of all rows that its scheme has; a model in the place of others is all of them."""
+    """Return a row with the common settings that its scheme has; `weights` replaces the models of all agents."""
     fields = _fields(row)
     shared = {_plain(name): value for name, value in common.items() if _plain(name) in fields}
     own = {_plain(name): value for name, value in row.items()}
@@ -98,24 +98,24 @@ def _small(table: Published, model: str, row: Given) -> Given:
     return {**found, **more, "model": [SMALL["model"]] * seats}
 
 
-def _least(small: Any, own: Any) -> Any:  # Any: YAML as it comes
-    """A row's own number where it is smaller still: one round stays one."""
+def _least(small: Any, own: Any) -> Any:  # Any: parsed YAML
+    """Return the smaller of two whole numbers, so that one round stays one; otherwise `small`."""
     return min(small, own) if type(small) is int and type(own) is int else small
 
 
 def _fields(row: Given) -> Collection[str]:
-    """The settings of a row's scheme.
+    """Return the settings of a row's scheme.
 
     Raises:
-        UsageError: it has none, or an unknown one.
+        UsageError: the row has no scheme, or an unknown one.
     """
     if "scheme" not in row:
         raise UsageError(f"a row is {row!r}; expected a scheme with settings, such as {{scheme: debate, rounds: 2}}")
     return scheme(str(row["scheme"]).replace("-", "_")).settings.model_fields
 
 
-def _placed(given: Any, folder: str) -> Any:  # Any: YAML as it comes
-    """The same with the folder of the data in the place of its sign."""
+def _placed(given: Any, folder: str) -> Any:  # Any: parsed YAML
+    """Return the value with the folder of data sets in place of its placeholder."""
     if isinstance(given, Mapping):
         return {name: _placed(value, folder) for name, value in given.items()}
     if isinstance(given, list):

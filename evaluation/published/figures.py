@@ -1,4 +1,4 @@
-"""Figures as papers print them: a number, a mean with its spread, or one number a run.
+"""Figures as papers print them: a number, a mean with its spread, or one number per run.
 
 Nothing here imports torch or langgraph.
 """
@@ -22,41 +22,41 @@ class Figure:
     """One figure of a table."""
 
     runs: tuple[float, ...]
-    """As printed: one, or one a run."""
+    """As printed: one number, or one per run."""
     spread: float | None = None
-    """As printed behind the mean; what it is of, the paper says or does not."""
+    """As printed after the mean; not every paper says what it measures."""
 
     @property
     def mean(self) -> float:
-        """The figure, or the mean of those of all runs."""
+        """The figure, or the mean over all runs."""
         return fmean(self.runs)
 
     @property
     def words(self) -> str:
-        """As printed: "60 ± 2.3", "57.8, 62.8"."""
+        """The figure as printed: "60 ± 2.3", "57.8, 62.8"."""
         spread = "" if self.spread is None else f" ± {self.spread:g}"
         return ", ".join(f"{each:g}" for each in self.runs) + spread
 
 
-def figure_of(given: Any) -> Figure:  # Any: YAML as it comes
-    """A figure from a file: 0.61, [57.8, 62.8] or {mean: 60.0, spread: 2.3}.
+def figure_of(given: Any) -> Figure:  # Any: parsed YAML
+    """Return a figure from a file: 0.61, [57.8, 62.8] or {mean: 60.0, spread: 2.3}.
 
     Raises:
-        UsageError: it is something else.
+        UsageError: the value has another form.
     """
     if isinstance(given, Mapping) and set(given) == {MEAN, SPREAD} and all(map(_is_number, given.values())):
         return Figure((float(given[MEAN]),), float(given[SPREAD]))
     runs = given if isinstance(given, list) else [given]
     if not runs or not all(map(_is_number, runs)):
-        raise UsageError(f"a figure is {given!r}; expected a number, one a run, or {{mean: 60.0, spread: 2.3}}")
+        raise UsageError(f"a figure is {given!r}; expected a number, one per run, or {{mean: 60.0, spread: 2.3}}")
     return Figure(tuple(map(float, runs)))
 
 
-def by_metric(given: Any, first: str) -> dict[str, Figure]:  # Any: YAML as it comes
-    """The figures of a row by metric; what names none is of the `first`.
+def by_metric(given: Any, first: str) -> dict[str, Figure]:  # Any: parsed YAML
+    """Return the figures of a row by metric; a figure without a metric belongs to `first`.
 
     Raises:
-        UsageError: as `figure_of`.
+        UsageError: see `figure_of`.
     """
     if isinstance(given, Mapping) and MEAN not in given:
         return {str(name): figure_of(each) for name, each in given.items()}

@@ -1,4 +1,4 @@
-"""The files of published tables: which there are, and what one says.
+"""The files of published tables.
 
 Nothing here imports torch or langgraph.
 """
@@ -17,15 +17,15 @@ EXAMPLES = "file of worked examples"
 
 
 def names() -> list[str]:
-    """All that there are, by name."""
+    """Return the names of all tables, in order."""
     return sorted(path.stem for path in _folder().glob("*.yaml"))
 
 
 def read_published(name: str) -> Published:
-    """The table of a name.
+    """Return a table by name.
 
     Raises:
-        UsageError: there is none, or its file is wrong.
+        UsageError: there is no such table, or its file is wrong.
     """
     if name not in (known := names()):
         raise UsageError(nearest(WHAT, name, known) + "; `reproduce` lists them")
@@ -33,10 +33,10 @@ def read_published(name: str) -> Published:
 
 
 def read_table(path: Path) -> Published:
-    """The table of a file.
+    """Return the table in a file.
 
     Raises:
-        UsageError: it cannot be read, or something in it is wrong.
+        UsageError: the file cannot be read, or something in it is wrong.
     """
     given = read_yaml(path, WHAT, "paper: {name: SDE, arxiv: '2506.19209', place: Table 2}")
     try:
@@ -59,5 +59,5 @@ def examples_of(name: str) -> list[str]:
 
 
 def _folder() -> Path:
-    """Installed beside the package's own folders, and linked there in a checkout."""
+    """Return the folder of tables: installed next to the package's own folders, and linked there in a checkout."""
     return Path(str(files("sottovoce"))) / "experiments" / "published"

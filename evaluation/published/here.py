@@ -1,4 +1,4 @@
-"""What an experiment of a published table needs that is not on this machine, a line each.
+"""The requirements of a published table that this machine does not meet, one line each.
 
 Nothing here imports torch or langgraph.
 """
@@ -9,12 +9,12 @@ from pathlib import Path
 
 from sottovoce.evaluation.published.schema import Published
 
-HOSTED = "hosted:"  # as agents.hosted has it, which imports langchain
+HOSTED = "hosted:"  # as in agents.hosted, which imports langchain
 BUNDLED = "bundled"
 
 
 def lacking(table: Published, model: str, part: str, data: Path) -> list[str]:
-    """Return why this model and part cannot run here: files to get, and models that were retired."""
+    """Return why this model and part cannot run here: missing files and retired models."""
     given = table.parts[part]
     files = [] if "file" not in given else [(str(given["file"]), f"the data set {given.get('dataset', part)!r}")]
     files += [(name, how) for name, how in table.needs.items() if _used(table, model, part, name)]
@@ -22,12 +22,12 @@ def lacking(table: Published, model: str, part: str, data: Path) -> list[str]:
     for name, how in files:
         if not (data / name).exists():
             absent.setdefault(how, []).append(repr(str(data / name)))
-    found = [f"{', '.join(each)} {'is' if len(each) == 1 else 'are'} not there: {how}" for how, each in absent.items()]
-    return found + ([f"nobody can have {model!r} any more: {table.gone[model]}"] if model in table.gone else [])
+    found = [f"{', '.join(each)} {'is' if len(each) == 1 else 'are'} missing: {how}" for how, each in absent.items()]
+    return found + ([f"{model!r} is no longer available: {table.gone[model]}"] if model in table.gone else [])
 
 
 def weights_here(names: list[str]) -> str:
-    """Whether models are on this machine, in a word or two."""
+    """Return "here", "hosted" or "not here" for the models of a table."""
     return "here" if all(map(_is_here, names)) else "hosted" if all(map(_is_hosted, names)) else "not here"
 
 
@@ -46,5 +46,5 @@ def _is_hosted(name: str) -> bool:
 
 
 def _used(table: Published, model: str, part: str, name: str) -> bool:
-    """Whether a row names the file; its name stands behind the sign of the data's folder."""
+    """Return whether a row names the file, after the placeholder for the folder of data sets."""
     return f"/{name}" in str([table.settings, *table.rows_of(model, part).values()])

@@ -1,4 +1,4 @@
-"""What was published of an experiment's rows, in a file of its folder: for reports, without the table it is from.
+"""The published figures of an experiment's rows, in a file of its folder, so that reports do not need the table.
 
 Nothing here imports torch or langgraph.
 """
@@ -18,15 +18,15 @@ from sottovoce.regular import text_of
 
 FILE = "published.json"
 ACCURACY = "accuracy"
-"""The mean score, as reports call it."""
+"""The name of the mean score in reports."""
 PERCENT = 100
 
 
 def keep_figures(table: Published, model: str, part: str, folder: Path) -> None:
-    """Write what was published of this model and part into the folder of its experiment.
+    """Write the published figures of this model and part into the folder of its experiment.
 
     Raises:
-        RecordError: it cannot be written.
+        RecordError: the file cannot be written.
     """
     rows = {row: {name: _plain(each) for name, each in by.items()} for row, by in table.figures(model, part).items()}
     place, claim = table.paper.words, table.claim.strip()
@@ -40,18 +40,18 @@ def keep_figures(table: Published, model: str, part: str, folder: Path) -> None:
 
 
 def published_in(folder: Path) -> Figures:
-    """What was published of the rows of an experiment that `reproduce` held, as printed; {} of any other.
+    """Return the published figures of an experiment that `reproduce` ran, as printed; {} for any other.
 
     Raises:
-        RecordError: its file is damaged.
+        RecordError: the file is damaged.
     """
     return _read(folder)[0]
 
 
 def in_our_units(folder: Path) -> dict[str, dict[str, float]]:
-    """The same by row and "accuracy" (the score) or the name of a measure of results, shares as parts of 1.
+    """Return them by row and "accuracy" (the score) or the name of a measure of results, with shares from 0 to 1.
 
-    Metrics of another kind, such as an agent's in a round, are left out. Errors: see `published_in`.
+    Other metrics, such as an agent's answers in a round, are left out. Errors: see `published_in`.
     """
     rows, metrics, percent = _read(folder)
     names = {metric: ACCURACY if of == "score" else of for metric, of in metrics.items() if " " not in of}
@@ -64,7 +64,7 @@ def in_our_units(folder: Path) -> dict[str, dict[str, float]]:
 
 
 def _read(folder: Path) -> tuple[Figures, dict[str, str], list[str]]:
-    """Figures, what each metric is here, and those that are printed as percentages."""
+    """Return the figures, the meaning of each metric here, and the metrics that are printed as percentages."""
     path = folder / FILE
     if not path.exists():
         return {}, {}, []
@@ -73,7 +73,7 @@ def _read(folder: Path) -> tuple[Figures, dict[str, str], list[str]]:
         figures = {row: by_metric(by, "") for row, by in kept["rows"].items()}
         return figures, dict(kept["metrics"]), list(kept["percent"])
     except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError, UsageError) as error:
-        raise RecordError(f"{str(path)!r} is damaged; hold the experiment again to write it anew") from error
+        raise RecordError(f"{str(path)!r} is damaged; run the experiment again to rewrite it") from error
 
 
 def _plain(figure: Figure) -> object:

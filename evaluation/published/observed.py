@@ -1,4 +1,4 @@
-"""What a metric of a table is here: the score, a measure, what an agent said in a round, or a gain over another row."""
+"""Values of a table's metrics: the score, a measure, an agent's answers in a round, or a gain over another row."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ GAIN = re.compile(r"score over (?P<row>\S+)")
 IN_ROUND = re.compile(r"(?P<who>\S+) in round (?P<round>[1-9]\d*)")
 AGREEMENT = "agreement"
 Values = Iterator[tuple[str, float]]
-"""A question, and its value, of each discussion that the metric applies to."""
+"""The question and the value of each discussion that the metric applies to."""
 
 
 def observed(what: str, row: str, runs: Mapping[str, Run]) -> Values:
     """Yield a row's values of "score", a measure, "agent_1 in round 2", "agreement in round 3" or "score over none".
 
-    A score is that of verdicts: a failure that scheme or protocol can cause is wrong.
+    Scores are those of verdicts: a failure that the scheme or protocol can cause counts as wrong.
     """
     if (run := runs.get(row)) is None:
         return
@@ -41,7 +41,7 @@ def observed(what: str, row: str, runs: Mapping[str, Run]) -> Values:
 
 
 def _gains(run: Run, other: Run | None) -> Values:
-    """By question and seed, so that both rows played the same."""
+    """Yield gains by question and seed, so that both rows played the same game."""
     before = {(each.question, each.seed): each.judged for each in (other.results() if other else [])}
     for each in run.results():
         was = before.get((each.question, each.seed))
@@ -61,7 +61,7 @@ def _in_round(run: Run, who: str, number: int) -> Values:
 
 
 def _answers(record: Record, number: int) -> dict[str, str | None]:
-    """What each agent answered in a round, counted from 1."""
+    """Return each agent's answer in a round, counted from 1."""
     last = max((message.round for message in record.messages), default=0)
     cuts = [reset.cut for reset in record.resets]
     state = cast(Discussion, {**record.question, "board": record.messages, "epochs": cuts, "round": last})

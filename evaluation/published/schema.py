@@ -1,19 +1,19 @@
-"""A table or figure of a paper as a file: parts (data) by models by rows, and the figures that are printed.
+"""The format of a published table or figure: parts (data), models, rows, and the figures that are printed.
 
     paper: {name: SDE, arxiv: "2506.19209", place: Table 2}
-    metrics: {accuracy: score}                     # as printed, and what that is here: the score, or a measure
+    metrics: {accuracy: score}                     # as printed, and its meaning here: the score, or a measure
     parts: {gsm8k: {dataset: gsm8k, file: gsm8k/test.jsonl, limit: 300}}
     models: {qwen-7b: Qwen/Qwen2.5-7B-Instruct}    # a list: one for each agent
     seeds: [0, 1, 2]
-    settings: {max-tokens: 512, prompts: paper}    # of all rows: each takes those that its scheme has
+    settings: {max-tokens: 512, prompts: paper}    # for all rows: each takes those that its scheme has
     rows: {single: {scheme: single}, sde: {scheme: debate, protocol: sde}}
-    variants: {agents-2: {agents: 2}, agents-3: {agents: 3}}   # each row once for each: sde-agents-2, ...
+    variants: {agents-2: {agents: 2}, agents-3: {agents: 3}}   # each row runs with each: sde-agents-2, ...
     where: [{rows: sde, models: qwen-7b, layers: [22]}]        # settings of some rows, models or parts
     published: {qwen-7b: {gsm8k: {single: .8789, sde: .9178}}}
-    error: none                                    # of these figures, as printed
-    overlap: none, layers were chosen on another data set      # with what the authors chose settings on
+    error: none                                    # the kind of error that is printed
+    overlap: none, layers were chosen on another data set      # with data on which the authors chose settings
 
-`experiments/published` holds them. Nothing here imports torch or langgraph.
+The files are in `experiments/published`. Nothing here imports torch or langgraph.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ STANDARD_ERROR, INTERVAL = "standard error", "95 % interval"
 Error = Literal["none", "not said", "standard error", "95 % interval"]
 """The meaning of `spread` in {mean: 60.0, spread: 2.3}."""
 SELECTS = ("rows", "models", "parts")
-"""What a line of `where` is chosen by; the rest of it are settings."""
+"""Keys that select where a line of `where` applies; its other keys are settings."""
 ONLY, VARIED = "only", "varied"
-"""What stands in a row beside its scheme and settings: {only: {parts: gsm8k}, varied: false}."""
+"""Keys of a row besides its scheme and settings: {only: {parts: gsm8k}, varied: false}."""
 
 
 class Paper(Checked):
-    """Where it is printed."""
+    """The place where a table is printed."""
 
     name: str
     arxiv: str
     place: str
-    """Table 2, Figure 5."""
+    """Such as "Table 2" or "Figure 5"."""
 
     @property
     def words(self) -> str:
-        """In a phrase: "SDE (arXiv 2506.19209), Table 2"."""
+        """The place in a phrase: "SDE (arXiv 2506.19209), Table 2"."""
         return f"{self.name} (arXiv {self.arxiv}), {self.place}"
 
 
@@ -57,22 +57,22 @@ class Published(Keyed):
 
     model_config = ConfigDict(title="the published table")
 
-    about: str = Field(description="what it shows")
-    paper: Paper = Field(description="where it is printed")
-    claim: str = Field(default="", description="what a figure shows whose numbers are not printed")
-    metrics: dict[str, str] = Field(default={"accuracy": "score"}, description="as printed, and what that is here")
-    percent: list[str] = Field(default=[], description="metrics that are printed as percentages of 1")
+    about: str = Field(description="what the table shows")
+    paper: Paper = Field(description="the place where the table is printed")
+    claim: str = Field(default="", description="the claim of a figure whose numbers are not printed")
+    metrics: dict[str, str] = Field(default={"accuracy": "score"}, description="printed metrics and their meaning here")
+    percent: list[str] = Field(default=[], description="metrics that are printed in percent")
     parts: dict[str, Given] = Field(
         description="Data by name: the questions of an experiment, and their worked examples (PAPER/TASK)."
     )
-    models: dict[str, list[str]] = Field(description="by name: one for all agents, or one each")
-    gone: dict[str, str] = Field(default={}, description="models that nobody can have any more, and why")
+    models: dict[str, list[str]] = Field(description="models by name: one for all agents, or one for each")
+    gone: dict[str, str] = Field(default={}, description="models that are no longer available, and why")
     seeds: list[Seed] = Field(default=[0], description="each question is asked once under each")
-    settings: Given = Field(default={}, description="of all rows")
-    rows: dict[str, Given] = Field(description="each a scheme with its settings")
-    variants: dict[str, Given] = Field(default={}, description="each row is held once with each")
+    settings: Given = Field(default={}, description="settings for all rows")
+    rows: dict[str, Given] = Field(description="rows by name, each a scheme with its settings")
+    variants: dict[str, Given] = Field(default={}, description="settings by name; each row runs once with each")
     where: list[Given] = Field(default=[], description="settings of some rows, models or parts")
-    best_of: dict[str, list[str]] = Field(default={}, description="rows of the table that are the best of some")
+    best_of: dict[str, list[str]] = Field(default={}, description="rows of the table that are the best of several")
     published: dict[str, dict[str, dict[str, Any]]] = Field(  # Any: a figure, or figures by metric
         description="by model, part and row; {} where no number is printed"
     )
@@ -82,16 +82,16 @@ class Published(Keyed):
         default={}, description="figures of the paper that no row reproduces, such as means over parts"
     )
     plotted: list[str] = Field(default=[], description="results that the paper draws without numbers")
-    needs: dict[str, str] = Field(default={}, description="files besides the data, and how they are got")
-    missing: dict[str, str] = Field(default={}, description="rows and other things that cannot be held here, and why")
-    differs: list[str] = Field(default=[], description="where this departs from the paper")
-    small: Given = Field(default={}, description="of a run in small: sample, limit, and settings of all rows")
+    needs: dict[str, str] = Field(default={}, description="files besides the data, and how to get them")
+    missing: dict[str, str] = Field(default={}, description="rows and other things that cannot run here, and why")
+    differs: list[str] = Field(default=[], description="differences from the paper")
+    small: Given = Field(default={}, description="of a small run: sample, limit, and settings for all rows")
     against: str | None = Field(default=None, description="the row that others are compared with")
     _rows: dict[str, tuple[str, Given]] = PrivateAttr(default={})
 
     @field_validator("models", mode="before")
     @classmethod
-    def _listed(cls, given: Any) -> Any:  # Any: YAML as it comes
+    def _listed(cls, given: Any) -> Any:  # Any: parsed YAML
         if not isinstance(given, Mapping):
             return given
         return {name: each if isinstance(each, list) else [each] for name, each in given.items()}
@@ -100,7 +100,7 @@ class Published(Keyed):
     def _fits(self) -> Self:
         self._rows |= {name: (base, row) for name, base, row in _varied(self.rows, self.variants)}
         if not (self.claim or self.published):
-            raise UsageError("nothing is published; expected figures in 'published', or what is shown in 'claim'")
+            raise UsageError("nothing is published; expected figures in 'published', or a claim in 'claim'")
         for said in (*self.where, *(row[ONLY] for row in self.rows.values() if ONLY in row)):
             self._check_known(said)
         for rows in self.best_of.values():
@@ -116,7 +116,7 @@ class Published(Keyed):
         return [*self._rows]
 
     def rows_of(self, model: str, part: str) -> dict[str, Given]:
-        """The rows of one model and one part, each a scheme with its settings; those of all rows are not in them."""
+        """Return the rows of one model and one part, each a scheme with its own settings, without the common ones."""
         return {
             name: self._settled((name, base), row, model, part)
             for name, (base, row) in self._rows.items()
@@ -124,12 +124,12 @@ class Published(Keyed):
         }
 
     def figures(self, model: str, part: str) -> Figures:
-        """What is printed of one model and one part, by row and metric."""
+        """Return the printed figures of one model and one part, by row and metric."""
         given, first = self.published.get(model, {}).get(part, {}), next(iter(self.metrics))
         return {row: by_metric(each, first) for row, each in given.items()}
 
     def held(self) -> Iterator[tuple[str, str]]:
-        """Each model with each part that has rows of it."""
+        """Yield each model with each part for which it has rows."""
         yield from ((model, part) for model in self.models for part in self.parts if self.rows_of(model, part))
 
     def _settled(self, names: tuple[str, str], row: Given, model: str, part: str) -> Given:
@@ -139,7 +139,7 @@ class Published(Keyed):
                 found |= {key: value for key, value in line.items() if key not in SELECTS}
         return found
 
-    def _check_known(self, said: Mapping[str, Any]) -> None:  # Any: YAML as it comes
+    def _check_known(self, said: Mapping[str, Any]) -> None:  # Any: parsed YAML
         known = {"rows": {**self.rows, **self._rows}, "models": self.models, "parts": self.parts}
         for key in SELECTS:
             self._check(f"name among {key} in 'where'", _many(said.get(key, [])), known[key])
@@ -156,14 +156,14 @@ class Published(Keyed):
                     self._check("metric in published", by, self.metrics)
 
     @staticmethod
-    def _check(what: str, names: Any, known: Any) -> None:  # Any: whatever holds names
+    def _check(what: str, names: Any, known: Any) -> None:  # Any: a collection of names
         for name in names:
             if name not in known:
                 raise UsageError(nearest(what, name, known))
 
 
 def _varied(rows: Mapping[str, Given], variants: Mapping[str, Given]) -> Iterator[tuple[str, str, Given]]:
-    """Rows by name, and of which row of the file they are: each of those that vary comes once with each variant."""
+    """Yield each row's name, its name in the file and its content; a row that varies comes once with each variant."""
     for name, row in rows.items():
         if not variants or not row.get(VARIED, True):
             yield name, name, row
@@ -173,7 +173,7 @@ def _varied(rows: Mapping[str, Given], variants: Mapping[str, Given]) -> Iterato
 
 
 def _chosen(said: Mapping[str, Any], names: tuple[str, str], model: str, part: str) -> bool:
-    """Whether a line is for this row (by its own name, or the one it has in the file), model and part."""
+    """Return whether a line is for this row (by its own name, or its name in the file), model and part."""
     rows = said.get("rows")
     return (
         (rows is None or bool({*names} & {*_many(rows)}))
@@ -182,5 +182,5 @@ def _chosen(said: Mapping[str, Any], names: tuple[str, str], model: str, part: s
     )
 
 
-def _many(given: Any) -> list[str]:  # Any: YAML as it comes
+def _many(given: Any) -> list[str]:  # Any: parsed YAML
     return [*map(str, given)] if isinstance(given, list) else [str(given)]

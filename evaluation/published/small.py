@@ -1,4 +1,4 @@
-"""What a table held in small needs besides the bundled model: monitors that stand in for those one has to train."""
+"""Stand-ins for the trained monitors that a table needs, for small runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MONITOR = ".json"
 
 
 def write_stand_ins(table: Published, folder: Path) -> None:
-    """Write a monitor in the place of each that the table needs: it triggers wherever it looks.
+    """Write a stand-in for each monitor that the table needs; it always triggers.
 
     A monitor's role is its file's name up to the first dot: "accuser.second.json" is the Accuser's.
     """

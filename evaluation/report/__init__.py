@@ -1,1 +1,1 @@
-"""A page about kept runs: tables, plots and every message, in one HTML file that asks nobody for anything."""
+"""The report of saved runs: tables, plots and every message, in one self-contained HTML file."""

@@ -1,8 +1,8 @@
-"""The attention figure of CIPHER (arXiv 2310.06272, appendix B.3): where one layer looks as an agent ends its message.
+"""The attention figure of CIPHER (arXiv 2310.06272, appendix B.3): where one layer attends at the end of a message.
 
-Heads by the 100 positions before the last token of the first agent's last message. The discussion is led again through
-its scheme's graph by agents that say what the run has: so the prompt holds the messages that were heard, not only their
-words, and the model reads what it read then, rows of CIPHER and changes of SDE included.
+Its axes are the heads, and the 100 positions before the last token of the first agent's last message. The discussion is
+replayed through its scheme's graph by agents that repeat the replies of the run. So the prompt has the messages with
+their payloads, and the model reads what it read in the run, including the rows of CIPHER and the changes of SDE.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from sottovoce.nodes.question import question_digest
 from sottovoce.nodes.settings import Settings
 
 BEFORE = 100
-"""Positions that are shown."""
-WIDTH, HEIGHT = 13.0, 3.2  # inches of a panel, large enough to read each token
+"""Number of positions that are shown."""
+WIDTH, HEIGHT = 13.0, 3.2  # inches of a panel, large enough that each token can be read
 LONGEST = 12  # characters of a token that are shown
 SAID_BY_MODELS = ("model", "hosted")
 
 
 @dataclass(frozen=True)
 class Looked:
-    """One run's panel."""
+    """The panel of one run."""
 
     title: str
     weights: Numbers
-    """(heads, up to 100), of the positions before the last token."""
+    """Shape (heads, up to 100), for the positions before the last token."""
     tokens: tuple[str, ...]
     """The tokens at these positions; for a row of CIPHER, the nearest token."""
 
 
 def attention_plot(runs: Mapping[str, Run], layer: int) -> Plot:
-    """A panel for each run, on the first question and seed that all of them discussed; negative layers from the end.
+    """Plot a panel for each run, on the first question and seed that all discussed; negative layers count from the end.
 
     Raises:
-        UsageError: they share no discussion, a model is hosted, the layer is out of range, somebody was held back.
+        UsageError: they share no discussion, a model is hosted, the layer is out of range, or somebody intervened.
         ModelError: a model cannot be loaded.
     """
     key = _shared(runs)
@@ -80,7 +80,7 @@ def attention_plot(runs: Mapping[str, Run], layer: int) -> Plot:
 
 
 def looked(name: str, run: Run, key: Key, layer: int) -> Looked:
-    """What one layer of the first agent's model looked at in one discussion of a run. Errors: see `attention_plot`."""
+    """Return the attention of one layer of the first agent's model in one discussion. Errors: see `attention_plot`."""
     record, settings = run.records[key], settings_of(run)
     agent = settings.speakers()[0]
     said = record.said(agent)
@@ -88,7 +88,7 @@ def looked(name: str, run: Run, key: Key, layer: int) -> Looked:
         raise UsageError(f"{name}: {agent} never states an answer in {key[0]!r}; its attention cannot be drawn")
     model = made_from(settings, agent, run.store())
     if not isinstance(model, HookedChatModel):
-        raise UsageError(f"{name}: {agent} is a hosted model, whose attention cannot be seen; leave --attention away")
+        raise UsageError(f"{name}: {agent} is a hosted model, whose attention cannot be read; drop --attention")
     prompt = model.channel.hear(
         prompt_of(record, settings, said, run.head), model.loaded, lambda ref: ref.load(run.store())
     )
@@ -110,20 +110,20 @@ def _tokens(pieces: Sequence[Piece], model: HookedChatModel) -> tuple[str, ...]:
 
 
 def _label(token: str) -> str:
-    """Return a token as the label of a tick: one short line that shows spaces and line ends and begins no formula."""
+    """Return a token as a tick label: one short line, with visible spaces and line ends, and "$" escaped."""
     shown = token.strip(" ").replace("\n", "\u21b5") or "\u2423"
     line = "".join(sign if sign.isprintable() else "?" for sign in shown)
     return (line if len(line) <= LONGEST else f"{line[:LONGEST]}\u2026").replace("$", r"\$")
 
 
 def prompt_of(record: Record, settings: Settings, said: Message, head: Head) -> list[Turn]:
-    """Return the prompt of a message with the messages that it hears, as the run's own graph renders it.
+    """Return the prompt of a message, including the messages in it, as the run's own graph renders it.
 
     Raises:
-        UsageError: a watch held somebody back, or the graph asks otherwise today.
+        UsageError: the discussion has interventions, or the graph no longer asks for this message.
     """
     if record.interventions:
-        raise UsageError("the discussion was intervened in, and is not led again for a figure; leave --attention away")
+        raise UsageError("the discussion has interventions and cannot be replayed for a figure; drop --attention")
     replies: dict[str, list[str]] = {}
     for message in record.messages:
         if message.source in SAID_BY_MODELS:
@@ -141,19 +141,19 @@ def prompt_of(record: Record, settings: Settings, said: Message, head: Head) -> 
     by_place = {message.place: message for message in record.messages}
     call = next((each for each in models[said.agent].asked if each.place == said.place._asdict()), None)
     if call is None:
-        raise UsageError(f"the graph asks for no message of {said.place} today; leave --attention away")
+        raise UsageError(f"the graph no longer asks for the message of {said.place}; drop --attention")
     return [replace(turn, parts=tuple(_recorded(part, by_place) for part in turn.parts)) for turn in call.turns]
 
 
 def _recorded(part: str | Heard, by_place: Mapping[Place, Message]) -> str | Heard:
-    """The message that was heard, with what lay under it."""
+    """Return a part of a prompt with the recorded message, which has its payload."""
     return part if isinstance(part, str) else replace(part, message=by_place[part.message.place])
 
 
 def _spoken(said: Message, model: HookedChatModel) -> Piece:
-    """What the agent read of its own reply while it spoke: its rows, or its tokens."""
+    """Return what the agent read of its own reply while generating it: its rows, or its tokens."""
     if said.latent is None:
-        raise UsageError(f"the message of {said.place} has no payload any more; its attention cannot be drawn")
+        raise UsageError(f"the message of {said.place} no longer has a payload; its attention cannot be drawn")
     payload = said.latent.load(model.store)
     rows = payload.rows(model.loaded.table.key)
     return Ids(payload.ids) if rows is None else Rows(rows.to(torch.float32))
@@ -164,6 +164,6 @@ def _shared(runs: Mapping[str, Run]) -> Key:
     for key in ended[0]:
         if all(key in keys for keys in ended):
             asked = {question_digest(run.records[key].question) for run in runs.values()}
-            if len(asked) == 1:  # ids may be places in different files
+            if len(asked) == 1:  # ids may be row numbers of different files
                 return key
-    raise UsageError(f"{', '.join(runs)} have no discussion in common that ended; give --attention with other runs")
+    raise UsageError(f"{', '.join(runs)} have no discussion in common that ended; use --attention with other runs")

@@ -1,4 +1,4 @@
-"""What a paper prints beside what was obtained."""
+"""The table of a paper's figures next to the obtained ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEADINGS = ("run", "measure", "published", "obtained", "95 %")
 
 
 def beside(published: Mapping[str, Mapping[str, float]], comparison: Comparison) -> list[Table]:
-    """A row for each figure that is published of a run; [] where none is. What was not obtained stays empty."""
+    """Return a table with a row for each published figure, or [] without any; cells of missing results stay empty."""
     runs = {run.run: run for run in comparison.runs}
     rows = [
         (name, one_line(measure), _told(value, measure), *_obtained(runs.get(name), measure))

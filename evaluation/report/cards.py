@@ -1,4 +1,4 @@
-"""What was run: the card of each run, and a table of what they are and in which settings they differ."""
+"""The card of each run, and a table of the runs with the settings in which they differ."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.graphs import scheme
 
 DIGEST = 12
-"""So many letters of a digest tell it from others in a table; the card has all of them."""
+"""Number of letters of a digest in the table; the card has all of them."""
 
 
 def card(run: Run) -> JSON:
-    """The sealed card of a run that is over, which `verify --card` checks; of another its head and how far it got."""
+    """Return the sealed card of a finished run, which `verify --card` checks; else the manifest and the progress."""
     if run.folder is not None and all(record.status in ("done", "failed") for record in run.records.values()):
         return runs_card.card(run)
     told = {"status": run.status, "why": run.why, "counts": run.counts.model_dump(), "cost": run.cost.model_dump()}
@@ -26,7 +26,7 @@ def card(run: Run) -> JSON:
 
 
 def what_was_run(runs: Mapping[str, Run]) -> Table:
-    """A row for each thing that there is to know, a column for each run; of settings those that differ."""
+    """Return a table with a column for each run: rows of facts, then the settings that differ."""
     told = {name: _told(run) for name, run in runs.items()}
     differing = differences(runs)
     names = list(dict.fromkeys([name for each in told.values() for name in each]))
@@ -36,7 +36,7 @@ def what_was_run(runs: Mapping[str, Run]) -> Table:
 
 
 def differences(runs: Mapping[str, Run]) -> dict[str, list[str]]:
-    """Settings that are not the same in all runs, by name: the value of each run, "" where it lacks it."""
+    """Return the settings that differ between runs by name, with the value of each run, or "" if it has none."""
     settings = [run.head.settings for run in runs.values()]
     names = dict.fromkeys(name for each in settings for name in each)
     found = {name: [_value(each.get(name)) if name in each else "" for each in settings] for name in names}
@@ -51,7 +51,7 @@ def _told(run: Run) -> dict[str, str]:
     )
     held = sum(record.status in ("done", "failed") for record in records)
     return {
-        "status": f"{run.status}: {held:,} of {counted(len(records), 'discussion')} held",
+        "status": f"{run.status}: {held:,} of {counted(len(records), 'discussion')} ended",
         "scheme": scheme(head.scheme).command,
         "protocol": head.settings["protocol"],
         "models": "; ".join(made) or ", ".join(dict.fromkeys(head.settings["model"])),
@@ -64,7 +64,7 @@ def _told(run: Run) -> dict[str, str]:
         if cost.uncounted
         else f"{cost.tokens_in:,} read, {cost.tokens_reused:,} of them reused; {cost.tokens_out:,} written",
         "versions": ", ".join(f"{name} {version}" for name, version in head.versions.items()),
-        "begun": head.started,
+        "started": head.started,
     }
 
 

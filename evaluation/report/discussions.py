@@ -1,7 +1,7 @@
-"""The discussions of runs as the page's viewer reads them: a row of the list each, and its items one below the other.
+"""The discussions of runs as the page's viewer reads them: each has a row in the list, and items one below the other.
 
-Items are what transcripts show (`views.parts`), in their order: headings, lines, messages; before a message stand its
-earlier attempts, after it what a watch did about it. Texts are as they were said: the page shows them as text alone.
+Items are what transcripts show (`views.parts`), in the same order: headings, lines, messages. A message comes after its
+earlier attempts and before its interventions. Texts are not escaped: the page inserts them as text only.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from sottovoce.nodes.state import Intervened
 from sottovoce.nodes.tally import viewpoints
 
 DIGEST = 16
-"""Characters of a question's digest, by which other runs' discussions of it are found."""
+"""Characters of a question's digest, which identifies discussions of the same question in other runs."""
 SHORT = 120
 """Characters of a question in the list."""
 
 
 def outcome(record: Record) -> str:
-    """How a discussion ended: right, wrong, partly, abstained, unscored, failed, or open where it has not."""
+    """Return how a discussion ended: right, wrong, partly, abstained, unscored or failed; open if it has not."""
     result = record.result()
     if record.decision is None:
         return "failed" if record.status == "failed" else "open"
@@ -40,13 +40,13 @@ def outcome(record: Record) -> str:
 
 
 def disagreed(record: Record) -> bool:
-    """Whether agents stood for different answers, after a round or at the end."""
+    """Return whether agents gave different answers, after a round or at the end."""
     at_end = [record.decision["votes"]] if record.decision else []
     return any(len(viewpoints(votes, record.question)) > 1 for votes in (*(c.votes for c in record.counts), *at_end))
 
 
 def row(record: Record, run: int, items: int) -> JSON:
-    """A discussion in the list; `run` is the place of its run in the report."""
+    """Return the row of a discussion in the list; `run` is the index of its run in the report."""
     result = record.result()
     return {
         "run": run,
@@ -63,14 +63,14 @@ def row(record: Record, run: int, items: int) -> JSON:
 
 
 def items(record: Record, tensors: Tensors) -> list[JSON]:
-    """All of one discussion, from the question to the decision."""
+    """Return the items of one discussion, from the question to the decision."""
     shown = (parts.opening(record), *parts.of_run(record), *_game(record), parts.ending(record))
     says = _Says(record, tensors)
     return [item for part in shown for item in _of_part(part, says)]
 
 
 def _game(record: Record) -> list[Part]:
-    """How unsure agents were over a game; what a watch did is told beside the messages."""
+    """Return the figure of agents' uncertainty over a game; interventions are shown after their messages."""
     drawn = figure_of(record)
     return [Part("Uncertainty", lines=(Line(drawn, "figure"),))] if drawn else []
 
@@ -96,7 +96,7 @@ class _Says:
             self._acted.setdefault(Place(**{name: entry[name] for name in Place._fields}), []).append(entry)  # type: ignore[literal-required]  # a Place's fields are among its keys
 
     def about(self, last: Message) -> Iterator[JSON]:
-        """A message after the other attempts at its place, each with what was done about it."""
+        """Yield a message after the other attempts at its place, each followed by its interventions."""
         for message in self._said[last.place[:-1]]:
             yield self._message(last if message.place == last.place else message)
             for entry in self._acted.get(message.place, []):
@@ -116,13 +116,13 @@ class _Says:
         return item | {name: value for name, value in more.items() if value}
 
     def _mark(self, message: Message) -> str:
-        """What sets it apart from what is heard."""
+        """Return why other agents do not read the message, or ""."""
         if message.withdrawn:
-            return "withdrawn by a watch: nobody heard it"
+            return "withdrawn by a monitor: no agent read it"
         if self._record.withdrew(message):
             return "withdrawn by a reset"
         if message.asked == "answer":
-            return "asked for the answer alone: read, and heard by nobody"
+            return "answer turn: parsed, but not shown to other agents"
         later = self._said[message.place[:-1]]
         again = any(each.attempt > message.attempt and each.asked != "answer" for each in later)
         return f"attempt {message.attempt + 1}, asked again" if again else ""
@@ -146,9 +146,9 @@ def _intervened(entry: Intervened) -> str:
 
 
 def of_runs(runs: Iterable[Run], tensors: Tensors) -> Iterator[tuple[JSON, list[JSON]]]:
-    """Each discussion in which anybody spoke or that ended: its row, and its items."""
+    """Yield the row and the items of each discussion that ended or has messages."""
     for number, run in enumerate(runs):
-        store = run.store()  # while it is open, messages find their payloads
+        store = run.store()  # messages find their payloads while it is open
         for record in run.records.values():
             if record.messages or record.status in ("done", "failed"):
                 found = items(record, tensors)

@@ -1,4 +1,4 @@
-"""What a report is about: kept runs by name, those of an experiment's folder among them, and what searches drew."""
+"""The contents of a report: saved runs by name, including rows of experiments, and the plots of searches."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ class Picture:
 
 @dataclass
 class Gathered:
-    """Runs by the name that the report gives them."""
+    """The runs of a report, by their names in it."""
 
     runs: dict[str, Run] = field(default_factory=dict)
     pictures: list[Picture] = field(default_factory=list)
     """The plots of searches."""
     about: list[str] = field(default_factory=list)
-    """What experiments say that they are to show."""
+    """The descriptions of the experiments."""
     against: str | None = None
-    """The row that the others are compared with, where an experiment names one and is all there is."""
+    """The row that others are compared with, if the report is of one experiment that names it."""
 
     waiting: list[str] = field(default_factory=list)
-    """Rows of experiments that were not begun."""
+    """Rows of experiments that have not started."""
     published: dict[str, Mapping[str, float]] = field(default_factory=dict)
-    """By run and by `accuracy` or the name of a world's measure: what a paper prints, in the unit of ours."""
+    """Published figures by run and by `accuracy` or the name of a world's measure, in the units of our results."""
 
     @property
     def ended(self) -> tuple[int, int]:
-        """The number of discussions that ended, and of all."""
+        """The number of discussions that ended, and of all discussions."""
         records = [record for run in self.runs.values() for record in run.records.values()]
         return sum(record.status in ("done", "failed") for record in records), len(records)
 
     @property
     def unfinished(self) -> str:
-        """The first line of a report: what is not over, or failed; empty where all discussions have a decision."""
+        """The first line of a report: what is not over, or failed; empty if all discussions have a decision."""
         ended, total = self.ended
         statuses = {name: [record.status for record in run.records.values()] for name, run in self.runs.items()}
         failed = sum(of_run.count("failed") for of_run in statuses.values())
         left = {
             "open": [name for name, of_run in statuses.items() if {*of_run} - {"done", "failed"}],
-            "not begun": self.waiting,
+            "not started": self.waiting,
             "failed": [name for name, of_run in statuses.items() if "failed" in of_run],
         }
         named = "; ".join(f"{how}: {', '.join(names)}" for how, names in left.items() if names)
@@ -72,8 +72,8 @@ def gathered(names: Sequence[str]) -> Gathered:
     """Read runs, rows of experiments and the plots of searches by name or folder.
 
     Raises:
-        RecordError: there is no such run, or it is damaged.
-        UsageError: one is named twice, or no discussion has ended yet.
+        RecordError: a run does not exist, or is damaged.
+        UsageError: a name occurs twice, or no discussion has ended yet.
     """
     found = Gathered()
     for name in names:
@@ -81,10 +81,10 @@ def gathered(names: Sequence[str]) -> Gathered:
     if len(names) > 1:
         found.against = None
     if not found.runs:
-        raise UsageError("these are searches alone; name a run too")
+        raise UsageError("only searches were named; name a run too")
     if not found.ended[0]:
         told = ", ".join(found.runs)
-        raise UsageError(f"nothing to report yet: no discussion of {told} has ended; `runs resume` goes on with a run")
+        raise UsageError(f"nothing to report yet: no discussion of {told} has ended; `runs resume` resumes a run")
     return found
 
 
@@ -105,7 +105,9 @@ def _gather(name: str, found: Gathered) -> None:
             return
         if several := [each.parent.name for each in sorted(folder.glob(f"*/{FILE}"))]:
             told = ", ".join(map(repr, several))
-            raise RecordError(f"{name!r} holds experiments, {told}; report one of them: {str(folder / several[0])!r}")
+            raise RecordError(
+                f"{name!r} contains experiments, {told}; report one of them: {str(folder / several[0])!r}"
+            )
     folder = shelf.folder_of(name)
     _add(folder.resolve().name, load_run(folder), found)
 

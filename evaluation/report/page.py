@@ -1,7 +1,7 @@
-"""The page: one HTML file with its data, its style and its script inside, that asks nobody for anything.
+"""The page: one HTML file with its data, style and script inside, which makes no requests.
 
-What models wrote enters as data: jinja escapes it, and in JSON every "<" is written as an escape, so that no text ends
-the element it stands in. A policy in the page allows its own script, by digest, and no request at all.
+Output of models is data: jinja escapes it, and JSON has every "<" as an escape, so that no text can end the element
+that contains it. A policy in the page allows its own script, by digest, and no request at all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SEALED = re.compile(SEAL.format("([0-9a-f]*)"))
 """The place of a page's digest, which covers the rest of the page."""
 TEMPLATES = Path(__file__).parent / "templates"
 SCRIPTS = ("unpacked.js", "list.js", "tokens.js", "viewer.js")
-"""In the order in which they are read."""
+"""In the order in which they are loaded."""
 
 
 def page(**parts: Any) -> str:  # Any: what the template names
@@ -42,12 +42,12 @@ def seal_of(text: str) -> str:
 
 
 def embedded(data: object) -> Markup:
-    """JSON that stands in a script element as it is."""
+    """Return data as JSON for a script element."""
     return Markup(json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"))
 
 
 def image(svg: bytes, title: str) -> Markup:
-    """An SVG of any origin as an image, in which no script runs."""
+    """Return an SVG of any origin as an image, in which no script runs."""
     return Markup('<img src="data:image/svg+xml;base64,{}" alt="{}">').format(b64encode(svg).decode("ascii"), title)
 
 

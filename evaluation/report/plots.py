@@ -1,6 +1,6 @@
-"""Plots of a report as SVG inside the page: the same bytes for the same figures, text as text, a title for each.
+"""Plots of a report as SVG inside the page: reproducible bytes, text as text, and a title for each.
 
-matplotlib's global state stays as it was.
+matplotlib's global state does not change.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.views.printable import shortened
 
 STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "sottovoce", "font.family": "sans-serif", "font.size": 9}
-"""Text as text; ids from a salt, not from chance. Any: matplotlib has a type of a name for each key."""
+"""Text as text; ids from a fixed salt, not random. Any: matplotlib's type names every key."""
 SIZE = (6.2, 3.4)  # inches
 LINES = ("-", "--", "-.", ":")
 MARKERS = "osD^vP"
@@ -59,7 +59,7 @@ class Plot:
 
 
 def plots(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> list[Plot]:
-    """Accuracy by round, cost against accuracy, and bytes a message against accuracy, where there are figures.
+    """Return plots of accuracy by round, cost against accuracy, and bytes per message against accuracy, if known.
 
     Raises:
         UsageError: the extra `eval` is not installed.
@@ -89,7 +89,7 @@ def _rounds(runs: Mapping[str, Run], of: Looks) -> Plot | None:
 
 
 def _cost(scored: Sequence[Summary], of: Looks) -> Plot | None:
-    """FLOPs where they are known of all runs, else tokens read and written."""
+    """Plot FLOPs if they are known for all runs, else tokens read and written."""
     flops = [each.flops for each in scored]
     tokens = [(each.tokens_in or 0) + (each.tokens_out or 0) for each in scored]
     known = all(value is not None for value in flops)
@@ -98,7 +98,7 @@ def _cost(scored: Sequence[Summary], of: Looks) -> Plot | None:
     if not scored or min(costs) <= 0:
         return None
     caption = (
-        f"Cost against accuracy: {what} of a discussion, on a logarithmic axis, failures as wrong, with 95 % intervals."
+        f"Cost against accuracy: {what} per discussion, on a logarithmic axis, failures as wrong, with 95 % intervals."
     )
     return _scattered(scored, costs, what, caption, of)
 
@@ -107,7 +107,7 @@ def _bytes(scored: Sequence[Summary], of: Looks) -> Plot | None:
     carrying = [each for each in scored if BYTES in each.measures]
     if len(carrying) < 2:  # one point is no curve
         return None
-    caption = "Compression: bytes a message carries besides words, on a log axis, and accuracy, failures as wrong."
+    caption = "Compression: bytes per message besides words, on a log axis, and accuracy, failures as wrong."
     return _scattered(carrying, [each.measures[BYTES].mean.value for each in carrying], BYTES, caption, of)
 
 
@@ -172,7 +172,7 @@ def drawing(size: tuple[float, float] = SIZE, panels: int = 1) -> tuple[Any, lis
 
 
 def svg(figure: Any, title: str) -> Markup:  # Any: a Figure
-    """The element alone, to stand in a page, with a title for those who do not see it."""
+    """Return the SVG element alone, for use in a page, with a title for screen readers."""
     import matplotlib
 
     text = StringIO()
@@ -207,6 +207,6 @@ def _accuracy(axes: Any) -> None:  # Any: Axes
 
 
 def _reach(shares: Iterable[Any]) -> tuple[list[float], list[float]]:  # Any: of a Share
-    """How far intervals go down and up; a rounding may put a bound on the wrong side."""
+    """Return how far intervals go down and up, at least 0: rounding may put a bound on the wrong side."""
     found = [*shares]
     return [max(0.0, each.value - each.low) for each in found], [max(0.0, each.high - each.value) for each in found]

@@ -1,4 +1,4 @@
-"""A report of kept runs: what is gathered becomes tables, plots and discussions, and these a page."""
+"""The report of saved runs: their tables, plots and discussions on one page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VERDICTS = 3
 
 
 def report(found: Gathered, attention: int | None = None) -> str:
-    """The page; with the attention of a layer, which loads the models.
+    """Return the page; `attention` adds the attention of a layer, which loads the models.
 
     Raises:
         UsageError: the extra `eval` is not installed, or the attention cannot be drawn.
@@ -62,7 +62,7 @@ def headline(made: Comparison) -> list[tuple[str, str]]:
     clearest = sorted(made.pairs, key=lambda pair: pair.corrected)[:VERDICTS]
     verdicts = [one_line(pair.verdict).replace("`", "") for pair in clearest]
     if left := len(made.pairs) - len(clearest):
-        verdicts.append(f"The verdicts on {counted(left, 'more pair')} of runs stand below their numbers.")
+        verdicts.append(f"The verdicts on {counted(left, 'more pair')} of runs are below the tables.")
     results = ((run.run, "; ".join([_result(run), *_measures(run)])) for run in made.runs)
     return [*results, *(("", verdict) for verdict in verdicts)]
 
@@ -87,7 +87,7 @@ def _result(run: Summary) -> str:
 
 
 def _embedded(found: Iterable[tuple[JSON, list[JSON]]]) -> tuple[list[JSON], list[Markup]]:
-    """Rows of the list, and each discussion as JSON of its own: the page reads it when it is shown."""
+    """Return the rows of the list, and each discussion as JSON of its own, which the page parses when it shows it."""
     index, discussions = list[JSON](), list[Markup]()
     for row, items in found:
         index.append(row)

@@ -1,4 +1,4 @@
-"""How often agents' answers are right, round by round."""
+"""The accuracy of agents' answers by round."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sottovoce.evaluation.statistics import Share, share
 
 
 def by_round(records: Iterable[Record]) -> dict[int, Share]:
-    """The accuracy of `discussing` by 0-based round, its intervals clustered by question.
+    """Return the accuracy of `discussing` by 0-based round, with intervals clustered by question.
 
     Raises:
         UsageError: the extra `eval` is not installed.

@@ -1,10 +1,10 @@
-"""What lay under a message as a page needs it: short rows of numbers, one entry a token.
+"""The payload of a message as the page needs it: short arrays of numbers, one entry per token.
 
-end          where the token ends in the text, in UTF-16 units as JavaScript counts
-entropy      nats; logprob the nats by which the token's own probability lies under 1
-alt          the most probable tokens: how many a token has, their words, their probabilities
-near         cipher: the same of the distribution that was averaged
-norm         sde: the length of the difference, hidden: of the state, by layer (`layers`) and token
+end          the end of the token in the text, in UTF-16 units as JavaScript counts
+entropy      nats; logprob: the negative log-probability of the token, in nats
+alt          the most probable tokens: how many for each token, their words, their probabilities
+near         cipher: the same for the distribution that was averaged
+norm         sde: the length of the difference; hidden: of the state; by layer (`layers`) and token
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from sottovoce.evaluation.report.packed import JSON, Numbers, counts, fractions,
 from sottovoce.evaluation.report.words import Words
 
 NATS = 0.001
-"""The step in which entropies are kept."""
+"""The step of stored entropies."""
 PART = 1 / 65535
-"""The step in which probabilities are kept."""
+"""The step of stored probabilities."""
 MOST, LEAST, SMALL = 8, 3, 0.002
-"""So many alternatives of a token at most, and at least; others only above this probability."""
+"""Maximum and minimum number of a token's alternatives; those beyond the minimum have this probability or more."""
 
 
 class Tensors:
-    """Summaries of payloads, each made once, however many messages carry it."""
+    """Summaries of payloads, each computed once, even if several messages carry it."""
 
     def __init__(self, words: Words) -> None:
-        """`words` takes the tokens that are met."""
+        """Collect the tokens of all payloads in `words`."""
         self._words = words
         self._made: dict[str, JSON] = {}
         self.lost: list[str] = []
         """Digests of payloads that are missing or damaged."""
 
     def of(self, message: Message) -> JSON | None:
-        """None where the message has none, its text was edited since, or its payload is lost."""
+        """Return a message's summary; None if it has no payload, its text was edited, or the payload is lost."""
         ref = message.uncertainty
         if ref is None or ref.sha256 in self.lost:
             return None
@@ -74,7 +74,7 @@ def _is_shown(name: str) -> bool:
 
 
 def _choices(payload: Payload, ids: str, parts: Numbers, words: Words) -> JSON:
-    """(n, k) ids and probabilities, of each row those that matter."""
+    """Pack ids and probabilities, both (n, k), with those of each row that matter."""
     found, order = payload.tensors[ids].numpy(), np.argsort(-parts, axis=-1, kind="stable")[:, :MOST]
     found, parts = np.take_along_axis(found, order, -1), np.take_along_axis(parts, order, -1)
     kept = (parts >= SMALL) | ((np.arange(parts.shape[-1]) < LEAST) & (parts > 0))
@@ -86,7 +86,7 @@ def _choices(payload: Payload, ids: str, parts: Numbers, words: Words) -> JSON:
 
 
 def _ends(spans: Sequence[Span], text: str) -> Numbers:
-    """The last token of a character has it to its end; what stands between two tokens belongs to the later."""
+    """Return the ends of tokens; text between two tokens belongs to the later one."""
     ends = np.maximum.accumulate([min(end, len(text)) for _, end in spans]) if spans else np.zeros(0, np.int64)
     if text.isascii() or max(text) <= "\uffff":
         return np.asarray(ends)

@@ -1,4 +1,4 @@
-"""Tokens in words: the tokenizer alone of whoever spoke, by the name in the payload; ids where it cannot be had."""
+"""The texts of tokens, by the tokenizer of the model that the payload names; ids if it cannot be loaded."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from sottovoce.models.huggingface.text import BROKEN
 
 
 class Words:
-    """Every token that a page shows, each once; messages refer to them by number."""
+    """The distinct tokens that a page shows; messages refer to them by number."""
 
     def __init__(self) -> None:
-        """Before the first message."""
+        """Start without any token."""
         self.texts: list[str] = []
         self.notes: list[str] = []
-        """Of which models the tokenizer could not be had, and why."""
+        """Models whose tokenizer could not be loaded, and why."""
         self._numbers: dict[tuple[str, int], int] = {}
         self._tokenizers: dict[tuple[str, str], PreTrainedTokenizerBase | None] = {}
 
     def numbers(self, ids: Numbers, label: Label) -> Numbers:
-        """The numbers of tokens, in the shape of their ids."""
+        """Return the numbers of tokens, in the shape of their ids."""
         distinct, at = np.unique(ids, return_inverse=True)
         found = np.array([self._number(each, label) for each in distinct.tolist()], dtype=np.int64)
         return found[at].reshape(ids.shape)
@@ -65,5 +65,5 @@ def text_of(token: int, tokenizer: PreTrainedTokenizerBase | None) -> str:
 
 
 def _text(found: str | Iterable[str | None]) -> str:
-    """Transformers' types allow for lists."""
+    """Return one string: transformers' types allow lists."""
     return found if isinstance(found, str) else "".join(each or "" for each in found)

@@ -1,1 +1,1 @@
-"""What a reader sees of a run: on a terminal, live or after it, as Markdown, as JSON."""
+"""Views of a run: on a terminal, live or afterwards, as Markdown, as JSON."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sottovoce.evaluation.audit import Audited
 
 NAMED = 3
-"""So many questions are named on each side."""
+"""Number of example questions on each side."""
 HEADINGS = "policy | discussions | accuracy | 95 % | points | 95 % | higher | lower | for example"
 
 
@@ -22,8 +22,8 @@ def show_audit(names: Sequence[str]) -> None:
     """Print each run under all policies that apply to it.
 
     Raises:
-        RecordError: there is no such run.
-        UsageError: nothing in it was scored.
+        RecordError: a run does not exist.
+        UsageError: a run has no scored discussion.
     """
     from sottovoce.evaluation.audit import audit  # late: langgraph
 

@@ -1,4 +1,4 @@
-"""The command `runs replay`: a discussion with an intervention and without, side by side."""
+"""The command `runs replay`: a discussion with and without an intervention, side by side."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 
 class ReplayOptions(Named):
-    """Which discussion of a watched run, and which of its interventions."""
+    """The discussion of a watched run, and the intervention, to replay."""
 
-    question: str | None = Field(default=None, description="of many discussions the one on the question with this id")
-    under_seed: Seed | None = Field(default=None, description="and under this seed")
-    intervention: Few = Field(default=1, ge=1, description="which one, from 1")
+    question: str | None = Field(default=None, description="id of the question, if the run has several discussions")
+    under_seed: Seed | None = Field(default=None, description="seed of the discussion")
+    intervention: Few = Field(default=1, ge=1, description="number of the intervention, from 1")
 
 
 def show_replay(options: ReplayOptions, trust: Trust = NO_TRUST) -> None:
-    """Hold a watched discussion again, with an intervention and without, and print how each ended.
+    """Replay a watched discussion with and without an intervention, and print how each branch ended.
 
     Raises:
         RecordError: there is no such run, or it is damaged.
@@ -52,23 +52,23 @@ def show_replay(options: ReplayOptions, trust: Trust = NO_TRUST) -> None:
 
 
 def lines(found: Branches, kept: Sequence[Message] | None = None) -> Iterator[str]:
-    """What a reader asks of two branches: where, how each ended, where they part; and whether the replay is true.
+    """Yield lines on two branches: the intervention, both endings, where they part, and whether the replay is exact.
 
-    `kept`: what was said in the run, where the discussion was held again for the replay.
+    `kept`: the messages of the run, if the discussion was re-run for the replay.
     """
     if found.at is None:
-        yield "nobody intervened: from the first watched act on, the replay is what was held"
+        yield "nobody intervened: the replay repeats the run from the first watched act on"
     else:
         at = found.at
         when = f"epoch {at['epoch'] + 1}, round {at['round'] + 1}, attempt {at['attempt'] + 1}"
         yield one_line(f"intervention: {at['what']} at {at['agent']}, {when}: {at['why']}")
         yield from _ended("with it", found.with_it)
         yield from _ended("without", found.without)
-        yield f"they part at: {_told(found.parted)}" if found.parted else "they part nowhere in what was said"
+        yield f"they part at: {_told(found.parted)}" if found.parted else "their messages do not differ"
     if kept is not None and _words(kept) != _words(found.held.messages):
-        yield "held again, it is another discussion than the run has: of hosted models, or without --exact"
+        yield "the re-run differs from the saved run: it used hosted models, or --exact was off"
     same = [each.messages for each in (found.held, found.with_it)]
-    yield "the replay is token-identical" if _ids(same[0]) == _ids(same[1]) else "the replay differs from what was held"
+    yield "the replay is token-identical" if _ids(same[0]) == _ids(same[1]) else "the replay differs from the run"
 
 
 def _ended(name: str, branch: Branch) -> Iterator[str]:
@@ -90,7 +90,7 @@ def _words(messages: Sequence[Message]) -> list[object]:
 
 
 def _ids(messages: list[Message]) -> list[object]:
-    """What was said, token by token where the payloads tell."""
+    """Return the messages' texts and places, with token ids where there are payloads."""
     return [(each.text, each.place, each.payload and each.payload.load().ids) for each in messages]
 
 

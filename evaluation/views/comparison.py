@@ -1,4 +1,4 @@
-"""A comparison of runs as Markdown: tables of runs, of what worlds measure, of pairs, and what they tell in words."""
+"""A comparison of runs as Markdown: tables of runs, of worlds' measures and of pairs, and the verdicts in words."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ PAIRS = "run | against | questions | discussions | points | 95 % | p, McNemar | 
 
 
 class Table(NamedTuple):
-    """Headings and rows; a cell is plain text, names of runs between backticks."""
+    """Headings and rows; a cell is plain text, with names of runs between backticks."""
 
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
 def comparison_of(runs: Mapping[str, Run], against: str | None = None) -> Comparison:
-    """The runs in which anything ended, side by side, with what is to be told of matched ones.
+    """Compare the runs in which a discussion ended, with notes on matched runs.
 
     Raises:
         UsageError: see `compare`.
@@ -51,7 +51,7 @@ def _uncounted(runs: Mapping[str, Run]) -> Iterable[str]:
 
 
 def compared(runs: Mapping[str, Run], against: str | None = None) -> str:
-    """The same as Markdown. Errors: see `compare`."""
+    """Return the comparison as Markdown. Errors: see `compare`."""
     return markdown(comparison_of(runs, against))
 
 
@@ -67,7 +67,7 @@ def waiting(runs: Mapping[str, Run]) -> list[str]:
 
 
 def tables(comparison: Comparison) -> list[Table]:
-    """Runs, what worlds measure of them, pairs; tokens, FLOPs and seconds are means of a discussion.
+    """Return tables of runs, of worlds' measures and of pairs; tokens, FLOPs and seconds are means per discussion.
 
     Seconds are measured from a discussion's start to its end, while others (32 by default) run in parallel.
     """
@@ -88,12 +88,12 @@ def rows_of(runs: Mapping[str, Run], *, failed: bool) -> list[list[str]]:
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    """The verdicts, and what was left out."""
+    """Return the verdicts, and notes on what was left out."""
     return [one_line(each) for each in (*(pair.verdict for pair in comparison.pairs), *comparison.notes)]
 
 
 def markdown(comparison: Comparison) -> str:
-    """What the command line prints."""
+    """Return the tables and sentences in Markdown, as the command line prints them."""
     blocks = [table(" | ".join(map(_heading, each.headings)), each.rows) for each in tables(comparison)]
     if verdicts := sentences(comparison):
         blocks.append("\n".join(f"- {sentence}" for sentence in verdicts))
@@ -119,7 +119,7 @@ def _pair(pair: Pair) -> list[str]:
 
 
 def _measures(run: Summary, names: list[str]) -> list[str]:
-    """A mean with its interval, and of how many games where it does not apply to all that ended."""
+    """Return means with their intervals, and the number of games if a measure does not apply to all that ended."""
     return [_measured(run.measures[name], run) if name in run.measures else "" for name in names]
 
 
@@ -136,7 +136,7 @@ def _number(value: float | None, form: str) -> str:
 
 
 def _name(run: str) -> str:
-    """As code."""
+    """Return a run's name as code."""
     return one_line(f"`{run}`")
 
 

@@ -1,4 +1,4 @@
-"""A message in words: who made it, what it carried, what is to be known of it. Views and Markdown share them."""
+"""A message in words: its speaker, what it carried, and notes on it. Terminal views and Markdown share them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sottovoce.errors import PayloadError
 from sottovoce.evaluation.views.printable import counted, one_line, shortened
 
 DOES = {"summarise": "sums up", "select": "chooses evidence", "retrieve": "finds"}
-"""Acts beside which an agent does others, told apart by these words."""
+"""Words for acts whose agents do other acts too."""
 
 
 def shades(message: Message) -> Iterator[tuple[str, float | None]]:
-    """A message's text in pieces, one a token, each with the entropy (nats) of the distribution it was drawn from.
+    """Yield a message's text in pieces, one per token, with the entropy (nats) of the distribution it was drawn from.
 
-    One piece without an entropy where there is no payload, or the text was edited since. Tokens may share a
-    character; each character is given once, to the first of them.
+    Yield one piece without an entropy if there is no payload, or the text was edited. A character that tokens share
+    goes to the first of them.
     """
     at = 0
     try:
@@ -35,7 +35,7 @@ def shades(message: Message) -> Iterator[tuple[str, float | None]]:
 
 
 def speaker(message: Message) -> str:
-    """Who says it: agent, act where it is a summary, and source where it is no local model."""
+    """Return the agent, with its act if that is in `DOES`, and its source if that is not a local model."""
     agent = one_line(message.agent)
     name = f"{agent} {DOES[message.act]}" if message.act in DOES else agent
     source = "hosted model" if message.source == "hosted" else message.source
@@ -43,7 +43,7 @@ def speaker(message: Message) -> str:
 
 
 def carried(message: Message) -> str:
-    """Kind and size of what the message carried besides its words: "cipher: 57 rows x 128, float32, 74 kB"."""
+    """Return kind and size of what the message carried besides words: "cipher: 57 rows x 128, float32, 74 kB"."""
     ref = message.payload
     if ref is None or ref.hidden is None:
         return "words"
@@ -51,9 +51,9 @@ def carried(message: Message) -> str:
 
 
 def footer(message: Message) -> str:
-    """What stands under a message: what it carried, how it was spoken, and what to know of it."""
+    """Return the line under a message: what it carried, how it was generated, and notes on it."""
     edited = message.payload is not None and message.latent is None
-    stats, facts = {} if edited else message.stats, [carried(message)]  # they are of what was said before
+    stats, facts = {} if edited else message.stats, [carried(message)]  # they belong to the text before the edit
     if "temperature" in stats:
         facts.append(f"temperature {stats['temperature']:.4g}")
     if "tokens_out" in stats:
@@ -66,9 +66,9 @@ def footer(message: Message) -> str:
 
 
 def last_attempts(messages: Sequence[Message]) -> list[Message]:
-    """Of each act the latest reply, in the board's order, with the notes of those before it.
+    """Return the latest reply of each act, in the board's order, with the notes of earlier attempts.
 
-    What was said in an answer turn stands among the notes of its reply.
+    The text of an answer turn is among the notes of its reply.
     """
     acts = defaultdict[tuple[Any, ...], list[Message]](list)  # Any: a place without its attempt
     for each in messages:
@@ -78,7 +78,7 @@ def last_attempts(messages: Sequence[Message]) -> list[Message]:
 
 
 def _with_notes(message: Message, here: Sequence[Message]) -> Message:
-    """A reply with what is to be known of its act, all of whose messages are `here`."""
+    """Return a reply with the notes of its act; `here` has all messages of the act."""
     before = [each for each in here if each.attempt < message.attempt and each.asked != "answer"]
     earlier = "; ".join(note for each in before for note in each.notes)
     which = "first attempt" if len(before) == 1 else "earlier attempts"

@@ -1,4 +1,4 @@
-"""The command `measures`: what discussion did to answers, in a table a run.
+"""The command `measures`: the effect of discussion on answers, in one table per run.
 
 Nothing here imports torch or langgraph before runs are read: the command line reads the options.
 """
@@ -24,13 +24,13 @@ HEADINGS = "measure | of | happened | n | share | 95 %"
 
 
 def show_measures(names: Sequence[str], by: By | None, qrels: Path | None = None) -> None:
-    """Print the measures of each run, of all and by rounds, agents, models and limits, or by one of them.
+    """Print the measures of each run, overall and by round, agent, model and limit, or by one of them.
 
-    Measures of retrieval follow if something was looked up and gold passages are known.
+    Measures of retrieval follow if something was retrieved and gold passages are known.
 
     Raises:
-        RecordError: there is no such run.
-        UsageError: no answers were stated in a run, or the libraries for statistics are absent.
+        RecordError: a run does not exist.
+        UsageError: a run has no answers to measure, or the libraries for statistics are missing.
     """
     from sottovoce.evaluation.discussing import observed, rates  # late: langgraph
 
@@ -53,7 +53,7 @@ def _of_retrieval(results: Sequence[Result]) -> list[list[str]]:
     from sottovoce.evaluation.measures import measured  # late: libraries for statistics
     from sottovoce.evaluation.runs.retrieved import OF_RETRIEVAL
 
-    found = measured(results)  # of failed discussions too: what they found is known
+    found = measured(results)  # failed discussions too: their retrievals are known
     means = {name: found[name] for name in OF_RETRIEVAL if name in found}
     return [
         [name, str(each.games), figure(each.mean.value), _interval(each.mean.low, each.mean.high)]

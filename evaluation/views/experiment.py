@@ -1,6 +1,6 @@
-"""The command `experiment`: hold what is not over of an experiment, and compare its rows.
+"""The command `experiment`: run the unfinished rows of an experiment, and compare all rows.
 
-Nothing here imports torch or langgraph before an experiment is held: the command line reads the options.
+Nothing here imports torch or langgraph before an experiment runs: the command line reads the options.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ if TYPE_CHECKING:
 
 
 class ExperimentOptions(Checked):
-    """Which experiment, and how much of it."""
+    """The experiment, and how much of it to run."""
 
     model_config = ConfigDict(title="Experiment")
 
     file: Path | None = Field(
         default=None,
-        description="a YAML file of rows and questions, or the folder of an experiment that was begun",
+        description="a YAML file of rows and questions, or the folder of an experiment that has started",
         json_schema_extra={"positional": True},
     )
-    rows: list[str] = Field(default=[], description="hold only this row")
-    limit: Count | None = Field(default=None, ge=1, description="ask only the first so many questions")
+    rows: list[str] = Field(default=[], description="run only this row")
+    limit: Count | None = Field(default=None, ge=1, description="ask only this many questions, from the first")
     save: Path | None = Field(
-        default=None, description="keep it in this folder, not beside the runs under the file's name"
+        default=None, description="save it in this folder, not with the other runs under the file's name"
     )
 
 
 def show_experiment(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> None:
-    """Hold what is not over, and print the comparison of all rows; a finished experiment needs no model.
+    """Run the unfinished rows, and print the comparison of all rows; a finished experiment needs no model.
 
     Raises:
         UsageError: the file, or a row of it, is wrong, or it names what the command line does not allow.
         RecordError: the folder holds rows of another kind, or cannot be written.
-        SottovoceError: discussions failed; said after all else.
+        SottovoceError: discussions failed; raised after all else.
     """
-    # Late: langgraph takes a second, and torch more where a row is to be held.
+    # Late: langgraph takes a second, and torch more if a row has to run.
     from sottovoce.evaluation.experiments.files import check_trusted, read_experiment
     from sottovoce.evaluation.experiments.folder import FILE
     from sottovoce.evaluation.experiments.running import hold
     from sottovoce.evaluation.statistics import check_installed
 
     if (file := options.file) is None:
-        raise UsageError("no experiment was given; expected a YAML file, or the folder of one that was begun")
+        raise UsageError("no experiment was given; expected a YAML file, or the folder of one that has started")
     check_installed()
     again = file.is_dir()
     few = f"-limit-{options.limit}" if options.limit else ""
@@ -71,27 +71,27 @@ def show_experiment(options: ExperimentOptions, limits: Limits, trust: Trust = N
     try:
         runs, why = hold(experiment, given, folder, names=options.rows, limits=limits, shown=shown_row, trust=trust)
     except KeyboardInterrupt as stop:
-        raise StoppedError(f"stopped; what was said is kept in {str(folder)!r}, and the same command goes on") from stop
+        raise StoppedError(f"stopped; all messages are kept in {str(folder)!r}, and the same command resumes") from stop
     show(report(experiment, runs))
     print(f"{f'stopped: {why}; ' if why else ''}kept in {one_line(str(folder))}")
     _complain(runs)
 
 
 def report(experiment: Experiment, runs: dict[str, Run]) -> str:
-    """The comparison of its rows in Markdown, and what is not over."""
+    """Return the comparison of the rows in Markdown, followed by the rows that are not over."""
     from sottovoce.evaluation.experiments.folder import ended
     from sottovoce.evaluation.views.comparison import compared, waiting
 
     results = ended(runs)
     against = experiment.against if experiment.against in results else None
     blocks = [harmless(experiment.about.strip()), compared(runs, against).rstrip() if results else ""]
-    left = [*waiting(runs), *(f"- `{name}`: not begun." for name in experiment.rows if name not in runs)]
+    left = [*waiting(runs), *(f"- `{name}`: not started." for name in experiment.rows if name not in runs)]
     return "\n\n".join(filter(None, [*blocks, "\n".join(left)])) + "\n"
 
 
 @contextmanager
 def shown_row(name: str, run: Run) -> Iterator[Observer]:
-    """Progress goes to stderr, so that stdout holds the tables alone."""
+    """Show the progress of a row on stderr, so that stdout has only the tables."""
     from rich.console import Console
 
     from sottovoce.evaluation.views.looking import summary, title

@@ -1,4 +1,4 @@
-"""The command `games`: a world's games, drawn from a seed, as a question file that its scheme plays.
+"""The command `games`: a world's games, drawn from a seed, as a question file for its scheme.
 
 Nothing here imports torch or langgraph: games are rules.
 """
@@ -23,23 +23,24 @@ from sottovoce.outputs import FORCE, OutputFile
 
 
 class GamesOptions(Checked):
-    """How many games, of which split, and where they go; their seed and size are the scheme's own settings."""
+    """The number of games, their split and their file; their seed and size are the scheme's own settings."""
 
     model_config = ConfigDict(title="Games")
 
-    n: Few = Field(default=100, ge=1, description="how many")
+    n: Few = Field(default=100, ge=1, description="number of games")
     split: Literal["train", "validation", "test"] | None = Field(
-        default=None, description="of the games that monitors learn from, are chosen by, or never saw; else any"
+        default=None,
+        description="games that monitors are trained on, are chosen by, or never see; any if omitted",
     )
-    to: Path | None = Field(default=None, description="the file that is written, .jsonl")
+    to: Path | None = Field(default=None, description="the .jsonl file to write")
     force: bool = Field(default=False, description=FORCE)
 
 
 def store_games(command: str, settings: Settings, options: GamesOptions) -> None:
-    """Write games to a file, whole or not at all, and say how they are played.
+    """Write games to a file, whole or not at all, and print how to play them.
 
     Raises:
-        UsageError: no file is named, it cannot be written, or there are not so many such games.
+        UsageError: no file is named, it cannot be written, or there are too few such games.
     """
     if options.to is None or options.to.suffix.lower() not in (".jsonl", ".ndjson"):
         raise UsageError(f"games are written to a .jsonl file: games {command} --n 100 --to games.jsonl")
@@ -49,10 +50,10 @@ def store_games(command: str, settings: Settings, options: GamesOptions) -> None
     file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     where = one_line(str(options.to))
     typer.echo(f"{counted(len(rows), 'game')} of {name}/{settings.seed} written to {where}")
-    typer.echo(f"they are played by `{command} --questions {where}`, with the settings of this call")
+    typer.echo(f"play them with `{command} --questions {where}` and the settings of this call")
 
 
 def _row(question: Question, sample: str, seed: int) -> dict[str, object]:
-    """What it was made of stands beside, in columns that no agent reads."""
+    """Return a question as a row; its sample and seed are in columns that no agent reads."""
     asked = {name: value for name, value in question.items() if name != "decoys"}
     return {**asked, "sample": sample, "sample_seed": seed}

@@ -1,4 +1,4 @@
-"""What the command `index` prints: progress on stderr, and how the index is searched."""
+"""The output of the command `index`: progress on stderr, and how to search the index."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from sottovoce.retrievers.building import Tell
 
 BETWEEN = 30.0
-"""Seconds between two lines where there is no terminal."""
+"""Seconds between two lines if there is no terminal."""
 
 
 def show_index(options: IndexOptions) -> None:
-    """Make an index, go on with one that was interrupted, or download one; and say how it is searched.
+    """Build, resume or download an index, and print how to search it.
 
     Raises:
         UsageError: corpus, folder or options are missing or wrong, or the corpus cannot be read.
         RetrievalError: a prebuilt index cannot be downloaded.
-        StoppedError: somebody stopped it; the same command goes on.
+        StoppedError: the user stopped it; the same command resumes.
     """
     from sottovoce.retrievers.building import build_index
     from sottovoce.retrievers.corpus import Corpus
@@ -37,14 +37,14 @@ def show_index(options: IndexOptions) -> None:
         _show_download(options.prebuilt, options)
         return
     if options.corpus is None or options.to is None:
-        raise UsageError("an index is made of a corpus, in a new folder: index passages.jsonl --to indexes/mine")
+        raise UsageError("an index needs a corpus and a new folder: index passages.jsonl --to indexes/mine")
     check_folder(options.to, "--to", INDEX)
     began, maker, corpus = time.monotonic(), maker_of(options), Corpus(options.corpus, skip_bad=options.skip_bad)
     try:
         with _progress() as tell:
             manifest = build_index(maker, corpus, options.to, options.shard, tell)
     except KeyboardInterrupt as stop:
-        raise StoppedError("stopped; what was indexed is kept, and the same command goes on") from stop
+        raise StoppedError("stopped; what was indexed is kept, and the same command resumes") from stop
     size = sum(file.stat().st_size for file in options.to.rglob("*") if file.is_file())
     name = one_line(str(options.to))
     typer.echo(f"{manifest.passages:,} passages in {name}, {size / 1e6:.1f} MB, {time.monotonic() - began:.0f} s")
@@ -64,7 +64,7 @@ def _show_download(name: str, options: IndexOptions) -> None:
 
 @contextmanager
 def _progress() -> Iterator[Tell]:
-    """A bar on a terminal; else a line now and then."""
+    """Show a bar on a terminal, else a line now and then."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 

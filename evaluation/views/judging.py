@@ -1,4 +1,4 @@
-"""The command `judge`: a model says of a run's answers whether they are right, and how far it agrees with the scores.
+"""The command `judge`: a model judges a run's answers, and its agreement with the scores is measured.
 
 Nothing here imports torch or langgraph before a run is judged: the command line reads the options.
 """
@@ -30,26 +30,26 @@ HEADINGS = "raters | answers | agree | 95 % | Cohen's kappa"
 
 
 class JudgeOptions(Checked):
-    """Which run, and who judges."""
+    """The run, and its judge."""
 
     model_config = ConfigDict(title="Judge")
 
     name: str = Field(
-        default="latest", description="a run that is over, as for `runs show`", json_schema_extra={"positional": "run"}
+        default="latest", description="a finished run, as for `runs show`", json_schema_extra={"positional": "run"}
     )
-    model: str = Field(default="smollm2", description="the judge: as --model of schemes")
+    model: str = Field(default="smollm2", description="the judge, as --model of schemes")
     labels: Path | None = Field(
         default=None,
-        description='what people say, as JSON Lines: {"question": ID, "right": true}, and "seed" where it is not 0',
+        description='verdicts of people, as JSON Lines: {"question": ID, "right": true}, and "seed" if it is not 0',
     )
 
 
 def show_judging(options: JudgeOptions, limits: Limits) -> None:
-    """Judge what is not judged yet of a run, and print the share of right answers and who agrees with whom.
+    """Judge the answers of a run that are not judged yet; print shares of right answers and agreements of raters.
 
     Raises:
         UsageError: nothing can be judged, or the labels cannot be read.
-        RecordError: there is no such run, or another judge began.
+        RecordError: there is no such run, or another judge has started on it.
     """
     from sottovoce.evaluation.judging import agreements, raters  # late: langgraph
     from sottovoce.evaluation.runs.reading import load_run
@@ -61,7 +61,7 @@ def show_judging(options: JudgeOptions, limits: Limits) -> None:
     try:
         judged = _judged(load_run(folder), options.model, folder / JUDGED, limits)
     except KeyboardInterrupt as stop:
-        raise StoppedError("stopped; what was judged is kept, and the same command goes on") from stop
+        raise StoppedError("stopped; all verdicts are kept, and the same command resumes") from stop
     said = raters(load_run(folder), judged, labels)
     rights = ([name, str(len(each)), *share_cells(share([*map(float, each.values())]))] for name, each in said.items())
     show(table("rater | answers | right | 95 %", rights) + "\n")
@@ -70,9 +70,9 @@ def show_judging(options: JudgeOptions, limits: Limits) -> None:
         for each in agreements(said)
     )
     show(table(HEADINGS, cells))
-    typer.echo(f"\nkept in {one_line(str(folder / JUDGED))}; `compare` and `runs show` tell it as `judged`")
+    typer.echo(f"\nkept in {one_line(str(folder / JUDGED))}; `compare` and `runs show` show it as `judged`")
     if judged.unfinished:
-        raise SottovoceError(f"{len(judged.unfinished)} answers are not judged; the same command goes on")
+        raise SottovoceError(f"{len(judged.unfinished)} answers are not judged; the same command resumes")
 
 
 def _judged(run: Run, model: str, folder: Path, limits: Limits) -> Run:
@@ -96,10 +96,10 @@ def _kappa(value: float | None) -> str:
 
 
 def _labels(path: Path) -> Verdicts:
-    """Read what people say.
+    """Read the verdicts of people.
 
     Raises:
-        UsageError: names the line that is no label.
+        UsageError: names the line that is not a label.
     """
     try:
         lines = text_of(path).splitlines()
@@ -110,7 +110,7 @@ def _labels(path: Path) -> Verdicts:
 
 def _label(line: str, where: str) -> tuple[tuple[str, int], bool]:
     try:
-        told: Any = json.loads(line)  # Any: JSON as it comes
+        told: Any = json.loads(line)  # Any: parsed JSON
     except (ValueError, RecursionError):
         told = None
     if isinstance(told, dict) and isinstance(told.get("right"), bool) and isinstance(told.get("question"), str):

@@ -1,4 +1,4 @@
-"""What the commands of `models` print: progress of a pull, what is kept, what was removed.
+"""The output of the commands of `models`: the progress of a pull, stored models, removals.
 
 Nothing here imports torch before a command runs.
 """
@@ -19,7 +19,7 @@ NAME, STATE = 26, 20  # columns
 
 
 def show_pull(name: str) -> None:
-    """Pull a model of the catalogue, and say under which name it is used from now on."""
+    """Pull a model of the catalogue, and print how to use it."""
     from rich.console import Console
 
     console, began = Console(highlight=False), time.monotonic()
@@ -27,7 +27,7 @@ def show_pull(name: str) -> None:
         from sottovoce.models.sources import CATALOGUE, is_pulled, pull
 
         if name in CATALOGUE and is_pulled(name):
-            typer.echo(f"{name} is there already, in {pull(name)}")
+            typer.echo(f"{name} is already there, in {pull(name)}")
             return
 
         def tell(line: str) -> None:
@@ -43,7 +43,7 @@ def show_pull(name: str) -> None:
 
 
 def show_kept() -> None:
-    """List the catalogue with what was pulled of it, then what was converted from GGUF files."""
+    """List the catalogue with the models that were pulled, then the models that were converted from GGUF files."""
     from sottovoce.models.sources import CATALOGUE, is_pulled, kept, root
 
     there = {each.name: each for each in kept()}
@@ -55,12 +55,12 @@ def show_kept() -> None:
         source = there[name].source
         state = f"converted, {_size(there[name])}"
         lines.append(f"{name:{NAME}}{state:{STATE}}{source.origin}; licence {source.licence}")
-    lines += ["", f"in {root()}; a model is used as --model NAME, a converted file by its own path"]
+    lines += ["", f"in {root()}; use a model as --model NAME, a converted file by its own path"]
     show("\n".join(lines))
 
 
 def show_removal(name: str) -> None:
-    """Remove a kept model, and say what that freed."""
+    """Remove a stored model, and print its name and origin."""
     from sottovoce.models.sources import remove
 
     found = remove(name)

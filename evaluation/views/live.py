@@ -1,4 +1,4 @@
-"""The transcript while it streams: what is over is printed for good, the rest stays in motion."""
+"""The transcript while it streams: finished parts are printed once, and the rest is redrawn."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from sottovoce.evaluation.views.transcript import compact
 
 PER_SECOND = 8  # redraws
 READING = "reading the prompt"
-"""Until the first token of a reply."""
+"""Shown until the first token of a reply."""
 AROUND = 8  # lines of the terminal that are not a panel's text
 
 
 class LiveTranscript:
-    """Observes a run on a terminal; a context manager, since the cursor must come back whatever happens."""
+    """An observer of a run on a terminal; a context manager, since the cursor must come back whatever happens."""
 
     def __init__(self, console: Console, waiting: str, *, prompts: bool = False) -> None:
-        """`waiting` is shown until the agents begin; `prompts` adds the prompts of what is over."""
+        """Show `waiting` until the agents begin; `prompts` adds the prompts of finished messages."""
         self._console, self._waiting = console, Text(waiting, style="dim")
         self._run: Record | None = None
         self._prompts = prompts
         self._speaking: dict[Place, Message] = {}
         self._panels: dict[tuple[Place, tuple[str, ...]], Panel] = {}
         self._printed = 0  # parts
-        # Not by rich's own thread (15.0): while a line is printed it may draw a higher picture, of which a part stays.
+        # Not by rich's own thread (15.0): while a line is printed it may draw a taller view, part of which remains.
         self._live = Live(get_renderable=self._now, console=console, auto_refresh=False, transient=True)
         self._drawn = 0.0
 
@@ -51,20 +51,20 @@ class LiveTranscript:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Nothing moves while somebody types."""
+        """Stop redrawing while somebody types."""
         self._print(all_of_it=True)
         self._live.stop()
         yield
         self._live.start()
 
     def go_on(self, run: Record) -> None:
-        """Show how a discussion opened that was stopped; what was said in it is printed with what comes."""
+        """Show the opening of a resumed discussion; its messages so far are printed with the next ones."""
         if run.messages:
             self._run = run
             self._console.print(transcript.part(self._console, opening(run)))
 
     def observe(self, run: Record, event: Event) -> None:
-        """Take in an event; a part is printed when one begins before which all is over."""
+        """Process an event; parts are printed when a part begins before which all is over."""
         self._run = run
         match event:
             case Opened():
@@ -84,14 +84,14 @@ class LiveTranscript:
         self._draw(at_once=True)
 
     def _wait(self, run: Record, asked: Asked) -> None:
-        """Somebody was asked, and the prompt is read; who is asked again is shown with the first reply until then."""
+        """Show that an agent reads its prompt, unless an earlier reply of the same act is still on the screen."""
         names = run.chosen().names()
         order = names.index(asked.agent) if asked.agent in names else len(names)
         if all(at[:-1] != asked.place[:-1] for at in self._speaking):
             self._speaking[asked.place] = Message(**asked.place._asdict(), text="", order=order)
 
     def _others(self, message: Message) -> dict[Place, Message]:
-        """What is being said in other acts."""
+        """Return the unfinished messages of other acts."""
         return {at: each for at, each in self._speaking.items() if at[:-1] != message.place[:-1]}
 
     def _draw(self, *, at_once: bool = False) -> None:
@@ -100,7 +100,7 @@ class LiveTranscript:
             self._drawn = time.monotonic()
 
     def _parts(self, *, prompts: bool = False) -> list[Part]:
-        """All there is, with what is being said."""
+        """Return all parts, with the unfinished messages."""
         if self._run is None:
             return []
         messages = ordered([*self._run.messages, *self._speaking.values()])
@@ -114,7 +114,7 @@ class LiveTranscript:
             self._console.print(self._shown(part))
 
     def _now(self) -> RenderableType:
-        """What is in motion, without prompts: they are printed with the finished messages, and are long."""
+        """Return the unfinished parts, without prompts: these are long, and are printed with the finished messages."""
         moving = self._parts()[self._printed :]
         return Group(*map(self._shown, moving)) if moving or self._printed else self._waiting
 
@@ -123,7 +123,7 @@ class LiveTranscript:
         return transcript.part(self._console, part, [self._panel(each, width) for each in part.messages])
 
     def _panel(self, message: Message, width: int) -> Panel:
-        """A finished message's is made once: tokens are shaded by what the payload holds."""
+        """Return a message's panel; that of a finished message is made once, since its shading reads the payload."""
         if message.place in self._speaking:
             return self._unfinished(message, width)
         shown = message.place, message.notes
@@ -132,7 +132,7 @@ class LiveTranscript:
         return self._panels[shown]
 
     def _unfinished(self, message: Message, width: int) -> Panel:
-        """The end of a long text, so that what is new stays in sight; below it its answer turn, if that is on."""
+        """Return a panel with the end of a long text, so that new text stays visible, and the notes below it."""
         said = compact(Text(steady(message.text))) if message.text else Text(READING, style="dim")
         lines = said.wrap(self._console, width - 4)
         again = ", asked again" if message.attempt else ""

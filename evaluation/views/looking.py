@@ -1,4 +1,4 @@
-"""A run on the screen: a transcript where it is one discussion, progress and a summary where it is many."""
+"""A run on the screen: a transcript for one discussion, progress and a summary for many."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from sottovoce.evaluation.views.seat import person
 from sottovoce.graphs import scheme
 
 FIRST = 4
-"""Columns of the table of a run that are always there: question, seed, answer, right or wrong."""
-BETWEEN = 2  # columns of a terminal between two of that table
+"""Number of columns that the table of a run always has: question, seed, answer, right or wrong."""
+BETWEEN = 2  # terminal columns between two columns of that table
 
 
 @contextmanager
 def shown_while(
     run: Run, console: Console, output: Output, models: str
 ) -> Iterator[tuple[Observer | None, Person | None]]:
-    """What observes a run that goes on, as it is wanted; and who answers where a person has a seat."""
+    """Yield the observer for the wanted output, and the function that answers for people who take part."""
     if output.as_json or output.quiet:
         yield None, person()
     elif len(run.records) > 1:
@@ -57,7 +57,7 @@ def shown_while(
 
 
 def json_of(run: Run) -> str:
-    """The record of a single discussion; else what the run is, and what each discussion came to."""
+    """Return the record of a single discussion; for several, the manifest, the status and the results."""
     if len(run.records) == 1:
         return run.only.to_json()
     results = [result.to_dict() for result in run.results()]
@@ -65,9 +65,9 @@ def json_of(run: Run) -> str:
 
 
 def print_one(console: Console, record: Record, output: Output, *, live: bool) -> None:
-    """A discussion: its transcript, what is left of it where it was shown live, or its decision alone."""
+    """Print a discussion: its transcript, only its ending if it was shown live, or only its decision if `quiet`."""
     if output.quiet:
-        console.print(*transcript.lines(parts.ending(record).lines)[:-1], sep="\n")  # without what it cost
+        console.print(*transcript.lines(parts.ending(record).lines)[:-1], sep="\n")  # without its cost
     elif live:
         console.print(transcript.ending(console, record))
     else:
@@ -75,7 +75,7 @@ def print_one(console: Console, record: Record, output: Output, *, live: bool) -
 
 
 def print_many(console: Console, run: Run, output: Output) -> None:
-    """A line for each discussion (none where `quiet`), and what they came to."""
+    """Print a line for each discussion (none if `quiet`), and a summary."""
     if not output.quiet:
         console.print(title(run.head, len(run.records)), style="dim", soft_wrap=True)
         for line in knowledge((each.model for each in run.head.models.values()), run.head.origin):
@@ -90,7 +90,7 @@ def print_many(console: Console, run: Run, output: Output) -> None:
 
 
 def title(head: Head, discussions: int) -> str:
-    """What a run is, in one line."""
+    """Return a description of a run in one line."""
     settings, questions = head.settings, discussions // len(head.seeds)
     seeds = f"seed {', '.join(map(str, head.seeds))}"
     about = [scheme(head.scheme).command, settings["protocol"], ", ".join(dict.fromkeys(settings["model"])), seeds]
@@ -99,7 +99,7 @@ def title(head: Head, discussions: int) -> str:
 
 
 def outcome(counts: Counts) -> str:
-    """How many were right, abstained, failed or are not over."""
+    """Return how many discussions were right, abstained, failed or are not over."""
     ways = {
         "abstained": counts.abstained,
         "failed": counts.failed,
@@ -113,7 +113,7 @@ def outcome(counts: Counts) -> str:
 
 
 def summary(run: Run) -> list[str]:
-    """How it ended, what it took, and where it is kept."""
+    """Return lines that say how a run ended, what it cost and where it is stored."""
     cost = run.cost
     read = f"{cost.tokens_in:,} tokens read ({cost.tokens_reused:,} of them reused)"
     tokens = cost.tokens if cost.uncounted else f"{read}, {cost.tokens_out:,} written"

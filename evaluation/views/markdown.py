@@ -1,4 +1,4 @@
-"""The transcript of a run as Markdown. Texts of models stand in fences that they cannot close."""
+"""The transcript of a run as Markdown. Texts of models are in fences that they cannot close."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from sottovoce.evaluation.views import describe, parts
 from sottovoce.evaluation.views.parts import Line, Part
 from sottovoce.evaluation.views.printable import harmless, one_line
 
-SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&])")  # what Markdown would take for its own
+SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&])")  # characters with a meaning in Markdown
 
 
 def markdown(run: Record) -> str:
-    """The whole transcript."""
+    """Return the whole transcript."""
     shown = (parts.opening(run), *parts.of_run(run), *parts.unsure(run), parts.ending(run))
     return "".join(block for part in shown for block in _blocks(part)).lstrip() + "\n"
 
 
 def fenced(text: str) -> str:
-    """A text between fences longer than any run of backticks in it."""
+    """Return a text between fences longer than any run of backticks in it."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}text\n{harmless(text)}\n{fence}"
 
 
 def escaped(text: str) -> str:
-    """A text of one line that Markdown shows as it is."""
+    """Return a text on one line, escaped so that Markdown shows it as it is."""
     return SPECIAL.sub(r"\\\1", one_line(text))
 
 
 def _blocks(part: Part) -> Iterator[str]:
-    """Each with the line break, or the empty line, before it."""
+    """Yield each block with the line break, or the empty line, before it."""
     if part.heading:
         yield f"\n\n## {part.heading}"
     for message in part.messages:
@@ -50,7 +50,7 @@ def _message(message: Message) -> str:
 
 
 def _line(line: Line) -> str:
-    """An item of a list; one that is set in stands below the one before."""
+    """Return an item of a list; an indented one belongs to the item before it."""
     if line.style in ("question", "figure"):
         return fenced(line.text)
     if line.style == "title":

@@ -1,4 +1,4 @@
-"""`compare RUN --matched`: a run beside one agent alone, and self-consistency at its own cost.
+"""The command `compare RUN --matched`: a run beside a single agent, and beside self-consistency at the run's cost.
 
 Nothing here imports torch or langgraph before runs are read: the command line reads the options.
 """
@@ -19,13 +19,13 @@ from sottovoce.evaluation.views.tables import show
 
 
 def compare_matched(names: Sequence[str], by: Currency, trust: Trust = NO_TRUST) -> None:
-    """Hold what is not over of a run's baselines, beside it, and print the comparison of all three.
+    """Run the unfinished baselines of a run, in folders beside it, and print the comparison of all three.
 
     Raises:
         UsageError: several runs were named, this one has no baselines, or names what the command line does not allow.
-        RecordError: there is no such run, or its baselines were begun with something else.
+        RecordError: there is no such run, or its baselines were started with other settings or models.
     """
-    # Late: langgraph takes a second, and torch more where a run is to be held.
+    # Late: langgraph takes a second, and torch more if a baseline has to run.
     from sottovoce.evaluation.experiments.baselines import baselines
     from sottovoce.evaluation.experiments.folder import runs_in
     from sottovoce.evaluation.experiments.running import check_all, hold_rows, with_pilots
@@ -47,7 +47,7 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust = NO_TRUST)
     try:
         hold_rows(rows.values(), runs, beside, Limits(), shown=shown_row)
     except KeyboardInterrupt as stop:
-        raise StoppedError("stopped; what was said is kept, and the same command goes on") from stop
+        raise StoppedError("stopped; all messages are kept, and the same command resumes") from stop
     told = {name: each for name, each in runs.items() if "/" not in name}  # pilots are within their rows
     show(compared(told, folder.name).rstrip("\n"))
     typer.echo(f"kept beside {one_line(str(folder))}")

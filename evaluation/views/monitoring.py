@@ -1,4 +1,4 @@
-"""The commands `monitor collect|train|evaluate|show`: their options, and what they print.
+"""The commands `monitor collect|train|evaluate|show`: their options and their output.
 
 Nothing here imports numpy before a command runs: the command line reads the options.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sottovoce.monitors.training import Trained, Tried
 
 SHOWN = 5
-"""Candidates that are printed."""
+"""Number of candidates that are printed."""
 
 
 def _file(description: str) -> Any:  # Any: a default of pydantic's
@@ -34,7 +34,7 @@ def _file(description: str) -> Any:  # Any: a default of pydantic's
 
 
 class CollectOptions(Checked):
-    """Of which runs, and where the rows go."""
+    """The runs to collect rows from, and the file to write."""
 
     model_config = ConfigDict(title="Rows")
 
@@ -43,24 +43,24 @@ class CollectOptions(Checked):
         description="as `runs list` shows them; `latest`; or folders",
         json_schema_extra={"positional": True},
     )
-    to: Path | None = Field(default=None, description="the file that is written, .jsonl")
+    to: Path | None = Field(default=None, description="the file to write, .jsonl")
     force: bool = Field(default=False, description=FORCE)
     trust_paths: bool = TRUST_PATHS
 
 
 class TrainOptions(Training):
-    """On which rows, and where the monitor goes."""
+    """The rows to train on, and the file to write."""
 
     model_config = ConfigDict(title="Training")
 
     rows: Path | None = _file("a .jsonl file of turns: game, turn, role, features, failed")
-    to: Path | None = Field(default=None, description="the file that is written, .json")
+    to: Path | None = Field(default=None, description="the file to write, .json")
     force: bool = Field(default=False, description=FORCE)
-    role: str | None = Field(default=None, description="whose turns, where rows have several roles")
+    role: str | None = Field(default=None, description="role whose turns are used, if rows have several roles")
 
 
 class EvaluateOptions(Checked):
-    """Which monitor, on which games."""
+    """The monitor, and the games to evaluate it on."""
 
     model_config = ConfigDict(title="Evaluation")
 
@@ -69,7 +69,7 @@ class EvaluateOptions(Checked):
 
 
 class ShowOptions(Checked):
-    """Which monitor."""
+    """The monitor to show."""
 
     model_config = ConfigDict(title="Monitor")
 
@@ -77,15 +77,15 @@ class ShowOptions(Checked):
 
 
 def show_collection(options: CollectOptions, measure: Measure) -> None:
-    """Write the rows of kept runs, and print how many.
+    """Write the rows of saved runs, and print how many.
 
     Raises:
-        UsageError: runs or file are missing, or nothing can be learnt from the runs.
+        UsageError: runs or file are missing, or nothing can be learned from the runs.
         RecordError: there is no such run, or it is damaged.
         PayloadError: a payload is missing or damaged.
     """
     if not options.runs or options.to is None:
-        raise UsageError("rows are collected from runs that are kept: monitor collect latest --to rows.jsonl")
+        raise UsageError("rows are collected from saved runs: monitor collect latest --to rows.jsonl")
     from sottovoce.evaluation.collecting import collected, measure_of  # late: langgraph and torch take seconds
     from sottovoce.evaluation.runs.reading import load_run
 
@@ -98,7 +98,7 @@ def show_collection(options: CollectOptions, measure: Measure) -> None:
     games, judged = {row.game: row.failed for row in rows}, sum(row.features is not None for row in rows)
     told = f"{counted(len(rows), 'turn')} of {counted(len(games), 'game')}, {sum(games.values())} failed"
     told += f"; {judged:,} of {len(rows):,} turns have features: {measure}"
-    left_out = "".join(f"; passed over: {n:,} {what}" for what, n in passed.items() if n)
+    left_out = "".join(f"; skipped: {n:,} {what}" for what, n in passed.items() if n)
     typer.echo(f"{told}{left_out}; written to {one_line(str(options.to))}")
 
 
@@ -106,7 +106,7 @@ def show_training(options: TrainOptions) -> None:
     """Train a monitor, write it, and print the best candidates.
 
     Raises:
-        UsageError: rows or settings do not do, the extra `monitors` is not installed, or the file cannot be written.
+        UsageError: rows or settings are unsuitable, the extra `monitors` is missing, or the file cannot be written.
     """
     if options.rows is None or options.to is None:
         raise UsageError("a monitor is trained on a file of rows: monitor train rows.jsonl --to monitor.json")
@@ -122,10 +122,10 @@ def show_training(options: TrainOptions) -> None:
 
 
 def show_evaluation(options: EvaluateOptions) -> None:
-    """Print what a monitor is worth on other games.
+    """Print how useful a monitor is on other games.
 
     Raises:
-        UsageError: monitor or rows cannot be read, or do not fit one another.
+        UsageError: monitor or rows cannot be read, or do not fit each other.
     """
     if options.monitor is None or options.rows is None:
         raise UsageError("a monitor is evaluated on rows of other games: monitor evaluate monitor.json rows.jsonl")
@@ -137,7 +137,7 @@ def show_evaluation(options: EvaluateOptions) -> None:
     check_installed()
     monitor, file = Monitor.read(options.monitor), read_rows(options.rows)
     if monitor.fitted is not None and monitor.fitted.sha256 == file.digest:
-        typer.echo("these are the rows that it was trained on: what follows is too good", err=True)
+        typer.echo("the monitor was trained on these rows: the results are too good", err=True)
     show(_evaluation(foretell(monitor, file.games(monitor.role))))
 
 
@@ -158,7 +158,7 @@ def _training(found: Trained) -> str:
     parts = found.split
     of = ", ".join(
         f"{counted(len(part), 'game')} {what} ({int(part.failed.sum())} failed)"
-        for what, part in (("fitted to", parts.fitted), ("to choose by", parts.choosing))
+        for what, part in (("fitted to", parts.fitted), ("for validation", parts.choosing))
     )
     heading = f"role {one_line(found.monitor.role)}: {of}, {counted(len(found.tried), 'candidate')}"
     rows = table("features | degree | threshold | of failed | of successful | gain", map(_tried, found.tried[:SHOWN]))
@@ -195,7 +195,7 @@ def _monitor(monitor: Monitor) -> str:
         rank = of.rank if monitor.is_random else f"{of.rank} of {of.candidates} by gain"
         lines += [
             f"fitted on {of.data}, sha256 {of.sha256[:12]}: {of.games} games, {of.failed} failed, {of.turns} turns; "
-            f"{of.validation} of them held back to choose by, seed {of.seed}, ridge {of.alpha:g}",
+            f"{of.validation} of them for validation, seed {of.seed}, ridge {of.alpha:g}",
             f"{rank}; threshold by {of.chosen_by}, where the gain is {_points(of.gain)} points",
             f"made by {', '.join(f'{name} {version}' for name, version in of.made_by.items())}",
         ]
@@ -220,5 +220,5 @@ def _percent(part: float) -> str:
 
 
 def _points(part: float) -> str:
-    """In hundredths, with a sign."""
+    """Return a part in hundredths, with a sign."""
     return f"{100 * part:+.1f}"

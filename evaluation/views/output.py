@@ -1,4 +1,4 @@
-"""What is wanted of a run: the terminal, one JSON object, a Markdown file, and always a folder that keeps it.
+"""The wanted output of a run: the terminal, one JSON object, a Markdown file, and always a folder.
 
 Nothing here imports torch or langgraph before a run is asked for: the command line reads `Output`
 to print its help.
@@ -21,24 +21,22 @@ if TYPE_CHECKING:
 
 
 class Output(Checked):
-    """What is wanted of a run."""
+    """The wanted output of a run."""
 
     model_config = ConfigDict(title="Output")
 
     as_json: bool = Field(default=False, alias="json", description="one JSON object on stdout, and nothing else")
-    save: Path | None = Field(default=None, description="keep the run in this folder, not with those of `runs list`")
-    continue_: bool = Field(
-        default=False, description="go on with the latest run of this kind that is not over, if any"
-    )
+    save: Path | None = Field(default=None, description="save the run in this folder, not with those of `runs list`")
+    continue_: bool = Field(default=False, description="resume the latest unfinished run of this kind, if any")
     markdown: Path | None = Field(default=None, description="write the transcript to this file")
     force: bool = Field(default=False, description=FORCE)
-    show_prompts: bool = Field(default=False, description="print what each agent was asked, too")
-    quiet: bool = Field(default=False, description="print the decision alone")
-    verbose: bool = Field(default=False, description="tell on stderr what is loaded, read and kept")
+    show_prompts: bool = Field(default=False, description="also print the prompt of each message")
+    quiet: bool = Field(default=False, description="print only the decision")
+    verbose: bool = Field(default=False, description="log on stderr what is loaded, read and saved")
 
 
 def check_places(output: Output) -> OutputFile | None:
-    """Refuse a file that must not be written, and a folder that holds another run; return the file, if one is wanted.
+    """Check that the wanted file can be written and the folder has no other run; return the file, if one is wanted.
 
     Raises:
         UsageError: names the option.
@@ -55,14 +53,14 @@ def check_places(output: Output) -> OutputFile | None:
 
 
 def console_of() -> Console:
-    """Texts of models are data: nothing in them is markup, an emoji's name or worth a colour."""
+    """Return a console that prints texts of models as data, without markup, emoji names or highlighting."""
     from sottovoce.evaluation.views.readable import ReadableConsole
 
     return ReadableConsole(markup=False, emoji=False, highlight=False)
 
 
 def loading(console: Console, output: Output) -> Any:  # Any: a context manager
-    """While torch and the models are loaded."""
+    """Show a spinner on a terminal while torch and the models are loaded."""
     from sottovoce.evaluation.views.readable import moves
 
     live = moves(console) and not output.as_json and not output.quiet

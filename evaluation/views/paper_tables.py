@@ -1,4 +1,4 @@
-"""Published tables as they are listed, told, planned, and set beside what was obtained.
+"""Published tables for a reader: their list, descriptions and plans, and their figures beside obtained ones.
 
 Nothing here imports torch or langgraph.
 """
@@ -22,7 +22,7 @@ HEADINGS = "row | metric | published | obtained | 95 % | discussions | in words"
 
 
 def listed(data: Path) -> str:
-    """A line a table: what it is, its models and data, and what of these is on this machine."""
+    """Return a line for each table: its paper, models and data, and which of these are on this machine."""
     lines = []
     for name in names():
         table = read_published(name)
@@ -34,7 +34,7 @@ def listed(data: Path) -> str:
 
 
 def about(table: Published) -> Iterator[str]:
-    """What a table is, and what of it cannot be held here."""
+    """Yield lines that say what a table shows, how rows differ from the paper, and what cannot run here."""
     yield f"{table.paper.words}: {' '.join(table.about.split())}"
     if table.claim:
         yield f"The paper's claim: {' '.join(table.claim.split())}"
@@ -47,7 +47,7 @@ def about(table: Published) -> Iterator[str]:
 
 
 def planned(table: Published, wanted: Iterable[tuple[str, str]], data: Path) -> Iterator[str]:
-    """A line an experiment: how many discussions it is, and what it lacks."""
+    """Yield a line for each experiment: its number of discussions, and what is missing."""
     for model, part in wanted:
         rows = table.rows_of(model, part)
         n = table.parts[part].get("limit")
@@ -57,7 +57,7 @@ def planned(table: Published, wanted: Iterable[tuple[str, str]], data: Path) -> 
 
 
 def compared(found: list[Beside]) -> str:
-    """Published figures beside ours, as a table in Markdown."""
+    """Return published figures beside ours, as a table in Markdown."""
     return markdown_table(HEADINGS, map(_line, found))
 
 

@@ -1,4 +1,4 @@
-"""A transcript in parts, in the order in which they come: what is asked, levels, rounds, resets, the decision."""
+"""A transcript in parts, in their order: the question, levels, rounds, resets, the decision."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ class Line(NamedTuple):
     text: str
     style: Literal["", "title", "question", "figure", "aside", "note", "right", "wrong"] = ""
     answer: str = ""
-    """Stands before the text, and out."""
+    """Shown before the text, in bold."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A heading with messages side by side, or with lines, or both."""
+    """A heading with messages side by side, lines, or both."""
 
     heading: str
     messages: tuple[Message, ...] = ()
     lines: tuple[Line, ...] = ()
     opens: bool = True
-    """Whether all that stands before it is over when it begins."""
+    """True if everything before this part is over when it begins."""
     asked: Mapping[Place, tuple[Line, ...]] = field(default_factory=dict)
-    """The prompts of its messages, by their places, where they are shown; each stands right above its message."""
+    """The prompts of its messages by place, if prompts are shown; each is right above its message."""
 
 
 def opening(run: Record) -> Part:
-    """What is discussed, by whom, and what is to be known before."""
+    """Return the part with the title, the question, and what is known before the discussion."""
     settings, record = run.settings, scheme(run.scheme)
     models = ", ".join(dict.fromkeys(settings["model"]))
     title = f"{record.command} · {settings['protocol']} · {models} · seed {settings['seed']}"
@@ -65,7 +65,7 @@ def opening(run: Record) -> Part:
 
 
 def ending(run: Record) -> Part:
-    """The decision, why, each agent's vote and what it took; or how the run ended without one."""
+    """Return the decision with its reason, each agent's vote and the cost; or how the run ended without a decision."""
     made, cost, verdict = run.decision, run.cost, votes.verdict(run)
     if made is None:
         why = f" ({one_line(run.error)})" if run.error else ""
@@ -78,13 +78,13 @@ def ending(run: Record) -> Part:
 
 
 def unsure(run: Record) -> list[Part]:
-    """How unsure agents were over a game, and where a watch intervened; [] where there is nothing to see."""
+    """Return the figure of agents' uncertainty over a game, with interventions; [] if there is nothing to show."""
     drawn = figure_of(run)
     return [Part("Uncertainty", lines=(Line(drawn, "figure"),))] if drawn else []
 
 
 def _read(found: Readings) -> str:
-    """How the answers were read, where not all could be at once."""
+    """Return how the answers were parsed; "" if all could be parsed at once."""
     ways = {
         "read at once": found.at_once,
         "after asking again": found.repair,
@@ -101,7 +101,7 @@ def _read(found: Readings) -> str:
 
 
 def of_run(run: Record, *, prompts: bool = False) -> Iterator[Part]:
-    """The whole run between its opening and its decision; `prompts` adds what was asked for each message."""
+    """Yield the parts between the opening and the decision; `prompts` adds the prompt of each message."""
     by_round = groupby(run.messages, key=lambda message: (message.epoch, message.round))
     rounds: dict[When, list[Message]] = {when: list(said) for when, said in by_round}
     levels: dict[When, Level] = {(level.epoch, level.round): level for level in run.levels if level.level}
@@ -120,7 +120,7 @@ def of_run(run: Record, *, prompts: bool = False) -> Iterator[Part]:
 
 
 def _round(run: Record, messages: Sequence[Message], counted: Sequence[str]) -> Iterator[Part]:
-    """What was said in a round under the headings of its acts; its votes stand after its answers."""
+    """Yield the messages of a round under the headings of their acts; the votes come after the answers."""
     record, discussing = scheme(run.scheme), len(run.chosen().speakers())
     rows: dict[str, list[Message]] = {}
     for message in last_attempts(messages):
@@ -143,7 +143,7 @@ def _prompts(run: Record, messages: Sequence[Message]) -> dict[Place, tuple[Line
 
 
 def _level(level: Level, levels: Sequence[Level]) -> Part:
-    """The groups of a higher level, and whom each of their agents represents."""
+    """Return the groups of a higher level, and which agents each member represents."""
     before = next(each.groups for each in reversed(levels) if each.level == level.level - 1)
     sent = {name: f"{name} represents {', '.join(group)}" for group in before for name in group}
     groups = enumerate(level.groups, 1)
@@ -152,7 +152,7 @@ def _level(level: Level, levels: Sequence[Level]) -> Part:
 
 
 def facts(run: Record) -> Iterator[str]:
-    """What agents read besides the question, as far as the prompt components let them, and their groups."""
+    """Yield what agents read besides the question, if the prompt components include it, and their groups."""
     question, settings = run.question, run.settings
     if question.get("choices"):
         yield f"choices: {', '.join(lettered(question['choices']))}"

@@ -1,4 +1,4 @@
-"""What the commands of `payloads` do: list, check and collect the files that lie under messages.
+"""The commands of `payloads`: list, verify and collect the payload files of messages.
 
 Nothing here imports torch or langgraph before a command needs it.
 """
@@ -26,27 +26,27 @@ FAILED = 1
 
 
 class Where(Checked):
-    """Where payloads lie, and who may name them."""
+    """The places of payloads, and of the logs and checkpoints that may name them."""
 
     model_config = ConfigDict(title="Where")
 
     runs: list[Path] = Field(
         default=[],
-        description="folders of runs that --save made, looked through to any depth; beside those of `runs list`",
+        description="folders with runs of --save, searched to any depth, besides those of `runs list`",
     )
     store: Path | None = Field(
         default=None,
-        description="the folder of payloads of applications (default: $SOTTOVOCE_STORE, or the user's cache)",
+        description="the payload folder of applications (default: $SOTTOVOCE_STORE, or the user's cache)",
     )
     checkpoints: list[str] = Field(
         default=[],
-        repr=False,  # it may hold a password
+        repr=False,  # may contain a password
         description="checkpoints of applications: SQLite files, or postgresql://USER@HOST/DB",
     )
 
 
 class Collecting(Checked):
-    """What may go."""
+    """The choice of files to delete."""
 
     model_config = ConfigDict(title="Collecting")
 
@@ -54,13 +54,13 @@ class Collecting(Checked):
         default=1.0,
         ge=0,
         allow_inf_nan=False,
-        description="hours; younger files stay, as who writes them may be under way",
+        description="age in hours; younger files stay, since a process may still be writing them",
     )
-    dry_run: bool = Field(default=False, description="tell what would go, and delete nothing")
+    dry_run: bool = Field(default=False, description="print what would be removed, and delete nothing")
 
 
 def list_payloads(where: Where) -> None:
-    """A line for each place that holds any: how many, how large, and of which protocols. Errors: see `places`."""
+    """Print a line for each place with payloads: number, size and protocols. Errors: see `places`."""
     from sottovoce.evaluation.runs.places import protocol_of, size_of
 
     total = Counter[str]()
@@ -75,7 +75,7 @@ def list_payloads(where: Where) -> None:
 
 
 def verify_payloads(where: Where) -> int:
-    """Tell which files have not the digest of their name, and who needs them; 1 where there are any.
+    """Print the files whose digest differs from their name, and what needs them; return 1 if there are any, else 0.
 
     Errors: see `places`.
     """
@@ -99,7 +99,7 @@ def verify_payloads(where: Where) -> int:
 
 
 def collect_payloads(where: Where, collecting: Collecting) -> None:
-    """Delete the files that no log and no checkpoint names, and what a killed process left of one.
+    """Delete the files that no log and no checkpoint names, and partial files of killed processes.
 
     Errors: see `places`.
     """
@@ -118,7 +118,7 @@ def collect_payloads(where: Where, collecting: Collecting) -> None:
 
 
 def _collected(place: Place, unnamed: list[Path], gone: list[Path], collecting: Collecting) -> str:
-    """What goes from a place, and what stays there."""
+    """Return a line that says what is removed from a place, and what stays."""
     from sottovoce.evaluation.runs.places import size_of
 
     if place.held:
@@ -136,4 +136,4 @@ def _places(where: Where) -> Iterator[Place]:
 
 
 def _needed(names: list[str] | None) -> str:
-    return f"needed by {'; '.join(names)}" if names else "no message is known that needs it"
+    return f"needed by {'; '.join(names)}" if names else "no known message needs it"

@@ -1,7 +1,7 @@
-"""The transcript for a pipe or a file: each message is printed for good once it is finished, in the transcript's order.
+"""The transcript for a pipe or a file: each message is printed once it is finished, in the transcript's order.
 
-What stands there in the end is the transcript of the run. A run that is watched may withdraw what was said, which
-changes its heading; of such a run whole rounds are printed.
+In the end the output is the transcript of the run. A watched run may withdraw messages, which changes their headings,
+so such a run is printed in whole rounds.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from sottovoce.evaluation.views.parts import Part, of_run, opening
 
 
 class PipedTranscript:
-    """Observes a run where nothing can be moved; a context manager, so that a stopped run shows all that it had."""
+    """An observer of a run that never redraws; a context manager, so that a stopped run shows all that it had."""
 
     def __init__(self, console: Console, *, prompts: bool = False, watched: bool = False) -> None:
-        """`prompts` adds what agents are asked; `watched` tells that what was said may be withdrawn."""
+        """Start with nothing printed; `prompts` adds the prompts, and `watched` says that messages may be withdrawn."""
         self._console, self._prompts, self._watched = console, prompts, watched
         self._run: Record | None = None
         self._parts = self._messages = 0
-        """How many are printed: parts, and messages of the part that is not."""
+        """Numbers of printed parts, and of printed messages of the part that follows."""
         self._opened = False
 
     def __enter__(self) -> PipedTranscript:
@@ -35,11 +35,11 @@ class PipedTranscript:
         self._print(all_of_it=True)
 
     def go_on(self, run: Record) -> None:
-        """A discussion that was stopped; what was said in it is printed with what comes."""
+        """Take over a resumed discussion; its messages so far are printed with the next ones."""
         self._run = run if run.messages else None
 
     def observe(self, run: Record, event: Event) -> None:
-        """Print what is finished; nothing before something was said, since a run may be refused until then."""
+        """Print what is finished; nothing before the first message, since a run may be refused until then."""
         if not isinstance(event, Speaking) and run.messages:
             self._run = run
             self._print(all_of_it=run.decision is not None)
@@ -60,7 +60,7 @@ class PipedTranscript:
             self._finish(now, in_order(now.messages), lines=False)
 
     def _finish(self, part: Part, messages: tuple[Message, ...], *, lines: bool) -> None:
-        """Those of a part's messages that are not printed yet, one by one, and with `lines` what stands below them."""
+        """Print the remaining messages of a part, one by one, and with `lines` the lines below them."""
         for message in messages[self._messages :]:
             heading = "" if self._messages else part.heading
             self._show(Part(heading, (message,), asked=part.asked))
@@ -74,6 +74,6 @@ class PipedTranscript:
 
 
 def in_order(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """As many as stand at their own places, before which nobody can come any more."""
+    """Return the leading messages that are at their own places, before which no other can come any more."""
     stand = next((at for at, message in enumerate(messages) if message.order != at), len(messages))
     return messages[:stand]

@@ -1,46 +1,46 @@
-"""Texts and numbers for a reader; texts of models are data that must not reach a terminal as commands."""
+"""Texts and numbers for a reader. Texts of models are data that must not reach a terminal as commands."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 
-BIDI = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f"  # reorder what stands around them
+BIDI = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f"  # reorder the text around them
 JOINING = re.compile("(?<=[^\x00-\u0fff])\u200d|[\ufe0e\ufe0f]|(?<=.)[\U0001f3fb-\U0001f3ff]")
 UNSAFE = {"Cc", "Cs", "Zl", "Zp"}  # controls, lone surrogates, line and paragraph separators
 
 
 def harmless(text: str) -> str:
-    """A text that cannot move a cursor: control characters as escapes; line breaks stay, tabs are spaces."""
+    """Return a text that cannot move the cursor: control characters as escapes, tabs as spaces; line breaks stay."""
     return "".join(map(_letter, text.replace("\r\n", "\n").expandtabs(4)))
 
 
 def steady(text: str) -> str:
-    """A harmless text that takes as many columns on every terminal: emoji are not joined, nor changed.
+    """Return a harmless text of the same width on every terminal: emoji are neither joined nor modified.
 
-    Terminals disagree on how wide such sequences are, and a line that is wider than it was laid out breaks borders.
+    Terminals disagree on the width of such sequences, and a line that is wider than its layout breaks borders.
     """
     return JOINING.sub("", harmless(text))
 
 
 def one_line(text: str) -> str:
-    """A harmless text on one line."""
+    """Return a harmless text on one line."""
     return harmless(" ".join(text.split("\n")))
 
 
 def shortened(text: str, most: int = 80) -> str:
-    """The beginning of a text on one harmless line."""
+    """Return the beginning of a text on one harmless line."""
     line = one_line(text.strip())
     return line if len(line) <= most else line[:most] + " …"
 
 
 def counted(n: int, noun: str) -> str:
-    """A number with its noun: "1 row", "2 rows"."""
+    """Return a number with its noun: "1 row", "2 rows"."""
     return f"{n} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def figure(value: float) -> str:
-    """A number to three places, or whole where it has more: 0.667, 12.4, 1,250."""
+    """Return a number with three significant digits, or whole if that has more: 0.667, 12.4, 1,250."""
     return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.3g}"
 
 

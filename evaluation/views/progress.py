@@ -1,4 +1,4 @@
-"""How far a run of many discussions is: a bar with rate, time left and score, or a line now and then."""
+"""The progress of a run of many discussions: a bar with rate, time left and score, or a line now and then."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.views.readable import moves
 
 BETWEEN = 30.0
-"""Seconds between two lines where there is no terminal."""
+"""Seconds between two lines if there is no terminal."""
 
 
 class RunProgress:
-    """Observes a run; a context manager."""
+    """An observer of a run; a context manager."""
 
     def __init__(self, console: Console, run: Run) -> None:
-        """Before the run goes on: what earlier sessions did counts for the score, and not for the rate."""
+        """Start before the run resumes: discussions that are over count for the score, and not for the rate."""
         self._console, self._run = console, run
         self._before = self._over()
         self._began = self._told = time.monotonic()
@@ -44,14 +44,14 @@ class RunProgress:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Nothing moves while somebody types."""
+        """Stop redrawing while somebody types."""
         self._bar.stop()
         yield
         if moves(self._console):
             self._bar.start()
 
     def observe(self, record: Record, event: Event) -> None:
-        """Count on when a discussion is over."""
+        """Update the progress when a discussion is done."""
         if record.status != "done":
             return
         told, now = self.line(), time.monotonic()
@@ -61,7 +61,7 @@ class RunProgress:
             self._console.print(f"{self._over()} of {len(self._run.records)}: {told}", soft_wrap=True)
 
     def line(self) -> str:
-        """Rate, time left and score so far."""
+        """Return rate, time left and score so far."""
         over, minutes = self._over() - self._before, (time.monotonic() - self._began) / 60
         counts = self._run.counts
         told = [f"{over / minutes:.0f} a minute" if over else "none yet"]

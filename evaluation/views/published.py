@@ -1,4 +1,4 @@
-"""The command `datasets`: what data sets are known, and what a file of one holds.
+"""The command `datasets`: the known data sets, and the content of a file of one.
 
 Nothing here imports torch or langgraph.
 """
@@ -20,16 +20,20 @@ LISTED = 3  # published counts of a data set that are shown
 
 
 def show_datasets(given: str | None) -> None:
-    """List the data sets, tell what one is, or show one example of a file of it, its count and its digest.
+    """List the data sets, describe one, or show an example from a file of one with its count and digest.
 
     Raises:
-        UsageError: it names no data set, or its file cannot be read.
+        UsageError: the data set is unknown, or its file cannot be read.
     """
     if given is None:
         lines = [f"{name:{NAME}}{_described(DATASETS[name])}" for name in DATASETS]
         show(
             "\n".join(
-                [*lines, "", "asked as --questions NAME:FILE or NAME/PART:FILE; `datasets NAME:FILE` shows an example"]
+                [
+                    *lines,
+                    "",
+                    "use one as --questions NAME:FILE or NAME/PART:FILE; `datasets NAME:FILE` shows an example",
+                ]
             )
         )
         return
@@ -37,7 +41,9 @@ def show_datasets(given: str | None) -> None:
         typer.echo(f"{given}: {_described(DATASETS[given])}\nfrom the file as published: {DATASETS[given].shape}")
         return
     if (source := source_of(given)) is None:
-        raise UsageError(f"{nearest('data set', given, DATASETS)}; expected NAME, or NAME:FILE, as gsm8k:test.jsonl")
+        raise UsageError(
+            f"{nearest('data set', given, DATASETS)}; expected NAME, or NAME:FILE, such as gsm8k:test.jsonl"
+        )
     file = read_source(source)
     typer.echo(f"{source.name}: {source.data.about}")
     typer.echo(count_told(source.data, source.part, file.total))
@@ -49,13 +55,13 @@ def show_datasets(given: str | None) -> None:
 
 
 def count_told(data: DataSet, part: str, total: int) -> str:
-    """Whether there are as many rows as were published of a split or part; another count is a note, no error."""
+    """Return a note on how the number of rows compares with the published number of a split or part."""
     rows, known = counted(total, "row"), data.counts
     if part in known:
         known = {part: known[part]}
     elif data.any_part:
         if part:
-            return f"{rows}; how many were published of {part} is not known here"
+            return f"{rows}; the published number of {part} is unknown"
         known = dict([next(iter(known.items()))])
     if whole := [name for name, n in known.items() if n == total]:
         return f"{rows}: the whole of {' or '.join(whole)}, as published"
@@ -66,7 +72,7 @@ def count_told(data: DataSet, part: str, total: int) -> str:
 
 
 def example(question: Question) -> str:
-    """A question as agents read it, with its target, which they do not."""
+    """Return a question as agents read it, with its target, which they do not read."""
     documents = [shown(each, number) for number, each in enumerate(passages_of(question, None), start=1)]
     choices = question.get("choices") or []
     listed = choices if question.get("kind") == "label" else lettered(choices)

@@ -1,4 +1,4 @@
-"""A console for whatever a terminal can show: escapes for letters that it lacks, laid out as long as they are."""
+"""A console for terminals of any encoding: characters that it lacks become escapes before lines are laid out."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rich.segment import Segment
 from rich.text import Text
 
 PLAIN = str.maketrans({"·": "-", "×": "x", "…": ".", "–": "-", "’": "'", "→": ">", "≥": ">", "≤": "<"})
-"""What our own words have besides ASCII, in as many columns."""
+"""ASCII replacements, of the same width, for the other characters in our own texts."""
 ERRORS = "readable"
 
 
 def _readable(error: UnicodeError) -> tuple[str | bytes, int]:
-    """An error handler of codecs: a plain letter in the place of ours, an escape for any other."""
+    """Replace characters of our own texts by ASCII, and others by escapes; an error handler of codecs."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     lacking = error.object[error.start : error.end].translate(PLAIN)
@@ -27,10 +27,10 @@ codecs.register_error(ERRORS, _readable)
 
 
 class ReadableConsole(Console):
-    """Escapes what the encoding lacks before lines are laid out: afterwards borders would be cut."""
+    """A console that escapes what the encoding lacks before lines are laid out; later, borders would be cut."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """As rich does, but for texts."""
+        """Render as rich does, after escaping texts."""
         encoding = (options or self.options).encoding
         if isinstance(renderable, Text) and not encoding.startswith("utf"):
             renderable = _encodable(renderable, encoding)
@@ -38,12 +38,12 @@ class ReadableConsole(Console):
 
 
 def moves(console: Console) -> bool:
-    """Whether what was written can be written over: on a terminal that is not a dumb one."""
+    """Return whether output can be overwritten: on a terminal that is not a dumb one."""
     return console.is_terminal and not console.is_dumb_terminal
 
 
 def _encodable(text: Text, encoding: str) -> Text:
-    """A text in letters that there are; one that had to be changed has no shades, since they stood on others."""
+    """Return a text that can be encoded; a changed one loses its shades, whose positions no longer fit."""
     plain = text.plain.encode(encoding, ERRORS).decode(encoding)
     if plain == text.plain:
         return text

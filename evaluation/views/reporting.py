@@ -1,4 +1,4 @@
-"""The command `report`: a page about kept runs."""
+"""The command `report`: a page about saved runs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sottovoce.outputs import OutputFile
 def show_report(
     names: Sequence[str], html: Path, attention: int | None, trust: Trust = NO_TRUST, *, force: bool = False
 ) -> None:
-    """Write the page; of unfinished runs what is there, and the attention of a layer if one is named.
+    """Write the page, with what unfinished runs have so far, and with the attention of a layer if one is named.
 
     Raises:
         RecordError: there is no such run, or it is damaged.
         UsageError: no discussion has ended yet, the file cannot be written, the extra `eval` is not installed, or the
-            attention is that of models which the command line does not allow.
+            attention needs models that the command line does not allow.
     """
     file = OutputFile(html, "--html", force=force, endings=(".html", ".htm"))
     from sottovoce.evaluation.report.gathered import gathered  # late: matplotlib takes seconds

@@ -1,6 +1,6 @@
-"""The command `reproduce`: the tables and figures of the papers, held as they were published or in small.
+"""The command `reproduce`: runs of the papers' tables and figures, as published or in small.
 
-Nothing here imports torch or langgraph before something is held: the command line reads the options.
+Nothing here imports torch or langgraph before something runs: the command line reads the options.
 """
 
 from __future__ import annotations
@@ -26,42 +26,40 @@ from sottovoce.evaluation.views.tables import show
 from sottovoce.outputs import check_folder
 
 STAND_INS = "stand-ins"
-NOTHING = "This was held in small, on the bundled model: it shows that every row runs, and nothing else."
+NOTHING = "This was a small run on the bundled model: it shows that every row runs, and nothing else."
 
 
 class ReproduceOptions(Checked):
-    """Which table or figure, and how much of it."""
+    """The table or figure, and how much of it to run."""
 
     model_config = ConfigDict(title="Reproduce")
 
     name: str | None = Field(
         default=None,
-        description="a table or figure; without one all are listed",
+        description="a table or figure; if omitted, all are listed",
         json_schema_extra={"positional": True},
     )
-    data: Path = Field(default=Path("data"), description="the folder of data sets, and of what else is needed")
-    model: list[str] = Field(default=[], description="only this one of the table's models, by its name there")
-    part: list[str] = Field(default=[], description="only this part of the table")
-    row: list[str] = Field(default=[], description="hold only this row")
+    data: Path = Field(default=Path("data"), description="the folder of data sets and of other needed files")
+    model: list[str] = Field(default=[], description="run only this model of the table, by its name there")
+    part: list[str] = Field(default=[], description="run only this part of the table")
+    row: list[str] = Field(default=[], description="run only this row")
     instead: str | None = Field(
-        default=None, description="a model of yours in the place of the table's; its figures are another model's"
+        default=None, description="a model to use instead of the table's; the figures are then of another model"
     )
-    small: bool = Field(default=False, description="hold all of it in small, on the bundled model")
-    plan: bool = Field(
-        default=False, description="tell what would be held, and what for that is not here; hold nothing"
-    )
+    small: bool = Field(default=False, description="run all of it in small, on the bundled model")
+    plan: bool = Field(default=False, description="print what would run and what is missing for it; run nothing")
     save: Path | None = Field(
-        default=None, description="keep it in this folder, not beside the runs under the table's name"
+        default=None, description="save it in this folder, not with the other runs under the table's name"
     )
 
 
 def show_reproduction(options: ReproduceOptions, limits: Limits, trust: Trust = NO_TRUST) -> None:
-    """List the tables, or hold one of them and print what was published beside what was obtained.
+    """List the tables, or run one of them and print published figures beside obtained ones.
 
     Raises:
-        UsageError: there is no such table, model, part or row, or nothing of it can be held here.
+        UsageError: there is no such table, model, part or row, or nothing of it can run here.
         RecordError: the folder holds rows of another kind, or cannot be written.
-        SottovoceError: discussions failed; said after all else.
+        SottovoceError: discussions failed; raised after all else.
     """
     if options.name is None:
         show(listed(options.data))
@@ -94,30 +92,30 @@ def _hold_all(name: str, table: Published, options: ReproduceOptions, limits: Li
         _hold_one(table, which, given, folder / "-".join(which), options, limits, trust)
         held += 1
     if not held:
-        raise UsageError(f"nothing of {name!r} can be held here; get what is named above, or say --small")
+        raise UsageError(f"nothing of {name!r} can run here; get what is named above, or use --small")
     print(f"{f'{NOTHING} ' * options.small}Kept in {one_line(str(folder))}")
 
 
 def _experiments(table: Published, options: ReproduceOptions, folder: Path) -> Iterator[tuple[tuple[str, str], Given]]:
-    """What can be held, by model and part; what cannot is told in a line."""
+    """Yield the experiments that can run, by model and part; print a line for each that cannot."""
     seen = list[Given]()
     for model, part in _wanted(table, options):
         if not options.small:
             if lacks := _lacks(table, model, part, options):
-                print(f"{model}, {part}: not held: {'; '.join(lacks)}\n")
+                print(f"{model}, {part}: not run: {'; '.join(lacks)}\n")
             else:
                 yield (model, part), experiment_of(table, model, part, options.data, weights=options.instead)
             continue
         given = small_of(table, model, part, folder / STAND_INS)
         if (same := {**given, "about": ""}) in seen:  # models and data alone differ
-            print(f"- {model}, {part}: the same in small as one before")
+            print(f"- {model}, {part}: in small the same as an earlier one")
         else:
             seen.append(same)
             yield (model, part), given
 
 
 def _lacks(table: Published, model: str, part: str, options: ReproduceOptions) -> list[str]:
-    """As `lacking`; a model that is replaced need not be had."""
+    """Return what `lacking` returns; a model that is replaced need not be available."""
     found = lacking(table, model, part, options.data)
     return [each for each in found if not (options.instead and model in table.gone and table.gone[model] in each)]
 
@@ -145,14 +143,14 @@ def _hold_one(
     try:
         runs, why = hold(experiment, given, folder, names=rows, limits=limits, shown=shown_row, trust=trust)
     except KeyboardInterrupt as stop:
-        raise StoppedError(f"stopped; what was said is kept in {str(folder)!r}, and the same command goes on") from stop
+        raise StoppedError(f"stopped; all messages are kept in {str(folder)!r}, and the same command resumes") from stop
     if options.small:
         print(f"- {', '.join(which)}: {', '.join(runs)}")
     else:
         report = f"{compared(beside(table, *which, runs))}\n\n{assumed(table.error)}"
         show(f"{', '.join(which)}:\n\n{report}\n")
     if why:
-        raise StoppedError(f"stopped: {why}; the same command goes on")
+        raise StoppedError(f"stopped: {why}; the same command resumes")
     failed = [record.error for run in runs.values() for record in run.records.values() if record.status == "failed"]
     if failed:
         raise SottovoceError(f"{len(failed)} discussions failed, the first one: {failed[0]}")

@@ -1,4 +1,4 @@
-"""What the commands of `runs` do: list, show, resume, export and remove runs that are kept.
+"""The commands of `runs`: list, show, resume, export and remove saved runs.
 
 Nothing here imports torch before a command needs it: a run that is over is read without a model.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 FORMS = {".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".jsonl": "jsonl", ".ndjson": "jsonl", "": "jsonl"}
 FORMS |= {".trec": "trec", ".qrels": "qrels"}
-"""By the ending of the file, but for one that is named card.json."""
+"""Formats by the ending of the file, except for a file named card.json."""
 ENDINGS = {
     "csv": (".csv",),
     "markdown": (".md", ".markdown", ".txt"),
@@ -46,7 +46,7 @@ CARD = "card.json"
 
 
 def list_runs() -> None:
-    """A line for each run on the shelf, the newest last."""
+    """Print a line for each saved run, the newest last."""
     folders = shelf.kept()
     for folder in folders:
         try:
@@ -57,11 +57,11 @@ def list_runs() -> None:
     for file in sorted(shelf.shelf().glob(f"*/{EXPERIMENT}")):
         rows = sorted(log.parent.name for log in file.parent.glob(f"*/{LOG}"))
         typer.echo(f"{file.parent.name}  experiment of {', '.join(rows) or 'no row yet'}: `runs show NAME/ROW`")
-    typer.echo(f"in {shelf.shelf()}: {len(folders)} runs; from {shelf.KEPT} on the oldest are removed")
+    typer.echo(f"in {shelf.shelf()}: {len(folders)} runs; beyond {shelf.KEPT} the oldest are removed")
 
 
 def _told(folder: Path) -> str:
-    """A run in one line; one that was ended is told by the first and the last line of its log."""
+    """Return a run in one line; for a run that ended, the first and the last line of its log are enough."""
     from sottovoce.evaluation.runs.lines import wrong_in
     from sottovoce.evaluation.runs.reading import head_in, load_run
     from sottovoce.evaluation.runs.run import Counts
@@ -70,23 +70,23 @@ def _told(folder: Path) -> str:
     last = last_line(folder)
     if isinstance(last.get("counts"), dict) and not wrong_in(json.dumps(last).encode()):
         head, status, counts = head_in(folder), last["line"], Counts.model_validate(last["counts"])
-    else:  # it goes on, or was killed
+    else:  # it is still running, or was killed
         run = load_run(folder)
         head, status, counts = run.head, run.status, run.counts
     return f"{status:8} {title(head, counts.discussions)}: {outcome(counts)}"
 
 
 def show_kept_run(name: str, question: str | None, seed: int | None, output: Output) -> None:
-    """A run as it was shown when it ended; of many discussions those on `question` or under `seed`, or all in a table.
+    """Show a run as when it ended; of many discussions those on `question` or under `seed`, or all in a table.
 
     Raises:
         RecordError: there is no such run, or it is damaged.
-        UsageError: it has no such question.
+        UsageError: it has no such question or seed.
     """
     from sottovoce.evaluation.runs.reading import load_run
 
     run = load_run(shelf.folder_of(name))
-    store = run.store()  # while it is open, messages find their payloads
+    store = run.store()  # messages find their payloads while it is open
     for at, kind, wanted in ((0, "question", question), (1, "seed", seed)):
         if wanted is not None:
             found = {key: record for key, record in run.records.items() if key[at] == wanted}
@@ -100,23 +100,23 @@ def show_kept_run(name: str, question: str | None, seed: int | None, output: Out
 
 
 class Named(Checked):
-    """Which run."""
+    """The name of a run."""
 
     model_config = ConfigDict(title="Run")
 
     name: str = Field(
         default="latest",
-        description="as `runs list` shows it, or its beginning; `latest`; or a folder",
+        description="name as in `runs list`, or its beginning; `latest`; or a folder",
         json_schema_extra={"positional": "run"},
     )
 
 
 def resume_run(named: Named, limits: Limits, output: Output, trust: Trust) -> None:
-    """Go on with a run; discussions that failed are tried again.
+    """Resume a run; failed discussions are tried again.
 
     Raises:
         UsageError: it is over, or it names what the command line does not allow.
-        RecordError: models or prompts are others now, or another process has it.
+        RecordError: models or prompts have changed, or another process uses the run.
     """
     from sottovoce.evaluation.runs.reading import load_run
     from sottovoce.evaluation.runs.starting import resumed, settings_begun
@@ -132,7 +132,7 @@ def resume_run(named: Named, limits: Limits, output: Output, trust: Trust) -> No
     trust.check(begun, what, run.folder.parent)
     settings = trust.applied(begun)
     if settings != begun:
-        raise UsageError(f"{what} was begun in {_contained(begun)}; resume it there, or start another run")
+        raise UsageError(f"{what} was started in {_contained(begun)}; resume it there, or start another run")
     go_on(resumed(run, settings=settings), settings, limits, output, file)
 
 
@@ -188,7 +188,7 @@ def _trec(run: Run, form: str) -> str:
         ranked = {question_id(each.question): names_for_trec(gold_of(each.question), each.messages) for each in records}
         text = rankings_text(ranked, run.head.scheme)
     if not text:
-        what = "no gold passages of its questions" if form == "qrels" else "nothing that was looked up"
+        what = "no gold passages of its questions" if form == "qrels" else "no retrieved passages"
         raise UsageError(f"the run has {what}; {form} would be empty")
     return text
 
@@ -197,8 +197,8 @@ def compare_runs(names: Sequence[str], against: str | None, qrels: Path | None =
     """Print the runs side by side: accuracy, costs, and each pair with its tests, or each run against one.
 
     Raises:
-        RecordError: there is no such run.
-        UsageError: nothing to compare, or the libraries for statistics are absent.
+        RecordError: a run does not exist.
+        UsageError: nothing to compare, or the libraries for statistics are missing.
     """
     from sottovoce.evaluation.views.comparison import compared, waiting
 
@@ -207,13 +207,13 @@ def compare_runs(names: Sequence[str], against: str | None, qrels: Path | None =
 
 
 def read_runs(names: Sequence[str], qrels: Path | None = None) -> dict[str, Run]:
-    """Return runs by name, and in the place of an experiment those of its rows by theirs.
+    """Return runs by name; an experiment stands for the runs of its rows.
 
-    `qrels` are judgments of passages, in the place of the questions' own gold passages.
+    `qrels` are judgments of passages that replace the questions' own gold passages.
 
     Raises:
-        RecordError: there is no such run.
-        UsageError: two of them have one name.
+        RecordError: a run does not exist.
+        UsageError: two of them have the same name.
     """
     found: dict[str, Run] = {}
     for name in names:
@@ -240,6 +240,6 @@ def _named_so(name: str) -> dict[str, Run]:
 
 
 def prune_runs(keep: int) -> None:
-    """Remove all but the newest runs on the shelf."""
+    """Remove all but the newest saved runs."""
     removed = shelf.prune(keep)
     typer.echo(f"{len(removed)} removed, {len(shelf.kept())} kept in {shelf.shelf()}")

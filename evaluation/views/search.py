@@ -1,6 +1,6 @@
-"""The commands `layers` and `tune`: search settings, print what was found.
+"""The commands `layers` and `tune`: search settings, and print the results.
 
-Nothing here imports torch or langgraph before a search is held: the command line reads the options.
+Nothing here imports torch or langgraph before a search runs: the command line reads the options.
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ if TYPE_CHECKING:
     from sottovoce.evaluation.search.layers import Ranked, Ranking
     from sottovoce.evaluation.search.tune import Trial, Tuned
 
-SAVE = "keep its runs and what it found in this folder; the same command goes on there"
+SAVE = "save its runs and results in this folder; the same command resumes there"
 TRIALS = "trial | temperatures | decision | 95 % | first debater | 95 %"
 SHOWN = 10
 HEADINGS = "layer | questions | accuracy | 95 %", "layer | questions | EM + F1 | 95 % | EM | F1"
 
 
 class LayersOptions(Checked):
-    """How layers are searched."""
+    """Options of the search for layers."""
 
     model_config = ConfigDict(title="Layers")
 
-    scheme: Literal["ia", "debate"] = Field(default="ia", description="what is discussed: SDE's authors took ia")
+    scheme: Literal["ia", "debate"] = Field(default="ia", description="the scheme to run; SDE's authors used ia")
     halving: bool = Field(
-        default=False, description="a tenth of the discussions: few questions for all layers, more for the better half"
+        default=False,
+        description="run a tenth of the discussions: few questions for all layers, more for the better half",
     )
     agents: Agents | None = Field(default=None, description="as the scheme's own option")
     rounds: Rounds | None = Field(default=None, description="as the scheme's own option")
@@ -52,11 +53,11 @@ def show_layers(options: LayersOptions, settings: Settings, asked: QuestionOptio
 
     Raises:
         UsageError: the request cannot be met, or the folder holds another search.
-        SottovoceError: the search stopped; the same command goes on.
+        SottovoceError: the search stopped; the same command resumes.
     """
     folder = _folder(options.save, "layers --sample facts --limit 100")
     row = _prepared(options.scheme, _of_layers(options, settings), asked)
-    # Late: torch takes seconds, and what is wrong with the request is told before.
+    # Late: torch takes seconds, and errors in the request are reported first.
     from sottovoce.evaluation.search.layers import rank
 
     show(_layers_told(_held(folder, limits, lambda study: rank(study, row, halve=options.halving))))
@@ -64,12 +65,12 @@ def show_layers(options: LayersOptions, settings: Settings, asked: QuestionOptio
 
 
 def _of_layers(options: LayersOptions, settings: Settings) -> Settings:
-    """The scheme's own settings, with the protocol whose layers are searched."""
+    """Return the scheme's own settings, with the protocol whose layers are searched."""
     from sottovoce.graphs import scheme
 
     given = {name: getattr(settings, name) for name in settings.model_fields_set}
     if given.get("layers"):
-        raise UsageError("--layers was given, and it is what is searched; drop it")
+        raise UsageError("--layers was given, but layers are what is searched; drop it")
     if given.setdefault("protocol", "sde") not in ("sde", "hidden"):
         raise UsageError(f"protocol is {given['protocol']!r}, which reads no layers; expected sde or hidden")
     more = options.model_dump(include={"agents", "rounds"}, exclude_none=True)
@@ -77,7 +78,7 @@ def _of_layers(options: LayersOptions, settings: Settings) -> Settings:
 
 
 def _layers_told(ranking: Ranking) -> str:
-    """The ranking in Markdown, what it took, and what to type."""
+    """Return the ranking in Markdown, its cost, and the option to use."""
     words = ranking.layers[0].overlap is not None
     told = table(HEADINGS[words], map(_ranked, ranking.layers))
     first, usual = ranking.layers[0], " ".join(map(str, ranking.usual))
@@ -88,9 +89,7 @@ def _layers_told(ranking: Ranking) -> str:
         str(each.layer) for each in ranking.layers if (each.worth, each.questions) == (first.worth, first.questions)
     ]
     ties = _ties(equal, len(ranking.layers), "layer")
-    return "\n".join(
-        [told, "", share, *ties, f"take it with `--layers {first.layer}`; without that option it is {usual}"]
-    )
+    return "\n".join([told, "", share, *ties, f"use it with `--layers {first.layer}`; the default is {usual}"])
 
 
 def _ranked(each: Ranked) -> list[str]:
@@ -100,34 +99,35 @@ def _ranked(each: Ranked) -> list[str]:
 
 
 class TuneOptions(Checked):
-    """How temperatures are searched."""
+    """Options of the search for temperatures."""
 
     model_config = ConfigDict(title="Tune")
 
-    trials: Few = Field(default=30, ge=1, description="how many temperatures are tried, as optuna's TPE proposes them")
+    trials: Few = Field(default=30, ge=1, description="number of temperatures to try, as proposed by optuna's TPE")
     grid: Few | None = Field(
-        default=None, ge=2, description="instead: so many values for each agent, and all their combinations"
+        default=None, ge=2, description="try this many values for each agent instead, in all combinations"
     )
-    from_: float = Field(default=0.05, description="the lowest temperature, in hundredths")
-    to: float = Field(default=1.5, description="the highest")
+    from_: float = Field(default=0.05, description="the lowest temperature, a multiple of 0.01")
+    to: float = Field(default=1.5, description="the highest temperature, a multiple of 0.01")
     objective: Literal["decision", "first"] = Field(
-        default="decision", description="what is to be right: the decision, or the first debater's last answer (CIPHER)"
+        default="decision",
+        description="the answer that is scored: the decision, or the first debater's last answer (CIPHER)",
     )
     validation: float | None = Field(
         default=None,
         gt=0,
         lt=1,
-        description="search on this share of the questions, drawn by --seed, and ask the rest once, of the best; "
-        "else all questions are the validation part",
+        description="search on this share of the questions, drawn by --seed, and test the best once on the rest; "
+        "by default search on all questions",
     )
     map: bool = Field(
-        default=False, description="CIPHER's map for two agents: the first one's last answer in both orders"
+        default=False, description="draw CIPHER's map for two agents: the first one's last answer in both orders"
     )
     save: Path | None = Field(default=None, description=SAVE)
 
 
 def show_tune(scheme: str, settings: Settings, asked: QuestionOptions, options: TuneOptions, limits: Limits) -> None:
-    """Search the temperatures of those who discuss, and print what was found. Errors: see `show_layers`."""
+    """Search the temperatures of the agents that discuss, and print the results. Errors: see `show_layers`."""
     folder = _folder(options.save, "tune debate --sample arithmetic --limit 100")
     row = _prepared(scheme, settings, asked)
     # Late: see `show_layers`.
@@ -143,7 +143,7 @@ def show_tune(scheme: str, settings: Settings, asked: QuestionOptions, options: 
 
 
 def _tuned_told(found: Tuned, objective: Literal["decision", "first"]) -> str:
-    """The best trials in Markdown, what they are worth elsewhere, and what to type."""
+    """Return the best trials in Markdown, the score of the best on held-out questions, and the options to use."""
     ranked = sorted(found.trials, key=lambda trial: -trial.value(objective))
     told = [table(TRIALS, map(_trial, ranked[:SHOWN]))]
     if len(ranked) > SHOWN:
@@ -159,7 +159,7 @@ def _tuned_told(found: Tuned, objective: Literal["decision", "first"]) -> str:
     equal = [trial.name for trial in found.trials if trial.value(objective) == found.best.value(objective)]
     told += _ties(equal, len(ranked), "trial")
     options = " ".join(f"--temperature {value:g}" for value in found.best.temperatures)
-    return "\n".join([told[0], "", *told[1:], f"take it with `{options}`"])
+    return "\n".join([told[0], "", *told[1:], f"use it with `{options}`"])
 
 
 def _ties(best: Sequence[str], of: int, noun: str) -> list[str]:
@@ -177,7 +177,7 @@ def _trial(trial: Trial) -> list[str]:
 
 def _folder(save: Path | None, example: str) -> Path:
     if save is None:
-        raise UsageError(f"a search is kept in a folder, and none was given: {example} --save FOLDER")
+        raise UsageError(f"a search needs a folder, and none was given: {example} --save FOLDER")
     from sottovoce.evaluation.statistics import check_installed
 
     check_installed()
@@ -195,11 +195,11 @@ def _prepared(scheme: str, settings: Settings, asked: QuestionOptions) -> Prepar
 
 
 def _held(folder: Path, limits: Limits, search: Any) -> Any:  # Any: what a search takes and finds
-    """Hold a search; a stop leaves it for the same command."""
+    """Run a search; after a stop, the same command resumes it."""
     from sottovoce.evaluation.search.study import Study
     from sottovoce.evaluation.views.experiment import shown_row
 
     try:
         return search(Study(folder, limits, shown_row))
     except KeyboardInterrupt as stop:
-        raise StoppedError(f"stopped; what was said is kept in {str(folder)!r}, and the same command goes on") from stop
+        raise StoppedError(f"stopped; all messages are kept in {str(folder)!r}, and the same command resumes") from stop

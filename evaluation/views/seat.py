@@ -1,4 +1,4 @@
-"""Whoever holds an agent's seat, or approves what agents say: is shown it, and answers in a line, or in several."""
+"""Human input: people at the terminal reply for an agent, or approve what agents do, in one line or several."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from sottovoce.nodes.state import JSON
 
 Pause = Callable[[], AbstractContextManager[object]]
 FENCE = '"""'
-"""A line that begins a reply of several lines, and the one that ends it."""
+"""The line before and after a reply of several lines."""
 REJECTED = "-"
-RESUME = "`runs resume` goes on at a terminal"
+RESUME = "`runs resume` continues at a terminal"
 Reply = str | JSON
 
 
 def person(pause: Pause = nullcontext, hint: str = RESUME) -> Callable[[JSON], Reply]:
-    """Who answers what a graph stopped with (nodes.people, nodes.approve), from stdin.
+    """Return a function that answers a graph's interrupts (nodes.people, nodes.approve) from stdin.
 
-    Questions go to stderr, so that stdout stays the run's. Of many discussions at once one asks at a time. `pause`
-    holds still what is in motion on the terminal, and `hint` tells what to do where stdin has ended.
+    Questions go to stderr, so that stdout is only for the run. Of parallel discussions one asks at a time. `pause`
+    stops redrawing on the terminal, and `hint` says what to do if stdin has ended.
     """
     alone = threading.Lock()
 
@@ -34,7 +34,7 @@ def person(pause: Pause = nullcontext, hint: str = RESUME) -> Callable[[JSON], R
             print(_shown(asked), file=sys.stderr, flush=True)
             reply = _reply()
         if reply is None:
-            raise SottovoceError(f"nobody answers for {asked['agent']}: stdin has ended; {hint}")
+            raise SottovoceError(f"no reply for {asked['agent']}: stdin has ended; {hint}")
         return _verdict(reply) if "approve" in asked else reply
 
     return answer
@@ -45,7 +45,7 @@ def _verdict(reply: str) -> Reply:
 
 
 def _reply() -> str | None:
-    """The next line of stdin, or the lines between two fences; None where stdin has ended before."""
+    """Return the next line of stdin, or the lines between two fences; None if stdin has ended before."""
     line = read_line()
     if line is None or line.strip() != FENCE:
         return line
@@ -56,9 +56,9 @@ def _reply() -> str | None:
 
 
 def read_line() -> str | None:
-    """The next line of stdin without its end; None where there is none.
+    """Return the next line of stdin without its end; None if there is none.
 
-    At a terminal nobody holds stdin while it is waited for, so that a stop ends it.
+    At a terminal it polls stdin, so that an interrupt ends the wait.
     """
     while os.name == "posix" and sys.stdin.isatty() and not select.select([sys.stdin], [], [], 0.2)[0]:
         continue
@@ -67,20 +67,20 @@ def read_line() -> str | None:
 
 
 def _shown(asked: JSON) -> str:
-    """All that a person must know before the answer."""
+    """Return all that a person must know before answering."""
     return _approval(asked) if "approve" in asked else _seat(asked)
 
 
 def _approval(asked: JSON) -> str:
     agent, what, then = (one_line(asked[name]) for name in ("agent", "approve", "then"))
     notes = [f"({one_line(note)})" for note in asked["notes"]]
-    how = f"Enter approves, {REJECTED} rejects, another text takes its place: "
+    how = f"Enter approves, {REJECTED} rejects, any other text replaces it: "
     return "\n".join([f"{agent} is about to do this ({what}):", harmless(asked["text"]), *notes, f"Then {then}.", how])
 
 
 def _seat(asked: JSON) -> str:
     agent, act, why = (one_line(asked[name]) for name in ("agent", "act", "why"))
-    who = f"The seat of {agent} is yours ({act}): {why}. What it is asked:"
+    who = f"You reply for {agent} ({act}): {why}. The prompt:"
     turns = [f"[{role}]\n{harmless(text)}" for role, text in asked["turns"]]
     how = f"Your reply, in one line, or in several between two lines of {FENCE}: {one_line(asked['begun'])}"
     return "\n\n".join([who, *turns, how])

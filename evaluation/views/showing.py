@@ -1,4 +1,4 @@
-"""Hold a run and show it as wanted: a new one, one that goes on, or one that is over.
+"""Running and showing: a new run, a resumed one, or a finished one.
 
 Nothing here imports torch or langgraph before a run is asked for.
 """
@@ -36,7 +36,7 @@ def show(scheme: str, settings: Settings, options: QuestionOptions, limits: Limi
     file = check_places(output)
     console = console_of()
     with loading(console, output):
-        # Late: torch takes seconds, and what is wrong with the request is told before.
+        # Late: torch takes seconds, and errors in the request are reported first.
         from sottovoce.evaluation.runs.head import head_of
         from sottovoce.evaluation.runs.starting import begun, continued
 
@@ -46,7 +46,7 @@ def show(scheme: str, settings: Settings, options: QuestionOptions, limits: Limi
 
 
 def go_on(run: Run, settings: Settings, limits: Limits, output: Output, file: OutputFile | None = None) -> None:
-    """Hold what is not over of a run, and show it; `file` takes its transcript. Errors: see `show`."""
+    """Run the unfinished discussions of a run, and show it; `file` receives its transcript. Errors: see `show`."""
     from sottovoce.evaluation.runs.running import hold_all
     from sottovoce.evaluation.views.looking import shown_while
 
@@ -58,7 +58,7 @@ def go_on(run: Run, settings: Settings, limits: Limits, output: Output, file: Ou
         if run.folder is None or not run.spoken:
             raise
         name = shelf.name_of(run.folder)
-        raise StoppedError(f"stopped; what was said is kept, and {command('runs', 'resume', name)} goes on") from stop
+        raise StoppedError(f"stopped; all messages are kept, and {command('runs', 'resume', name)} resumes") from stop
     show_run(run, output, console, held=True, file=file)
 
 
@@ -70,10 +70,10 @@ def show_run(
     held: bool = False,
     file: OutputFile | None = None,
 ) -> None:
-    """Show a run that ended, as wanted; `held`: it was shown already while it was held; `file` takes its transcript.
+    """Show a run that ended; `held` says that it was already shown while it ran; `file` receives its transcript.
 
     Raises:
-        SottovoceError: discussions of it failed; said after all else.
+        SottovoceError: discussions of it failed; raised after all else.
     """
     from sottovoce.evaluation.views import looking
     from sottovoce.evaluation.views.markdown import markdown
@@ -89,7 +89,7 @@ def show_run(
         file.write("\n".join(map(markdown, run.records.values())))
     if held and run.why:
         name = shelf.name_of(run.folder) if run.folder else ""
-        raise SottovoceError(f"{run.why}; {command('runs', 'resume', name)} goes on, with a higher limit or none")
+        raise SottovoceError(f"{run.why}; {command('runs', 'resume', name)} resumes, with a higher limit or none")
     failed = [record for record in run.records.values() if record.status == "failed"]
     if failed and len(run.records) > 1:
         raise SottovoceError(

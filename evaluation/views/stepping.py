@@ -1,7 +1,7 @@
-"""Step through a discussion at a terminal: one step of its graph at a time, looked at, taken back, changed, forked.
+"""A stepper at a terminal: a discussion runs one step of its graph at a time, and steps can be undone or forked.
 
 Commands are lines of stdin, typed or from a pipe; so are the replies of people who take part. Each step ends at a stop,
-which is a checkpoint of the graph: from any of them the discussion goes on as a branch of its own.
+which is a checkpoint of the graph: the discussion can continue from any stop, as a branch of its own.
 
 Nothing here imports torch or langgraph before a discussion is stepped through.
 """
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 PROMPT = "step> "
 HELP = {
-    "next": "or Enter: one step on, with all agents that act side by side",
-    "go": "on to the end",
-    "edit": "AGENT TEXT: put another text in the place of what an agent said last; it is read in words",
-    "back": "to the stop before",
-    "fork": "N: go on from stop N, as a branch",
-    "state": "what the discussion is at",
-    "history": "all stops, with what ran before each and what runs next",
-    "help": "this list",
+    "next": "or Enter: run one step, with all agents that act side by side",
+    "go": "run to the end",
+    "edit": "AGENT TEXT: replace an agent's last message; others read the new text in words",
+    "back": "go back to the previous stop",
+    "fork": "N: continue from stop N, as a branch",
+    "state": "show the state of the discussion",
+    "history": "list all stops, with what ran before each and what runs next",
+    "help": "show this list",
     "quit": "end here; so does the end of stdin",
 }
 
 
 def step_through(scheme: str, settings: Settings, options: QuestionOptions) -> None:
-    """Hold a discussion of a scheme step by step, as lines of stdin say.
+    """Run a discussion of a scheme step by step, by commands from stdin.
 
     Raises:
         UsageError: the request cannot be met, or is for several discussions.
@@ -47,9 +47,9 @@ def step_through(scheme: str, settings: Settings, options: QuestionOptions) -> N
     check_trained(scheme, settings)
     questions, origin = questions_of(options, settings)
     if len(questions) * max(len(options.seeds), 1) > 1:
-        raise UsageError("one discussion is stepped through, and several were asked for; give one question, one seed")
+        raise UsageError("the stepper takes one discussion, and several were requested; give one question and one seed")
     settings = settings.model_copy(update={"seed": options.seeds[0]}) if options.seeds else settings
-    # Late: torch takes seconds, and what is wrong with the request is told before.
+    # Late: torch takes seconds, and errors in the request are reported first.
     from sottovoce.evaluation.runs.running import payloads
     from sottovoce.evaluation.views.stepping_stops import Stops
     from sottovoce.graphs import scheme as of_name
@@ -65,24 +65,24 @@ def step_through(scheme: str, settings: Settings, options: QuestionOptions) -> N
 
 
 def _told(error: Exception) -> str | None:
-    """The line for what was foreseen: our own errors, and those of a hosted model's provider."""
+    """Return the line for an expected error, ours or of a hosted model's provider; None for any other."""
     from sottovoce.agents.hosted import failure
 
     return str(error) if isinstance(error, SottovoceError) else failure(error)
 
 
 class Session:
-    """Reads commands, and does them."""
+    """A loop that reads commands and executes them."""
 
     def __init__(self, console: Console, stops: Stops) -> None:
-        """At the first stop, before anything ran."""
+        """Start at the first stop, before any node has run."""
         self._console, self._stops, self._over = console, stops, False
         self._commands: dict[str, Callable[[str], None]] = {
             name: getattr(self, f"_{name}") for name in HELP if name != "quit"
         }
 
     def run(self) -> None:
-        """Until somebody quits, or stdin ends."""
+        """Run until the user quits or stdin ends."""
         from sottovoce.evaluation.views.seat import read_line
 
         self._where()
@@ -100,10 +100,10 @@ class Session:
                 self._say(one_line(told))
 
     def do(self, line: str) -> None:
-        """One command.
+        """Execute one command.
 
         Raises:
-            SottovoceError: it cannot be done; all stays as it was.
+            SottovoceError: the command fails; the state does not change.
         """
         name, _, rest = line.strip().partition(" ")
         name = name or "next"
@@ -155,7 +155,7 @@ class Session:
             self._say(f"{name:9}{told}")
 
     def _changed(self, do: Callable[[], None]) -> None:
-        """Do it, and show what it made of the state."""
+        """Execute a change, and show its effect on the state."""
         from sottovoce.evaluation.views import transcript
         from sottovoce.evaluation.views.parts import Part
         from sottovoce.evaluation.views.stepping_changes import changes, new_messages

@@ -1,4 +1,4 @@
-"""The stops of a discussion that is stepped through: checkpoints of its graph, and the ways from one to another."""
+"""The stops of the stepper: checkpoints of a discussion's graph, and the moves between them."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ class Stop:
 
     number: int
     ran: tuple[str, ...]
-    """The nodes that made it, side by side; of an edited one those before it."""
+    """The nodes that ran in parallel to make it; for an edited stop, those of the stop before."""
     next: tuple[str, ...]
     """The nodes that run in the next step; none at the end."""
     config: RunnableConfig
     before: int | None
-    """The stop that it came from."""
+    """The number of the stop that it came from; None for the first."""
     edited: str = ""
-    """Whose words somebody changed to make it."""
+    """The agent whose message was edited to make it; empty otherwise."""
 
     def __str__(self) -> str:
-        made = f"what {self.edited} said was changed" if self.edited else f"{_names(self.ran)} ran"
+        made = f"the message of {self.edited} was edited" if self.edited else f"{_names(self.ran)} ran"
         what_next = f"next: {_names(self.next)}" if self.next else "the discussion is over"
         return f"stop {self.number}: {f'{made}; ' if self.ran else ''}{what_next}"
 
 
 class Stops:
-    """A discussion, and all places at which it stopped."""
+    """A discussion with all stops so far."""
 
     def __init__(self, graph: Any, question: Question, answer: Person | None = None) -> None:  # Any: a StateGraph
-        """`answer` is asked where people take part; unless given, whoever is at the terminal."""
+        """Run to the first stop; `answer` replies for people who take part, by default from the terminal."""
         self._graph: Graph = graph.compile(checkpointer=InMemorySaver())
         self._answer = answer or person(hint="give the replies among the commands")
         self._graph.invoke(question, THREAD, interrupt_before="*", output_keys=[], durability="sync")
@@ -61,28 +61,28 @@ class Stops:
         return found
 
     def next(self) -> None:
-        """One step on; people who take part in it are asked, one after another.
+        """Run one step; people who take part in it are asked, one after another.
 
         Raises:
             UsageError: the discussion is over.
-            SottovoceError: a step failed, or nobody answers; the stop stays this one.
+            SottovoceError: the step failed, or nobody answers; the stop does not change.
         """
         if not self.here.next:
-            raise UsageError("the discussion is over; `back` or `fork N` goes on from an earlier stop")
+            raise UsageError("the discussion is over; `back` or `fork N` continues from an earlier stop")
         self._run(None, self.here.config)
         while asked := self._graph.get_state(THREAD).interrupts:
             self._run(Command(resume={asked[0].id: self._answer(asked[0].value)}), THREAD)
         self._stop(self._graph.get_state(THREAD).config, self.here.next)
 
     def edit(self, agent: str, text: str) -> None:
-        """Another text in the place of what an agent said last, as if the step before had written it.
+        """Replace an agent's last message, as if the step before had written the new text.
 
         Raises:
-            UsageError: the agent has said nothing.
+            UsageError: the agent has not said anything.
         """
-        spoken = {message.agent: message for message in heard(self.values)}  # type: ignore[arg-type]  # as it comes
+        spoken = {message.agent: message for message in heard(self.values)}  # type: ignore[arg-type]  # as a checkpoint has it
         if not spoken:
-            raise UsageError("nobody has said anything yet; go on with `next`")
+            raise UsageError("no agent has said anything yet; continue with `next`")
         if agent not in spoken:
             raise UsageError(nearest("agent among those who spoke:", agent, spoken))
         written = {"board": [_written(spoken[agent], text).to_dict()]}
@@ -92,7 +92,7 @@ class Stops:
         self._stop(config, self.here.ran, edited=agent)
 
     def back(self) -> None:
-        """To the stop that this one came from.
+        """Go back to the stop that this one came from.
 
         Raises:
             UsageError: it is the first one.
@@ -102,10 +102,10 @@ class Stops:
         self.here = self.all[self.here.before]
 
     def fork(self, number: int) -> None:
-        """To any stop; what comes next is a branch from there.
+        """Go to any stop; the next step starts a branch there.
 
         Raises:
-            UsageError: there is none of that number.
+            UsageError: there is no stop with that number.
         """
         if not 0 <= number < len(self.all):
             raise UsageError(f"fork is {number}; the stops are 0 to {len(self.all) - 1}")
@@ -121,7 +121,7 @@ class Stops:
 
 
 def _written(message: Message, text: str) -> Message:
-    """Its next attempt; what lay under it does not fit the text any more, so that it is read in words."""
+    """Return a message's next attempt; its payload no longer fits the text, so it is read in words."""
     public = None if message.public is None else text
     return replace(message, text=text, public=public, attempt=message.attempt + 1, source=HUMAN)
 

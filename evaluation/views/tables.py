@@ -101,15 +101,15 @@ def _rich(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 
 
 def share_cells(found: Share | None) -> list[str]:
-    """A share and its 95 % interval, in percent; empty cells where there is none."""
+    """Return a share and its 95 % interval in percent; empty cells for None."""
     return ["", ""] if found is None else [percent(found.value), f"{percent(found.low)} to {percent(found.high)}"]
 
 
 def percent(part: float) -> str:
-    """A part of 1 in percent."""
+    """Return a part of 1 in percent."""
     return f"{part:.1%}"
 
 
 def p_value(p: float | None) -> str:
-    """A p value to three places; empty where there is none."""
+    """Return a p value to three decimal places; empty for None."""
     return "" if p is None else f"{p:.3f}" if p >= 0.001 else "< 0.001"

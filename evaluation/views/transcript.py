@@ -1,4 +1,4 @@
-"""The transcript of a run for a terminal: agents side by side, a row of panels a round, the decision.
+"""The transcript of a run for a terminal: a row of panels for each round, agents side by side, and the decision.
 
 Texts of models are data: they reach rich as plain `Text`, never as markup, with control characters
 escaped.
@@ -23,16 +23,16 @@ from sottovoce.evaluation.views import describe, parts
 from sottovoce.evaluation.views.parts import Line, Part
 from sottovoce.evaluation.views.printable import steady
 
-NARROWEST = 36  # columns of a panel
+NARROWEST = 36  # minimum columns of a panel
 SHADES = (
     ("sure", 0.2, ""),
     ("fairly sure", 0.7, "black on #fff2b3"),
     ("unsure", 1.4, "black on #ffd166"),
     ("very unsure", float("inf"), "black on #f4893b"),
 )
-"""Uncertainty in words, up to how many nats, and how it is shaded."""
+"""Uncertainty in words, its upper limit in nats, and its style."""
 EMPTY = re.compile(r"\n(?:[^\S\n]*\n){4,}")
-"""More empty lines than a reply has for its looks."""
+"""More empty lines in a row than a reply needs for its layout."""
 STYLES = {
     "title": "dim",
     "question": "bold",
@@ -45,21 +45,21 @@ STYLES = {
 
 
 def print_run(console: Console, run: Record, *, prompts: bool = False) -> None:
-    """The whole transcript of a run that has ended; `prompts` adds what agents were asked."""
+    """Print the whole transcript of a run that has ended; `prompts` adds the prompts."""
     for each in (parts.opening(run), *parts.of_run(run, prompts=prompts)):
         console.print(part(console, each))
     console.print(ending(console, run))
 
 
 def part(console: Console, shown: Part, panels: Sequence[Panel] | None = None) -> RenderableType:
-    """Messages side by side under their heading, and the lines after them; `panels` where not all are finished."""
+    """Return messages side by side under their heading, then lines; `panels` are theirs if some are unfinished."""
     head = [Rule(shown.heading, align="left", style="dim")] if shown.heading else []
     row = _messages(console, shown, panels or list(map(panel, shown.messages))) if shown.messages else []
     return Group(*head, *row, *lines(shown.lines))
 
 
 def _messages(console: Console, shown: Part, panels: Sequence[Panel]) -> list[RenderableType]:
-    """Messages side by side; one below the other where prompts are shown, each under its own."""
+    """Return messages side by side; if prompts are shown, one below the other, each under its prompt."""
     if not shown.asked:
         return [_side_by_side(console, panels)]
     pairs = zip(shown.messages, panels, strict=True)
@@ -67,14 +67,14 @@ def _messages(console: Console, shown: Part, panels: Sequence[Panel]) -> list[Re
 
 
 def lines(shown: Sequence[Line]) -> list[Text]:
-    """Lines as they are printed."""
+    """Return lines as they are printed."""
     answers = [Text(f"{line.answer}  " if line.answer else "", "bold") for line in shown]
     texts = [Text(steady(line.text), STYLES.get(line.style, "")) for line in shown]
     return [answer + text for answer, text in zip(answers, texts, strict=True)]
 
 
 def ending(console: Console, run: Record) -> RenderableType:
-    """How unsure agents were, the decision and what it took, with a legend where tokens were shaded."""
+    """Return the figure of uncertainty, the decision and its cost, with a legend if tokens were shaded."""
     coloured = console.color_system is not None and not console.no_color
     shaded = coloured and any(message.payload for message in run.messages)
     shown = [part(console, each) for each in (*parts.unsure(run), parts.ending(run))]
@@ -82,7 +82,7 @@ def ending(console: Console, run: Record) -> RenderableType:
 
 
 def _side_by_side(console: Console, panels: Sequence[Panel]) -> RenderableType:
-    """Panels of one height in as many columns as the terminal has room for; one below the other elsewhere."""
+    """Return panels of equal height in as many columns as the terminal fits; elsewhere one below the other."""
     width = width_of(console, len(panels))
     shown = [copy(each) for each in panels]
     if width < console.width:
@@ -94,24 +94,24 @@ def _side_by_side(console: Console, panels: Sequence[Panel]) -> RenderableType:
 
 
 def width_of(console: Console, panels: int) -> int:
-    """How wide each of so many panels is."""
+    """Return the width of each of several panels."""
     room = console.width // NARROWEST if console.is_terminal else 1
     return console.width // max(1, min(panels, room))
 
 
 def panel(message: Message) -> Panel:
-    """A finished message, shaded by uncertainty, over what it carried."""
+    """Return a finished message, shaded by uncertainty, above its footer."""
     return titled(describe.speaker(message), shaded(message), describe.footer(message))
 
 
 def titled(title: str, text: Text, footer: str = "") -> Panel:
-    """A text under a speaker's name."""
+    """Return a text in a panel under a title."""
     body = Group(text, Text(footer, style="dim")) if footer else text
     return Panel(body, title=Text(title), title_align="left", box=box.ROUNDED, border_style="dim")
 
 
 def shaded(message: Message) -> Text:
-    """A message's text after its given beginning, each token on the colour of its uncertainty."""
+    """Return a message's text after its prefill, each token on the color of its uncertainty."""
     text = Text(overflow="fold").append(steady(message.begun), style="dim")
     for piece, entropy in describe.shades(message):
         shades = (style for _, limit, style in SHADES if (entropy or 0.0) < limit)  # what is not known is not shaded
@@ -120,7 +120,7 @@ def shaded(message: Message) -> Text:
 
 
 def compact(text: Text) -> Text:
-    """A text with a mark in the place of many empty lines; its shades stay."""
+    """Return a text with a mark in place of many empty lines; its shades stay."""
     shown, at = Text(overflow="fold"), 0
     for found in EMPTY.finditer(text.plain):
         shown.append_text(text[at : found.start()])

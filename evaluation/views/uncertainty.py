@@ -1,4 +1,4 @@
-"""How unsure agents were over a game, turn by turn, and where a watch intervened: a few lines of plain text."""
+"""The uncertainty of agents over a game, turn by turn, with interventions, in a few lines of plain text."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ from sottovoce.nodes.uncertainty import features_of_acts
 WHERE = {"all": "", "action": " at the numbers of actions", "tons": " at a number of tons", "scores": " at the scores"}
 BARS = "▁▂▃▄▅▆▇█"
 UNKNOWN, MARK, RESET = "·", "^", "|"
-"""A turn without statistics; an intervention; where the game began again."""
+"""A turn without statistics; an intervention; a reset of the game."""
 WIDEST = 60  # turns in a row
 Turn = tuple[int, int, int]
 """Epoch, round and turn."""
 
 
 def figure_of(run: Record) -> str:
-    """The highest entropy of each turn, where it matters in the scheme, as bars, with interventions marked under them.
+    """Return the highest entropy of each turn, at the scheme's positions, as bars with interventions marked below.
 
-    Empty where there is nothing to see.
-
-    Worlds and watched discussions have it. Payloads are read, so it is drawn where it is shown and never kept.
+    Empty if there is nothing to show. Worlds and watched discussions have such a figure. It reads payloads, so it is
+    drawn when it is shown, and never stored.
     """
     world = run.decision is not None and run.decision.get("measures")
     if not world and not run.interventions:
@@ -37,7 +36,7 @@ def figure_of(run: Record) -> str:
 
 
 def _drawn(run: Record) -> Iterator[str]:
-    """A heading, bars, and a row of marks under those bars that have any, so many turns at a time."""
+    """Yield a heading, bars, and a row of marks below bars that have any, `WIDEST` turns at a time."""
     highest = _highest(run)
     known = [value for value in highest.values() if value is not None]
     if not known:
@@ -57,7 +56,7 @@ def _drawn(run: Record) -> Iterator[str]:
 
 
 def _highest(run: Record) -> dict[Turn, float | None]:
-    """In order of time; what was withdrawn counts as it was said."""
+    """Return the highest entropy of each turn in order of time; withdrawn messages count."""
     found: dict[Turn, list[float]] = {}
     positions = scheme(run.scheme).settings.positions
     for message in run.messages:
@@ -66,7 +65,7 @@ def _highest(run: Record) -> dict[Turn, float | None]:
 
 
 def _entropy(message: Message, positions: str) -> list[float]:
-    """The highest over the positions of a message; none where it has none of them, or its payload is gone."""
+    """Return the highest entropy over a message's positions; [] if it has none, or its payload is missing."""
     if message.uncertainty is None:
         return []
     measure = Measure(positions=positions, distribution="whole" if message.latent else "top")
@@ -84,7 +83,7 @@ def _bar(value: float | None, low: float, high: float) -> str:
 
 
 def _told(run: Record, entry: Intervened) -> str:
-    """One intervention in words."""
+    """Return one intervention in words."""
     after = f" after {counted(entry['epoch'], 'reset')}" if entry["epoch"] else ""
     when = f"turn {entry['round'] + 1}{after}"
     by_truth = f"; by the truth: {wrong}" if (wrong := truth(run, entry)) else ""

@@ -1,6 +1,6 @@
-"""What the program does, told on stderr: what is loaded, which prompts are read, where a run is kept.
+"""The log on stderr: what is loaded, which prompts are read, where a run is stored.
 
-Our modules say so to Python's `logging`, below the logger `sottovoce`; nobody hears it unless asked for.
+Our modules write to Python's `logging`, below the logger `sottovoce`; nothing is shown unless requested.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from sottovoce.evaluation.views.printable import one_line
 
 
 class _OnStderr(logging.Handler):
-    """Writes to what is stderr at the time: a live view puts something of its own there, which prints above it."""
+    """A handler for the current stderr: a live view replaces stderr by an object that prints above the view."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One harmless line, with the seconds since the program began."""
+        """Write one harmless line, with the seconds since the program began."""
         said = f"[{record.relativeCreated / 1000:.1f} s] {record.name}: {record.getMessage()}"
         print(one_line(said), file=sys.stderr, flush=True)
 
 
 def tell_all() -> None:
-    """From now on all that our modules say is written to stderr."""
+    """Write all log lines of our modules to stderr from now on."""
     logger = logging.getLogger("sottovoce")
     logger.setLevel(logging.INFO)
     if not any(isinstance(handler, _OnStderr) for handler in logger.handlers):

@@ -1,4 +1,4 @@
-"""The command `verify`: whether a kept run is what it says, a line for each finding."""
+"""The command `verify`: checks of a saved run, with a line for each finding."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def show_verification(
     card: Path | None = None,
     trust: Trust = NO_TRUST,
 ) -> int:
-    """Verify a run, `anew` discussions of it by their models, and print what is found; returns 0, or 1 if anything is.
+    """Verify a run, re-run `anew` of its discussions, and print the findings; return 1 if there are any, else 0.
 
     Raises:
-        RecordError: there is no such run, it is damaged, or a file to be compared cannot be read.
+        RecordError: there is no such run, it is damaged, or a file to compare with cannot be read.
         UsageError: the questions' file cannot be read, or the run names what the command line does not allow.
     """
     from sottovoce.evaluation.runs.reading import load_run  # late: torch and langgraph take seconds
@@ -41,8 +41,8 @@ def show_verification(
 
 
 def lines(verified: Verified) -> Iterator[str]:
-    """Notes, findings, and the summary."""
+    """Yield notes, findings, and the summary."""
     yield from (f"note: {each}" for each in verified.notes)
     yield from (f"FINDING {each}" for each in verified.findings)
     looked = f"{counted(verified.discussions, 'discussion')}, {counted(verified.messages, 'message')}"
-    yield f"verified: {looked}, {verified.anew} held anew; {counted(len(verified.findings), 'finding')}"
+    yield f"verified: {looked}, {verified.anew} re-run; {counted(len(verified.findings), 'finding')}"

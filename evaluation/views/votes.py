@@ -1,4 +1,4 @@
-"""Votes and decisions in words: who holds which answer, how sure, what tied, who decided."""
+"""Votes and decisions in words: each agent's answer and confidence, ties, and who decided."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RAW = 80  # characters of an unreadable answer's end
 
 
 def count(round: int, votes: Sequence[Vote], question: Question) -> list[str]:
-    """The votes of a round by answer: in one line, or a line for each answer where votes have weights."""
+    """Return the votes of a round by answer: in one line, or a line for each answer if votes have weights."""
     found = sorted(viewpoints(votes, question), key=lambda view: (-view.weight, view.order))
     weighed = any("weight" in cast for cast in votes)
     held = [_held(view, weighed=weighed) for view in found]
@@ -27,17 +27,17 @@ def count(round: int, votes: Sequence[Vote], question: Question) -> list[str]:
 
 
 def answer(found: str | None) -> str:
-    """What was decided."""
+    """Return the decided answer in words."""
     return "no answer" if found is None else brief(found)
 
 
 def brief(found: str) -> str:
-    """An answer on one line; of several lines (a program) the beginning."""
+    """Return an answer on one line; of an answer with several lines (a program) the beginning."""
     return shortened(" ".join(found.split())) if "\n" in found.strip() else one_line(found)
 
 
 def support(run: Record, decision: Decision) -> list[str]:
-    """What stands under a decision, one line each: answers that tied, what another rule says, each agent's vote."""
+    """Return the lines below a decision: tied answers, decisions by other rules, each agent's vote."""
     lines = []
     if "tied" in decision:
         decider = f"the {decision['by']}" if "by" in decision else "the first to speak"
@@ -54,7 +54,7 @@ def support(run: Record, decision: Decision) -> list[str]:
 
 
 def vote(run: Record, cast: Vote) -> str:
-    """One agent's vote at the end: what was read and how sure, or that it abstained and what it said."""
+    """Return one agent's final vote: its answer and confidence, or that it abstained and what it said."""
     if cast["answer"] is not None:
         return brief(cast["answer"]) + _sureness(cast) + ("" if cast["counts"] else " (does not count)")
     if _declines(run, cast["agent"]):
@@ -71,7 +71,7 @@ def _declines(run: Record, agent: str) -> bool:
 
 
 def verdict(run: Record) -> str | None:
-    """How good the decision was, where the right answer is known."""
+    """Return how good the decision was; None if the right answer is unknown."""
     target, decision = run.question.get("target"), run.decision
     if decision is None or decision["score"] is None or target is None:
         return None
@@ -81,7 +81,7 @@ def verdict(run: Record) -> str | None:
 
 
 def _held(view: Viewpoint, *, weighed: bool) -> str:
-    """An answer and its holders: "22 ×2 (agent_1, agent_3)"."""
+    """Return an answer and the agents that gave it: "22 ×2 (agent_1, agent_3)"."""
     holders = ", ".join(f"{cast['agent']}{_sureness(cast)}" for cast in view.votes)
     answer = f"{brief(view.answer)} ×{len(view.votes)}"
     return f"{answer}, weight {view.weight:g}: {holders}" if weighed else f"{answer} ({holders})"

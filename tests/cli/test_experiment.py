@@ -59,8 +59,8 @@ def test_a_finished_experiment_is_printed_again_without_a_model_also_from_its_fo
 
 
 def test_a_row_is_held_by_name(call: Call, table: Path) -> None:
-    assert "- `alone`: not begun.\n" in call("experiment", table, "--rows", "pair", "--trust-paths").out
-    assert "not begun" not in call("experiment", table, "--rows", "alone", "--trust-paths").out
+    assert "- `alone`: not started.\n" in call("experiment", table, "--rows", "pair", "--trust-paths").out
+    assert "not started" not in call("experiment", table, "--rows", "alone", "--trust-paths").out
 
 
 def test_rows_of_a_model_that_changed_are_not_mixed(call: Call, tmp_path: Path) -> None:
@@ -73,8 +73,8 @@ def test_rows_of_a_model_that_changed_are_not_mixed(call: Call, tmp_path: Path) 
         unload(folder)
 
     assert answer.code == 1 and not (tmp_path / "kept" / "pair").exists()
-    assert answer.err.startswith(f"sottovoce: row 'pair' is another: the model {str(folder)!r} of weights ")
-    assert answer.err.endswith("to hold the row anew, or give another folder (--save)\n")
+    assert answer.err.startswith(f"sottovoce: row 'pair' has changed: the model {str(folder)!r} had the weights ")
+    assert answer.err.endswith("to run the row again, or give another folder (--save)\n")
 
 
 # A limit may cancel what LangGraph was just about to await: Python then warns of a coroutine that never ran.
@@ -90,7 +90,7 @@ def test_ctrl_c_keeps_what_was_said_and_the_same_command_goes_on(call: Call, tab
     finally:
         process.kill()  # nothing outlives a test, however it ends
 
-    line = f"stopped; what was said is kept in {str(tmp_path / 'kept')!r}, and the same command goes on"
+    line = f"stopped; all messages are kept in {str(tmp_path / 'kept')!r}, and the same command resumes"
     assert (process.returncode, out, err.splitlines()[-1]) == (130, "", f"sottovoce: {line}")
     before = load_run(tmp_path / "kept" / "pair").cost.calls
     limit = ("--call-limit", before + 10)

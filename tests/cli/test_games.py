@@ -28,7 +28,7 @@ def test_a_file_holds_the_games_of_a_split_and_tells_how_they_are_played(call: C
 
     assert answer.out.splitlines() == [
         f"3 games of whodunit/test/5 written to {to}",
-        f"they are played by `whodunit --questions {to}`, with the settings of this call",
+        f"play them with `whodunit --questions {to}` and the settings of this call",
     ]
     rows = [json.loads(line) for line in to.read_text().splitlines()]
     assert [row["id"] for row in rows] == [f"whodunit/test/5/{i}" for i in range(3)]

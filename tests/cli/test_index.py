@@ -31,8 +31,8 @@ def test_an_index_is_made_and_searched_by_the_name_that_is_printed(call: Call, t
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ([], "an index is made of a corpus, in a new folder: index passages.jsonl --to indexes/mine"),
-        (["{corpus}"], "an index is made of a corpus, in a new folder: index passages.jsonl --to indexes/mine"),
+        ([], "an index needs a corpus and a new folder: index passages.jsonl --to indexes/mine"),
+        (["{corpus}"], "an index needs a corpus and a new folder: index passages.jsonl --to indexes/mine"),
         (["nowhere.jsonl", "--to", "x"], "corpus 'nowhere.jsonl' cannot be read: No such file or directory"),
         (["{corpus}", "--to", "{folder}"], "'{folder}' already exists: remove it, or choose another directory"),
         (["{corpus}", "--to", "x", "--b", "2"], "b is 2.0: expected less than or equal to 1"),
@@ -63,7 +63,7 @@ def test_an_index_that_was_stopped_is_gone_on_with(call: Call, tmp_path: Path) -
 
     assert (making.returncode, said) == (
         130,
-        "sottovoce: stopped; what was indexed is kept, and the same command goes on\n",
+        "sottovoce: stopped; what was indexed is kept, and the same command resumes\n",
     )
     assert progress.exists() and not index.exists()
     assert call(*arguments).code == 0 and not progress.parent.exists()

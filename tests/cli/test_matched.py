@@ -20,7 +20,7 @@ def test_a_run_is_compared_with_one_agent_and_with_samples_at_its_cost(
     assert [line.split(" | ")[0] for line in first.out.splitlines()[2:5]] == [
         f"| `{name}`" for name in ("pair", "pair-single", "pair-self-consistency")
     ]
-    assert "- `pair-self-consistency`: " in first.out and "to cost what a discussion of `pair` does" in first.out
+    assert "- `pair-self-consistency`: " in first.out and "to cost as much as a discussion of `pair`" in first.out
     assert sorted(log.parent.name for log in tmp_path.glob("*/log.jsonl")) == [
         "pair",
         "pair-self-consistency",

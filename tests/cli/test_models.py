@@ -41,7 +41,7 @@ def test_pull_list_use_and_remove(call: Call, tiny: None, cache: Path) -> None:
     assert pulled.out.splitlines()[3].endswith("; use it as --model tiny")
 
     again = call("models", "pull", "tiny")
-    assert (again.code, again.out) == (0, f"tiny is there already, in {cache / 'tiny'}\n")
+    assert (again.code, again.out) == (0, f"tiny is already there, in {cache / 'tiny'}\n")
     assert "pulled, " in next(line for line in call("models", "list").out.splitlines() if line.startswith("tiny"))
 
     examined = call("doctor", "tiny", "--device", "cpu")

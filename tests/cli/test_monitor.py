@@ -62,7 +62,7 @@ def test_a_monitor_is_evaluated_beside_dice(call: Call, folder: Path, monitor: P
 def test_who_evaluates_on_the_rows_of_the_training_is_warned(call: Call, folder: Path, monitor: Path) -> None:
     answer = call("monitor", "evaluate", monitor, folder / "train.jsonl")
 
-    assert (answer.code, answer.err) == (0, "these are the rows that it was trained on: what follows is too good\n")
+    assert (answer.code, answer.err) == (0, "the monitor was trained on these rows: the results are too good\n")
 
 
 def test_what_a_monitor_was_fitted_on_stands_in_its_file(monitor: Path) -> None:
@@ -87,7 +87,7 @@ def test_rows_are_collected_from_kept_runs(call: Call, models: Models, tmp_path:
     assert (answer.code, answer.err) == (0, "")
     assert answer.out == (
         "8 turns of 2 games, 2 failed; 8 of 8 turns have features: positions all, whole distributions; "
-        f"passed over: 2 discussions without a score; written to {tmp_path / 'rows.jsonl'}\n"
+        f"skipped: 2 discussions without a score; written to {tmp_path / 'rows.jsonl'}\n"
     )
     assert {(row.role, row.turn) for row in found} == {(f"agent_{n}", turn) for n in (1, 2) for turn in (0, 1)}
     assert len({row.game for row in found}) == 2 and {row.measured for row in found} == {Measure()}
@@ -149,7 +149,7 @@ EVALUATED = "a monitor is evaluated on rows of other games: monitor evaluate mon
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["collect"], "rows are collected from runs that are kept: monitor collect latest --to rows.jsonl"),
+        (["collect"], "rows are collected from saved runs: monitor collect latest --to rows.jsonl"),
         (
             ["collect", "x", "--to", "x", "--positions", "there"],
             "unknown positions 'there'; choose from: action, all, id",

@@ -21,7 +21,7 @@ def test_a_person_debates_with_a_model_and_the_transcript_says_how_they_hear_one
 
     shown = call("debate", "2 + 2?", "--model", models.tiny, *FEW, "--protocol", "cipher", "--human", "agent_2")
 
-    assert shown.code == 0 and "agent_2: 4" in shown.out and "The seat of agent_2 is yours" in shown.err
+    assert shown.code == 0 and "agent_2: 4" in shown.out and "You reply for agent_2" in shown.err
     assert "note: agent_1 hears agent_2 in words: one of them is a person" in shown.out
 
 
@@ -44,5 +44,5 @@ def test_what_a_person_let_pass_is_the_run_that_it_was_and_what_was_not_is_told(
     shown = call(*given, tmp_path / "changed").out
 
     assert "withdrawn: a person rewrote it" in shown and "agent_2: abstains" in shown
-    assert "1 held anew; 0 findings" in call("verify", tmp_path / "passed", "--trust-paths").out
-    assert "0 held anew; 0 findings" in call("verify", tmp_path / "changed", "--trust-paths").out
+    assert "1 re-run; 0 findings" in call("verify", tmp_path / "passed", "--trust-paths").out
+    assert "0 re-run; 0 findings" in call("verify", tmp_path / "changed", "--trust-paths").out

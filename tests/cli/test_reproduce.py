@@ -27,7 +27,7 @@ def test_a_plan_tells_what_would_be_held_and_what_for_that_is_missing(call: Call
     assert answer.code == 0
     first, *_, last = answer.out.splitlines()
     assert first.startswith("SDE (arXiv 2506.19209), Table 2: Debates of two agents")
-    lacks = f"'{tmp_path / 'gsm8k/test.jsonl'}' is not there: the data set 'gsm8k'"
+    lacks = f"'{tmp_path / 'gsm8k/test.jsonl'}' is missing: the data set 'gsm8k'"
     assert last == f"- qwen-7b, gsm8k: 4 rows of 900 discussions; {lacks}"
 
 
@@ -35,10 +35,8 @@ def test_what_cannot_be_held_is_said_in_a_line_each(call: Call, tmp_path: Path) 
     answer = call("reproduce", "cmd_figure5", "--data", tmp_path, "--save", tmp_path / "kept")
 
     assert answer.code == 2
-    assert "three, folio: not held: " in answer.out and "nobody can have 'three' any more" in answer.out
-    assert answer.err == (
-        "sottovoce: nothing of 'cmd_figure5' can be held here; get what is named above, or say --small\n"
-    )
+    assert "three, folio: not run: " in answer.out and "'three' is no longer available" in answer.out
+    assert answer.err == ("sottovoce: nothing of 'cmd_figure5' can run here; get what is named above, or use --small\n")
 
 
 @pytest.mark.parametrize(

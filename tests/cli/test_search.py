@@ -32,7 +32,7 @@ def test_layers_are_ranked_and_ranked_again_without_a_model(call: Call, deep: Pa
     assert (first.code, again.code, again.err) == (0, 0, "") and again.out == first.out
     assert first.out.startswith("| layer | questions | accuracy | 95 % |\n|---|---|---|---|\n| 2 | 2 | 0 |")
     assert "5 discussions, 8% of an exhaustive search\n2 of 3 layers are equally good" in first.out
-    assert "take it with `--layers 2`; without that option it is 2" in first.out
+    assert "use it with `--layers 2`; the default is 2" in first.out
     assert {path.name for path in (tmp_path / "kept").iterdir()} >= {"layers.json", "layers.svg", "study.json"}
     assert call(*asked[:-2], "--save", tmp_path / "kept").err == (
         f"sottovoce: the search in {str(tmp_path / 'kept')!r} was started with different search "
@@ -49,16 +49,16 @@ def test_temperatures_are_tuned(call: Call, models: Models, tmp_path: Path) -> N
     assert lines[0] == "| trial | temperatures | decision | 95 % | first debater | 95 % |"
     assert lines[4] == "validation part: 1 question; the best of many trials looks better than it is"
     assert lines[5].startswith("on 1 question that no trial saw: 0.0%, 95 % 0.0% to ")
-    assert lines[6].startswith("take it with `--temperature ") and lines[7] == f"kept in {tmp_path / 'kept'}"
+    assert lines[6].startswith("use it with `--temperature ") and lines[7] == f"kept in {tmp_path / 'kept'}"
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (("tune", "debat", "--trials", 3), "unknown scheme 'debat'; choose from: "),
-        (("tune", "debate"), "a search is kept in a folder, and none was given: tune debate --sample arithmetic"),
+        (("tune", "debate"), "a search needs a folder, and none was given: tune debate --sample arithmetic"),
         (("layers",), "none was given: layers --sample facts --limit 100 --save FOLDER"),
-        (("layers", "--layers", 2, "--save", "x"), "--layers was given, and it is what is searched; drop it"),
+        (("layers", "--layers", 2, "--save", "x"), "--layers was given, but layers are what is searched; drop it"),
         (("layers", "--protocol", "cipher", "--save", "x"), "protocol is 'cipher', which reads no layers"),
         (("layers", "--scheme", "mad", "--save", "x"), "scheme is 'mad': expected 'ia' or 'debate'"),
         (("layers", "--scheme", "debate", "--seeds", 1, "--save", "x"), "a search asks each question once"),

@@ -58,7 +58,7 @@ def test_a_discussion_is_stepped_edited_taken_back_and_forked_by_a_pipe(
     assert not any(line.startswith("messages") for line in lines)  # they stand there already
     assert "round: -1 -> 0" in lines and "edited since, heard in words" in shown.out
     assert "unknown command 'bak'; the nearest known one is 'back'; `help` lists all" in lines
-    assert "* stop 4: what agent_1 said was changed; next: close_round (from stop 3)" in lines
+    assert "* stop 4: the message of agent_1 was edited; next: close_round (from stop 3)" in lines
     assert "agent_1 (human) in round 1 (answer): The answer is 4." in lines
     assert lines[-1] == "ended at stop 6: decide ran; the discussion is over"
 
@@ -124,7 +124,7 @@ def test_a_step_that_failed_is_told_in_a_line_and_can_be_tried_again(
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("edit agent_1 5", "nobody has said anything yet; go on with `next`"),
+        ("edit agent_1 5", "no agent has said anything yet; continue with `next`"),
         ("edit agent_1", "edit is 'agent_1'; expected an agent and a text"),
         ("back", "this is the first stop; there is none before it"),
         ("fork 7", "fork is 7; the stops are 0 to 0"),
@@ -143,5 +143,5 @@ def test_what_cannot_be_done_is_told(line: str, told: str) -> None:
 
 def test_several_discussions_and_no_scheme_are_refused(call: Call) -> None:
     line = refused(call, USAGE, "step", "debate", "--sample", "arithmetic", "--limit", 2)
-    assert line == "one discussion is stepped through, and several were asked for; give one question, one seed"
+    assert line == "the stepper takes one discussion, and several were requested; give one question and one seed"
     assert "unknown scheme 'mat'" in refused(call, USAGE, "step", "mat")

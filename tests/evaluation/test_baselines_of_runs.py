@@ -55,6 +55,6 @@ def test_what_has_no_baseline_is_refused() -> None:
     with pytest.raises(UsageError, match=r"agents have several models \(a, b\); no single agent stands for them"):
         alike(run("debate", Debate(model=["a", "b"])), scheme("single").settings)
     with pytest.raises(
-        UsageError, match="run 'sums' is not over, so that its cost is not known; `sottovoce runs resume sums`"
+        UsageError, match="run 'sums' is not over, so its cost is unknown; `sottovoce runs resume sums`"
     ):
         baselines("sums", run("debate", Debate()), "flops")

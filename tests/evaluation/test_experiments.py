@@ -99,10 +99,10 @@ def test_rows_take_the_settings_of_all_that_their_scheme_has(tmp_path: Path) -> 
         (changed(rows={"a/b": {"scheme": "single"}}), "row 'a/b': the name becomes a folder's"),
         (changed(rows={}), "there are no rows; expected at least one"),
         (changed(rows=["a"]), "rows is ['a']: expected a valid dictionary"),
-        (changed(questions={"limit": 3}), "questions are of a sample or of a file; give one of the keys"),
+        (changed(questions={"limit": 3}), "questions come from one source; give exactly one of the keys"),
         (changed(questions="split"), "questions is 'split'; expected keys: sample, file, dataset, hub, where"),
         (changed(seeds=[1, 1]), "seeds are 1, 1; give each once"),
-        (changed(settings={"seed": 3}), "settings hold a seed; give the experiment 'seeds'"),
+        (changed(settings={"seed": 3}), "settings have a seed; give the experiment 'seeds'"),
         (changed(rows={"a": {"scheme": "single", "seed": 1}}), "row 'a': a row has no seed of its own"),
         ({"rows": ROWS}, "Experiment has no 'questions'"),
         ("rows:\n  a: {scheme: single}\n  a: {scheme: debate}\n", "is not YAML: the key 'a' occurs twice"),
@@ -262,11 +262,14 @@ def test_a_question_file_goes_with_the_folder(tmp_path: Path) -> None:
     [
         (
             changed(rows={**ROWS, "pair": {"scheme": "debate", "rounds": 3}}),
-            "row 'pair' was begun with other settings (rounds 2, now 3); put that back, remove '.*pair' to hold",
+            "row 'pair' was started with other settings (rounds 2, now 3); put that back, remove '.*pair' to run",
         ),
-        (changed(questions={"sample": "arithmetic/1", "limit": 2}), "row 'alone' was begun with other questions; put"),
-        (changed(seeds=[1]), "row 'alone' was begun with other seeds; put that back"),
-        (changed(rows={**ROWS, "pair": {"scheme": "mad"}}), "row 'pair' was begun with other scheme; put that back"),
+        (
+            changed(questions={"sample": "arithmetic/1", "limit": 2}),
+            "row 'alone' was started with other questions; put",
+        ),
+        (changed(seeds=[1]), "row 'alone' was started with other seeds; put that back"),
+        (changed(rows={**ROWS, "pair": {"scheme": "mad"}}), "row 'pair' was started with other scheme; put that back"),
     ],
 )
 def test_a_row_that_is_another_now_is_refused_with_what_to_do(tmp_path: Path, given: Any, said: str) -> None:
@@ -310,7 +313,7 @@ def test_results_are_read_from_the_folder_and_compared(tmp_path: Path) -> None:
 def test_what_is_not_over_is_told_under_the_table(tmp_path: Path) -> None:
     runs, _ = held(tmp_path, names=["pair"], limits=Limits(at_once=1, call_limit=5))
     text = report(read(tmp_path), runs)
-    assert "- `pair`: 2 of 3 are not over.\n- `alone`: not begun." in text
+    assert "- `pair`: 2 of 3 are not over.\n- `alone`: not started." in text
 
 
 def test_a_discussion_that_failed_is_not_called_unfinished(tmp_path: Path) -> None:

@@ -66,7 +66,9 @@ def test_a_matched_row_costs_about_what_the_other_does_and_tells_its_budget(fold
     assert budget.target == fmean(tokens([runs["pair"]]))
     assert fmean(tokens([runs["match"]])) == pytest.approx(budget.target, abs=budget.further)
     (note,) = told(runs)
-    assert note.startswith(f"`match`: {budget.samples} samples a question, to cost what a discussion of `pair` does (")
+    assert note.startswith(
+        f"`match`: {budget.samples} samples per question, to cost as much as a discussion of `pair` ("
+    )
     assert f"- {note}" in report(read(ROWS), runs)
 
 
@@ -82,12 +84,12 @@ def test_going_on_draws_as_many_samples_and_what_they_follow_from_must_be_the_sa
     shutil.copytree(folder, there := folder.parent / "longer")
     shutil.rmtree(there / "pair")
     held(there, longer, names=["pair"])
-    with pytest.raises(RecordError, match=r"row 'match' was begun with other settings \(samples \d+, now \d+\)"):
+    with pytest.raises(RecordError, match=r"row 'match' was started with other settings \(samples \d+, now \d+\)"):
         held(there, longer)
 
 
 def test_the_matched_row_must_be_over_and_a_limit_counts_the_pilot(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="row 'match' is matched to 'pair', which is not over; hold that first"):
+    with pytest.raises(UsageError, match="row 'match' is matched to 'pair', which is not over; run that first"):
         held(tmp_path, names=["match"])
     assert not [*tmp_path.iterdir()]
 

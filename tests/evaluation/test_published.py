@@ -227,7 +227,7 @@ def test_each_row_of_a_real_slice_has_an_answer_that_counts(name: str, slice: st
         ("gsm8k", "", 200, "200 rows of the 1,319 published (test): a slice"),
         ("mmlu", "formal_logic", 126, "126 rows: the whole of formal_logic, as published"),
         ("mmlu", "", 100, "100 rows of the 14,042 published (test): a slice"),
-        ("mmlu", "virology", 166, "166 rows; how many were published of virology is not known here"),
+        ("mmlu", "virology", 166, "166 rows; the published number of virology is unknown"),
         ("fever2", "", 1_200, "1,200 rows, and 1,174 were published (dev): another split, or another file"),
         ("ciar", "", 50, "50 rows: the whole of repository, as published"),
     ],
@@ -264,7 +264,7 @@ def test_the_command_lists_data_sets_and_shows_one(tmp_path: Path, capsys: pytes
     assert "1 row of the 1,319 published (test): a slice\nsha256 " in out
     assert "easily misread: 1 with separators of thousands\n\ngsm8k/0 (number)\nHow many?\ntarget: 1200\n" in out
     assert err.startswith("sottovoce: unknown data set 'rows'; the nearest known one is ")
-    assert err.endswith("; expected NAME, or NAME:FILE, as gsm8k:test.jsonl\n")
+    assert err.endswith("; expected NAME, or NAME:FILE, such as gsm8k:test.jsonl\n")
 
 
 # Others' data sets

@@ -138,7 +138,7 @@ def test_what_was_withheld_stands_before_what_replaced_it_with_the_score_of_the_
     found = items(withheld(run.only), Tensors(Words()))
 
     at = next(i for i, item in enumerate(found) if item["text"] == "I am lost.")
-    assert found[at]["mark"] == "withdrawn by a watch: nobody heard it"
+    assert found[at]["mark"] == "withdrawn by a monitor: no agent read it"
     assert found[at + 1]["text"] == "again at agent_2 (score 0.83): the monitor scores 0.83"
     assert found[at + 2]["text"] == run.only.messages[-1].text and "mark" not in found[at + 2]
 
@@ -250,8 +250,8 @@ def test_an_experiments_folder_is_all_its_rows_against_the_one_it_names(tmp_path
     found = gathered([str(folder)])
 
     assert ([*found.runs], found.against, found.about) == (["two"], "two", ["Does it help?"])
-    assert found.unfinished == "unfinished: 1 of 1 discussion ended (not begun: one)"
-    with pytest.raises(RecordError, match="holds experiments, 'table'; report one of them"):
+    assert found.unfinished == "unfinished: 1 of 1 discussion ended (not started: one)"
+    with pytest.raises(RecordError, match="contains experiments, 'table'; report one of them"):
         gathered([str(tmp_path)])
     with pytest.raises(RecordError, match=r"is not a run but contains some: 'two'; name one of them: '.*two'"):
         folder_of(str(folder))
@@ -298,9 +298,9 @@ def test_a_headline_names_the_clearest_verdicts_alone_and_says_where_the_others_
     runs = {f"run{n}": scripted(tmp_path / f"run{n}", 2, 1) for n in range(4)}
     page = report(Gathered(runs))
 
-    result, rest = page.split("<h2>What was run</h2>")
+    result, rest = page.split("<h2>Runs</h2>")
     assert result.count("no difference that 2 questions could show") == 3
-    assert "The verdicts on 3 more pairs of runs stand below their numbers." in result
+    assert "The verdicts on 3 more pairs of runs are below the tables." in result
     assert rest.count("no difference that 2 questions could show") == 6
 
 
@@ -318,7 +318,7 @@ def test_a_report_begins_with_its_result(tmp_path: Path) -> None:
     cipher(tmp_path / "run", questions=1)
     page = report(gathered([str(tmp_path / "run")]))
 
-    assert page.index("<h2>Result</h2>") < page.index("100.0% right of 1 question") < page.index("What was run</h2>")
+    assert page.index("<h2>Result</h2>") < page.index("100.0% right of 1 question") < page.index("Runs</h2>")
 
 
 def test_attention_names_the_tokens_that_are_looked_at(spoken: Run) -> None:

@@ -272,11 +272,11 @@ def test_questions_are_as_many_as_the_papers_say(prefix: str, questions: set[int
     ("more", "said"),
     [
         ({"publishd": {}}, "unknown key of the published table 'publishd'; the nearest known one is 'published'"),
-        ({"published": {}}, "nothing is published; expected figures in 'published', or what is shown in 'claim'"),
+        ({"published": {}}, "nothing is published; expected figures in 'published', or a claim in 'claim'"),
         ({"published": {"c": {}}}, "unknown model in published 'c'; the nearest known one is "),
         ({"published": {"a": {"made": {"tow": 1}}}}, "unknown row in published 'tow'; the nearest known one is 'two'"),
         ({"published": {"a": {"made": {"two": {"fist": 1}}}}}, "unknown metric in published 'fist'; the nearest "),
-        ({"published": {"a": {"made": {"two": "60"}}}}, "a figure is '60'; expected a number, one a run, or "),
+        ({"published": {"a": {"made": {"two": "60"}}}}, "a figure is '60'; expected a number, one per run, or "),
         ({"where": [{"rows": "tow", "layers": [1]}]}, "unknown name among rows in 'where' 'tow'; the nearest known "),
         ({"where": ["two"]}, "where.0 is 'two': "),
         ({"percent": ["acuracy"]}, "unknown metric in percent 'acuracy'; the nearest known one is 'accuracy'"),
@@ -294,7 +294,7 @@ def test_what_is_wrong_in_a_file_is_said_in_a_line(more: dict[str, Any], said: s
 
 
 def test_a_published_table_that_is_taken_for_an_experiment_is_told_from_one() -> None:
-    with pytest.raises(UsageError, match="is a published table, of several experiments; hold it by `reproduce sde_tab"):
+    with pytest.raises(UsageError, match="is a published table of several experiments; run it with `reproduce sde_tab"):
         read_experiment(ROOT / "experiments" / "published" / "sde_table2.yaml")
 
 
@@ -323,7 +323,7 @@ def test_files_and_what_else_is_needed_lie_in_the_folder_of_the_data(tmp_path: P
     assert given["questions"]["file"] == str(tmp_path / "gsm8k/test.jsonl")
     assert given["rows"]["two"]["watch"] == [str(tmp_path / "monitors/all.json")]
     assert given["rows"]["two"]["temperature"] == [0.1, 0.2]
-    assert [each.partition(" is not there: ")[2] for each in lacking(found, "a", "sums", tmp_path)] == [
+    assert [each.partition(" is missing: ")[2] for each in lacking(found, "a", "sums", tmp_path)] == [
         "the data set 'gsm8k'", "train it",
     ]  # fmt: skip
 
@@ -335,7 +335,7 @@ def test_files_that_are_made_in_one_way_are_named_together(tmp_path: Path) -> No
     (said,) = lacking(table(rows=rows, needs=needs, published={}, claim="It helps."), "a", "made", tmp_path)
 
     a, b = (repr(str(tmp_path / "monitors" / name)) for name in ("a.json", "b.json"))
-    assert said == f"{a}, {b} are not there: train them"
+    assert said == f"{a}, {b} are missing: train them"
 
 
 def test_in_small_a_row_keeps_what_it_is_and_is_asked_of_the_bundled_model(tmp_path: Path) -> None:
@@ -417,9 +417,9 @@ def test_rows_that_cannot_be_held_say_why(tmp_path: Path) -> None:
 
     lines = {(each.row, each.metric): each.words for each in beside(found, "a", "made", runs)}
 
-    assert lines["reflexion", "accuracy"] == "cannot be held: no such scheme"
+    assert lines["reflexion", "accuracy"] == "cannot be run: no such scheme"
     assert lines["two", "f1"] == "'F1' is not measured"
-    assert {each.words for each in beside(found, "a", "made", {})} == {"cannot be held: no such scheme", "not held"}
+    assert {each.words for each in beside(found, "a", "made", {})} == {"cannot be run: no such scheme", "not run"}
 
 
 def test_an_experiment_of_a_table_keeps_what_was_published(tmp_path: Path) -> None:
@@ -432,7 +432,7 @@ def test_an_experiment_of_a_table_keeps_what_was_published(tmp_path: Path) -> No
     assert in_our_units(tmp_path) == {"alone": {"accuracy": 0.5}, "two": {"accuracy": 0.6}}
     assert published_in(tmp_path / "elsewhere") == {} == in_our_units(tmp_path / "elsewhere")
     (tmp_path / FILE).write_text("[]")
-    with pytest.raises(RecordError, match="is damaged; hold the experiment again"):
+    with pytest.raises(RecordError, match="is damaged; run the experiment again"):
         published_in(tmp_path)
 
 

@@ -133,7 +133,7 @@ def test_a_run_is_resumed_in_the_sandbox_that_it_was_begun_in(
     (folder / LOG).write_text("\n".join(lines[:2]) + "\n")
 
     code, said = told(capsys, "runs", "resume", folder, "--sandbox", "isolated")
-    assert code == 2 and "was begun in the sandbox 'limits', with --unsafe; resume it there" in said
+    assert code == 2 and "was started in the sandbox 'limits', with --unsafe; resume it there" in said
 
 
 def test_a_pack_of_a_received_run_is_one_that_ships(tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ def test_the_command_tells_where_what_was_found_and_how_many(
     assert main(["runs", "export", str(copy), str(tmp_path / "card.json")]) == 0
     assert main(["verify", str(copy), "--no-model", "--card", str(tmp_path / "card.json")]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == (
-        f"verified: 3 discussions, {MESSAGES} messages, 0 held anew; 0 findings"
+        f"verified: 3 discussions, {MESSAGES} messages, 0 re-run; 0 findings"
     )
 
     tampering.flipped_byte(Forger(copy))
@@ -206,7 +206,7 @@ def test_the_command_tells_where_what_was_found_and_how_many(
     assert main(["verify", str(copy), "--no-model"]) == 1
     first, *_, last = capsys.readouterr().out.splitlines()
     assert re.match(r"FINDING question arithmetic/0/\d, seed 0, agent_\d, round \d, \w+: the payload: found", first)
-    assert last.endswith("0 held anew; 1 finding")
+    assert last.endswith("0 re-run; 1 finding")
 
 
 def test_a_run_that_was_stopped_and_cut_off_and_resumed_has_no_findings(tmp_path: Path) -> None:

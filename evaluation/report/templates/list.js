@@ -1,6 +1,6 @@
-// A list of any length of which only what is in sight is in the page. Heights are guessed, and measured when shown.
+// A list of any length: only its visible entries are in the page. Heights are estimated, and measured when shown.
 
-const BEYOND = 3; // entries above and below what is in sight
+const BEYOND = 3; // extra entries above and below the visible ones
 
 class LongList {
   constructor(box, guess, make) {
@@ -23,7 +23,7 @@ class LongList {
     this.again();
   }
 
-  // Make anew what is in sight, e.g. after something was opened.
+  // Rebuild the visible entries, e.g. after one was expanded.
   again() {
     for (const node of this.shown.values()) node.remove();
     this.shown.clear();
@@ -68,7 +68,7 @@ class LongList {
     if (changed < count) {
       const before = this.tops[anchor];
       this.sum(changed);
-      if (this.tops[anchor] !== before) this.box.scrollTop = above + this.tops[anchor] - before; // what is read stays
+      if (this.tops[anchor] !== before) this.box.scrollTop = above + this.tops[anchor] - before; // the text in view stays
       this.soon();
     }
     for (const [entry, node] of this.shown) node.style.transform = `translateY(${this.tops[entry]}px)`;

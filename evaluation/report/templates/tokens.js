@@ -1,4 +1,4 @@
-// A message's text token by token, and the panel that tells what lay under one of them.
+// A message's text token by token, and the panel that shows the payload of one of them.
 
 const LIMITS = [0.2, 0.7, 1.4]; // nats, as on the terminal
 
@@ -60,7 +60,7 @@ function panel(item, i) {
   if (under.entropy) found.push(element("p", "", `entropy ${under.entropy[i].toFixed(3)} nats`));
   if (under.logprob) found.push(element("p", "", `log-probability ${(-under.logprob[i]).toFixed(3)}`));
   if (under.alt) found.push(listed("alternatives", i, under.alt, "probability"));
-  if (under.near) found.push(listed("what was sent: nearest words", i, under.near, "weight"));
+  if (under.near) found.push(listed("sent: nearest words", i, under.near, "weight"));
   if (under.norm) found.push(norms(under, i, item.foot.startsWith("hidden") ? "length of the state" : "length of the delta"));
   return found;
 }

@@ -1,5 +1,5 @@
 "use strict";
-// Rows of numbers, as packed.py writes them: base64 of little-endian words of 16 or 32 bits, times a step.
+// Arrays of numbers, as packed.py writes them: base64 of little-endian words of 16 or 32 bits, times a step.
 
 function unpacked(packed) {
   const bytes = Uint8Array.from(atob(packed.b), (letter) => letter.charCodeAt(0));
@@ -7,7 +7,7 @@ function unpacked(packed) {
   return packed.x === 1 ? whole : Float64Array.from(whole, (value) => value * packed.x);
 }
 
-// Words with their probabilities, token by token: `n` of each, one after another.
+// Words with their probabilities, one token after another; `n` has the number of words of each token.
 function choices(packed) {
   const counts = unpacked(packed.n), starts = [0];
   for (const count of counts) starts.push(starts[starts.length - 1] + count);
@@ -16,7 +16,7 @@ function choices(packed) {
 
 const LAID = new WeakMap();
 
-// What lay under a message, unpacked when it is first shown.
+// The payload of a message, unpacked when it is first shown.
 function laid(tokens) {
   if (!LAID.has(tokens)) {
     const found = { ends: unpacked(tokens.end), layers: tokens.layers || [] };

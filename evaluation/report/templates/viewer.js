@@ -7,7 +7,7 @@ function data(name) {
 const WORDS = data("words"), INDEX = data("index"), RUNS = Object.keys(data("cards"));
 const STORED = document.querySelectorAll("script.discussion");
 const PARSED = new Map(), OPENED = new Set();
-const HEADER = -1; // in the place of an item: the row that names a discussion
+const HEADER = -1; // instead of an item: the row that names a discussion
 const field = (name) => document.getElementById(name);
 
 let rows = [], entries = [], chosen = null, beside = null, kept = null;
@@ -42,7 +42,7 @@ function filter() {
   fill();
 }
 
-// The entries on the right: the chosen discussion; else what was sought, or all that is listed.
+// The entries on the right: the chosen discussion, else the search results, else all listed discussions.
 function fill() {
   const words = sought();
   entries = [];
@@ -152,7 +152,7 @@ function said(item, key) {
 }
 
 function asked(item, key) {
-  const open = OPENED.has(key), made = element("div"), button = element("button", "", open ? "hide what was asked" : "what was asked");
+  const open = OPENED.has(key), made = element("div"), button = element("button", "", open ? "hide the prompt" : "show the prompt");
   button.type = "button";
   button.setAttribute("aria-expanded", String(open));
   button.addEventListener("click", () => { if (open) OPENED.delete(key); else OPENED.add(key); messages.again(); });
