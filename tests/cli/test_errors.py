@@ -32,7 +32,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         (["draw", "mat"], "unknown scheme 'mat'; choose from: cmd, codegen, debate, govsim, ia, mad, madra, react, reconcile, self-consistency, single, whodunit"),
         (["games", "debate"], "unknown world 'debate'; choose from: govsim, whodunit"),
         (["games", "whodunit", "--n", "3"], "games are written to a .jsonl file: games whodunit --n 100 --to games.jsonl"),
-        (["games", "whodunit", "--to", "no/such/games.jsonl"], "--to 'no/such/games.jsonl' cannot be written: 'no/such' is no folder"),
+        (["games", "whodunit", "--to", "no/such/games.jsonl"], "--to 'no/such/games.jsonl' cannot be written: 'no/such' is not a folder"),
         (["symmetry", "mat"], "unknown scheme 'mat'; choose from: cmd, codegen, debate, govsim, ia, mad, madra, react, reconcile, self-consistency, single, whodunit"),
         (["debate", "--protocol", "cypher"], "unknown protocol 'cypher'; choose from: cipher, hidden, nl, sde"),
         (["debate", "--rounds", "0"], "rounds is '0': expected greater than or equal to 1"),
@@ -204,7 +204,7 @@ def test_a_folder_that_holds_a_run_is_not_written_over(call: Call, models: Model
 @pytest.mark.parametrize(
     ("option", "path", "line"),
     [
-        ("--markdown", "nowhere/run.md", "--markdown 'nowhere/run.md' cannot be written: 'nowhere' is no folder"),
+        ("--markdown", "nowhere/run.md", "--markdown 'nowhere/run.md' cannot be written: 'nowhere' is not a folder"),
         ("--markdown", "folder", "--markdown 'folder' is a folder; give a file"),
         ("--save", "file", "--save 'file' is a file; give a folder"),
     ],
