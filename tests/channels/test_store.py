@@ -119,7 +119,8 @@ def test_a_damaged_or_cut_file_is_refused_by_its_digest(
     ref = store.put(payload())
     spoil(store)
 
-    with pytest.raises(PayloadError, match=rf"payload {ref.sha256} is damaged: the digest of the file of \d+ bytes .* delete it"):
+    told = rf"payload {ref.sha256} is damaged: the digest of the file of \d+ bytes .* delete it"
+    with pytest.raises(PayloadError, match=told):
         PayloadStore(store.root).get(ref.sha256)
 
 

@@ -235,7 +235,7 @@ def test_an_error_that_quotes_a_text_stays_on_one_line_without_control_character
 def test_half_of_a_character_in_an_argument_is_refused(call: Call) -> None:
     refused = call("debate", "What is 1 + 1?", "--rows", "\ud800")
 
-    assert (refused.code, refused.err.count("\n")) == (2, 1) and r"takes: \ud800" in refused.err
+    assert (refused.code, refused.err.count("\n")) == (2, 1) and r"accepts: \ud800" in refused.err
 
 
 def test_a_json_run_that_fails_leaves_stdout_empty(call: Call, models: Models) -> None:

@@ -178,7 +178,7 @@ def test_what_is_named_like_a_prompt_and_is_no_file_is_refused(tmp_path: Path) -
     [
         (
             "{% for a in question %}{% for b in question %}{% for c in question %}{% endfor %}{% endfor %}{% endfor %}",
-            "turn",
+            "iteration",
         ),
         ("{{ 'x' * 10000000000 }}", r"\* is for numbers"),
         ("{{ '%10000000000d' % 1 }}", "% is for numbers .*, and fields of texts"),
