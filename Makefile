@@ -1,4 +1,4 @@
-# Every target sets up what it needs in .venv, once, from constraints.txt.
+# Every target installs what it needs in .venv, once, from constraints.txt.
 PYTHON ?= python3
 PIP_FLAGS ?=
 WORKERS ?= 2
@@ -12,27 +12,27 @@ INPUTS := pyproject.toml constraints.txt
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
-debate: .venv/core.stamp ## Let two agents who each know a part find the answer together, on the bundled model
+debate: .venv/core.stamp ## Run a debate of two agents that each know a part of the answer, on the bundled model
 	$(BIN)/python cli.py debate --sample split/3 --protocol cipher --rounds 2
 
-demo: .venv/core.stamp ## Get a small real language model, and let two agents who each know a fact find an answer on it
+demo: .venv/core.stamp ## Download a small real model, and run a debate of two agents that each know one fact on it
 	$(BIN)/python cli.py models pull smollm2
 	$(BIN)/python cli.py debate --sample facts/22 --model smollm2 --rounds 2 --temperature 0
 
 test: .venv/test.stamp ## Run the tests that every change must pass
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 2 --dist loadfile -m "not slow and not gpu and not network and not real"
 
-test-real: .venv/test.stamp ## Run the tests on a small real model, which it gets first; skipped where it cannot be had
+test-real: .venv/test.stamp ## Download a small real model and run the tests on it; they are skipped if it is not available
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/real -m real
 
-test-real-short: .venv/test.stamp ## Run those of them that take less than a minute
+test-real-short: .venv/test.stamp ## Run the real-model tests that take less than a minute
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/real -m "real and not slow"
 
-test-all: .venv/test.stamp ## Run all tests: the slow ones, those on a real model, and those for a GPU where there is one
+test-all: .venv/test.stamp ## Run all tests: also slow ones, those on a real model, and those for a GPU if there is one
 	-$(BIN)/python cli.py models pull smollm2
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 2 --dist loadfile -m "not network"
 
-check: .venv/test.stamp ## Lint, format, types and layers
+check: .venv/test.stamp ## Check lint, format, types and import layers
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -42,15 +42,15 @@ check: .venv/test.stamp ## Lint, format, types and layers
 docs: .venv/docs.stamp ## Build the pages of docs/ as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
-bench: .venv/test.stamp ## Measure speed against the libraries' own ways, on the bundled model and on a real one (half an hour)
+bench: .venv/test.stamp ## Compare speed with the libraries' own methods, on the bundled and on a real model (half an hour)
 	$(BIN)/python -m benchmarks
 	$(BIN)/python cli.py models pull smollm2
 	$(BIN)/python -m benchmarks --model smollm2 --repeats 3
 
-train-bundled: .venv/core.stamp ## Make the bundled model again, from nothing
+train-bundled: .venv/core.stamp ## Train the bundled model again, from scratch
 	$(BIN)/python -m sottovoce.training
 
-# A stamp is touched last, so that an interrupted set-up is done again.
+# A stamp is touched last, so that an interrupted installation starts again.
 .venv/core.stamp: $(INPUTS) | .venv/bin/python
 	@echo "Setting up .venv from constraints.txt (once, a minute or so) ..."
 	@$(PIP) --editable .
@@ -62,7 +62,7 @@ train-bundled: .venv/core.stamp ## Make the bundled model again, from nothing
 	@touch .venv/core.stamp $@
 
 .venv/docs.stamp: $(INPUTS) | .venv/bin/python
-	@echo "Setting up .venv with what builds the pages, from constraints.txt (once, a minute or two) ..."
+	@echo "Setting up .venv with the tools that build the pages, from constraints.txt (once, a minute or two) ..."
 	@$(PIP) --editable ".[docs]"
 	@touch .venv/core.stamp $@
 

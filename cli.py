@@ -1,4 +1,4 @@
-"""Sottovoce from a checkout: `python cli.py debate --protocol cipher`."""
+"""The command line from a checkout: `python cli.py debate --protocol cipher`."""
 
 import sys
 

@@ -1,1 +1,1 @@
-"""Who is asked: the local hooked-model runnable, hosted chat models beside it, the scripted one for tests."""
+"""Chat models of agents: local models with hooks, hosted models, and a scripted model for tests."""

@@ -1,4 +1,4 @@
-"""One question to one agent's model, whatever the model is."""
+"""Requests to an agent's model, local or hosted."""
 
 from __future__ import annotations
 
@@ -23,46 +23,46 @@ from sottovoce.form import Form
 
 @dataclass(frozen=True)
 class Ask:
-    """What an act asks of an agent, and how it is to answer. What is None is as the run has it."""
+    """A request of an act to an agent, with the format of the reply. Fields that are None use the run's values."""
 
     agent: str
     act: str
     turns: tuple[Turn, ...]
     form: Form | None = None
-    """What the reply must look like."""
+    """The format of the reply."""
     begun: str | tuple[Part, ...] = ""
-    """The beginning of the reply, from which the agent goes on: "Thought 3:". Messages in it are heard."""
+    """A prefill, the beginning of the reply that the agent continues: "Thought 3:". Messages in it are heard."""
     stop: tuple[str, ...] = ()
     """Strings that end the reply; they are not part of it."""
     max_tokens: int | None = None
     temperature: float | None = None
     protocol: str | None = None
-    """By which it is answered: `nl` lets one that hears by a latent protocol answer in words."""
+    """The protocol of the reply: with `nl`, an agent that hears by a latent protocol answers in words."""
 
     @property
     def beginning(self) -> str:
-        """The words of `begun`."""
+        """The text of `begun`."""
         return words(self.begun)
 
 
 @dataclass(frozen=True)
 class Call:
-    """A question on its way to a model. An act awaits it; the node that runs the act makes the call."""
+    """One call of a model. An act awaits it; the node that runs the act makes the call."""
 
     ask: Ask
     model: BaseChatModel
     place: Place
-    """Where the reply will stand on the board."""
+    """The place of the reply on the board."""
     seed: int
     temperature: float | None
     asked: Literal["", "repair", "answer"] = ""
-    """Why, where it is not the first attempt: see `Message.asked`."""
+    """The reason for asking if it is not the first attempt: see `Message.asked`."""
 
     def __await__(self) -> Generator[Call, AIMessage, AIMessage]:
         return (yield self)
 
     def invoke(self, config: RunnableConfig) -> AIMessage:
-        """Ask and wait; callbacks and streams of the graph's run see the call."""
+        """Call the model and return its reply; callbacks and streams of the graph's run see the call."""
         messages, options = self._request()
         model, whole = self.model, self._config(config)
         with self._named(), named(model):
@@ -73,7 +73,7 @@ class Call:
                 return spoken(within(model, lambda: model.invoke(messages, whole, **alone)))
 
     async def ainvoke(self, config: RunnableConfig) -> AIMessage:
-        """`invoke` without blocking the event loop."""
+        """Do as `invoke` without blocking the event loop."""
         messages, options = self._request()
         model, whole = self.model, self._config(config)
         with self._named(), named(model):
@@ -85,7 +85,7 @@ class Call:
 
     @contextmanager
     def _named(self) -> Iterator[None]:
-        """An engine knows no agents: of several models in one discussion, the error names whose it was."""
+        """Add the agent's name to an error of the engine, which knows no agents."""
         try:
             yield
         except (ContextOverflow, EngineError) as error:
@@ -93,7 +93,7 @@ class Call:
             raise type(error)(f"{whose}: {error}") from error
 
     def _request(self) -> tuple[list[BaseMessage], dict[str, Any]]:  # Any: keyword arguments
-        """A hosted model gets words, and what its provider takes: it may not know the others."""
+        """Return the messages and options of the call; hosted models get words and standard options only."""
         ask = self.ask
         given = {"temperature": self.temperature, "max_tokens": ask.max_tokens, "stop": list(ask.stop) or None}
         options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
@@ -112,5 +112,5 @@ class Call:
 
 
 def is_hooked(model: BaseChatModel) -> bool:
-    """True where heard messages reach the model as messages and not only as text."""
+    """Return whether heard messages reach the model as messages and not only as text."""
     return isinstance(model, HookedChatModel) or (isinstance(model, ScriptedChatModel) and model.hooked)

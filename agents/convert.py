@@ -1,4 +1,4 @@
-"""Between our turns and LangChain's messages: a heard message is a text block with its reference beside.
+"""Conversion between our turns and LangChain's messages: a heard message is a text block with a reference.
 
 Any chat model can read the text; a hooked model finds the message in the block's `extras`.
 """
@@ -15,7 +15,7 @@ from sottovoce.errors import UsageError
 
 HEARD = "heard"
 NOTHING = "(nothing)"
-"""Stands for a text that is empty."""
+"""The text sent instead of an empty one."""
 MESSAGES: dict[Role, type[BaseMessage]] = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
 ROLES: dict[str, Role] = {
     "system": "system",
@@ -28,12 +28,12 @@ Block = dict[str, Any]  # Any: a LangChain content block
 
 
 def to_messages(turns: Sequence[Turn]) -> list[BaseMessage]:
-    """LangChain messages whose blocks keep the heard messages."""
+    """Return LangChain messages whose blocks include the heard messages."""
     return [MESSAGES[turn.role](content=[block(part) for part in turn.parts]) for turn in turns]
 
 
 def to_turns(messages: Sequence[BaseMessage]) -> list[Turn]:
-    """Our turns; heard messages are restored from the blocks' extras.
+    """Return turns; heard messages are restored from the blocks' extras.
 
     Raises:
         UsageError: a message has a role or a content block that a text model cannot read.
@@ -42,10 +42,10 @@ def to_turns(messages: Sequence[BaseMessage]) -> list[Turn]:
 
 
 def in_words(turns: Sequence[Turn], begun: str = "") -> list[BaseMessage]:
-    """What a model without hooks gets: one text a turn (blocks would be joined with newlines).
+    """Return messages for a model without hooks: one text for each turn, since blocks would be joined with newlines.
 
-    Hosted models take a system turn at the beginning alone, the others in alternation, and none that is empty.
-    Few go on from a beginning of their own reply, so `begun` stands at the end of what they read.
+    Hosted models accept a system turn only at the beginning, alternating turns after it, and no empty turns. Few can
+    continue a prefilled reply, so `begun` is added at the end of the last turn.
     """
     spoken: list[tuple[Role, str]] = []
     for i, turn in enumerate(turns):
@@ -60,7 +60,7 @@ def in_words(turns: Sequence[Turn], begun: str = "") -> list[BaseMessage]:
 
 
 def block(part: Part) -> Block:
-    """Return the content block of a part; that of a heard message keeps the message."""
+    """Return the content block of a part; the block of a heard message includes the message."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
     return {"type": "text", "text": part.text, "extras": {HEARD: part.to_dict()}}

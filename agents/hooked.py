@@ -1,8 +1,8 @@
-"""`HookedChatModel`: a LangChain chat model that runs a local model by a protocol.
+"""`HookedChatModel`: a LangChain chat model that runs a local model with a protocol.
 
-Its messages are ordinary chat messages; those that hold a heard message (see `convert`) are read by
-the protocol, and a reply brings the reference of its payload in `additional_kwargs["payload"]`.
-Tensors never enter a LangChain message.
+Its messages are ordinary chat messages. The protocol encodes those that contain a heard message (see
+`convert`), and a reply has the reference of its payload in `additional_kwargs["payload"]`. Tensors
+never enter a LangChain message.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ if TYPE_CHECKING:
 
 WORDS = "nl"
 SMALL = 1_000_000_000
-"""Parameters below which a model is small: it copies a request for a marked line, and is asked for a sentence."""
+"""Parameters below which a model is small: it would copy a request for a marked line, so it is asked for a sentence."""
 
 
 STREAMING = "streaming"
-"""An argument that LangChain's models take of old; it says nothing here, since every call can stream."""
+"""An old argument of LangChain's models; it has no effect here, since every call can stream."""
 
 
 class HookedChatModel(BaseChatModel):
-    """A local causal language model, heard and spoken to by a protocol.
+    """A local causal language model that hears and speaks by a protocol.
 
     Values left None are the model's own defaults. A call may override temperature, top_p, top_k,
-    repetition_penalty, max_tokens, seed, stop; and say `speaks="nl"` (hear by the protocol, answer in words),
-    `begun` (the reply goes on from these words or content blocks, which are no part of it) and `form` (fields of a
-    `Form`).
+    repetition_penalty, max_tokens, seed and stop. It may also pass `speaks="nl"` (hear by the protocol, answer in
+    words), `begun` (a prefill of text or content blocks, which the reply continues and does not include) and `form`
+    (fields of a `Form`).
     """
 
     model: str = "bundled"
@@ -68,39 +68,37 @@ class HookedChatModel(BaseChatModel):
     max_tokens: int = LONGEST_REPLY
     stop: list[str] | None = None
     seed: int | None = None
-    """Of every call; None draws a new one each time."""
+    """The seed of every call; None draws a new one each time."""
     timeout: float | None = None
-    """Seconds after which a call is given up and its row freed."""
+    """Seconds after which a call is aborted and its resources are freed."""
     max_retries: int = 0
-    """Accepted as other chat models do; a local model has no network to retry."""
+    """Accepted for compatibility with other chat models; a local model has no network errors to retry."""
     dtype: str = "auto"
     weights: str = "auto"
     device: str | dict[str, int | str] = "auto"
-    """As `sottovoce.models.load` takes it."""
+    """The device, as for `sottovoce.models.load`."""
     thinking: bool | None = None
-    """The switch of the model's chat template; None leaves it as the template does."""
+    """The thinking switch of the model's chat template; None is the template's default."""
     memory: Size | None = None
-    """Bytes, or a size like "4GB", for keys and values; None is a share of what is free."""
+    """Bytes, or a size like "4GB", for keys and values; None is a share of the free memory."""
     exact: bool = False
-    """Equal bits whatever runs beside a call, at the price of full batches; for float32 on a CPU.
+    """Bitwise equal results whatever runs at the same time, at the cost of full batches; for float32 on a CPU.
 
-    Agents of one model that differ in `memory` or `exact` share its weights, not its engine.
+    Agents of one model that differ in `memory` or `exact` share its weights but not its engine.
     """
-    preloaded: Any = Field(
-        default=None, repr=False, exclude=True
-    )  # Any: a LoadedModel; naming its type would import torch
-    """A loaded model that is in memory already, instead of loading `model`."""
+    # Any: a LoadedModel; naming its type would import torch
+    preloaded: Any = Field(default=None, repr=False, exclude=True)
+    """A model that is already loaded, to use instead of loading `model`."""
     store: Any = Field(default=None, repr=False, exclude=True)  # Any: a PayloadStore, as above
-    """Where payloads go and come from; None is the default folder."""
-    hearers: tuple[Any, ...] = Field(
-        default=(), repr=False, exclude=True
-    )  # Any: HookedChatModels, for recursion's sake
+    """The store of payloads; None is the default folder."""
+    # Any: HookedChatModels; the type would be recursive
+    hearers: tuple[Any, ...] = Field(default=(), repr=False, exclude=True)
     """The models of the agents that will hear this one."""
 
     @model_validator(mode="before")
     @classmethod
     def _known(cls, given: Any) -> Any:  # Any: as it was given
-        """Refuse an argument that there is not: LangChain's models pass over those in silence."""
+        """Refuse unknown arguments, which LangChain's models silently ignore."""
         known = {*cls.model_fields, STREAMING, *(info.alias for info in cls.model_fields.values() if info.alias)}
         for name in given if isinstance(given, dict) else ():
             if name not in known:
@@ -115,7 +113,7 @@ class HookedChatModel(BaseChatModel):
 
     @cached_property
     def loaded(self) -> LoadedModel:
-        """The loaded model; shared by all that name the same one."""
+        """The loaded model, shared by all chat models with the same name."""
         from sottovoce.models import load
 
         loaded: LoadedModel = self.preloaded or load(
@@ -130,13 +128,13 @@ class HookedChatModel(BaseChatModel):
 
     @property
     def pack(self) -> str | None:
-        """Name of the prompt pack that the model was trained on; None for any model but the bundled one."""
+        """The name of the prompt pack that the model was trained on; None for any model but the bundled one."""
         trained = TRAINED.get(self.model)
         return trained.pack if trained else None
 
     @property
     def wording(self) -> Literal["short", "sentence"]:
-        """Wording in which the model is asked for answers; small models copy a request for a marked line."""
+        """The wording of requests for answers; small models would copy a request for a marked line."""
         return "sentence" if self.loaded.parameters < SMALL else "short"
 
     @cached_property
@@ -159,7 +157,7 @@ class HookedChatModel(BaseChatModel):
         return {**super()._get_ls_params(stop or self.stop, **kwargs), "ls_provider": spoken.PROVIDER}
 
     def request(self, messages: Sequence[BaseMessage], stop: list[str] | None = None, **kwargs: Any) -> Request:
-        """Lower a chat to the engine's request, as a call would run it."""
+        """Return the engine's request for a chat, as a call would run it."""
         from sottovoce.channels.message import Turn
         from sottovoce.channels.protocol import Speech
 
@@ -176,21 +174,21 @@ class HookedChatModel(BaseChatModel):
         prompt = self.channel.begin(prompt, self._readable([start])[0], self.loaded, self._load)
         request = self._spoken(**kwargs).speak(prompt, self.loaded, speech)
         if request.form is not None:
-            self.loaded.engine.check(request)  # here, since the first form of a vocabulary takes a while
+            self.loaded.engine.check(request)  # here, since the first format of a vocabulary takes a while
         return request
 
     def _load(self, ref: PayloadRef) -> Payload:
         return ref.load(self.store)
 
     def _readable(self, turns: Sequence[Turn]) -> list[Turn]:
-        """The turns, those of lost payloads in words: always where words are all that is carried."""
+        """Return the turns, with messages of lost payloads as words if the store or a protocol of words allows it."""
         from sottovoce.channels.lost import readable
 
         told = self.store is not None and self.store.lost == "words"
         return readable(turns, self._load, in_words=told or not self.channel.latent)
 
     def _spoken(self, **kwargs: Any) -> Protocol:
-        """The protocol a reply is spoken by: the model's own, or words."""
+        """Return the protocol of a reply: the model's own, or words."""
         if kwargs.get("speaks") in (None, self.protocol):
             return self.channel
         return create(kwargs["speaks"], compat=self.channel.compat)
@@ -260,6 +258,6 @@ class HookedChatModel(BaseChatModel):
             yield spoken.last_chunk(message, shown)
 
     def _message(self, reply: Reply, **kwargs: Any) -> AIMessage:
-        """The reply as a LangChain message; its payload is stored before the reference leaves."""
+        """Return the reply as a LangChain message, after storing its payload."""
         payload = self._spoken(**kwargs).record(reply, self.loaded)
         return spoken.message(reply, payload, self.payloads.put(payload), self._sampling(**kwargs).temperature)

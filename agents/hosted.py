@@ -1,8 +1,8 @@
-"""Hosted chat models by name: `hosted:` and what LangChain's own factory takes, as in hosted:openai:gpt-4o-mini.
+"""Hosted chat models by name: `hosted:` and a name for LangChain's own factory, as in hosted:openai:gpt-4o-mini.
 
-Keys come from the environment, as each provider reads them; none is ever kept in settings or state.
-What a provider raises while it is asked stays as it is, so that retry policies see its type; a note on
-it says whose model failed, and `failure` makes a line of both.
+Keys come from the environment variables of each provider and are never stored in settings or state.
+A provider's exceptions are not replaced, so that retry policies see their types; a note on the exception
+names the model, and `failure` turns both into one line.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from sottovoce.form import Form
 T = TypeVar("T")
 PREFIX = "hosted:"
 FORM = "hosted:PROVIDER:MODEL, e.g. hosted:openai:gpt-4o-mini"
-LONGEST = 300  # characters of what a provider said
+LONGEST = 300  # characters of a provider's message
 CUT = "LengthFinishReasonError"
 AGAIN = (408, 409, 425, 429)
-"""Of the statuses below 500, those that another try may not meet."""
+"""HTTP statuses below 500 that may not occur on a retry."""
 UNREACHED = ("ConnectError", "ReadError", "WriteError", "RemoteProtocolError", "APIConnectionError")
-"""Of httpx, and of the clients that hide it."""
+"""Connection errors of httpx, and of clients that wrap it."""
 NOTE = "hosted model of "
 BROKEN = (TypeError, AttributeError, LookupError, json.JSONDecodeError, ValidationError)
-"""What clients break with on a reply that is none (openai 3.52, langchain-openai 1.2)."""
+"""Errors that clients raise on a malformed reply (openai 3.52, langchain-openai 1.2)."""
 NO_REPLY = ("No generations found in stream", "Unexpected response type")
 SECRET = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD)(?:_|$)")
-GRACE = 0.5  # seconds: a client's own error, which says more, comes first
-SHORTEST_SECRET = 8  # characters; TOKENIZERS_PARALLELISM=1 is none
+GRACE = 0.5  # seconds: a client's own error, which is more precise, comes first
+SHORTEST_SECRET = 8  # characters; the value of TOKENIZERS_PARALLELISM=1 is no secret
 
 
 def is_hosted(name: str) -> bool:
-    """Whether a model's name is that of a hosted one."""
+    """Return whether a model's name is that of a hosted model."""
     return name.startswith(PREFIX)
 
 
@@ -57,14 +57,14 @@ def hosted(
     top_logprobs: int | None = None,
     timeout: float | None = None,
 ) -> BaseChatModel:
-    """The chat model behind a name; what its class has no parameter for is left out.
+    """Return the chat model with this name; arguments that its class does not have are ignored.
 
-    `top_logprobs`: of how many most probable tokens of each position the log-probabilities are asked for.
-    `timeout`: seconds of a call (see `within`); its client then asks once, where it would have multiplied them by its
-    own retries.
+    `top_logprobs`: the number of most probable tokens of each position whose log-probabilities are requested.
+    `timeout`: seconds of a call (see `within`). The client then does not retry, since each retry would take as long
+    again.
 
     Raises:
-        UsageError: a package or a key is missing, or there is no such provider; says what to install or set.
+        UsageError: a package or a key is missing, or the provider is unknown; the message says what to install or set.
     """
     model = _built(name)
     if variable := _without_key(model):
@@ -78,21 +78,21 @@ def hosted(
     return model
 
 
-def structured(model: BaseChatModel, form: Form | None) -> dict[str, Any]:  # Any: as providers take it
-    """What asks for a form by the provider's structured output, where LangChain knows that it has one; else nothing.
+def structured(model: BaseChatModel, form: Form | None) -> dict[str, Any]:  # Any: providers' own
+    """Return options that request a format by structured output; empty if LangChain knows no support in the model.
 
-    As LangChain's own agents ask (`ProviderStrategy`, langchain 1.4): the classes of all providers read OpenAI's words.
+    LangChain's own agents pass the same (`ProviderStrategy`, langchain 1.4): all providers' classes accept OpenAI's.
     """
     known = (model.profile or {}).get("structured_output")
-    if form is None or form.schema is None or form.after or not known:  # after: it may reason in words first
+    if form is None or form.schema is None or form.after or not known:  # after: the model may reason in words first
         return {}
     return {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": form.offered.schema}}}
 
 
 def in_words_alone(options: dict[str, Any], error: Exception) -> dict[str, Any]:  # Any: as above
-    """The options without the form, where its reply was cut at the token limit; any other error is raised again.
+    """Return the options without the format if the reply was cut at the token limit; raise any other error again.
 
-    OpenAI's client raises then (LengthFinishReasonError, openai 3.52), and what was said so far is lost.
+    OpenAI's client raises an error then (LengthFinishReasonError, openai 3.52), and the reply so far is lost.
     """
     if "response_format" not in options or type(error).__name__ != CUT:
         raise error
@@ -100,13 +100,13 @@ def in_words_alone(options: dict[str, Any], error: Exception) -> dict[str, Any]:
 
 
 def spoken(reply: BaseMessage) -> AIMessage:
-    """A reply as a model's own words, whatever role a server says that it has."""
+    """Return the reply as an AIMessage, whatever role the server gave it."""
     return reply if isinstance(reply, AIMessage) else AIMessage(str(reply.text))
 
 
 @contextmanager
 def named(model: BaseChatModel) -> Iterator[None]:
-    """Note on whatever is raised whose hosted model it was: LangChain tells callbacks of most of it, and not of all."""
+    """Add a note with the hosted model's name to any exception: LangChain reports most to callbacks, but not all."""
     try:
         yield
     except Exception as error:
@@ -128,7 +128,7 @@ def within(model: BaseChatModel, call: Callable[[], T]) -> T:
     def made() -> None:
         try:
             coming.set_result(call())
-        except BaseException as error:  # it is raised where it is waited for
+        except BaseException as error:  # the waiting thread raises it
             coming.set_exception(error)
 
     Thread(target=copy_context().run, args=(made,), daemon=True).start()
@@ -151,9 +151,9 @@ async def awithin(model: BaseChatModel, call: Awaitable[T]) -> T:
 
 
 def passes(error: BaseException) -> bool:
-    """Whether a call over the network may not fail the next time: no connection, 429, or the server's own fault.
+    """Return whether a failed network call may succeed on a retry: no connection, status 429, or a server error.
 
-    Not one that was given up for its time, nor any of our own: a local model fails again as it did.
+    False for timeouts and for our own errors: a local model would fail in the same way again.
     """
     chain = list(_chain(error))
     if any(isinstance(each, SottovoceError) or "Timeout" in type(each).__name__ for each in chain):
@@ -165,7 +165,7 @@ def passes(error: BaseException) -> bool:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """An error and what it came of: clients raise their own over those of the library below."""
+    """Yield an error and its causes: clients raise their own errors from those of a library."""
     seen: BaseException | None = error
     while seen is not None:
         yield seen
@@ -173,13 +173,13 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _status(error: BaseException) -> int | None:
-    """The answer's status, as the clients of providers and httpx tell it."""
+    """Return the HTTP status of an error of a provider's client or of httpx; None if it has none."""
     found = getattr(error, "status_code", getattr(getattr(error, "response", None), "status_code", None))
     return found if isinstance(found, int) else None
 
 
 def failure(error: BaseException) -> str | None:
-    """One line on what a hosted model made by name raised: whose, and what the provider said; None of other errors."""
+    """Return one line about a hosted model's error: the model and the provider's message; None for other errors."""
     for note in getattr(error, "__notes__", ()):
         if note.startswith(NOTE):
             return f"{note.removeprefix(NOTE)} failed: {type(error).__name__}: {_said(error)}{_unreadable(error)}"
@@ -187,24 +187,24 @@ def failure(error: BaseException) -> str | None:
 
 
 def _unreadable(error: BaseException) -> str:
-    """Advice where a client broke on what a server sent: a page of a proxy, a log-in, half a reply."""
+    """Return advice if a client failed on the server's reply, such as a proxy's page, a login page or half a reply."""
     if not isinstance(error, BROKEN) and not str(error).startswith(NO_REPLY):
         return ""
-    return "; its server sent no reply that its client can read: check the address and that it is the provider's"
+    return "; its server sent a reply that the client cannot read: check that the address is the provider's"
 
 
 class _Named(BaseCallbackHandler):
-    """Notes on a provider's exception whose model it was, and knows how long a call of it may take."""
+    """A callback that adds the model's name to a provider's exception, and stores the time limit of its calls."""
 
     def __init__(self, whose: str, timeout: float | None = None) -> None:
         self.whose, self.timeout = whose, timeout
 
     @property
     def late(self) -> str:
-        """What is said of a call that took longer."""
+        """The message for a call that exceeded the time limit."""
         return f"no whole reply within {self.timeout:g} s; raise `timeout` or lower `max_tokens`"
 
-    def on_llm_error(self, error: BaseException, **about: Any) -> None:  # Any: what LangChain tells besides
+    def on_llm_error(self, error: BaseException, **about: Any) -> None:  # Any: other arguments of LangChain
         error.add_note(f"{NOTE}{self.whose}")
 
 
@@ -215,7 +215,7 @@ def _ours(model: BaseChatModel) -> _Named | None:
 
 def _built(name: str, **options: Any) -> BaseChatModel:  # Any: the provider's own
     model = name.removeprefix(PREFIX)
-    if not model or model.endswith(":"):  # without a name the factory makes one that asks for it later
+    if not model or model.endswith(":"):  # without a name, the factory returns a configurable model
         raise UsageError(f"model {name!r} is incomplete; expected {FORM}")
     try:
         from langchain.chat_models import init_chat_model
@@ -225,20 +225,20 @@ def _built(name: str, **options: Any) -> BaseChatModel:  # Any: the provider's o
     try:
         made: BaseChatModel = init_chat_model(model, **options)
         return made
-    except Exception as error:  # providers have no common one
+    except Exception as error:  # providers have no common class
         raise UsageError(_refusal(name, error)) from error
 
 
 def _refusal(name: str, error: Exception) -> str:
-    """Why there is no such model; a list of providers is found in the factory's text alone (langchain 1.4)."""
+    """Return why the model cannot be created; only the factory's message lists the providers (langchain 1.4)."""
     known = re.search(r"[Ss]upported (?:model )?providers(?: are)?: (.+)", str(error))
     if known and not isinstance(error, ValidationError):
-        return f"model {name!r} names no provider that LangChain knows; expected {FORM}; providers: {known[1]}"
-    return f"model {name!r} cannot be made: {_said(error)}"
+        return f"model {name!r} names a provider that LangChain does not know; expected {FORM}; providers: {known[1]}"
+    return f"model {name!r} cannot be created: {_said(error)}"
 
 
 def _without_key(model: BaseChatModel) -> str | None:
-    """The variable of a key that is empty: some models (Anthropic's) are made without, and fail when they are asked."""
+    """Return the variable of an empty key: some models (Anthropic's) are created without one and fail when called."""
     for field, variable in model.lc_secrets.items():
         key = getattr(model, field, None)
         if isinstance(key, SecretStr) and not key.get_secret_value():
@@ -252,8 +252,8 @@ def _takes(model: BaseChatModel, parameter: str) -> bool:
 
 
 def _said(error: BaseException) -> str:
-    """An error's words in one line, shortened, without what the environment holds as secret."""
-    if isinstance(error, ValidationError):  # its text quotes the values it was given
+    """Return an error's message in one line, shortened, without secrets of the environment."""
+    if isinstance(error, ValidationError):  # its message quotes the arguments
         first = error.errors()[0]
         text = ": ".join([*map(str, first["loc"]), str(first["msg"])])
     else:

@@ -1,4 +1,4 @@
-"""`Person`: stands where a model would, in the seat of an agent whom a person plays; the graph asks that one."""
+"""`Person`: the placeholder model of an agent that a person plays; the graph asks that person."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from sottovoce.errors import UsageError
 
 
 class Person(BaseChatModel):
-    """Hears and says words alone, as a hosted model does; no weights are loaded for it."""
+    """A placeholder that hears and speaks only words, as a hosted model does; it loads no weights."""
 
     @property
     def _llm_type(self) -> str:
         return "person"
 
-    def _generate(
-        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
-    ) -> ChatResult:  # Any: as LangChain has it
-        raise UsageError("a person was asked for what a model must say; give a model, or another agent to the person")
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:  # Any: LangChain's own
+        raise UsageError("a person was asked for a reply that needs a model; give the agent a model")

@@ -1,7 +1,7 @@
-"""`ScriptedChatModel`: a queue of replies per agent, and a record of what each was asked.
+"""`ScriptedChatModel`: a queue of replies per agent, and a record of all calls.
 
-For tests and for trying a graph without a model. Which agent asks stands in the call's metadata,
-where every node puts it; a call without metadata takes from the queue of "".
+It is for tests, and for trying a graph without a model. Every node puts the agent's name into the
+call's metadata; a call without metadata takes from the queue of "".
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ class Asked:
     turns: tuple[Turn, ...]
     options: Mapping[str, Any]  # Any: keyword arguments of the call
     place: Mapping[str, Any] = field(default_factory=dict)  # Any: epoch, round, turn, agent, act, attempt
-    """Where the reply will stand."""
+    """The place of the reply on the board."""
 
     @property
     def text(self) -> str:
-        """The prompt as words, turns separated by a line of their role."""
+        """The prompt as text; a line with the role precedes each turn."""
         return "\n".join(f"[{turn.role}]\n{turn.text}" for turn in self.turns)
 
 
 class ScriptedChatModel(BaseChatModel):
-    """Says what it was given to say, in order."""
+    """A chat model that returns prepared replies in order."""
 
     replies: dict[str, list[str]] = Field(default_factory=dict)
-    """By agent; the key "" serves every agent that has no queue of its own."""
+    """Replies by agent; the key "" serves every agent without a queue of its own."""
     hooked: bool = True
-    """Read heard messages as a hooked model would; False plays a hosted model, which gets plain text."""
+    """Whether to get heard messages as a hooked model does; False imitates a hosted model, which gets plain text."""
     pack: str | None = None
-    """Prompt pack of the model that is played, if it has one."""
+    """The prompt pack of the imitated model, if it has one."""
     wording: Literal["short", "sentence"] = "short"
-    """How the model that is played is asked for answers."""
+    """The wording of requests for answers to the imitated model."""
 
     _asked: list[Asked] = PrivateAttr(default_factory=list)
     _lock: Any = PrivateAttr(default_factory=threading.Lock)  # Any: a lock has no public type
 
     def __init__(self, replies: Mapping[str, Iterable[str]] | Iterable[str] = (), **kwargs: Any) -> None:
-        """`replies` by agent name, or one queue for all."""
+        """Create the model from `replies` by agent name, or from one queue for all agents."""
         queues = replies if isinstance(replies, Mapping) else {"": replies}
         given: dict[str, Any] = {"replies": {agent: list(queue) for agent, queue in queues.items()}, **kwargs}
         super().__init__(**given)

@@ -1,4 +1,4 @@
-"""A reply of the engine as a LangChain message: text, the reference of its payload, and small numbers."""
+"""Conversion of an engine's reply to a LangChain message: text, payload reference, and summary statistics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROVIDER = "sottovoce"
 
 
 def message(reply: Reply, payload: Payload, ref: PayloadRef, temperature: float) -> AIMessage:
-    """The message; tensors never enter it."""
+    """Return the message of a reply; it contains no tensors."""
     used, new = reply.usage.prompt, reply.usage.new
     return AIMessage(
         content=payload.label.text,
@@ -44,17 +44,17 @@ def message(reply: Reply, payload: Payload, ref: PayloadRef, temperature: float)
 
 
 def result(message: AIMessage) -> ChatResult:
-    """As a chat model's call returns it."""
+    """Return a message as the result of a chat model's call."""
     return ChatResult(generations=[ChatGeneration(message=message)])
 
 
 def chunk(text: str) -> ChatGenerationChunk:
-    """A piece of a streamed reply."""
+    """Return a piece of a streamed reply."""
     return ChatGenerationChunk(message=AIMessageChunk(content=text))
 
 
 def last_chunk(message: AIMessage, shown: str) -> ChatGenerationChunk:
-    """The end of a streamed reply: what is left of its text, and all that is not text."""
+    """Return the end of a streamed reply: the rest of its text, and everything that is not text."""
     return ChatGenerationChunk(
         message=AIMessageChunk(
             content=str(message.text)[len(shown) :],
@@ -67,7 +67,7 @@ def last_chunk(message: AIMessage, shown: str) -> ChatGenerationChunk:
 
 
 def summary(payload: Payload, temperature: float) -> dict[str, float]:
-    """Small numbers for the state and the transcript: plain floats, rounded as they are shown."""
+    """Return summary statistics for the state and the transcript: plain floats, most of them rounded to four digits."""
     from sottovoce.channels import bridge  # late: it imports torch
 
     entropy = payload.tensors["entropy"]

@@ -1,4 +1,4 @@
-"""A reply while the engine's thread makes it, read piece by piece from a thread or an event loop."""
+"""Streaming of a reply while the engine generates it, read in pieces from a thread or an event loop."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 Coming = Future[tuple[str | None, Any]]  # Any: the `Coming` after it
-"""The text so far whenever it grew, and None at the end; with it what comes next."""
+"""A future of the text so far, set each time it grows, or None at the end; with it the next such future."""
 
 
 class Stream:
-    """A running request; leaving the block cancels what still runs."""
+    """A running request; leaving the `with` block cancels it if it is unfinished."""
 
     def __init__(self, engine: Engine, request: Request, timeout: float | None, *, in_pieces: bool = False) -> None:
         """Submit the request. Errors: see `Engine.submit`.
 
         Args:
-            engine: Runs it.
-            request: What to run.
-            timeout: Seconds after which it is given up; None waits for ever.
-            in_pieces: Whether its text is wanted while it grows.
+            engine: The engine that runs it.
+            request: The request to run.
+            timeout: Seconds after which it is aborted; None waits forever.
+            in_pieces: Whether to report its text while it grows.
         """
         self._timeout = timeout
         self._end = None if timeout is None else time.monotonic() + timeout
@@ -43,16 +43,16 @@ class Stream:
         self._future.cancel()
 
     def pieces(self) -> Iterator[str]:
-        """What is new, each time the text grew."""
+        """Yield the new text each time the reply grows."""
         (text, after), shown = self._awaited(self._first), 0
         while text is not None:
-            if len(text) > shown:  # a request that is tried again repeats itself
+            if len(text) > shown:  # a request that the engine retries repeats its text
                 yield text[shown:]
                 shown = len(text)
             text, after = self._awaited(after)
 
     async def apieces(self) -> AsyncIterator[str]:
-        """`pieces` without blocking the event loop."""
+        """Do as `pieces` without blocking the event loop."""
         (text, after), shown = await self._aawaited(self._first), 0
         while text is not None:
             if len(text) > shown:
@@ -61,11 +61,11 @@ class Stream:
             text, after = await self._aawaited(after)
 
     def reply(self) -> Reply:
-        """Wait for the whole reply."""
+        """Wait for the whole reply and return it."""
         return self._awaited(self._future)
 
     async def areply(self) -> Reply:
-        """`reply` without blocking the event loop."""
+        """Do as `reply` without blocking the event loop."""
         return await self._aawaited(self._future)
 
     def _grew(self, text: str | None) -> None:
@@ -80,13 +80,13 @@ class Stream:
 
     async def _aawaited(self, future: Future[Result]) -> Result:
         try:
-            left = self._left()  # first: a coroutine that is made must be awaited
+            left = self._left()  # first: a coroutine that was created must be awaited
             return await asyncio.wait_for(asyncio.wrap_future(future), left)
         except TimeoutError as error:
             raise self._late() from error
 
     def _left(self) -> float | None:
-        """Seconds left; a finished reply is read out, however late it is."""
+        """Return the seconds left; None without a limit, or if the reply is finished: it is returned however late."""
         if self._end is None or self._future.done():
             return None
         if (left := self._end - time.monotonic()) <= 0:
@@ -99,5 +99,5 @@ class Stream:
 
 def _coming() -> Coming:
     future: Coming = Future()
-    future.set_running_or_notify_cancel()  # who stops waiting for it must not cancel it
+    future.set_running_or_notify_cancel()  # a waiter that stops must not cancel it
     return future

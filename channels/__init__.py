@@ -1,1 +1,1 @@
-"""How a thought travels: messages, payloads and their store, the board, and the protocols."""
+"""Channels between agents: messages, payloads and their store, the board, and the protocols."""

@@ -1,8 +1,8 @@
-"""The LangGraph state channel that holds all messages of a discussion, each at its place, in order of time.
+"""The LangGraph state channel with all messages of a discussion, each at its place, in order of time.
 
-A write of an equal message is a no-op, so replays and retries are harmless; another text at one place
-is an error. Nothing is ever taken away: what a reset withdrew stays here for the record, and readers
-take the current epoch (`nodes.state.heard`). Checkpoints hold plain JSON, and messages may arrive as JSON.
+Writing an equal message again has no effect, so replays and retries are harmless; a different text at the
+same place is an error. Messages are never removed: those that a reset withdrew stay for the record, and
+readers use the current epoch (`nodes.state.heard`). Checkpoints store plain JSON; messages may come as JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sottovoce.channels.message import EDITED, Message, Place
 from sottovoce.channels.written import written
 from sottovoce.errors import BoardConflict, RequestError
 
-OVERWRITE = "__overwrite__"  # how an Overwrite looks after a trip through JSON
+OVERWRITE = "__overwrite__"  # the key of an Overwrite in JSON
 Wire = list[dict[str, Any]]  # Any: plain JSON
 
 
@@ -26,7 +26,7 @@ class Board(BaseChannel[list[Message], Any, Wire]):  # Any: a write is a message
     """Messages by their `Place`."""
 
     def __init__(self, typ: Any, key: str = "") -> None:  # Any: a type, as LangGraph passes it
-        """Start empty."""
+        """Create an empty board."""
         super().__init__(typ, key)
         self._messages: dict[Place, Message] = {}
 
@@ -37,45 +37,45 @@ class Board(BaseChannel[list[Message], Any, Wire]):  # Any: a write is a message
 
     @property
     def ValueType(self) -> Any:  # Any: LangGraph's own signature
-        """What nodes read."""
+        """The type that nodes read."""
         return list[Message]
 
     @property
     def UpdateType(self) -> Any:  # Any: LangGraph's own signature
-        """What nodes write."""
+        """The type that nodes write."""
         return list[Message]
 
     def copy(self) -> Self:
-        """An independent board with the same messages."""
+        """Return an independent board with the same messages."""
         new = type(self)(self.typ, self.key)
         new._messages = dict(self._messages)
         return new
 
     def checkpoint(self) -> Wire:
-        """Plain JSON, in order."""
+        """Return the messages as plain JSON, in order."""
         return [_kept(message) for message in self.get()]
 
     def from_checkpoint(self, checkpoint: Wire | Any) -> Self:  # Any: LangGraph's marker for "no checkpoint"
-        """A board with the messages of a checkpoint."""
+        """Return a board with the messages of a checkpoint."""
         new = type(self)(self.typ, self.key)
         if isinstance(checkpoint, (list, tuple)):
             new._messages = {message.place: message for message in map(_message, checkpoint)}
         return new
 
     def get(self) -> list[Message]:
-        """All messages by epoch, round, turn and the agents' order; one agent's in one turn as they came."""
+        """Return all messages by epoch, round, turn and order of agents; an agent's messages in a turn as they came."""
         return sorted(self._messages.values(), key=lambda message: (message.epoch, *message.time, message.order))
 
     def is_available(self) -> bool:
-        """A board can always be read."""
+        """Return True: a board can always be read."""
         return True
 
     def update(self, values: Sequence[Any]) -> bool:  # Any: see the class
-        """Take the writes of a superstep; tells whether anything changed.
+        """Apply the writes of a superstep, and return whether anything changed.
 
         Raises:
-            RequestError: a write is no message.
-            BoardConflict: another message stands at its place.
+            RequestError: a write is not a message.
+            BoardConflict: another message has the same place.
         """
         before = self._messages
         self._messages = dict(before)
@@ -88,7 +88,7 @@ class Board(BaseChannel[list[Message], Any, Wire]):  # Any: a write is a message
         return before != self._messages
 
     def _add(self, message: Message) -> None:
-        """The first of equal messages stays: bits of payloads may differ by rounding where a step is done again."""
+        """Add a message; of equal ones the first stays, since rounding may change the payload of a repeated step."""
         message = _marked(message)
         there = self._messages.setdefault(message.place, message)
         if (there.text, there.source) != (message.text, message.source):
@@ -99,12 +99,12 @@ class Board(BaseChannel[list[Message], Any, Wire]):  # Any: a write is a message
 
 
 def _overwritten(value: Any) -> tuple[bool, Any]:  # Any: see Board
-    """Whether it takes the place of all that is there, and what was written."""
+    """Return whether a write replaces all messages, and the written messages."""
     if isinstance(value, Overwrite):
         return True, value.value
     if isinstance(value, Mapping) and set(value) == {OVERWRITE}:
         return True, value[OVERWRITE]
-    if isinstance(value, Mapping) and value.get("type") == OVERWRITE:  # as JSON has the dataclass
+    if isinstance(value, Mapping) and value.get("type") == OVERWRITE:  # the dataclass in JSON
         return True, value.get("value")
     return False, value
 
@@ -113,12 +113,12 @@ def _messages(value: Any) -> list[Message]:  # Any: see Board
     if isinstance(value, (Message, Mapping)):
         return [written(value)]
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise RequestError(f"the board is given {value!r}; expected messages, as the state shows them")
+        raise RequestError(f"the board got {value!r}; expected messages, as the state shows them")
     return [written(each) for each in value]
 
 
 def _kept(message: Message) -> dict[str, Any]:  # Any: plain JSON
-    """Its JSON without the summaries, which are made anew: savers keep every message many times."""
+    """Return a message's JSON without the summaries, which can be recomputed: savers store every message many times."""
     data = message.to_dict()
     for ref in filter(None, (data["payload"], data.get("measured"))):
         del ref["summary"]
@@ -126,7 +126,7 @@ def _kept(message: Message) -> dict[str, Any]:  # Any: plain JSON
 
 
 def _marked(message: Message) -> Message:
-    """One whose text was edited after it was spoken says so."""
+    """Return the message, with a note if its text was edited after it was spoken."""
     edited = message.payload is not None and message.latent is None and EDITED not in message.notes
     return replace(message, notes=(*message.notes, EDITED)) if edited else message
 

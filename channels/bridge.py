@@ -1,9 +1,9 @@
-"""From one vocabulary to another: the tokens that two models share, and CIPHER's means over those alone.
+"""Bridges between two vocabularies: the tokens that two models share, and CIPHER's mean embeddings over them.
 
-Ours, outside the paper. A speaker averages its probabilities over a table of the hearer's rows at the tokens that both
-have; a last column of ones at these tokens makes the mean's last value the mass that they hold at a position. Where
-they hold enough of it the mean is heard, scaled up to a whole one; elsewhere the text that was said there, as the
-hearer's own tokens. Special tokens are never shared, so none comes in by a bridge.
+This is our own extension of the paper. A speaker averages a table of the hearer's rows at the shared tokens. A last
+column of ones at these tokens makes the last value of the mean the probability mass of the shared tokens at a
+position. Where the mass is large enough, the hearer reads the mean, scaled up to mass 1; elsewhere it reads the text
+of that position as its own tokens. Special tokens are never shared, so none can pass a bridge.
 """
 
 from __future__ import annotations
@@ -23,53 +23,53 @@ from sottovoce.errors import ProtocolError, UsageError
 from sottovoce.models import LoadedModel, Table
 from sottovoce.models.engine.vocabulary import Vocabulary
 
-ENOUGH = 0.5  # of a position's mass on shared tokens: below, what the mean leaves out outweighs what it says
-BRIDGED = "bridged."  # how the names of bridged means begin, in replies and payloads
-BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # sentencepiece's token of a byte, beside the plain one of the same character
+ENOUGH = 0.5  # mass on shared tokens at a position: below it, the mean leaves out more than it includes
+BRIDGED = "bridged."  # the prefix of names of bridged means, in replies and payloads
+BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # sentencepiece's byte tokens, next to plain tokens of the same character
 
 
 class Token(NamedTuple):
     """A token of a vocabulary."""
 
     spelling: str
-    """As the tokenizer has it: bytes and spaces by signs of its own."""
+    """The token in the tokenizer's own notation, which has special signs for bytes and spaces."""
     written: bytes
-    """What stands in the text."""
+    """The token's bytes in a text."""
 
 
 Tokens = Mapping[int, Token]
-"""By id, special tokens apart."""
+"""Tokens by id, without special ones."""
 
 
 class BridgedTable(Table):
-    """For each token id of a speaker the hearer's row and a 1, or zeros where it shares none: (V, E + 1)."""
+    """For each token id of a speaker, the hearer's row and a 1, or zeros if the token is not shared: (V, E + 1)."""
 
     def __init__(self, rows: torch.Tensor, key: str) -> None:
-        """`key` names both vocabularies, unlike a digest of a few values."""
+        """Create the table; `key` identifies both vocabularies, which a digest of a few values would not."""
         super().__init__(rows)
         vars(self)["key"] = key
 
 
 @dataclass(frozen=True, eq=False)
 class Bridge:
-    """The way of means from one vocabulary to a hearer's."""
+    """The conversion of mean embeddings from one vocabulary to a hearer's."""
 
     table: BridgedTable
     share: float
-    """Of the speaker's tokens, those that the hearer has too."""
+    """The share of the speaker's tokens that the hearer also has."""
 
 
 _tokens: dict[str, Tokens] = {}
 _bridges: WeakKeyDictionary[Table, dict[str, Bridge]] = WeakKeyDictionary()
-"""By the hearer's own table, then by name: they go when its model does."""
+"""Bridges by the hearer's own table, then by name; they are freed with its model."""
 _building = Lock()
 
 
 def between(speaker: LoadedModel, hearer: LoadedModel) -> Bridge:
-    """The bridge from one model to another; building it takes seconds for large vocabularies, once.
+    """Return the bridge from one model to another; building it takes seconds for large vocabularies, once.
 
     Raises:
-        ProtocolError: names both models: they share no token, or the tokens of one are not known as bytes.
+        ProtocolError: the models share no token, or the tokens of one have no known bytes; the message names both.
     """
     key = name(speaker.vocabulary_key, hearer)
     with _building:
@@ -84,20 +84,20 @@ def between(speaker: LoadedModel, hearer: LoadedModel) -> Bridge:
 
 
 def known(vocabulary: str, hearer: LoadedModel) -> Bridge | None:
-    """The bridge from a vocabulary, by its key, if it was built before: a payload brings no tokenizer."""
+    """Return the bridge from a vocabulary, by its key, if it exists already: a payload has no tokenizer to build it."""
     return _bridges.get(hearer.table, {}).get(name(vocabulary, hearer))
 
 
 def name(vocabulary: str, hearer: LoadedModel) -> str:
-    """What means over the bridge from a vocabulary are called, in replies and payloads."""
+    """Return the name of means over the bridge from a vocabulary, in replies and payloads."""
     both = hashlib.sha256(f"{vocabulary} {hearer.vocabulary_key}".encode()).hexdigest()[:16]
     return f"{BRIDGED}{hearer.table.key}.{both}"
 
 
 def shared(ours: Tokens, theirs: Tokens) -> dict[int, int]:
-    """By id of ours the one of theirs that writes the same bytes.
+    """Return for each id of our tokens the id of their token with the same bytes.
 
-    Where several do, the one of equal spelling, else a plain one before sentencepiece's token of a byte.
+    Of several such tokens, one with equal spelling comes first, then a plain one, then sentencepiece's byte token.
     """
     ways: dict[bytes, dict[str, int]] = {}
     for id, token in theirs.items():
@@ -106,7 +106,7 @@ def shared(ours: Tokens, theirs: Tokens) -> dict[int, int]:
 
 
 def heard(payload: Payload, means: torch.Tensor, places: Sequence[int], hearer: LoadedModel) -> torch.Tensor:
-    """What the hearer reads of a message at some places, from its means (n, E + 1) over a bridge: (m, E)."""
+    """Return the rows (m, E) that the hearer reads at some places of a message, from its means (n, E + 1)."""
     carried = crossing(means, payload.spans)
     parts = [means.new_empty(0, means.shape[1] - 1)]
     for run in _runs(places, carried):
@@ -118,9 +118,9 @@ def heard(payload: Payload, means: torch.Tensor, places: Sequence[int], hearer: 
 
 
 def crossing(means: torch.Tensor, spans: Sequence[Span]) -> list[bool]:
-    """Of each position, whether its mean is heard, else its words.
+    """Return for each position whether its mean is heard (True) or its words.
 
-    Tokens that share a character go together: half of one is no text.
+    Tokens that share a character are treated alike, since half a character is not text.
     """
     crosses: list[bool] = (means[:, -1] >= ENOUGH).tolist()
     first, end = 0, -1
@@ -132,7 +132,7 @@ def crossing(means: torch.Tensor, spans: Sequence[Span]) -> list[bool]:
 
 
 def measured(payload: Payload) -> dict[str, float]:
-    """What its bridges lose of a message: the mean mass on shared tokens, and the share of positions heard as words."""
+    """Return what bridges lose of a message: mean mass on shared tokens, and share of positions heard as words."""
     bridged = [tensor for name, tensor in payload.tensors.items() if name.startswith(BRIDGED) and len(tensor)]
     if not bridged:
         return {}
@@ -151,10 +151,10 @@ def _tokens_of(loaded: LoadedModel, speaker: LoadedModel, hearer: LoadedModel) -
 
 
 def tokens(loaded: LoadedModel) -> Tokens:
-    """A model's tokens, but for special ones, any that were added to the vocabulary, and rows that pad its table.
+    """Return a model's tokens without special ones, those added to the vocabulary, and rows that pad its table.
 
     Raises:
-        UsageError: the tokenizer is none of those whose tokens are known as bytes.
+        UsageError: the tokenizer is of an unknown kind, so that the bytes of its tokens are not known.
     """
     tokenizer, vocabulary = loaded.tokenizer, Vocabulary(loaded.tokenizer)
     apart = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder, *loaded.stop_ids}
@@ -178,7 +178,7 @@ def _table(pairs: Mapping[int, int], height: int, hearer: Table, key: str) -> Br
 
 
 def _runs(places: Sequence[int], crosses: Sequence[bool]) -> Iterator[list[int]]:
-    """The places in maximal runs: side by side in the message, and heard alike."""
+    """Yield the places in maximal runs of adjacent positions that are all heard as means or all as words."""
     run: list[int] = []
     for place in places:
         if run and (place != run[-1] + 1 or crosses[place] != crosses[run[-1]]):
@@ -190,7 +190,7 @@ def _runs(places: Sequence[int], crosses: Sequence[bool]) -> Iterator[list[int]]
 
 
 def _words(payload: Payload, run: Sequence[int], hearer: LoadedModel) -> torch.Tensor:
-    """The text of a run of tokens as rows of the hearer's tokens for it; special tokens in it are characters."""
+    """Return a run's text as rows of the hearer's tokens; special tokens in it are ordinary characters."""
     start, end = payload.spans[run[0]][0], payload.spans[run[-1]][1]
     ids = hearer.chat.ids(payload.label.text[start:end], plain=True)
     return hearer.table.rows[list(ids)]

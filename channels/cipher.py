@@ -1,4 +1,4 @@
-"""cipher: an agent sends the mean embedding under its distribution instead of a drawn token.
+"""The protocol cipher: an agent sends the mean embedding under its distribution instead of a sampled token.
 
 CIPHER (arXiv 2310.06272): the next input is the mean of the embedding table under
 softmax(logits / T), and the sequence of those means is the message. Its text is the nearest token
@@ -21,17 +21,17 @@ from sottovoce.channels.protocol import Prompt, Protocol, Speech, payload_ids
 from sottovoce.errors import ProtocolError
 from sottovoce.models import Edit, Feed, LoadedModel, Piece, Record, Reply, Request, Rows, Stop, Table, layers_read_ids
 
-SPARSE = 16  # largest weights kept per position: the storable, approximate form
-THRESHOLDS = {"entropy": 1.869, "max": 0.8}  # of CIPHER's experiments; nats and probability
+SPARSE = 16  # largest weights stored per position, as an approximation
+THRESHOLDS = {"entropy": 1.869, "max": 0.8}  # from CIPHER's experiments; nats and probability
 
 
 @dataclass(frozen=True)
 class Weights:
     """Averaging weights of partial CIPHER: the distribution where uncertain, else the argmax.
 
-    The criterion is taken at temperature one, as the published code does, or on the distribution
-    that is averaged, as the paper words it: entropy >= threshold or largest probability <=
-    threshold is uncertain. The reversed variants average where certain.
+    The criterion is computed at temperature one, as in the published code, or on the averaged
+    distribution, as in the paper: entropy >= threshold or largest probability <= threshold means
+    uncertain. The reversed variants average where the model is certain.
     """
 
     criterion: Partial
@@ -39,16 +39,16 @@ class Weights:
     at: CriterionAt = "one"
     true_one_hot: bool = True
     max_at_threshold: Literal["averaged", "greedy"] = "averaged"
-    """Where the largest probability equals the threshold: the published code decodes greedily from there on."""
+    """The case of the largest probability equal to the threshold: the published code decodes greedily from there."""
 
     def __call__(self, logits: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
-        """(b, V) logits and probabilities at the agent's temperature -> (b, V) averaging weights."""
+        """Return averaging weights (b, V) from logits (b, V) and probabilities (b, V) at the agent's temperature."""
         level = self._level(logits.softmax(-1) if self.at == "one" else p)[:, None]
         uncertain = self._uncertain(level)
         average = ~uncertain if self.criterion.endswith("reversed") else uncertain
         if self.true_one_hot:
             certain = torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(p)
-        else:  # the published code's mask: no one-hot where several, or none, reach the level
+        else:  # the published code's mask: not one-hot if several tokens, or none, reach the level
             certain = (p >= level).to(p)
         return torch.where(average, p, certain)
 
@@ -64,7 +64,7 @@ class Weights:
 
 
 class Cipher(Protocol):
-    """Expected embeddings."""
+    """The protocol of expected embeddings."""
 
     Options = CipherOptions
     options: CipherOptions
@@ -75,11 +75,11 @@ class Cipher(Protocol):
     _special: ClassVar[bool] = True
 
     def temperature(self, i: int, n: int, default: float) -> float:
-        """Agent i of n speaks at (i + 1)/n of the model's default (SDE's code for its CIPHER runs)."""
+        """Return (i + 1)/n of the model's default for agent i of n (as in SDE's code for its CIPHER runs)."""
         return default * (i + 1) / n
 
     def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
-        """Both models need one vocabulary, or a bridge; tables and hidden sizes may differ."""
+        """Require one vocabulary of both models, or a bridge; embedding tables and hidden sizes may differ."""
         _check_rows(speaker)
         _check_rows(hearer)
         if speaker.vocabulary_key == hearer.vocabulary_key:
@@ -97,7 +97,7 @@ class Cipher(Protocol):
         )
 
     def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
-        """Mean embeddings at the agent's temperature, without any other logits processor."""
+        """Return a request for mean embeddings at the agent's temperature, without other logits processors."""
         _check_rows(loaded)
         cold = speech.sampling.temperature == 0 and not self.rules.cold_is_one_hot
         sampling = replace(speech.sampling, temperature=1.0) if cold else speech.sampling
@@ -121,25 +121,25 @@ class Cipher(Protocol):
         )
 
     def keeps(self, loaded: LoadedModel) -> Record:
-        """The sparse distribution too."""
+        """Record the sparse distribution too."""
         return replace(super().keeps(loaded), sparse=SPARSE)
 
     def carry(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
-        """The rows in every receiver's space, those over a bridge by its name, and the sparse distribution."""
+        """Return rows in every receiver's space, rows over bridges by the bridge's name, and the sparse weights."""
         carried = {key if key.startswith(bridge.BRIDGED) else f"rows.{key}": rows for key, rows in reply.rows.items()}
         if reply.sparse is not None:
             carried |= {f"sparse.{name}": getattr(reply.sparse, name) for name in ("ids", "weights", "covered")}
         return carried
 
     def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
-        """The rows of the hearer's table; made from the sparse distribution where it was no known receiver."""
+        """Return rows in the hearer's space, computed from the sparse distribution if it was no known receiver."""
         rows = payload.rows_over(loaded.table)
-        if rows is None:  # spoken in words, or by another protocol
+        if rows is None:  # a message in words, or of another protocol
             return payload_ids(heard, payload), ()
         return Rows(rows[payload.tokens(heard.spans)]), ()
 
     def across(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
-        """The rows over a bridge, and words where it carries none; made from the sparse form as in `read`."""
+        """Return rows over a bridge, with words where it carries none; computed from the sparse form as in `read`."""
         if not self.options.bridge:
             return super().across(heard, payload, loaded)
         means = payload.tensors.get(bridge.name(payload.label.vocabulary, loaded))
@@ -151,11 +151,11 @@ class Cipher(Protocol):
         return Rows(bridge.heard(payload, means, payload.tokens(heard.spans), loaded)), ()
 
     def _bridged(self, loaded: LoadedModel, speech: Speech) -> tuple[Table, ...]:
-        """Tables of the hearers over other vocabularies than the speaker's."""
+        """Return the bridged tables of hearers with other vocabularies than the speaker's."""
         tables: dict[str, Table] = {}
         for hearer in speech.hearers if self.options.bridge else ():
             if hearer.vocabulary_key != loaded.vocabulary_key:
-                with suppress(ProtocolError):  # `check` has told it: that edge goes in words
+                with suppress(ProtocolError):  # `check` has reported it: that edge uses words
                     table = bridge.between(loaded, hearer).table
                     tables[table.key] = table
         return tuple(tables.values())
@@ -173,15 +173,15 @@ class Cipher(Protocol):
 
 
 def _check_rows(loaded: LoadedModel) -> None:
-    """Refuse a model that cannot read rows alone: its layers look tokens up besides."""
+    """Refuse a model that cannot read embeddings alone, because its layers also use token ids."""
     if layers_read_ids(loaded.model):
         raise ProtocolError(
-            f"cipher feeds embeddings, but the layers of {loaded.name!r} need token ids besides; use nl, sde or hidden"
+            f"cipher feeds embeddings, but the layers of {loaded.name!r} also need token ids; use nl, sde or hidden"
         )
 
 
 def _others(loaded: LoadedModel, speech: Speech) -> tuple[Table, ...]:
-    """Tables of the hearers that are not the speaker's own, over its vocabulary."""
+    """Return tables of hearers with the speaker's vocabulary, except the speaker's own table."""
     sharing = [hearer for hearer in speech.hearers if hearer.vocabulary_key == loaded.vocabulary_key]
     tables = {hearer.table.key: hearer.table for hearer in sharing}
     tables.pop(loaded.table.key, None)

@@ -1,13 +1,13 @@
-"""What is carried, in fewer bytes: the most uncertain tokens, a low rank, fewer bits (future work in SDE; ours).
+"""Compression of payloads: the most uncertain tokens only, a low rank, fewer bits (our own; future work in SDE).
 
-A tensor NAME (..., n, H), `states` or `rows.KEY`, is stored in the place of itself as
+A tensor NAME (..., n, H), `states` or `rows.KEY`, is replaced by
 
     kept (k,)                              the tokens whose vectors are carried; all others are heard as words
     NAME.left (..., k, r), NAME.right (..., r, H)   factors of rank r (a truncated SVD for each layer)
-    NAME.scale (..., k)                    of NAME in int8: a row is q * scale, off by at most half of `scale`
+    NAME.scale (..., k)                    the scale of NAME in int8: a row is q * scale, off by at most scale / 2
 
-each only where asked for, in this order; factors are stored in the dtype asked for, with a scale each. Payloads read
-decode it: `Payload.states`, `Payload.rows`.
+each only if requested, in this order. Factors are stored in the requested dtype, each with its scale. Payloads decode
+them when read: `Payload.states`, `Payload.rows`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ KEPT = "kept"
 FACTORS = (".left", ".right")
 SCALE = ".scale"
 BESIDE = (KEPT, "bridged")
-"""What is carried besides and is no tensor to compress, by the first part of its name."""
+"""Carried tensors that are not compressed, by the first part of their names."""
 LARGEST = 127
 Tensors = Mapping[str, "torch.Tensor"]
 
 
 def compressed(carried: Tensors, entropy: torch.Tensor, options: LatentOptions) -> dict[str, torch.Tensor]:
-    """The tensors that are stored in the place of those carried; `entropy` (n,) tells which tokens are uncertain."""
+    """Return the tensors to store instead of the carried ones; `entropy` (n,) determines the uncertain tokens."""
     found = dict(carried)
     names = [name for name in carried if is_carried(name)]
     if options.keep < 1:
@@ -43,23 +43,23 @@ def compressed(carried: Tensors, entropy: torch.Tensor, options: LatentOptions) 
 
 
 def is_carried(name: str) -> bool:
-    """Whether a tensor is one that hearers read beside words, or a part of one."""
+    """Return whether a tensor is one that hearers read in addition to words, or a part of one."""
     return name.partition(".")[0] in ("states", "rows")
 
 
 def carried_names(tensors: Tensors) -> list[str]:
-    """`states` and `rows.KEY`, as far as they are there, whole or in parts."""
+    """Return the names `states` and `rows.KEY` of existing tensors, whole or in parts."""
     return sorted({".".join(name.split(".")[: 1 + name.startswith("rows.")]) for name in tensors if is_carried(name)})
 
 
 def uncertain(entropy: torch.Tensor, share: float) -> torch.Tensor:
-    """The places (k,), ascending, of that share of tokens, rounded up, with the highest entropy; the first on ties."""
+    """Return the places (k,), ascending, of the share of tokens (rounded up) with the highest entropy; ties: first."""
     many = math.ceil(round(share * len(entropy), 6))
     return entropy.sort(descending=True, stable=True).indices[:many].sort().values
 
 
 def vectors(tensors: Tensors, name: str) -> torch.Tensor | None:
-    """A tensor as it is stored for its kept tokens, decoded; None where there is none."""
+    """Return a decoded tensor, for its kept tokens; None if it does not exist."""
     if name in tensors:
         return _plain(tensors, name)
     if name + FACTORS[0] not in tensors:
@@ -69,7 +69,7 @@ def vectors(tensors: Tensors, name: str) -> torch.Tensor | None:
 
 
 def placed(found: torch.Tensor, tensors: Tensors, around: torch.Tensor | None = None) -> torch.Tensor:
-    """(..., n, H): the vectors of kept tokens at their places, and `around` (n, H), or zeros, at the others."""
+    """Return (..., n, H): the vectors of kept tokens at their places, and `around` (n, H), or zeros, elsewhere."""
     if KEPT not in tensors:
         return found
     shape = (*found.shape[:-2], len(tensors["ids"]), found.shape[-1])
@@ -79,23 +79,23 @@ def placed(found: torch.Tensor, tensors: Tensors, around: torch.Tensor | None = 
 
 
 def nbytes(tensors: Tensors) -> int:
-    """Bytes of what is carried beside words and statistics, over a bridge too, the places of kept tokens included."""
+    """Return the bytes carried besides words and statistics, including bridged rows and the places of kept tokens."""
     return sum(each.nbytes for name, each in tensors.items() if is_carried(name) or name.partition(".")[0] in BESIDE)
 
 
 def _encoded(name: str, whole: torch.Tensor, options: LatentOptions) -> dict[str, torch.Tensor]:
     n, width = whole.shape[-2:]
-    if options.rank is None or options.rank * (n + width) >= n * width:  # factors would be no smaller
+    if options.rank is None or options.rank * (n + width) >= n * width:  # factors would not be smaller
         return _stored(name, whole, options.carry_as)
     left, right = (each.to(whole.dtype) for each in _factors(whole, options.rank))
     return _stored(name + FACTORS[0], left, options.carry_as) | _stored(name + FACTORS[1], right, options.carry_as)
 
 
 def _factors(whole: torch.Tensor, rank: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """(..., n, r) and (..., r, H): the product nearest to the whole; both share the singular values evenly."""
+    """Return factors (..., n, r), (..., r, H) of the best approximation, each with the roots of the singular values."""
     import torch
 
-    # In double: LAPACK's last bits differ from call to call, and `exact` promises the same bits in every run.
+    # In double: LAPACK's last bits differ between calls, and `exact` promises the same bits in every run.
     u, sizes, v = torch.linalg.svd(whole.double(), full_matrices=False)
     root = sizes[..., :rank].sqrt()
     return (u[..., :rank] * root[..., None, :]).float(), (root[..., None] * v[..., :rank, :]).float()

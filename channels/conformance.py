@@ -1,4 +1,4 @@
-"""Tests that tell whoever writes a protocol whether it keeps the promises that graphs, agents and engine rely on.
+"""Tests of a protocol's promises, on which graphs, agents and the engine rely.
 
 Subclass `ProtocolTests` in a test file, name the protocol, and run pytest (or mix in
 `unittest.TestCase`: nothing here imports pytest):
@@ -9,10 +9,10 @@ Subclass `ProtocolTests` in a test file, name the protocol, and run pytest (or m
         protocol = Whisper()
         refuses = ("other vocabulary",)  # the edges that its `check` refuses
 
-It needs no files and no network: the bundled model speaks and hears, beside three models made in
-memory that differ from it in weights, shape or vocabulary. A failing test says what was found, what
-was expected and what to do; one that does not apply is skipped with the reason. A promise that a
-protocol cannot keep is a test that it overrides, with `pytest.mark.xfail(reason=...)`.
+The tests need no files and no network: the bundled model speaks and hears, with three models created
+in memory that differ from it in weights, shape or vocabulary. A failing test says what was found, what
+was expected and what to do; a test that does not apply is skipped with the reason. If a protocol cannot
+keep a promise, override that test with `pytest.mark.xfail(reason=...)`.
 """
 
 from __future__ import annotations
@@ -44,44 +44,44 @@ from sottovoce.models import Ids, LoadedModel, Reply, Request, Rows, Sampling, S
 from sottovoce.models.engine.check import check
 
 Difference = Literal["other weights", "other shape", "other vocabulary"]
-"""How a hearer differs from the speaker; each keeps the rest, except that weights differ in all three."""
+"""The differences between a hearer and the speaker; all else is equal, except that weights differ in all three."""
 DIFFERENCES: tuple[Difference, ...] = ("other weights", "other shape", "other vocabulary")
 
 QUESTION, OTHER_QUESTION = "What is 14 + 3 * 5 - 7?", "What is 8 * 9 + 1?"
 BEFORE, AFTER = "Another agent answered:\n", "\nWhat is right?"
 WORDS = 8  # tokens that an agent of these tests may say
 ENOUGH = 4  # tokens that a message needs so that a part of it can be heard
-WARM = 1.5  # the bundled model is sure of sums: warm enough for means that are no table rows
-SPREAD = 0.1  # of the random weights; the default 0.02 leaves a distribution nearly flat
-FLOAT32 = 2e-5  # of the largest magnitude: what another order of float32 sums may change (the engine's promise)
+WARM = 1.5  # the bundled model is certain about sums: a temperature at which means are not table rows
+SPREAD = 0.1  # standard deviation of random weights; with the default 0.02 distributions are nearly flat
+FLOAT32 = 2e-5  # tolerance, relative to the largest magnitude, for other orders of float32 sums (as in the engine)
 
 
 class ProtocolTests:
-    """What every protocol promises; a subclass sets the attributes, and overrides what it must."""
+    """Tests of the promises of every protocol; a subclass sets the attributes and overrides methods if necessary."""
 
     refuses: Collection[Difference] = ()
-    """Between which models `check` refuses an edge, by how the hearer differs from the speaker."""
+    """The differences between hearer and speaker with which `check` refuses an edge."""
     retokenises: bool = False
-    """True where a heard message and the words around it are made tokens of together, as text (nl's `reference`)."""
+    """Whether a heard message and the words around it are tokenized together, as text (nl's `reference`)."""
 
     @property
     def protocol(self) -> Protocol:
         """The protocol under test; a subclass must set it."""
-        raise NotImplementedError(f"{type(self).__name__} names no protocol; write `protocol = YourProtocol()` in it")
+        raise NotImplementedError(f"{type(self).__name__} sets no protocol; write `protocol = YourProtocol()` in it")
 
     @property
     def loaded(self) -> LoadedModel:
-        """The model that speaks and hears; the bundled one."""
+        """The model that speaks and hears: the bundled one."""
         return bundled()
 
     def other(self, difference: Difference) -> LoadedModel:
-        """A model that differs from `loaded`; to be overridden together with it."""
+        """Return a model that differs from `loaded`; override both together."""
         return other(difference)
 
     # The request
 
     def test_the_protocol_is_made_by_its_name_and_options(self) -> None:
-        """Command line and transcripts know it by its name; `--compat` is given to every protocol."""
+        """Check the name, which command line and transcripts use, and `--compat`, which every protocol gets."""
         kind, name = type(self.protocol), getattr(self.protocol, "name", "")
         self.demand(name.isidentifier(), f"{kind.__name__} has the name {name!r}; expected one word: give it one")
         for compat in COMPAT:
@@ -93,13 +93,13 @@ class ProtocolTests:
             self.loaded.engine.run(protocol.lower([Turn("user", (QUESTION,))], self.loaded, self.load, self.speech(1)))
 
     def test_a_prompt_of_words_is_the_templates_tokens(self) -> None:
-        """A first round reads alike under every protocol, so that they can be compared."""
+        """Check that prompts of words are equal under every protocol, so that protocols can be compared."""
         chat = [Turn("system", ("Answer.",)), Turn("user", (QUESTION,))]
         chat += [Turn("assistant", ("22",)), Turn("user", ("Why?",))]
         self.equal(positions(self.ask(*chat)), self.expected(chat), "a prompt of words", "add nothing to its template")
 
     def test_every_way_of_lowering_gives_one_request(self) -> None:
-        """Resumed runs and parallel agents repeat a request, and a judge hears by one protocol and speaks in words."""
+        """Check repeated, parallel and two-step lowering: runs are resumed, and judges speak in words."""
         turns, speech = [Turn("user", (BEFORE, Heard(self.message()), AFTER))], self.speech()
 
         def lower(_: int = 0) -> Request:
@@ -117,7 +117,7 @@ class ProtocolTests:
         self.loaded.engine.run(NL().speak(prompt, self.loaded, self.speech(2)))
 
     def test_a_request_runs_and_leaves_nothing_changed(self) -> None:
-        """Agents share one model, and one payload in memory serves all that hear the message."""
+        """Check that hooks, payload and message are unchanged: agents share a model, and hearers share a payload."""
         hooks, message = self._hooks(), self.message()
         (payload,) = self._said.values()
         before = payload.to_bytes(), message.to_dict()
@@ -131,7 +131,7 @@ class ProtocolTests:
     # The reply
 
     def test_a_reply_ends_at_its_length_and_before_its_stop_strings(self) -> None:
-        """Room in the context was counted for that length; tokens, rows and states end where the text does."""
+        """Check the length, which was reserved in the context; tokens, rows and states end with the text."""
         for most in (1, 3):
             found = len(self.say(speech=self.speech(most)))
             self.demand(found <= most, f"a reply of {found} tokens; expected at most {most}: pass `speech.max_new` on")
@@ -145,12 +145,12 @@ class ProtocolTests:
         self._shaped(cut)
 
     def test_a_reply_depends_on_its_request_alone(self) -> None:
-        """Requests of all agents, questions and protocols are run in one batch, and seeds make a run repeat."""
-        heard, hot = Heard(self.message()), self.speech(6, temperature=8.0)  # no two seeds agree
+        """Check a request in a mixed batch and alone, with the same seed."""
+        heard, hot = Heard(self.message()), self.speech(6, temperature=8.0)  # at which seeds give different replies
         batch = [self.ask(Turn("user", ("Why?",)), speech=self.speech(3)), self.hearing(heard, speech=hot)]
         for words in ("Why?", BEFORE + 10 * QUESTION + AFTER):  # shorter and longer
             batch.insert(0, NL().lower([Turn("user", (words,))], self.loaded, self.load, self.speech()))
-        exact = self.loaded.dtype == torch.float32  # in others, sums of another order may give other tokens
+        exact = self.loaded.dtype == torch.float32  # in other dtypes, another order of sums may give other tokens
         together = self.loaded.engine.run_all(batch if exact else batch[-1:])
         alone = self.loaded.engine.run(self.hearing(heard, speech=hot))
         self.demand(
@@ -160,7 +160,7 @@ class ProtocolTests:
         )
 
     def test_an_empty_reply_and_one_of_one_token_are_recorded_and_heard(self) -> None:
-        """A model may end at once, and differences between tokens have an end to stumble over."""
+        """Check replies of zero tokens and of one token, the edge cases of differences between tokens."""
         request = self.ask(Turn("user", (QUESTION,)))
         at_once = replace(request.stop, ids=tuple(range(len(self.loaded.table))), keep=False)
         empty = self.protocol.record(self.loaded.engine.run(replace(request, stop=at_once)), self.loaded)
@@ -174,7 +174,7 @@ class ProtocolTests:
     # The payload
 
     def test_what_was_said_is_recorded(self) -> None:
-        """A message is heard as its tokens, its text or a part of either; what is streamed is not taken back."""
+        """Check label, tokens, text and spans of a payload, and that the streamed text is the final one."""
         seen: list[str] = []
         request = self.ask(Turn("user", (QUESTION,)))
         reply = self.loaded.engine.submit(request, seen.append).result()
@@ -191,7 +191,7 @@ class ProtocolTests:
         self.equal(cover, (len(payload), 0, len(text), []), "spans: number, start, end, gaps", "use Detokenizer.spans")
 
     def test_tensors_have_one_entry_a_token_and_can_be_read_anywhere(self) -> None:
-        """Transcripts and monitors read the numbers of every message, other machines what is carried."""
+        """Check the statistics, which transcripts and monitors read, and that all tensors are portable."""
         payload = self.say()
         for name in (field.name for field in fields(Stats)):
             found = len(payload.tensors.get(name, ()))
@@ -203,7 +203,7 @@ class ProtocolTests:
         self._shaped(payload)
 
     def test_a_record_repeats_and_survives_json_and_file(self) -> None:
-        """A node that is run again records the same; checkpoints hold JSON, the file safetensors and a line of JSON."""
+        """Check that equal replies give equal payloads, and that message and payload survive JSON and file."""
         reply = self.loaded.engine.run(self.ask(Turn("user", (QUESTION,))))
         before = copy.deepcopy(reply)
         payload, again = (self.protocol.record(reply, self.loaded) for _ in range(2))
@@ -219,7 +219,7 @@ class ProtocolTests:
     # The prompt
 
     def test_messages_and_parts_of_them_are_heard_at_their_places(self) -> None:
-        """Own and others', new and old, one position a token; together as each alone, a part as in the whole."""
+        """Check own and others' messages, new and old: one position a token, equal alone and together."""
         said = self.say()
         one, two = self.message(said), self.message(self.say(OTHER_QUESTION), agent="agent_2")
         for own, latest in ((True, True), (False, False), (True, False), (False, True)):
@@ -237,7 +237,7 @@ class ProtocolTests:
             self.equal(found, part, f"characters {span}", "cut ids, rows and states by `payload.tokens(heard.spans)`")
 
     def test_a_message_brings_what_latent_says(self) -> None:
-        """`latent` tells transcripts and graphs whether there is more than text; without it there is the text."""
+        """Check that `latent` is True if and only if hearers get more than text, and that text is readable if not."""
         message = self.message()
         request = self.hearing(Heard(message))
         self.equal(self.protocol.latent, is_latent(request), "`latent`", "set it to what `read` brings, or mend `read`")
@@ -245,7 +245,7 @@ class ProtocolTests:
             self._readable(words, request)
 
     def test_a_probe_replaces_what_is_carried_and_nothing_else(self) -> None:
-        """Whether the latent part matters is told by what follows from its loss, and from nothing else."""
+        """Check that a probe changes others' messages only, repeatably, and keeps the length of the prompt."""
         heard = Heard(self.message())
         plain, own = (positions(self.hearing(each)) for each in (heard, replace(heard, own=True)))
         for probe in ("noise", "zeroed", "text"):
@@ -258,7 +258,7 @@ class ProtocolTests:
             self.demand(found != plain, f"{probe!r} changed nothing; expected a loss: read the payload that is given")
 
     def test_what_carries_nothing_is_read_in_words(self) -> None:
-        """Experts, hosted models and edited texts bring words alone, and special tokens in them are characters."""
+        """Check messages of experts and edited texts: only words, in which special tokens are ordinary characters."""
         special = "".join(self.loaded.tokenizer.all_special_tokens)
         for text, spans in (("It is 22.", ()), ("It is 22.", ((6, 8),)), (special + "Obey.", ())):
             for message in (replace(self.message(), text=text), Message("expert", 0, "answer", text, source="expert")):
@@ -267,7 +267,7 @@ class ProtocolTests:
                 self.equal(self.heard(heard), expected, f"{heard.text!r} in words", "ask `message.latent`")
 
     def test_messages_of_other_protocols_are_heard(self) -> None:
-        """A judge speaks in words, and a run may mix protocols."""
+        """Check that messages of other protocols are readable: a judge speaks in words, and a run may mix protocols."""
         for speaker in (NL(), Cipher(), SDE(), Hidden()):
             asked = speaker.lower([Turn("user", (QUESTION,))], self.loaded, self.load, self.speech())
             said = speaker.record(self.loaded.engine.run(asked), self.loaded)
@@ -276,7 +276,7 @@ class ProtocolTests:
             self._readable(said.label.text, request)
 
     def test_a_damaged_payload_names_the_message(self) -> None:
-        """Never read around: a result without the payload would be another experiment."""
+        """Check that a damaged payload is an error; without the payload it would be another experiment."""
         if self.retokenises:
             raise SkipTest("the protocol reads texts alone, no payload")
         heard = Heard(replace(self.message(), agent="agent_9", round=4711))
@@ -295,7 +295,7 @@ class ProtocolTests:
     # Between two models
 
     def test_every_edge_is_refused_by_name_or_carried(self) -> None:
-        """`check` speaks before anything runs; `--fallback nl` carries in words what it refuses."""
+        """Check each edge between two models: refused before anything runs, then carried in words, or carried."""
         self.equal(self._refusal(self.loaded, self.loaded), None, "of one model on both sides, the refusal", "pass it")
         pairs = [(each, pair) for each in DIFFERENCES for pair in permutations((self.loaded, self.other(each)))]
         for difference, (speaker, hearer) in pairs:
@@ -312,15 +312,15 @@ class ProtocolTests:
                 self._readable(said.label.text, request, hearer)  # an id means another token in another vocabulary
             hearer.engine.run(request)
 
-    # The steps that the tests are made of
+    # Steps of the tests
 
     def demand(self, kept: object, broken: str) -> None:
-        """Fail with what was found, what was expected and what to do, unless the promise is kept."""
+        """Raise an AssertionError with what was found, what was expected and what to do, unless the promise is kept."""
         if not kept:  # no assert statement: under `python -O` everything would pass
             raise AssertionError(f"{self.protocol.name}: {broken}")
 
     def equal(self, found: object, expected: object, what: str, to_do: str) -> None:
-        """Fail unless two things are equal; of two prompts, told by where they part."""
+        """Fail unless two values are equal; for two prompts, report their first difference."""
         one, other, where = found, expected, ""
         if isinstance(found, list) and isinstance(expected, list):
             pairs = enumerate(zip_longest(found, expected, fillvalue="nothing"))
@@ -329,25 +329,25 @@ class ProtocolTests:
         self.demand(found == expected, f"{what}:{where} found {one}; expected {other}: {to_do}")
 
     def speech(self, max_new: int = WORDS, temperature: float = WARM, **options: Any) -> Speech:  # Any: of Speech
-        """How a reply is to be spoken: sampled, with a fixed seed."""
+        """Return parameters of a reply: sampled, with a fixed seed."""
         return Speech(max_new, Sampling(temperature, seed=7), **options)
 
     def ask(self, *turns: Turn, loaded: LoadedModel | None = None, speech: Speech | None = None) -> Request:
-        """Lower a chat, and see that the request fits its model."""
+        """Lower a chat to a request, and check that it fits its model."""
         loaded = loaded or self.loaded
         try:
             request = self.protocol.lower(turns, loaded, self.load, speech or self.speech())
             check(request, loaded.network)
-        except Exception as error:  # a protocol's own code may break on anything
+        except Exception as error:  # a protocol's own code may raise anything
             heard = [part.message.agent for turn in turns for part in turn.parts if isinstance(part, Heard)]
             raise AssertionError(
                 f"{self.protocol.name}: hearing {heard}: {error!r}; expected a request that {loaded.name!r} can run: "
-                "mend `read`, and read the ids where the payload is not yours"
+                "fix `read`, and read the ids of payloads of other protocols"
             ) from error
         return request
 
     def say(self, question: str = QUESTION, loaded: LoadedModel | None = None, speech: Speech | None = None) -> Payload:
-        """Ask, run, record; a usual reply has tokens to cut."""
+        """Ask, run and record; check that a default reply has enough tokens to cut."""
         loaded = loaded or self.loaded
         request = self.ask(Turn("user", (question,)), loaded=loaded, speech=speech)
         payload = self.protocol.record(loaded.engine.run(request), loaded)
@@ -356,7 +356,7 @@ class ProtocolTests:
         return payload
 
     def message(self, payload: Payload | None = None, *, agent: str = "agent_1") -> Message:
-        """A message whose payload can be loaded as its file gives it back; a usual reply if none is given."""
+        """Return a message whose payload is loaded from the bytes of its file; by default, a new reply."""
         payload = self.say() if payload is None else payload
         data = payload.to_bytes()
         ref = PayloadRef.of(payload, data)
@@ -368,17 +368,17 @@ class ProtocolTests:
         return {}
 
     def load(self, ref: PayloadRef) -> Payload:
-        """The payload of a message."""
+        """Return the payload of a message."""
         return self._said[ref.sha256]
 
     def hearing(self, heard: Heard, *, loaded: LoadedModel | None = None, speech: Speech | None = None) -> Request:
-        """The request of an agent that hears a message between words."""
+        """Return the request of an agent that hears a message between words."""
         return self.ask(Turn("user", (BEFORE, heard, AFTER)), loaded=loaded, speech=speech)
 
     def heard(self, heard: Heard) -> list[str]:
-        """What is read in the place of a heard message, once the words around it are seen to be untouched."""
+        """Return the positions of a heard message, after checking that the words around it are unchanged."""
         if self.retokenises:
-            raise SkipTest("the protocol makes tokens of a message and the words around it together")
+            raise SkipTest("the protocol tokenizes a message together with the words around it")
         chat, found = [Turn("user", (BEFORE, heard, AFTER))], positions(self.hearing(heard))
         start = self.expected(chat, ["here"]).index("here")
         place = found[start : start + len(found) - len(self.expected(chat, []))]
@@ -386,7 +386,7 @@ class ProtocolTests:
         return place
 
     def expected(self, chat: Sequence[Turn], *messages: Sequence[str]) -> list[str]:
-        """What the template makes of a chat, with these positions in the places of its messages."""
+        """Return the positions of a chat as its template renders it, with these positions for its messages."""
         places, read = iter(messages), list[str]()
         for piece in self.loaded.chat.encode(chat, pasted=self.protocol.latent and self.protocol.rules.pasted):
             read += of_words(piece) if isinstance(piece, tuple) else next(places)
@@ -411,7 +411,7 @@ class ProtocolTests:
                 self.equal(payload.tensors[name].dtype, self.loaded.dtype, f"{name!r}", "keep what the reply brings")
 
     def _under(self, probe: str, heard: Heard) -> list[str] | None:
-        """What is read under a probe; None where it rightly is refused: of words, over a bridge, of other tensors."""
+        """Return the positions under a probe; None if the protocol rightly refuses it: words, bridges, other data."""
         try:
             protocol = type(self.protocol)(**{**self.protocol.options.model_dump(), "probe": probe})
             turns = [Turn("user", (BEFORE, heard, AFTER))]
@@ -436,7 +436,7 @@ class ProtocolTests:
 
 
 def positions(request: Request) -> list[str]:
-    """What a model reads at each position of a prompt: a token or an embedding row, and what is added to its states."""
+    """Return what a model reads at each position of a prompt: a token or an embedding row, and added states."""
     read: list[str] = []
     for piece in request.prompt:
         read += of_words(piece.ids) if isinstance(piece, Ids) else [f"row {tensor_digest(row)}" for row in piece.rows]
@@ -447,17 +447,17 @@ def positions(request: Request) -> list[str]:
 
 
 def of_words(ids: Sequence[int]) -> list[str]:
-    """The positions of tokens with nothing added."""
+    """Return the positions of tokens without edits."""
     return [f"token {id}" for id in ids]
 
 
 def is_latent(request: Request) -> bool:
-    """Whether there is more in a prompt than tokens."""
+    """Return whether a prompt has rows or edits besides tokens."""
     return bool(request.edits) or any(isinstance(piece, Rows) for piece in request.prompt)
 
 
 def unlike(found: Reply, expected: Reply) -> str:
-    """In what two replies differ beyond float32 rounding, or nothing."""
+    """Return how two replies differ beyond float32 rounding; empty if they do not."""
     if (found.ids, found.finish) != (expected.ids, expected.finish):
         return f"tokens {found.ids} ({found.finish}), expected {expected.ids} ({expected.finish})"
     ours, theirs = ({**reply.rows, **reply.states} for reply in (found, expected))
@@ -469,13 +469,13 @@ def unlike(found: Reply, expected: Reply) -> str:
 
 
 def bundled() -> LoadedModel:
-    """The bundled model on the CPU, where the float32 tolerances hold."""
+    """Return the bundled model on the CPU, where the float32 tolerances hold."""
     return load(device="cpu")
 
 
 @cache
 def other(difference: Difference) -> LoadedModel:
-    """A model with random weights that differs from the bundled one as its name says."""
+    """Return a model with random weights that differs from the bundled one in this way."""
     loaded = bundled()
     config = copy.deepcopy(loaded.model.config)
     config.initializer_range = SPREAD
@@ -489,7 +489,7 @@ def other(difference: Difference) -> LoadedModel:
 
 
 def _renumbered(like: PreTrainedTokenizerBase) -> PreTrainedTokenizerFast:
-    """The same tokens under other ids, special ones excepted: all ids are in range, and only their meaning is wrong."""
+    """Return a tokenizer with the same tokens under other ids, except special ones; all ids stay in range."""
     backend = json.loads(like.backend_tokenizer.to_str())
     vocabulary, special = backend["model"]["vocab"], set(like.added_tokens_decoder)
     ids = sorted(set(vocabulary.values()) - special)

@@ -1,8 +1,8 @@
-"""Signs that a message is no language any more: it goes round in circles, or nothing in it is likely.
+"""Signs that a message is no longer language: it repeats itself, or it is unlikely.
 
-Read off what is recorded anyway, without another pass. `python -m benchmarks.degenerate` counts how often real and
-broken replies show a sign. That a token's log-probability lies below minus the entropy is none: the nearest token of a
-mean is near the likeliest, so CIPHER's noise lies above it, as greedy words do.
+They use recorded statistics and need no further pass. `python -m benchmarks.degenerate` counts how often real and
+broken replies show a sign. A log-probability below the negative entropy is not a sign: the nearest token of a mean is
+close to the most likely one, so CIPHER's noise lies above it, as greedy words do.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ if TYPE_CHECKING:  # as in payload.py
     from sottovoce.channels.payload import Payload
 
 GRAM = 4
-"""Tokens of a piece that may come back: shorter ones do in any arithmetic."""
+"""Length in tokens of the pieces that are compared: shorter ones repeat in any arithmetic."""
 LAST = 64
-"""Tokens at the end that are looked at: who gets into a circle stays there."""
+"""Number of last pieces that are examined: a reply that starts to repeat itself does not stop."""
 WINDOW = 16
-"""Tokens in a row; a shorter message shows no sign."""
+"""Length in tokens of the windows; a shorter message shows no sign."""
 REPEATED = 0.5
-"""Share of pieces that were there before. SmolLM2's sound replies stay below 0.32, its noise is above in most."""
+"""Share of pieces that occurred before. SmolLM2's sound replies stay below 0.32; most of its noise is above."""
 SURPRISE = 5.0
-"""Nats a token, as if each were one of 150: SmolLM2's sound replies stay below 4.5, drawn at temperature 1 too."""
+"""Nats per token, like a choice of 150 tokens. SmolLM2's sound replies stay below 4.5, also at temperature 1."""
 
 
 def signs(payload: Payload) -> tuple[str, ...]:
-    """What is wrong with a message, in a reader's words."""
+    """Return the signs of degeneration in a message, in words."""
     shown = {
         "repeats itself": repeated(payload.ids) >= REPEATED,
         "unlikely under the model": surprise(payload) >= SURPRISE,
@@ -37,7 +37,7 @@ def signs(payload: Payload) -> tuple[str, ...]:
 
 
 def repeated(ids: Sequence[int]) -> float:
-    """The share of the last pieces of 4 tokens that the message had before; 0 in fewer than 16 tokens."""
+    """Return the share of the last pieces of 4 tokens that occurred before in the message; 0 below 16 tokens."""
     if len(ids) < WINDOW:
         return 0.0
     grams = [tuple(ids[at : at + GRAM]) for at in range(len(ids) - GRAM + 1)]
@@ -47,10 +47,10 @@ def repeated(ids: Sequence[int]) -> float:
 
 
 def surprise(payload: Payload) -> float:
-    """The largest mean over 16 tokens in a row, nats a token; 0 in fewer.
+    """Return the largest mean over 16 consecutive tokens, in nats per token; 0 below 16 tokens.
 
-    Of the tokens' surprise or of what was to be expected, the entropy, whichever is larger: a mean of embeddings sends
-    all of a wide distribution, however likely the token that stands for it.
+    The mean is that of the tokens' surprise or of the entropy, whichever is larger: a mean embedding carries the whole
+    distribution, however likely the token that represents it.
     """
     if len(payload) < WINDOW:
         return 0.0

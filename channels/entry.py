@@ -1,6 +1,6 @@
-"""The LangGraph state channels of what is asked: where a question enters, and values that can be taken away again.
+"""LangGraph state channels for input: the entry of a question, and values that can be removed again.
 
-So a thread takes one question after another: what the next one does not give is not the last one's.
+They let a thread take one question after another: a value missing in the next question is not the last one's.
 """
 
 from __future__ import annotations
@@ -21,78 +21,77 @@ from sottovoce.errors import RequestError, nearest
 Check = Callable[[Any], None]  # Any: the input's `TypedDict`
 
 
-class Given(LastValue[Any]):  # Any: as the state's type has it
-    """The last value that was written; None takes it away, and its key is then absent from the state."""
+class Given(LastValue[Any]):  # Any: a type of the state
+    """The last value that was written; None removes it, and its key is then absent from the state."""
 
     def update(self, values: Sequence[Any]) -> bool:  # Any: see the class
-        """Take the write of a superstep; tells whether anything changed."""
+        """Apply the write of a superstep, and return whether anything changed."""
         was_there = self.is_available()
         written = super().update(values)
         if written and self.value is None:
-            self.value = LastValue(self.typ).value  # LangGraph's own mark of a channel that holds nothing
+            self.value = LastValue(self.typ).value  # LangGraph's own mark of an empty channel
             return was_there
         return written
 
 
 class Chat(UntrackedValue[Any]):  # Any: messages, or their JSON
-    """The discussion as LangChain's messages: no checkpoint has them, as the board and the decision are there."""
+    """The discussion as LangChain's messages; checkpoints omit them, since they have the board and the decision."""
 
     def get(self) -> list[BaseMessage]:
-        """The messages.
+        """Return the messages.
 
         Raises:
-            RequestError: what was written are none.
+            RequestError: the written value is not messages.
         """
         return _read(super().get())
 
     def update(self, values: Sequence[Any]) -> bool:  # Any: see the class
-        """Take a write; None takes the messages away."""
+        """Apply a write, and return whether anything changed; None removes the messages."""
         changed = super().update(values)
         if self.value is None:
-            self.value = UntrackedValue(self.typ).value  # LangGraph's own mark of a channel that holds nothing
+            self.value = UntrackedValue(self.typ).value  # LangGraph's own mark of an empty channel
         return changed
 
 
 class Entry(EphemeralValue[Any]):  # Any: the input of every scheme
-    """Where a question enters a graph, before anything of its thread changes; its type is the input's `TypedDict`."""
+    """The entry of a question into a graph, before its thread changes; its type is the input's `TypedDict`."""
 
     def __init__(self, typ: Any, check: Check) -> None:  # Any: LangGraph's own
-        """`check` refuses an input whose keys are right."""
+        """Create the channel; `check` validates the values of an input whose keys are known."""
         super().__init__(typ)
         self._check = check
 
     def copy(self) -> Self:
-        """As it is."""
+        """Return a channel with the same value."""
         return self.from_checkpoint(self.value)
 
     def from_checkpoint(self, checkpoint: Any) -> Self:  # Any: see the class
-        """With what a checkpoint holds, or LangGraph's mark of nothing."""
+        """Return a channel with a checkpoint's value, or with LangGraph's mark of an empty channel."""
         new = type(self)(self.typ, self._check)
         new.key, new.value = self.key, checkpoint
         return new
 
-    def update(self, values: Sequence[Any]) -> bool:  # Any: as it was given
-        """Take an input.
+    def update(self, values: Sequence[Any]) -> bool:  # Any: inputs
+        """Apply an input, and return whether anything changed.
 
         Raises:
-            RequestError: it is no dict, has a key that is not in the type, or is no question.
+            RequestError: it is not a dict, has a key that is not in the type, or is not a question.
         """
         taken = [filled(_asked(value), self.typ) for value in values]
         for each in taken:
-            # LangGraph (1.2) draws a graph with an empty input; of a thread the opening refuses it.
+            # LangGraph (1.2) draws a graph with an empty input; in a thread, the opening refuses it.
             if given := {name: value for name, value in each.items() if value is not None}:
                 self._check(given)
         return super().update(taken)
 
 
-def filled(value: Any, schema: type[Any]) -> dict[str, Any]:  # Any: an input as it was given
-    """An input with all keys of `schema`, None where one was not given.
+def filled(value: Any, schema: type[Any]) -> dict[str, Any]:  # Any: an input
+    """Return an input with all keys of `schema`; missing values are None.
 
-    A graph inside another one is passed all that the other's state holds: keys that it does not know are left out
-    there, and refused everywhere else.
+    A subgraph gets the whole state of its parent: unknown keys are dropped there, and refused everywhere else.
 
     Raises:
-        RequestError: it is no dict, or has an unknown key.
+        RequestError: it is not a dict, or has an unknown key.
     """
     found, known = _by_key(value), _keys(schema)  # type: ignore[arg-type]  # mypy holds type[Any] for unhashable
     unknown = [key for key in found if key not in known]
@@ -101,20 +100,20 @@ def filled(value: Any, schema: type[Any]) -> dict[str, Any]:  # Any: an input as
     return {key: found.get(key) for key in known}
 
 
-def _asked(value: Any) -> Any:  # Any: an input as it was given
-    """An input, with the last human message as its question where it has none: so chat front ends ask."""
+def _asked(value: Any) -> Any:  # Any: an input
+    """Return an input, with the last human message as its question if it has none, as chat front ends send it."""
     if not isinstance(value, Mapping) or "messages" not in value or value.get("question") is not None:
         return value
     asked = [message for message in _read(value["messages"]) if message.type == "human"]
     if not asked and not is_nested():
-        raise RequestError(f"messages are {value['messages']!r}, none of them a person's; expected the question there")
+        raise RequestError(f"messages are {value['messages']!r}, without a human message; expected the question there")
     if not asked:
         return value
     rest = {key: each for key, each in value.items() if key != "messages"}
     return {**rest, "question": str(asked[-1].text)}
 
 
-def _read(messages: Any) -> list[BaseMessage]:  # Any: as it was given
+def _read(messages: Any) -> list[BaseMessage]:  # Any: a value of the input
     try:
         return convert_to_messages(messages if isinstance(messages, list | tuple) else [messages])
     except (ValueError, TypeError, NotImplementedError, KeyError) as error:
@@ -122,20 +121,20 @@ def _read(messages: Any) -> list[BaseMessage]:  # Any: as it was given
 
 
 def is_nested() -> bool:
-    """Whether this runs in a node of another graph, which may know keys that are no affair of ours."""
+    """Return whether this runs in a node of another graph, whose state may have other keys."""
     try:
         return "langgraph_node" in (get_config().get("metadata") or {})
-    except RuntimeError:  # in no graph at all
+    except RuntimeError:  # outside any graph
         return False
 
 
 def _by_key(value: Any) -> Mapping[str, Any]:  # Any: see `filled`
-    """A parent's state may be a pydantic model or a dataclass."""
+    """Return an input as a mapping; a parent's state may be a pydantic model or a dataclass."""
     if isinstance(value, Mapping):
         return value
-    if isinstance(value, Command):  # LangGraph (1.2) takes it for an input where a thread has no checkpoint
+    if isinstance(value, Command):  # LangGraph (1.2) treats it as an input if a thread has no checkpoint
         raise RequestError(
-            "a Command was given to a thread that holds no discussion; ask a question first, or look at its thread_id"
+            "a Command was given to a thread without a discussion; ask a question first, or check the thread_id"
         )
     if isinstance(value, BaseModel):
         return {name: getattr(value, name) for name in type(value).model_fields}

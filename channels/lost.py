@@ -1,4 +1,4 @@
-"""Messages whose payloads are missing or damaged: refused by name, or heard as the words that state holds anyway."""
+"""Messages with missing or damaged payloads: an error that names them, or messages heard as their words."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ logger = logging.getLogger(__name__)
 
 
 def readable(turns: Sequence[Turn], load: Callable[[PayloadRef], object], *, in_words: bool) -> list[Turn]:
-    """The turns, with messages whose payload cannot be loaded as words alone where `in_words` allows that.
+    """Return the turns, with messages whose payload cannot be loaded as words only, if `in_words` allows that.
 
     Raises:
-        PayloadError: names the message, the payload, and what lets it be heard in words.
+        PayloadError: a payload cannot be loaded; names the message, the payload, and the option that allows words.
     """
 
     def part_of(part: Part) -> Part:
@@ -29,7 +29,7 @@ def readable(turns: Sequence[Turn], load: Callable[[PayloadRef], object], *, in_
         except PayloadError as error:
             said = f"message of {part.message.agent!r}, round {part.message.round}"
             if not in_words:
-                raise PayloadError(f"{said}: {error}; `--lost words` hears its words alone") from error
+                raise PayloadError(f"{said}: {error}; with `--lost words` only its words are heard") from error
             logger.warning("%s is heard in words: %s", said, error)
             return replace(part, message=replace(part.message, payload=None))
         return part

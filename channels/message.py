@@ -1,7 +1,7 @@
-"""What agents say to one another: a message, what is heard of it, and the turns of a prompt.
+"""Messages between agents, references to messages in prompts, and the turns of a prompt.
 
-Plain values without tensors: a message names its payload by content address (`PayloadRef`),
-so it travels through checkpoints, JSON and other processes unchanged.
+They are plain values without tensors: a message refers to its payload by content address (`PayloadRef`),
+so it passes unchanged through checkpoints, JSON and other processes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from sottovoce.channels.store import PayloadRef, text_digest
 
 Role = Literal["system", "user", "assistant"]
 EDITED = "edited since, heard in words"
-"""The note of a message whose text is no longer the one that its payload lay under."""
+"""The note on a message whose text was edited, so that its payload no longer belongs to it."""
 
 
 class Place(NamedTuple):
-    """Where a message stands on the board: when it was said, by whom, in which act, at which attempt."""
+    """The place of a message on the board: its time, agent, act and attempt."""
 
     epoch: int
     round: int
@@ -35,76 +35,76 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Message:
-    """What one agent said in one act; `text` is the words, `payload` what lay under them."""
+    """A message of one agent in one act; `text` has the words, `payload` refers to the tensors."""
 
     agent: str
     round: int
     """0-based; the independent answers are round 0."""
     act: str
-    """The verb of what was done: answer, revise, summarise."""
+    """The act as a verb: answer, revise, summarise."""
     text: str
     attempt: int = 0
-    """Above 0 where the act was done again: what came before it at this place is heard no more."""
+    """Above 0 if the act was repeated: earlier messages at this place are no longer heard."""
     payload: PayloadRef | None = None
     epoch: int = 0
-    """0-based: how often the discussion had been reset."""
+    """The number of resets of the discussion so far."""
     turn: int = 0
-    """0-based, within the round: what is said side by side has one turn."""
+    """0-based, within the round; messages of agents that run in parallel have the same turn."""
     order: int = 0
-    """The agent's place in the settings: what is said in one turn stands in this order."""
+    """The agent's position in the settings, which orders the messages of one turn."""
     begun: str = ""
-    """The beginning that the reply was given; part neither of `text` nor of the payload."""
+    """The prefill of the reply; it is part neither of `text` nor of the payload."""
     public: str | None = None
-    """What others hear in the place of the text, where that holds more than is meant for them."""
+    """The text that others hear instead of `text`, if `text` has more than is meant for them."""
     withdrawn: bool = False
-    """True where an intervention took its place: the board keeps it, and nobody hears it."""
+    """True if an intervention replaced it: the board still has it, but nobody hears it."""
     asked: Literal["", "repair", "answer"] = ""
-    """Why it was asked for after another that could not be read: to say that again in its form, or for the answer
-    alone (the answer turn), which is read in that one's place, and heard by nobody."""
+    """The reason for asking again after an unreadable reply: to repeat it in the right format, or to give only the
+    answer (the answer turn), which is parsed instead of the first reply and heard by nobody."""
     guided: str = ""
-    """Form that a local model's reply was kept to: `whole`, or the words after which it was, such as `Answer:`."""
+    """The constrained part of a local model's reply: `whole`, or the words before it, such as `Answer:`."""
     source: str = "model"
-    """Who made the words: model, expert, dummy, human, hosted, rule."""
+    """The author of the words: model, expert, dummy, human, hosted, rule."""
     notes: tuple[str, ...] = ()
-    """What the reader of a transcript must know, e.g. an edge that was carried in words."""
+    """Notes for readers of a transcript, e.g. that an edge was carried in words."""
     measured: PayloadRef | None = None
-    """Of a hosted model that returned log-probabilities: where they lie; nobody hears anything of them."""
+    """The payload with a hosted model's log-probabilities, if it returned some; nobody hears them."""
     evidence: tuple[Mapping[str, Any], ...] = ()  # Any: plain JSON
-    """Of a search: the passages that it found, best first, each with its title and the ways it was found (`Origin`)."""
+    """The passages that a search found, best first, each with its title and the ways it was found (`Origin`)."""
     stats: Mapping[str, float] = field(default_factory=dict)
-    """Small summaries: tokens in (of them reused) and out, mean entropy (nats), temperature, signs of degeneration."""
+    """Summary statistics: tokens in (and reused) and out, mean entropy (nats), temperature, signs of degeneration."""
     donors: tuple[PayloadRef, ...] = ()
-    """Payloads of other questions that a probe let its speaker hear in the place of messages' own."""
+    """Payloads of other questions that its speaker heard instead of the messages' own, under a probe."""
 
     @property
     def place(self) -> Place:
-        """Where it stands on the board."""
+        """The place of the message on the board."""
         return Place(self.epoch, self.round, self.turn, self.agent, self.act, self.attempt)
 
     @property
     def time(self) -> tuple[int, int]:
-        """When in its epoch it was said: round and turn."""
+        """The time of the message in its epoch: round and turn."""
         return self.round, self.turn
 
     @property
     def whole(self) -> str:
-        """The reply with the beginning that it was given."""
+        """The reply with its prefill."""
         return self.begun + self.text
 
     @property
     def latent(self) -> PayloadRef | None:
-        """The payload, unless the text was edited since: then the message is only its words."""
+        """The payload, or None if there is none or the text was edited: then the message is only its words."""
         if self.payload is None or self.payload.text_sha256 != text_digest(self.text):
             return None
         return self.payload
 
     @property
     def uncertainty(self) -> PayloadRef | None:
-        """What holds the statistics of its tokens, if anything does."""
+        """The payload with the statistics of the message's tokens, if there is one."""
         return self.latent or self.measured
 
     def to_dict(self) -> dict[str, Any]:  # Any: plain JSON
-        """Plain JSON, as checkpoints and saved runs hold it."""
+        """Return plain JSON, as checkpoints and saved runs store it."""
         refs = {"payload": self.payload and self.payload.to_dict()}
         if self.measured is not None:
             refs["measured"] = self.measured.to_dict()
@@ -116,8 +116,8 @@ class Message:
         return {**plain, **refs, "notes": list(self.notes), "stats": dict(self.stats)}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Message:  # Any: JSON as it comes
-        """Read what `to_dict` wrote; unknown keys are an error of the caller."""
+    def from_dict(cls, data: Mapping[str, Any]) -> Message:  # Any: JSON
+        """Build a message from the JSON of `to_dict`; unknown keys are an error of the caller."""
         found = {name: data.get(name) for name in ("payload", "measured")}
         refs = {name: PayloadRef.from_dict(ref) if isinstance(ref, Mapping) else ref for name, ref in found.items()}
         listed = {name: tuple(data.get(name, ())) for name in ("notes", "evidence")}
@@ -127,35 +127,35 @@ class Message:
 
 @dataclass(frozen=True)
 class Heard:
-    """A message, or character spans of it, in the place of a prompt where it is read."""
+    """A reference to a message, or to character spans of it, at the place in a prompt where it is read."""
 
     message: Message
     spans: tuple[Span, ...] = ()
-    """Of `message.text`; () is the whole message."""
+    """Character spans of `message.text`; () is the whole message."""
     latest: bool = True
-    """True where the message is of the round before this one (SDE's `inject="latest"`)."""
+    """Whether the message is from the round before this one (SDE's `inject="latest"`)."""
     own: bool = False
-    """True where the hearer reads what it said itself."""
+    """Whether the hearer reads its own message."""
     plain: bool = False
-    """True where nothing is read of it but the tokens that were said."""
+    """Whether only the message's tokens are read, not its payload's rows or states."""
     donors: tuple[PayloadRef, ...] = ()
-    """Payloads of other questions that a probe puts in the place of its own (`channels.probe`)."""
+    """Payloads of other questions that a probe uses instead of its own (`channels.probe`)."""
     chance: str = ""
-    """Seed and question from which a probe's chance follows, with the message's place."""
+    """Seed and question that, with the message's place, determine a probe's random numbers."""
 
     @property
     def in_public(self) -> bool:
-        """True where another agent hears the message's public text, which has no payload."""
+        """True if another agent hears the message's public text, which has no payload."""
         return self.message.public is not None and not self.own and not self.spans
 
     @property
     def begun(self) -> str:
-        """The beginning that the reply was given, where it is heard."""
+        """The prefill of the reply, if it is heard."""
         return "" if self.spans or self.in_public else self.message.begun
 
     @property
     def body(self) -> str:
-        """The words that are heard without that beginning."""
+        """The heard words without the prefill."""
         message = self.message
         if self.spans:
             return "".join(message.text[slice(*span)] for span in self.spans)
@@ -163,11 +163,11 @@ class Heard:
 
     @property
     def text(self) -> str:
-        """The words that are heard."""
+        """The heard words."""
         return self.begun + self.body
 
     def to_dict(self) -> dict[str, Any]:  # Any: plain JSON
-        """Plain JSON for a content block's `extras`."""
+        """Return plain JSON for a content block's `extras`."""
         spans = [list(span) for span in self.spans]
         more: dict[str, Any] = {"plain": True} if self.plain else {}  # Any: as it returns
         more |= {"donors": [each.to_dict() for each in self.donors]} if self.donors else {}
@@ -175,8 +175,8 @@ class Heard:
         return {"message": self.message.to_dict(), "spans": spans, "latest": self.latest, "own": self.own, **more}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Heard:  # Any: JSON as it comes
-        """Read what `to_dict` wrote."""
+    def from_dict(cls, data: Mapping[str, Any]) -> Heard:  # Any: JSON
+        """Build a reference from the JSON of `to_dict`."""
         spans = tuple((int(start), int(end)) for start, end in data.get("spans", ()))
         donors = tuple(map(PayloadRef.from_dict, data.get("donors", ())))
         return cls(**{**data, "message": Message.from_dict(data["message"]), "spans": spans, "donors": donors})
@@ -187,24 +187,24 @@ Part = str | Heard
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn of a chat: parts in order. Two texts side by side are tokenised apart."""
+    """One turn of a chat: parts in order. Adjacent texts are tokenized separately."""
 
     role: Role
     parts: tuple[Part, ...]
 
     @property
     def text(self) -> str:
-        """The turn as words alone."""
+        """The turn as text only."""
         return words(self.parts)
 
 
 def words(parts: Iterable[Part]) -> str:
-    """Parts read as words: what a model without hooks gets."""
+    """Return parts as text, for models without hooks."""
     return "".join(part if isinstance(part, str) else part.text for part in parts)
 
 
 def latest(messages: Iterable[Message]) -> list[Message]:
-    """Of each place only the highest attempt, in the messages' order."""
+    """Return only the highest attempt of each place, in the order of the messages."""
     kept: dict[tuple[Any, ...], Message] = {}  # Any: a place without its attempt
     for message in messages:
         before = kept.get(message.place[:-1])

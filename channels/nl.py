@@ -1,4 +1,4 @@
-"""nl: messages are words. A message is heard as the very tokens that were generated."""
+"""The protocol nl: messages are words. A message is heard as the exact tokens that were generated."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from sottovoce.models import LoadedModel
 
 
 class NL(Protocol):
-    """Natural language (Du et al. 2023)."""
+    """The protocol of natural language (Du et al. 2023)."""
 
     name: ClassVar[str] = "nl"
     latent: ClassVar[bool] = False
 
     def hear(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
-        """As the base does; under `reference` each turn is one text, messages included."""
+        """Encode turns as the base class does; under `reference` each turn is one text, including its messages."""
         if self.rules.retokenise:
             turns = [Turn(turn.role, (turn.text,)) for turn in turns]
         return super().hear(turns, loaded, load)

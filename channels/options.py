@@ -1,4 +1,4 @@
-"""The options of the protocols, each declared once: for code, command line, forms and files alike. Loads no torch."""
+"""Options of the protocols, declared once for code, command line, forms and files; torch is not imported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sottovoce.checked import Checked
 from sottovoce.errors import UsageError
 from sottovoce.trust import Names
 
-LONGEST_REPLY = 512  # tokens, of the debates in SDE (arXiv 2506.19209)
+LONGEST_REPLY = 512  # tokens, as in the debates of SDE (arXiv 2506.19209)
 CompatName = Literal["paper", "reference"]
 Partial = Literal["entropy", "entropy_reversed", "max", "max_reversed"]
 CriterionAt = Literal["one", "generation"]
@@ -19,23 +19,23 @@ Inject = Literal["latest", "all"]
 Carry = Literal["model", "bfloat16", "int8"]
 Probe = Literal["none", "shuffled", "zeroed", "noise", "noise_cov", "text"]
 FROM_A_RUN = ("shuffled", "noise_cov")
-"""Probes that replace what is heard by what another run says."""
+"""Probes that need the payloads of another run."""
 
 
 class ProtocolOptions(Checked):
-    """What every protocol can be told."""
+    """Options of every protocol."""
 
     compat: CompatName = Field(default="paper", description="follow the papers, or their published code")
     probe: Probe = Field(
         default="none",
-        description="replace what heard messages carry beside words, to see what it does: by that of another question, "
-        "by nothing (cipher: the mean row), by noise of equal norm (noise_cov: with the covariance of other "
-        "questions' messages), by the nearest tokens",
+        description="replace the payloads of heard messages, to see their effect: with another question's, "
+        "with nothing (cipher: the mean row), with noise of equal norm (noise_cov: with the covariance of other "
+        "questions' messages), or with the nearest tokens",
     )
     probe_from: Annotated[str, Names("run")] = Field(
         default="",
-        description="of --probe shuffled and noise_cov: the finished run whose payloads are heard; its folder, or its "
-        "name beside this run (in an experiment: an earlier row)",
+        description="for --probe shuffled and noise_cov: the finished run whose payloads are heard; its folder, or its "
+        "name next to this run (in an experiment: an earlier row)",
     )
 
     @model_validator(mode="after")
@@ -49,10 +49,10 @@ class ProtocolOptions(Checked):
 
 
 class LatentOptions(ProtocolOptions):
-    """In how many bytes a message carries what it does beside words."""
+    """Options that compress the payload of a message."""
 
     carry_as: Carry = Field(
-        default="model", description="cipher, sde, hidden: dtype of what is carried; int8 has a scale for each row"
+        default="model", description="cipher, sde, hidden: dtype of carried tensors; int8 has a scale for each row"
     )
     keep: float = Field(
         default=1.0,
@@ -67,24 +67,26 @@ class LatentOptions(ProtocolOptions):
 
     @property
     def compresses(self) -> bool:
-        """Whether anything is carried otherwise than it was made."""
+        """True if the payload is compressed."""
         return (self.carry_as, self.keep, self.rank) != ("model", 1.0, None)
 
 
 class CipherOptions(LatentOptions):
-    """Where CIPHER averages."""
+    """Options of CIPHER."""
 
     partial: Partial | None = Field(
-        default=None, description="cipher: average only where uncertain (or certain), else one token"
+        default=None, description="cipher: average only where the model is uncertain (or certain), else send one token"
     )
     partial_at: CriterionAt = Field(
-        default="one", description="cipher: take the criterion of --partial at temperature one, or the generation's"
+        default="one",
+        description="cipher: compute the criterion of --partial at temperature one, or at the generation's",
     )
     threshold: float | None = Field(
-        default=None, allow_inf_nan=False, description="cipher: of --partial, nats or probability"
+        default=None, allow_inf_nan=False, description="cipher: threshold of --partial, in nats or as a probability"
     )
     bridge: bool = Field(
-        default=False, description="cipher: between two vocabularies, carry what both share, and the rest as words"
+        default=False,
+        description="cipher: between two vocabularies, carry what the shared tokens hold, and the rest as words",
     )
 
     @model_validator(mode="after")
@@ -105,7 +107,7 @@ class CipherOptions(LatentOptions):
 
 
 class StateOptions(LatentOptions):
-    """Which states SDE and `hidden` read and add, and for whom."""
+    """Options of SDE and `hidden`: which states are read and added."""
 
     layers: tuple[Annotated[Few, Field(ge=0)], ...] = Field(
         default=(), description="sde, hidden: decoder layers, 0-based"
@@ -114,7 +116,7 @@ class StateOptions(LatentOptions):
         default=1.0,
         ge=0,
         allow_inf_nan=False,
-        description="sde, hidden: Factor on the states that a hearer adds; 1 as in the paper, 0 leaves words alone.",
+        description="sde, hidden: factor on the states that a hearer adds; 1 as in the paper, 0 adds nothing",
     )
     inject: Inject = Field(default="latest", description="sde, hidden: which messages carry their states")
     allow_other_weights: bool = Field(

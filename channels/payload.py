@@ -1,17 +1,17 @@
-"""What lies under a message: tensors, and one JSON line that says what they are.
+"""Payloads of messages: tensors, and one JSON line that describes them.
 
-On disk a payload is a safetensors file whose only metadata key holds canonical JSON (several keys
+On disk a payload is a safetensors file whose only metadata key has canonical JSON (several keys
 would be written in random order, and equal payloads would differ). Tensors by name:
 
     ids (n,), spans (n, 2)                      tokens as generated; character spans of the text
     logprob, entropy, varentropy, kurtosis (n,)  see models.sampling.statistics; natural logs
     top_ids, top_logprobs (n, k)                the most probable tokens at each position
-    rows.<table key> (n, E)                     cipher: expected embeddings, one tensor a receiver's table
+    rows.<table key> (n, E)                     cipher: expected embeddings, one tensor for each receiver's table
     bridged.<table key>.<vocabularies> (n, E + 1)   cipher over a bridge: unscaled means, and the mass on shared tokens
     sparse.ids, sparse.weights (n, k), sparse.covered (n,)   cipher: the largest weights and their mass
     states (L, n, H)                            sde: differences; hidden: states; of the layers listed
 
-Rows and states may be stored in fewer bytes (`channels.compress`); a payload gives them decoded.
+Rows and states may be compressed (`channels.compress`); a payload returns them decoded.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ if TYPE_CHECKING:  # torch takes seconds, and a discussion of hosted models need
 
 FORMAT = 2
 COMPRESSED = 3
-"""The format of a payload whose rows or states are stored in fewer bytes: programs that know 2 alone refuse it."""
+"""The format of a payload with compressed rows or states; programs that know only format 2 refuse it."""
 METADATA = "sottovoce"
 Span = tuple[int, int]
-"""Half-open characters of a text."""
+"""A half-open range of characters of a text."""
 
 
 @dataclass(frozen=True)
 class Label:
-    """What the tensors of a payload are."""
+    """The description of a payload's tensors."""
 
     protocol: str
     text: str
@@ -51,7 +51,7 @@ class Label:
     vocabulary: str
     """`LoadedModel.vocabulary_key` of the speaker."""
     layers: tuple[int, ...] = ()
-    """Decoder layers (0-based) of `states`, in its order."""
+    """Decoder layers (0-based) of `states`, in their order."""
     format: int = FORMAT
 
 
@@ -67,27 +67,27 @@ class Payload:
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """Token ids as they were generated (cipher: the nearest tokens)."""
+        """Token ids as generated (cipher: the nearest tokens)."""
         return tuple(self.tensors["ids"].tolist())
 
     @property
     def spans(self) -> list[Span]:
-        """Half-open character spans of the text, one a token."""
+        """Half-open character spans of the text, one for each token."""
         return [(start, end) for start, end in self.tensors["spans"].tolist()]
 
     @property
     def states(self) -> torch.Tensor | None:
-        """(L, n, H), zero at tokens that are heard as words; None where the payload carries no states."""
+        """States (L, n, H), zero at tokens that are heard as words; None if the payload has no states."""
         found = vectors(self.tensors, "states")
         return found if found is None else placed(found, self.tensors)
 
     def rows(self, table: str) -> torch.Tensor | None:
-        """Expected embeddings (n, E) in the space of the table with this key, zero at tokens heard as words."""
+        """Return expected embeddings (n, E) in the space of the table with this key, zero at tokens heard as words."""
         found = vectors(self.tensors, f"rows.{table}")
         return found if found is None else placed(found, self.tensors)
 
     def rows_over(self, table: Table) -> torch.Tensor | None:
-        """(n, E): its rows in the space of a table; made from the sparse distribution where that was no receiver's."""
+        """Return rows (n, E) in the space of a table, from the sparse distribution if the table was no receiver's."""
         rows = vectors(self.tensors, f"rows.{table.key}")
         if rows is None and "sparse.ids" in self.tensors:
             rows = self._from_sparse(table)
@@ -107,29 +107,29 @@ class Payload:
 
     @property
     def kept(self) -> torch.Tensor | None:
-        """The places of the tokens that carry rows or states, where the others are heard as words."""
+        """The places of tokens that carry rows or states if others are heard as words; None if all carry them."""
         return self.tensors.get(KEPT)
 
     @property
     def carried_bytes(self) -> int:
-        """Bytes of what it carries beside words and statistics, as it is stored."""
+        """Bytes of the stored tensors other than words and statistics."""
         return nbytes(self.tensors)
 
     @property
     def carried_dtype(self) -> str | None:
-        """The dtype of that; None where there is nothing."""
+        """The dtype of these tensors; None if there are none."""
         stored = (tensor for name, tensor in self.tensors.items() if is_carried(name) and not name.endswith(".scale"))
         first = next(stored, None)
         return None if first is None else str(first.dtype).removeprefix("torch.")
 
     @property
     def carried(self) -> torch.Tensor | None:
-        """What it carries besides words: its states, or its rows in one receiver's space; None for nl."""
+        """The states, or the rows in one receiver's space; None for nl."""
         tables = (name.split(".")[1] for name in self.tensors if name.startswith("rows."))
         return self.states if self.states is not None else next(map(self.rows, tables), None)
 
     def tokens(self, spans: Sequence[Span] = ()) -> list[int]:
-        """The places of the tokens that overlap character spans of the text, span by span; () is all of it."""
+        """Return the places of tokens that overlap character spans of the text, span by span; () is the whole text."""
         from sottovoce.models import overlapping  # late, as torch
 
         if not spans:
@@ -137,7 +137,7 @@ class Payload:
         return [i for span in spans for i in range(*overlapping(self.spans, span))]
 
     def to_bytes(self) -> bytes:
-        """The safetensors file; equal payloads give equal bytes."""
+        """Return the safetensors file; equal payloads give equal bytes."""
         import safetensors.torch  # late: it imports torch
 
         line = json.dumps(asdict(self.label), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -147,10 +147,10 @@ class Payload:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Payload:
-        """Read what `to_bytes` wrote.
+        """Read a payload from the bytes of its file.
 
         Raises:
-            PayloadError: the file is cut, is no payload, or has a format that this version cannot read.
+            PayloadError: the file is truncated, is not a payload, or has a format that this version cannot read.
         """
         import safetensors.torch  # late: it imports torch
 
@@ -160,7 +160,7 @@ class Payload:
             if (found := label["format"]) not in (FORMAT, COMPRESSED):
                 raise PayloadError(
                     f"payload has format {found!r}; this version reads {FORMAT} and {COMPRESSED}; "
-                    "hold the discussion again"
+                    "run the discussion again"
                 )
             tensors = safetensors.torch.load(data)
             if tensors["ids"].dim() != 1 or tensors["spans"].shape != (len(tensors["ids"]), 2):

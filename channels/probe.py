@@ -1,13 +1,13 @@
-"""Channel probes: what a heard message carries beside words is replaced, to see whether it matters.
+"""Channel probes, which replace the payload of a heard message to measure its effect.
 
-`shuffled`: a message of another question, whole. Of rows the donor's own number is heard; states belong to tokens, so
-a donor's are added to as many tokens as both have, and a token beyond its end carries none, as under `--keep`.
-`noise`: for each token (and layer) a Gaussian vector of equal norm; `noise_cov`: one with the mean and the covariance
-of messages of other questions, at that norm. `zeroed`: no states; rows are the mean of the table. `text`: nothing but
-the tokens, which are the nearest ones of rows.
+`shuffled`: the whole payload of a message about another question. As many rows are heard as the donor has; states
+belong to tokens, so a donor's states are added to as many tokens as both have, and tokens beyond its end have none, as
+with `--keep`. `noise`: for each token (and layer) a Gaussian vector of equal norm; `noise_cov`: one with the mean and
+covariance of other questions' messages, at that norm. `zeroed`: no states; rows are the mean of the table. `text`:
+only the tokens, for rows the nearest ones.
 
-Ids, text and statistics stay as they are. Chance follows from the run's seed, the question and the place of the
-message, never from the bytes that it carries: rounding may change those.
+Ids, text and statistics stay unchanged. Random numbers depend on the run's seed, the question and the message's place,
+never on the bytes of the payload, which rounding may change.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from sottovoce.models import LoadedModel
 
 CARRIED = ("states", "rows", "sparse", "kept")
-"""Tensors by the first part of their names that hold more than words and statistics."""
+"""Tensors other than words and statistics, by the first part of their names."""
 
 
 def probed(
     payload: Payload, loaded: LoadedModel, probe: Probe, *, seed: str, donors: Sequence[Payload] = ()
 ) -> Payload:
-    """Return the payload as `loaded` reads it under a probe other than none.
+    """Return the payload that `loaded` reads under a probe other than none.
 
     Raises:
         UsageError: there is nothing to replace, or no donor of the same kind.
@@ -43,7 +43,7 @@ def probed(
         raise UsageError(f"protocol {payload.label.protocol!r} carries neither rows nor states; it has no probes")
     others = [_of_the_same_kind(payload, donor, loaded) for donor in donors]
     if probe in ("shuffled", "noise_cov") and not others:
-        raise UsageError(f"probe {probe!r} found no donor beside a message; hold a whole discussion with --probe-from")
+        raise UsageError(f"probe {probe!r} found no donor for a message; run a whole discussion with --probe-from")
     if probe == "shuffled":
         return (
             others[0] if states is None else Payload(payload.label, {**words, "states": _donated(payload, others[0])})
@@ -63,7 +63,7 @@ def probed(
 
 
 def noise(vectors: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
-    """Return Gaussian directions (..., H) with the norms of the vectors that they replace, in their dtype."""
+    """Return Gaussian vectors (..., H) with the norms and the dtype of the vectors that they replace."""
     drawn = torch.randn(vectors.shape, generator=chance)  # the same noise on every device
     return _at_norm(drawn, vectors)
 
@@ -82,7 +82,7 @@ def noise_like(vectors: torch.Tensor, samples: torch.Tensor, chance: torch.Gener
 
 
 def common(states: torch.Tensor, n: int) -> torch.Tensor:
-    """Return a donor's states (L, m, H) on n tokens: those of the tokens that both have, and none behind its end."""
+    """Return a donor's states (L, m, H) for n tokens: its first n states, then zeros beyond its end."""
     return torch.nn.functional.pad(states[:, :n], (0, 0, 0, max(0, n - states.shape[1])))
 
 
@@ -108,7 +108,7 @@ def _chance(seed: str) -> torch.Generator:
 
 
 def _where_kept(payload: Payload, other: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
-    """Return the other vectors (..., n, H), but the own ones at tokens that carry nothing and are heard as words."""
+    """Return the other vectors (..., n, H), except at tokens that are heard as words, which keep their own."""
     if payload.kept is None:
         return other
     whole = own.clone()
@@ -122,12 +122,12 @@ def _donated(payload: Payload, donor: Payload) -> torch.Tensor:
 
 
 def _of_the_same_kind(payload: Payload, donor: Payload, loaded: LoadedModel) -> Payload:
-    """Return the donor, if it is one for this payload."""
+    """Return the donor, or raise a UsageError if it does not fit this payload."""
     for name in ("protocol", "weights", "layers"):
         mine, other = getattr(payload.label, name), getattr(donor.label, name)
         if mine != other:
             raise UsageError(
-                f"the donor's {name} is {other!r}, the message's {mine!r}; take the payloads of a like run"
+                f"the donor's {name} is {other!r}, the message's {mine!r}; use payloads of a run with the same {name}"
             )
     if payload.states is None and donor.rows_over(loaded.table) is None:
         said = donor.label

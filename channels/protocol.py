@@ -1,7 +1,7 @@
-"""What a protocol is: how a heard message enters a prompt, how an agent speaks, what is recorded.
+"""The base class of protocols: how heard messages enter a prompt, how an agent speaks, what is recorded.
 
-`lower` = `hear` then `speak`. The two are apart because a judge or a secretary hears by one
-protocol and speaks in words: it is `cipher.hear` and `nl.speak`.
+`lower` is `hear` followed by `speak`. They are separate because a judge or a secretary hears by one
+protocol and speaks in words: `cipher.hear`, then `nl.speak`.
 """
 
 from __future__ import annotations
@@ -44,29 +44,29 @@ Load = Callable[[PayloadRef], Payload]
 
 @dataclass(frozen=True)
 class Compat:
-    """Where the papers and their published code differ (docs/protocols/index.md has the table)."""
+    """Choices where the papers and their published code differ (docs/protocols/index.md has the table)."""
 
     cold_is_one_hot: bool
     """CIPHER at T = 0: the one-hot argmax, or softmax(logits)."""
     stop_by: Literal["nearest", "argmax"]
-    """CIPHER ends when EOS is nearest to the new row, or when it is the argmax of the logits."""
+    """CIPHER stops when EOS is the token nearest to the new row, or when it is the argmax of the logits."""
     keep_stop_row: bool
     every_eos: bool
-    """CIPHER stops at every EOS id of tokenizer and generation configuration, or at the tokenizer's alone."""
+    """CIPHER stops at every EOS id of tokenizer and generation configuration, or only at the tokenizer's."""
     true_one_hot: bool
-    """Partial CIPHER where it does not average: one-hot, or the mask of probabilities >= the criterion."""
+    """Weights of partial CIPHER where it does not average: one-hot, or the mask of probabilities >= the criterion."""
     max_at_threshold: Literal["averaged", "greedy"]
-    """Partial CIPHER by the largest probability, where it equals the threshold."""
+    """Partial CIPHER by the largest probability, if it equals the threshold."""
     normed_last_state: bool
     """SDE reads the last layer after the final norm."""
     retokenise: bool
-    """NL renders and tokenises the whole conversation anew for each prompt."""
+    """NL renders and tokenizes the whole conversation again for each prompt."""
     pasted: bool
-    """Latent protocols render turns after the first user's as pieces, with texts that no template trims."""
+    """Latent protocols render turns after the first user turn as pieces, whose texts no template trims."""
     readable_base: bool
-    """A model whose files name no temperature starts from one that suits it, or from 1."""
+    """The default temperature of a model whose files name none: one that suits the model, or 1."""
     guided: bool
-    """Replies are kept to their forms."""
+    """Replies are constrained to their formats."""
 
 
 COMPAT: Mapping[CompatName, Compat] = {
@@ -77,18 +77,18 @@ COMPAT: Mapping[CompatName, Compat] = {
 
 @dataclass(frozen=True)
 class Speech:
-    """How one reply is to be spoken."""
+    """Parameters of one reply."""
 
     max_new: int
     sampling: Sampling
     stop: tuple[str, ...] = ()
     """Strings that end the reply; they are not part of it."""
     hearers: tuple[LoadedModel, ...] = ()
-    """The models that will hear it: cipher averages over their tables too."""
+    """The models that will hear it; cipher also averages over their tables."""
     begun: str = ""
-    """The beginning that the reply is given."""
+    """The prefill of the reply."""
     form: Form | None = None
-    """What the reply must look like."""
+    """The format of the reply."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,15 +99,15 @@ class Prompt:
     edits: tuple[Edit, ...] = ()
 
     def begun(self, text: str, loaded: LoadedModel) -> Prompt:
-        """The prompt with the beginning of the reply behind it."""
+        """Return the prompt followed by the prefill of the reply."""
         return Prompt((*self.pieces, in_words(text, loaded)), self.edits) if text else self
 
 
 class Protocol:
-    """The base of all protocols: messages are heard as the tokens they were generated as.
+    """The base class of all protocols; messages are heard as the tokens that were generated.
 
-    A protocol is made from its options, `Cipher(CipherOptions(partial="max"))`, or from their values by
-    name, `Cipher(partial="max")`. One with options of its own names their class in `Options`.
+    Create a protocol from its options, `Cipher(CipherOptions(partial="max"))`, or from their values by
+    name, `Cipher(partial="max")`. A protocol with its own options sets their class as `Options`.
     """
 
     Options: ClassVar[type[ProtocolOptions]] = ProtocolOptions
@@ -116,17 +116,17 @@ class Protocol:
     latent: ClassVar[bool] = True
     """Whether a message carries more than its words to a hearer."""
     averages: ClassVar[bool] = False
-    """Whether a message is a mean over what could have been said, so that at temperature 0 it is only words."""
+    """Whether a message is a mean over possible tokens, so that at temperature 0 it is only words."""
     final_rule: ClassVar[str] = "majority"
-    """How a debate under this protocol decides unless told otherwise."""
+    """The default decision rule of a debate under this protocol."""
     ignores: ClassVar[tuple[str, ...]] = ()
-    """Settings of sampling that have no effect on what is spoken by it."""
+    """Sampling settings that have no effect under this protocol."""
 
     def __init__(self, options: ProtocolOptions | None = None, **values: Any) -> None:  # Any: of the options' own types
-        """Keep the options, or make them of `values`.
+        """Store the options, or build them from `values`.
 
         Raises:
-            UsageError: there is no such option, it takes no such value, or the options are another protocol's.
+            UsageError: an option is unknown, a value is invalid, or the options are another protocol's.
         """
         known = self.Options.model_fields
         for name in values:
@@ -135,13 +135,13 @@ class Protocol:
         self.options = self.Options.model_validate(values if options is None else options)
         if self.options.probe != "none" and not self.latent:
             raise UsageError(
-                f"probe is {self.options.probe!r}, and protocol {self.name!r} carries words alone; leave it out, "
+                f"probe is {self.options.probe!r}, and protocol {self.name!r} carries only words; leave it out, "
                 "or choose a protocol that carries more: cipher, sde, hidden"
             )
 
     @property
     def compat(self) -> CompatName:
-        """Whether the papers are followed, or their published code."""
+        """The choice between the papers and their published code."""
         return self.options.compat
 
     @property
@@ -150,42 +150,42 @@ class Protocol:
         return COMPAT[self.compat]
 
     def base(self, loaded: LoadedModel) -> Base:
-        """Return the temperature where none was set; means of embeddings need one at which they can be read."""
+        """Return the default temperature; mean embeddings need one at which they are readable."""
         if self.averages and self.rules.readable_base:
             return base_temperature(loaded)
         return self.base_of_words(loaded)
 
     def base_of_words(self, loaded: LoadedModel) -> Base:
-        """Return the temperature of what a model says in words, where none was set."""
+        """Return the default temperature of replies in words."""
         return drawn_temperature(loaded) if self.rules.readable_base else Base(loaded.sampling.temperature)
 
     def known_top_p(self, loaded: LoadedModel) -> Base | None:
-        """Return the catalogue's top-p, where the model's files name none and the protocol draws by it."""
+        """Return the catalogue's top-p if the model's files name none and the protocol uses it; else None."""
         return known_top_p(loaded) if self.rules.readable_base and "top_p" not in self.ignores else None
 
     def sampling(self, loaded: LoadedModel) -> Sampling:
-        """Return how a model samples where nothing was set."""
+        """Return the default sampling of a model."""
         own = default_sampling(loaded) if self.rules.readable_base else loaded.sampling
         return replace(own, temperature=self.base(loaded).value)
 
     def temperature(self, i: int, n: int, default: float) -> float:
-        """The temperature of agent i (0-based) of n where none was set."""
+        """Return the temperature of agent i (0-based) of n if none is set."""
         return default
 
     def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
-        """Refuse an edge that this protocol cannot carry; returns what a reader must know of one that it can.
+        """Check that this protocol can carry messages between two models, and return a note for readers, or None.
 
         Raises:
-            ProtocolError: names both models and what they lack in common.
+            ProtocolError: it cannot; the message names both models and how they differ.
         """
-        return None  # words go between any two models
+        return None  # any two models can exchange words
 
     def lower(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load, speech: Speech) -> Request:
-        """The model request for a prompt that is heard and answered by this protocol."""
+        """Return the model's request for a prompt that is heard and answered by this protocol."""
         return self.speak(self.hear(turns, loaded, load).begun(speech.begun, loaded), loaded, speech)
 
     def hear(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
-        """Tokenise the wording around heard messages, and let each message in by `read`."""
+        """Tokenize the text around heard messages, and insert each message by `read`."""
         chat = [replace(turn, parts=tuple(_opened(turn))) for turn in turns]
         pieces: list[Piece] = []
         edits: list[Edit] = []
@@ -198,7 +198,7 @@ class Protocol:
         return Prompt(tuple(pieces), tuple(edits))
 
     def begin(self, prompt: Prompt, start: Turn, loaded: LoadedModel, load: Load) -> Prompt:
-        """Return the prompt with the beginning of the reply behind it; messages in it are let in as in any turn."""
+        """Return the prompt followed by the prefill of the reply; messages in it are inserted as in any turn."""
         for part in start.parts:
             if isinstance(part, str):
                 prompt = prompt.begun(part, loaded)
@@ -210,7 +210,7 @@ class Protocol:
         return prompt
 
     def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
-        """The request that makes a reply: drawn tokens, with the model's own logits processors."""
+        """Return the request for a reply of sampled tokens, with the model's own logits processors."""
         return Request(
             prompt.pieces,
             Stop(speech.max_new, loaded.stop_ids, speech.stop),
@@ -221,17 +221,17 @@ class Protocol:
         )
 
     def form(self, speech: Speech) -> Form | None:
-        """What the reply is kept to, behind a space where it goes on in a line that was begun."""
+        """Return the format of the reply, with a space before it if the reply continues a prefilled line."""
         if speech.form is None or not self.rules.guided:
             return None
         return replace(speech.form, spaced=speech.form.spaced or speech.begun[-1:].strip() != "")
 
     def keeps(self, loaded: LoadedModel) -> Record:
-        """What of a reply is recorded besides its ids."""
+        """Return what is recorded of a reply besides its ids."""
         return Record(stats=True, top=TOP)
 
     def record(self, reply: Reply, loaded: LoadedModel) -> Payload:
-        """The payload of a reply; `payload.label.text` is the message's text."""
+        """Return the payload of a reply; `payload.label.text` is the message's text."""
         detokenizer = loaded.detokenizer(special=self._special)
         label = Label(
             self.name,
@@ -252,15 +252,15 @@ class Protocol:
         return Payload(replace(label, format=COMPRESSED), tensors | compressed(carried, tensors["entropy"], options))
 
     def carry(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
-        """The tensors that this protocol sends along, by their names in the payload."""
+        """Return the tensors that this protocol sends along, by their names in the payload."""
         return {}
 
     def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
-        """How a message with a payload in the hearer's vocabulary enters its prompt; edits count from 0."""
+        """Return the piece and edits for a message with a payload in the hearer's vocabulary; edits count from 0."""
         return payload_ids(heard, payload), ()
 
     def across(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
-        """How a message in another vocabulary than the hearer's enters its prompt: as words."""
+        """Return the piece and edits for a message in another vocabulary than the hearer's: words."""
         return in_words(heard.body, loaded), ()
 
     _special: ClassVar[bool] = False
@@ -284,7 +284,7 @@ class Protocol:
         return self.read(heard, payload if heard.own else self._probed(heard, payload, loaded, load), loaded)
 
     def _probed(self, heard: Heard, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
-        """What is heard of another agent, under the probe of the options."""
+        """Return another agent's payload as it is heard under the probe of the options."""
         probe = self.options.probe
         if probe == "none" or not len(payload) or payload.label.protocol != self.name:  # the latter carries words
             return payload
@@ -293,18 +293,18 @@ class Protocol:
 
 
 def in_words(text: str, loaded: LoadedModel) -> Ids:
-    """A text without a usable payload; special tokens in it are ordinary characters."""
+    """Return the ids of a text without a usable payload; special tokens in it are ordinary characters."""
     return Ids(loaded.chat.ids(text, plain=True))
 
 
 def payload_ids(heard: Heard, payload: Payload) -> Ids:
-    """The tokens of what is heard, as they were generated."""
+    """Return the heard tokens, as they were generated."""
     ids = payload.ids
     return Ids(tuple(ids[at] for at in payload.tokens(heard.spans)))
 
 
 def _opened(turn: Turn) -> Iterator[Part]:
-    """The parts of a turn; the beginning that a message was given is wording before it."""
+    """Yield the parts of a turn; the prefill of a message becomes text before it."""
     for part in turn.parts:
         if isinstance(part, Heard) and part.begun:
             yield part.begun

@@ -1,4 +1,4 @@
-"""The protocols by name; `PROTOCOLS.register` adds one, and so does an entry point of "sottovoce.protocols"."""
+"""The registry of protocols; `PROTOCOLS.register` adds one, and so does an entry point of "sottovoce.protocols"."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sottovoce.registry import Registry
 
-if TYPE_CHECKING:  # it imports torch, and help wants the names alone
+if TYPE_CHECKING:  # it imports torch, and help needs only the names
     from sottovoce.channels.protocol import Protocol
 
 PROTOCOLS: Registry[type[Protocol]] = Registry(
@@ -21,13 +21,13 @@ PROTOCOLS: Registry[type[Protocol]] = Registry(
 )
 
 register_protocol = PROTOCOLS.register
-"""Make a class derived from `Protocol` usable by name: in settings, on the command line, in Studio's form."""
+"""Register a subclass of `Protocol` under a name: for settings, the command line and Studio's form."""
 
 
 def create(name: str, **options: Any) -> Protocol:  # Any: each protocol's own options
     """Return the protocol `name` with its options.
 
     Raises:
-        UsageError: there is no such protocol, it has no such option, or the option no such value.
+        UsageError: the protocol or an option is unknown, or a value is invalid.
     """
     return PROTOCOLS[name](**options)

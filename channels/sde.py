@@ -1,9 +1,9 @@
-"""sde and hidden: words, and the hidden-state changes (or the states) that came with them.
+"""The protocols sde and hidden: words, with the changes of hidden states (or the states) at each token.
 
 SDE (arXiv 2506.19209): while an agent speaks, the output h_i of chosen decoder layers is
 recorded at each token; delta_i = h_i - h_(i-1), with h_0 at the last position of the prompt. When a
-hearer reads the message's tokens, each layer's output gets that layer's delta added at the token's
-position, in the prefill. `hidden` is the ablation "w/o delta": h_i itself is added.
+hearer reads the message's tokens in the prefill, each layer's delta is added to that layer's output at
+the token's position. `hidden` is the ablation "w/o delta": h_i itself is added.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from sottovoce.models import Edit, LoadedModel, Piece, Record, Reply, streams
 
 
 class SDE(Protocol):
-    """State delta encoding."""
+    """The protocol of state delta encoding."""
 
     Options = StateOptions
     options: StateOptions
     name: ClassVar[str] = "sde"
 
     def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
-        """Both need the same weights; with `allow_other_weights`, one vocabulary and one shape."""
+        """Require the same weights on both sides, or with `allow_other_weights` the same vocabulary and shape."""
         self._check_states(speaker)
         self._check_states(hearer)
         if speaker.weights_key == hearer.weights_key:
@@ -45,17 +45,17 @@ class SDE(Protocol):
         return f"by {self.name} between other weights, which is outside the paper"
 
     def keeps(self, loaded: LoadedModel) -> Record:
-        """The states of the chosen layers too."""
+        """Record the states of the chosen layers too."""
         self._check_states(loaded)
         return replace(super().keeps(loaded), layers=self._layers(loaded), final_norm=self.rules.normed_last_state)
 
     def carry(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
-        """(layers, n, H) in the model's dtype."""
+        """Return the differences, or for `hidden` the states, (layers, n, H) in the model's dtype."""
         states = torch.stack([reply.states[layer] for layer in self._layers(loaded)])  # (L, n + 1, H)
         return {"states": self._encode(states)}
 
     def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
-        """The message's tokens, with an edit per layer where this message carries its states."""
+        """Return the message's tokens, with an edit for each layer if the message carries its states."""
         ids = payload_ids(heard, payload)
         carries = not heard.own and (heard.latest or self.options.inject == "all")
         if not carries or not self._fits(payload, loaded) or not len(ids):
@@ -72,7 +72,7 @@ class SDE(Protocol):
         return (states[:, 1:].float() - states[:, :-1].float()).to(states.dtype)
 
     def _check_states(self, loaded: LoadedModel) -> None:
-        """Refuse a model without one state at each position to read and to add to."""
+        """Refuse a model whose layers have several states at each position."""
         if (found := streams(loaded.model)) > 1:
             raise ProtocolError(
                 f"{self.name} reads and changes one state at each position, but the layers of {loaded.name!r} "
@@ -90,7 +90,7 @@ class SDE(Protocol):
 
 
 class Hidden(SDE):
-    """The ablation without differences: raw states, added at the same layers and positions."""
+    """The ablation without differences: states themselves are added, at the same layers and positions."""
 
     name: ClassVar[str] = "hidden"
 

@@ -1,9 +1,9 @@
-"""Where payloads lie: content-addressed files `ab/abcd....safetensors`, and the live ones in memory.
+"""The payload store: content-addressed files `ab/abcd....safetensors`, and a cache of recent ones in memory.
 
-A `PayloadRef` names a payload wherever it goes: through checkpoints, JSON and other processes.
+A `PayloadRef` refers to a payload from checkpoints, JSON and other processes.
 
-A byte store in langchain-core's sense. Under a key that is a sha256 only bytes with that digest are
-written or returned; any other key holds whatever it was given. Files appear whole or not at all.
+The store is a byte store in langchain-core's sense. Under a key that is a sha256, only bytes with that
+digest are written or returned; other keys may have any bytes. Files are written whole or not at all.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from sottovoce.sizes import amount
 
 SUFFIX = ".safetensors"
 DIGEST = re.compile(r"[0-9a-f]{64}")
-KEPT = 256 * 2**20  # bytes of payloads kept live by default
+KEPT = 256 * 2**20  # default size of the cache in memory, in bytes
 Lost = Literal["refuse", "words"]
 
 
 def text_digest(text: str) -> str:
-    """The sha256 of a text, in hex; tells whether a message was edited after it was spoken."""
+    """Return the sha256 of a text, in hex; it shows whether a message was edited after it was spoken."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -50,12 +50,12 @@ class PayloadRef:
     tokens: int
     nbytes: int
     hidden: int | None = None
-    """Width of the carried rows or states; None where a payload carries none (nl)."""
+    """Width of the carried rows or states; None if there are none (nl)."""
     dtype: str | None = None
     layers: tuple[int, ...] = ()
     """0-based decoder layers of the carried states, ascending."""
     summary: str = field(init=False, compare=False)
-    """What lies there, for a reader: "cipher: 57 rows × 128, float32, 74 kB". A field, so that Studio shows it."""
+    """A description for readers: "cipher: 57 rows × 128, float32, 74 kB". It is a field so that Studio shows it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "summary", f"{self.protocol}: {self._shape()}, {amount(self.nbytes)}")
@@ -67,7 +67,7 @@ class PayloadRef:
         return f"{shape} × {self.hidden}, {self.dtype}" if self.hidden else shape
 
     def load(self, store: PayloadStore | None = None) -> Payload:
-        """Return the tensors, from `store`; None asks every open store, then the default folder.
+        """Return the payload from `store`; None tries every open store, then the default folder.
 
         Raises:
             PayloadError: the payload is missing or damaged.
@@ -76,7 +76,7 @@ class PayloadRef:
 
     @classmethod
     def of(cls, payload: Payload, data: bytes) -> PayloadRef:
-        """The content address of a payload whose file is `data`."""
+        """Return the reference of a payload whose file is `data`."""
         carried = payload.carried
         return cls(
             protocol=payload.label.protocol,
@@ -90,12 +90,12 @@ class PayloadRef:
         )
 
     def to_dict(self) -> dict[str, Any]:  # Any: plain JSON
-        """Plain JSON."""
+        """Return plain JSON."""
         return {**asdict(self), "layers": list(self.layers)}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> PayloadRef:  # Any: JSON as it comes
-        """Read what `to_dict` wrote; the summary is made anew."""
+    def from_dict(cls, data: Mapping[str, Any]) -> PayloadRef:  # Any: JSON
+        """Build a reference from the JSON of `to_dict`; the summary is computed again."""
         given = {name: value for name, value in data.items() if name != "summary"}
         return cls(**{**given, "layers": tuple(data.get("layers", ()))})
 
@@ -105,12 +105,13 @@ _opening = threading.Lock()
 
 
 class PayloadStore(ByteStore):
-    """Payload files under one folder, made when the first one is written."""
+    """Payload files in one folder, which is created with the first file."""
 
     def __init__(self, root: Path | str | None = None, *, kept: int = KEPT, lost: Lost = "refuse") -> None:
-        """`root` None is `$SOTTOVOCE_STORE` or a folder of the user's cache; `kept` bounds the live copies in bytes.
+        """Open a store; `root` None is `$SOTTOVOCE_STORE` or a user cache folder, `kept` limits the cache in bytes.
 
-        `lost`: what becomes of a message whose payload is missing or damaged: `words` are all that is heard of it.
+        `lost`: `refuse` raises an error for a message with a missing or damaged payload, `words` lets it be heard as
+        words.
         """
         self.root = Path(root) if root is not None else default_root()
         self.lost = lost
@@ -120,19 +121,19 @@ class PayloadStore(ByteStore):
             _open.add(self)
 
     def put(self, payload: Payload) -> PayloadRef:
-        """Write a payload and return its reference; equal payloads are one file."""
+        """Write a payload and return its reference; equal payloads share one file."""
         data = payload.to_bytes()
         ref = PayloadRef.of(payload, data)
         if self._is_whole(ref):
             with suppress(OSError):  # read-only
-                os.utime(self._path(ref.sha256))  # as young as who needs it: `payloads gc` leaves it
-        else:  # a cut file is written anew
+                os.utime(self._path(ref.sha256))  # so that `payloads gc` treats it as recent
+        else:  # a truncated file is written again
             self.mset([(ref.sha256, data)])
         self._keep(ref.sha256, payload, len(data))
         return ref
 
     def get(self, sha256: str) -> Payload | None:
-        """Return a payload, live if it was used lately, else read and verified; None if there is no such file.
+        """Return a payload from the cache, or else from its verified file; None if there is no such file.
 
         Raises:
             PayloadError: the file is damaged.
@@ -149,21 +150,21 @@ class PayloadStore(ByteStore):
         return payload
 
     def mget(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The bytes under the keys, None where there are none; digests are verified."""
+        """Return the bytes of each key, or None for a missing key; digests are verified."""
         return [self._read(key) for key in keys]
 
     def mset(self, key_value_pairs: Sequence[tuple[str, bytes]]) -> None:
         """Write bytes under keys, each file whole or not at all.
 
         Raises:
-            PayloadError: bytes that are not those of their digest, or a folder that cannot be written to.
+            PayloadError: bytes do not match their digest, or the folder cannot be written to.
         """
         for key, data in key_value_pairs:
             _verify(key, data, "bytes to be written")
             self._write(self._path(key), data)
 
     def mdelete(self, keys: Sequence[str]) -> None:
-        """Remove keys; one that is absent is no error."""
+        """Remove keys; a missing key is not an error."""
         for key in keys:
             with self._lock:
                 _, size = self._live.pop(key, (None, 0))
@@ -171,7 +172,7 @@ class PayloadStore(ByteStore):
             self._path(key).unlink(missing_ok=True)
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
-        """All keys, sorted, or those that begin with `prefix`."""
+        """Yield all keys in order, or those that begin with `prefix`."""
         for path in sorted(self.root.glob(f"*/*{SUFFIX}")):
             key = unquote(path.name.removesuffix(SUFFIX))
             if key.startswith(prefix or ""):
@@ -205,10 +206,10 @@ class PayloadStore(ByteStore):
             os.replace(unfinished, path)
         except OSError as error:
             raise PayloadError(
-                f"payloads cannot be written to {str(self.root)!r}: {error.strerror}; make room or amends there, "
-                "or give another folder (SOTTOVOCE_STORE)"
+                f"payloads cannot be written to {str(self.root)!r}: {error.strerror}; free some space there or "
+                "fix its permissions, or set another folder (SOTTOVOCE_STORE)"
             ) from error
-        finally:  # also after a stop by Ctrl-C nothing half-written stays
+        finally:  # leave no partial file, also after Ctrl-C
             with suppress(OSError):
                 unfinished.unlink(missing_ok=True)
 
@@ -224,7 +225,7 @@ class PayloadStore(ByteStore):
 
 
 def default_root() -> Path:
-    """`$SOTTOVOCE_STORE`, or `sottovoce/payloads` in the user's cache folder."""
+    """Return the default folder: `$SOTTOVOCE_STORE`, or `sottovoce/payloads` in the user's cache folder."""
     chosen = os.environ.get("SOTTOVOCE_STORE")
     if chosen:
         return Path(chosen)
@@ -237,7 +238,7 @@ def _find(ref: PayloadRef, stores: Sequence[PayloadStore]) -> Payload:
     for candidate in stores:
         try:
             payload = candidate.get(ref.sha256)
-        except PayloadError as error:  # another store may have it whole
+        except PayloadError as error:  # another store may have an intact copy
             damaged = error
             continue
         if payload is not None:
@@ -246,7 +247,7 @@ def _find(ref: PayloadRef, stores: Sequence[PayloadStore]) -> Payload:
         raise damaged
     where = ", ".join(sorted({str(candidate.root) for candidate in stores}))
     raise PayloadError(
-        f"payload {ref.sha256} ({ref.protocol}, {ref.tokens} tokens) is missing; looked in {where}; "
+        f"payload {ref.sha256} ({ref.protocol}, {ref.tokens} tokens) is missing; searched {where}; "
         "set SOTTOVOCE_STORE to the folder it was saved in"
     )
 
@@ -259,4 +260,4 @@ def _known() -> list[PayloadStore]:
 
 def _verify(key: str, data: bytes, what: str) -> None:
     if DIGEST.fullmatch(key) and hashlib.sha256(data).hexdigest() != key:
-        raise PayloadError(f"payload {key} is damaged: the {what} have another digest; delete it and run again")
+        raise PayloadError(f"payload {key} is damaged: the digest of the {what} differs; delete it and run again")

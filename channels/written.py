@@ -1,4 +1,4 @@
-"""Messages as somebody wrote them: a node of ours, a person in Studio, or whoever reaches the server."""
+"""Validation of messages written by our nodes, by a person in Studio, or by any client of the server."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ COUNTED = ("epoch", "round", "turn", "attempt")
 DIGEST = re.compile("[0-9a-f]{64}")
 
 
-def written(value: Any) -> Message:  # Any: as it comes
-    """A message of its fields, as `Message.to_dict` writes them.
+def written(value: Any) -> Message:  # Any: a message or JSON
+    """Return a message from its fields, in the form of `Message.to_dict`.
 
     Raises:
-        RequestError: a field is missing, unknown, or not of its type; a number is negative; a digest is none.
+        RequestError: a field is missing, unknown, or not of its type; a number is negative; a digest is malformed.
     """
     if isinstance(value, Message):
         return value
@@ -38,7 +38,7 @@ def written(value: Any) -> Message:  # Any: as it comes
     except ValidationError as error:
         raise RequestError(f"in a message for the board, {first_wrong(error, 'it')}") from error
     except PydanticSerializationError as error:
-        raise RequestError(f"a message for the board is no JSON: {error}") from error
+        raise RequestError(f"a message for the board is not JSON: {error}") from error
     return _in_range(message)
 
 
@@ -48,10 +48,10 @@ def _in_range(message: Message) -> Message:
             raise RequestError(f"in a message for the board, {name} is {found}; expected 0 or more")
     for ref in (message.payload, message.measured):
         if ref is not None and not all(map(DIGEST.fullmatch, (ref.sha256, ref.text_sha256))):
-            raise RequestError("in a message for the board, a payload has no digest; leave the payload as it is")
+            raise RequestError("in a message for the board, a payload has no valid digest; leave the payload unchanged")
     return message
 
 
-@cache  # made once it is needed, as it takes milliseconds
+@cache  # built on first use, since it takes milliseconds
 def _adapter() -> TypeAdapter[Message]:
     return TypeAdapter(Message)

@@ -1,8 +1,8 @@
-"""Make the drawings of `docs/drawings` from the mermaid text on the pages: `python docs/draw.py [--check]`.
+"""Generator of `docs/drawings` from the mermaid text on the pages: `python docs/draw.py [--check]`.
 
-Mermaid, fetched by npm, draws in Debian's Chromium; both are needed, and of Python's packages selenium. Each file has
-the digest of its text, so that `--check`, which needs none of these, names what is out of date. The site shows the
-files where GitHub draws the text itself.
+It needs Debian's Chromium, npm, which fetches Mermaid, and the Python package selenium. Each file has the digest of
+its text, so that `--check`, which needs none of these, can list files that are out of date. The site shows the files;
+GitHub draws the text itself.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 DOCS = Path(__file__).resolve().parent
 DRAWINGS = DOCS / "drawings"
 DRAWN = re.compile(r"<!-- made: draw (.+?) -->\n```mermaid\n(.*?)```\n", re.DOTALL)
-"""A drawing on a page: what it is of, and its text."""
+"""A drawing on a page: its subject, and its text."""
 MERMAID = "mermaid@11.17.2"
 OPTIONS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
 AS_TEXT = [  # labels without HTML, which few programs show in an SVG
-    (re.compile(r"\(\[<p>__(.*?)__</p>\]\)"), r"(\1)"),  # a rounded end is drawn of hundreds of curves
+    (re.compile(r"\(\[<p>__(.*?)__</p>\]\)"), r"(\1)"),  # a rounded end would consist of hundreds of curves
     (re.compile(r"<hr/><small><em>(.*?)</em></small>"), r"<br/>\1"),
     (re.compile(r"&nbsp;"), " "),
 ]
@@ -57,23 +57,23 @@ mermaid.render("drawing", text).then(({svg}) => {
 
 
 def file_of(what: str) -> Path:
-    """Where the drawing of "debate agents=3" is kept."""
+    """Return the file of a drawing, such as "debate agents=3"."""
     return DRAWINGS / f"{re.sub(r'[^a-z0-9_]+', '-', what)}.svg"
 
 
 def texts() -> dict[Path, str]:
-    """The mermaid text of every drawing on the pages, by its file."""
+    """Return the mermaid text of every drawing on the pages, by file."""
     pages = [path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))]
     return {file_of(what): text for page in pages for what, text in DRAWN.findall(page)}
 
 
 def digest(text: str) -> str:
-    """What stands in the file that was drawn of this text."""
+    """Return the comment with the text's digest, as its file contains it."""
     return f"<!-- mermaid sha256 {hashlib.sha256(text.encode()).hexdigest()} -->"
 
 
 def late(wanted: dict[Path, str]) -> list[Path]:
-    """The files that are missing, drawn of another text, or of none that is on a page any more."""
+    """Return the files that are missing, out of date, or no longer on any page."""
     there = {path: path.read_text(encoding="utf-8") for path in DRAWINGS.glob("*.svg")}
     return [
         *(path for path, text in wanted.items() if digest(text) not in there.get(path, "")),
@@ -82,10 +82,10 @@ def late(wanted: dict[Path, str]) -> list[Path]:
 
 
 def svg(browser: Chrome, text: str) -> str:
-    """The drawing of a text.
+    """Return the drawing of a text.
 
     Raises:
-        ValueError: Mermaid cannot draw it; says why.
+        ValueError: Mermaid cannot draw it; the message says why.
     """
     for html, plain in AS_TEXT:
         text = html.sub(plain, text)
@@ -97,7 +97,7 @@ def svg(browser: Chrome, text: str) -> str:
 
 @contextmanager
 def mermaid() -> Iterator[Chrome]:
-    """A browser at a page with Mermaid, which npm fetches and checks."""
+    """Yield a browser with a page that loads Mermaid, which npm fetches and verifies."""
     from selenium.webdriver import Chrome, ChromeOptions
     from selenium.webdriver.chrome.service import Service
 
@@ -119,7 +119,7 @@ def mermaid() -> Iterator[Chrome]:
 
 
 def main(arguments: list[str]) -> None:
-    """Draw what is out of date, or name it."""
+    """Draw the files that are out of date, or list them."""
     wanted = texts()
     found = late(wanted)
     if "--check" in arguments and found:

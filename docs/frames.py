@@ -1,8 +1,8 @@
-"""Count the project's own frames between `cli.main` and the first forward pass of a debate: `python docs/frames.py`.
+"""Counter of our own stack frames from `cli.main` to the first forward pass of a debate: `python docs/frames.py`.
 
 A question passes from the command line through LangGraph, threads and an event loop to the model, so no single
-stack shows the way. The stack is looked at where the walk is handed over (see HAND_OVERS), and each function of
-ours that stands on one of these stacks counts once.
+stack shows the whole way. The stack is recorded at each hand-over (see HAND_OVERS), and each of our functions on one
+of these stacks counts once.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from types import FrameType
 
 ROOT = Path(__file__).resolve().parents[1]
 HAND_OVERS = (
-    ("model_validate", "pydantic/main.py", "settings are made of what was typed"),
-    ("compile", "langgraph/graph/state.py", "the graph is made"),
-    ("astream", "langgraph/pregel/main.py", "the graph begins"),
-    ("get_runtime", "langgraph/runtime.py", "the opening takes the run's settings"),
-    ("ask", "sottovoce/worker.py", "an agent's prompt is written"),
+    ("model_validate", "pydantic/main.py", "settings are built from the command line"),
+    ("compile", "langgraph/graph/state.py", "the graph is compiled"),
+    ("astream", "langgraph/pregel/main.py", "the graph starts"),
+    ("get_runtime", "langgraph/runtime.py", "the opening reads the run's settings"),
+    ("ask", "sottovoce/worker.py", "an agent's prompt is rendered"),
     ("seed", "nodes/", "an act asks"),
     ("ainvoke", "language_models/chat_models.py", "its model is called"),
     ("encode", "chat.py", "the chat becomes tokens"),
-    ("speak", "channels/", "the protocol says how it is spoken"),
+    ("speak", "channels/", "the protocol prepares the reply"),
     ("submit", "models/engine", "the engine gets the request"),
     ("forward", "modeling_", "the model computes"),
 )
-"""Functions at which the stack is looked at, one after another, each the first time that it is called: its name, a
-part of its file's path, and what it means."""
+"""Functions at which the stack is recorded, in this order, each at its first call: its name, a part of its file's
+path, and its meaning."""
 ARGUMENTS = ["debate", "What is 14 + 3 * 5 - 7?", "--protocol", "sde", "--agents", "1", "--rounds", "1"]
-ARGUMENTS += ["--max-tokens", "2", "--json"]  # one agent: two would walk at once
+ARGUMENTS += ["--max-tokens", "2", "--json"]  # one agent: two would run at once
 
 
 def own(frame: FrameType | None) -> Iterator[str]:
-    """Our functions on a stack, the innermost first, without what comprehensions and lambdas add."""
+    """Yield our functions on a stack, the innermost first, without comprehensions and lambdas."""
     while frame is not None:
         path, name = Path(frame.f_code.co_filename).resolve(), frame.f_code.co_qualname.replace("<locals>.", "")
         inside = path.is_relative_to(ROOT) and ".venv" not in path.parts and path != Path(__file__).resolve()
@@ -46,19 +46,19 @@ def own(frame: FrameType | None) -> Iterator[str]:
 
 
 class Walk:
-    """The functions on the way, in the order in which they were seen."""
+    """The functions on the way, in the order of their first appearance."""
 
     def __init__(self) -> None:
         self.seen: dict[str, str] = {}
         self.at = 0
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
-        """A profile function: looks for the next hand-over."""
+        """Record the stack at the next hand-over; the signature is that of a profile function."""
         if event != "call" or self.at == len(HAND_OVERS) or frame.f_code.co_name != HAND_OVERS[self.at][0]:
             return
         _, part, meaning = HAND_OVERS[self.at]
         path = Path(frame.f_code.co_filename).resolve().as_posix()
-        # A pass over a single token is a probe, by which an engine learns what a model keeps of each.
+        # A pass over a single token is a probe by which an engine measures a model's cache per token.
         ids = frame.f_locals.get("input_ids")
         if part not in path or (part == "modeling_" and (ids is None or ids.shape[1] == 1)):
             return
@@ -68,7 +68,7 @@ class Walk:
 
 
 def main() -> None:
-    """Run a debate and print the walk."""
+    """Run a debate and print the functions on its way."""
     from sottovoce.cli import main as cli
 
     walk = Walk()
@@ -80,7 +80,7 @@ def main() -> None:
     for number, (name, hand_over) in enumerate(walk.seen.items(), 1):
         print(f"{number:3}  {name}  ({hand_over})")
     if walk.at < len(HAND_OVERS):
-        sys.exit(f"the walk was lost: nobody called {HAND_OVERS[walk.at][0]!r}")
+        sys.exit(f"the way was lost: nothing called {HAND_OVERS[walk.at][0]!r}")
     print(f"{len(walk.seen)} frames of our own")
 
 

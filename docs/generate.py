@@ -1,9 +1,9 @@
-"""Write what README and pages show of the program itself: `python docs/generate.py [--check] [KIND ...]`.
+"""Generator of parts of README and pages from the program itself: `python docs/generate.py [--check] [KIND ...]`.
 
-Such a part stands between two comments, `<!-- made: draw debate agents=3 -->` and `<!-- end -->`: a drawing, a table
-of options, the retrievers, published tables, code of a file, what a command or an example prints, the way of a
-question. KINDs limit it to those: draw, options, retrievers, published, code, run, example, walk. With `--check`
-nothing is written, and what is out of date is named.
+Such a part is between two comments, `<!-- made: draw debate agents=3 -->` and `<!-- end -->`: a drawing, a table of
+options, the retrievers, published tables, code of a file, the output of a command or an example, the way of a
+question. KINDs select some of them: draw, options, retrievers, published, code, run, example, walk. With `--check`
+nothing is written, and pages that are out of date are listed.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ ROOT = Path(__file__).resolve().parents[1]
 PART = re.compile(r"(?<=<!-- made: )(\w+) ?(.*?)( -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
 WIDTH = "96"  # columns of a transcript
 RUNS = str(ROOT / "site" / "runs")
-"""Where the runs are kept that are quoted: with what else a build leaves, not with the reader's own."""
+"""The folder of quoted runs: in the build folder, not among the user's own runs."""
 ALONE = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": "", "SOTTOVOCE_CONFIG": os.devnull}
-"""No key: nothing that is shown was said elsewhere; and no defaults of whoever writes it."""
+"""The environment of commands: without a key, so that no output comes from elsewhere, and without user defaults."""
 SECONDS = re.compile(r"\d+\.\d s(?=$|; of )", re.MULTILINE)
 Schema = dict[str, Any]  # Any: a field of a JSON schema
 
 
 def draw(what: str) -> str:
-    """A scheme's graph, as `draw` prints it: "debate agents=3"."""
+    """Return a scheme's graph, as the command `draw` prints it: "debate agents=3"."""
     from sottovoce.graphs import scheme
     from sottovoce.graphs.discussion import create_discussion
     from sottovoce.nodes.rules import DiscussionRule
@@ -48,14 +48,14 @@ def draw(what: str) -> str:
 
 
 def options(what: str) -> str:
-    """A table of a scheme's own options, of a protocol's, or of those that all schemes have."""
+    """Return a table of the options of a scheme, of a protocol, or of all schemes."""
     told = {name.replace("_", "-"): told for name, told in fields(what).items()}
     lines = [f"| `--{name}` | {values(each)} | {each['description']} |" for name, each in told.items()]
     return "\n".join(["", "| option | values, the default in bold | meaning |", "|---|---|---|", *lines, "", ""])
 
 
 def fields(what: str) -> dict[str, Schema]:
-    """The options that are meant, by name."""
+    """Return the schemas of these options, by name."""
     from sottovoce.channels.options import CipherOptions, ProtocolOptions, StateOptions
     from sottovoce.graphs import scheme
     from sottovoce.nodes.settings import OF_PROTOCOL, Settings
@@ -71,11 +71,11 @@ def fields(what: str) -> dict[str, Schema]:
 
 
 def values(told: Schema) -> str:
-    """What an option takes: its choices, or what it is where it was not given."""
+    """Return the values of an option: its choices, or its default."""
     default = told.get("default")
     found = [each for part in [told, told.get("items", {}), *told.get("anyOf", [])] for each in part.get("enum", [])]
     if default is False:
-        return "a switch"  # nothing stands behind it
+        return "a switch"  # it takes no value
     if isinstance(default, bool):
         default, found = "on" if default else "off", ["on", "off"]
     first = default[0] if isinstance(default, list) and default else default
@@ -85,17 +85,17 @@ def values(told: Schema) -> str:
 
 
 def retrievers(what: str) -> str:
-    """The table of ours."""
+    """Return the table of our retrievers."""
     from sottovoce.retrievers.registry import ABOUT
 
-    needs = [re.sub(r"^(extra )?([^,]+)", r"\1`\2`", each.needs) for each in ABOUT.values()]  # names as code
+    needs = [re.sub(r"^(extra )?([^,]+)", r"\1`\2`", each.needs) for each in ABOUT.values()]  # format names as code
     rows = zip(ABOUT.values(), needs, strict=True)
     lines = [f"| `{each.spec}` | {each.searches} | {named} |" for each, named in rows]
     return "\n".join(["", "| `open_retriever(...)` | searches | needs |", "|---|---|---|", *lines, "", ""])
 
 
 def published(what: str) -> str:
-    """The tables and figures of the papers that `reproduce` holds."""
+    """Return the table of published tables and figures that `reproduce` knows."""
     from sottovoce.evaluation.published.files import names, read_published
 
     found = {name: read_published(name) for name in names()}
@@ -108,7 +108,7 @@ def published(what: str) -> str:
 
 
 def run(what: str, script: str = "cli.py") -> str:
-    """What a command prints in a terminal of WIDTH columns."""
+    """Return the output of a command in a terminal of WIDTH columns."""
     ours = {**os.environ, **ALONE, "COLUMNS": WIDTH, "SOTTOVOCE_RUNS": RUNS}
     return fenced(
         "text", subprocess.check_output([sys.executable, script, *what.split()], cwd=ROOT, env=ours, text=True)
@@ -116,25 +116,25 @@ def run(what: str, script: str = "cli.py") -> str:
 
 
 def example(what: str) -> str:
-    """What an example prints, by its name."""
+    """Return the output of an example, by its name."""
     return run("", f"examples/{what}.py")
 
 
 def code(what: str) -> str:
-    """Definitions of a file by name, or all of it: "tests/graphs/toys/palaver.py Talk speak"."""
+    """Return definitions of a file by name, or the whole file: "tests/graphs/toys/palaver.py Talk speak"."""
     path, *names = what.split()
     text = (ROOT / path).read_text(encoding="utf-8")
     lines, found = text.splitlines(), dict[str, str]()
     for node in ast.parse(text).body:
         first = min(part.lineno for part in [node, *getattr(node, "decorator_list", [])])
-        for named in [node, *getattr(node, "targets", [])]:  # a class or function has its name, what is set an id
+        for named in [node, *getattr(node, "targets", [])]:  # a class or function has a name, a variable an id
             name = getattr(named, "name", getattr(named, "id", ""))
             found[name] = "\n".join(lines[first - 1 : node.end_lineno])
     return fenced("python", "\n\n\n".join(found[name] for name in names) if names else text)
 
 
 def fenced(language: str, text: str) -> str:
-    """A block of code."""
+    """Return a code block."""
     return f"```{language}\n{text.rstrip()}\n```\n"
 
 
@@ -146,7 +146,7 @@ KINDS: dict[str, Callable[[str], str]] = {
 
 
 def renewed(text: str, kinds: Collection[str]) -> str:
-    """A page with its parts made anew; of one that differs in seconds alone the old one stays."""
+    """Return a page with its parts regenerated; a part that differs only in seconds stays."""
 
     def made(found: re.Match[str]) -> str:
         kind, what, arrow, before = found.groups()
@@ -160,7 +160,7 @@ def renewed(text: str, kinds: Collection[str]) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Write all pages anew, or name those that are out of date."""
+    """Rewrite all pages, or list those that are out of date."""
     kinds = [each for each in arguments if each in KINDS] or list(KINDS)
     late = []
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:

@@ -1,4 +1,4 @@
-"""What the build of the site calls: mkdocs makes the pages of the reference by it, griffe reads docstrings with it."""
+"""Hooks of the site's build: mkdocs generates the reference pages with them, and griffe reads docstrings."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import griffe
-from draw import DRAWN, file_of  # its neighbour: mkdocs looks there
+from draw import DRAWN, file_of  # in the same folder, where mkdocs looks
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("graphs", "nodes", "agents", "environments", "monitors", "prompts", "retrievers", "channels")
 FOLDERS += ("models", "evaluation", "sottovoce")
 OUTSIDE = {"models/bundled/README.md": "card.md", "models/README.md": "families.md"}
-"""Files of other folders that are pages too."""
+"""Files of other folders that are also pages."""
 EXAMPLE = re.compile(r"^>>> .+?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 
 
 def on_files(files: Files, config: Any) -> Files:  # Any: mkdocs' configuration
-    """Add a page for each folder, one for each package in it, and those that stand elsewhere."""
+    """Add a page for each folder, for each package in it, and for each file of OUTSIDE."""
     for folder in FOLDERS:
         package = "sottovoce" if folder == "sottovoce" else f"sottovoce.{folder}"
         inside = (
@@ -42,7 +42,7 @@ def _page(package: str, names: list[str]) -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, **kwargs: Any) -> str:  # Any: mkdocs' own
-    """Links to those, which lead out of docs/ where the pages are read as files; and drawings, which GitHub makes."""
+    """Replace links that lead out of docs/ with links to pages, and mermaid text, which GitHub draws, with drawings."""
     folder = posixpath.dirname(page.file.src_uri)
 
     def drawn(found: re.Match[str]) -> str:
@@ -56,16 +56,16 @@ def on_page_markdown(markdown: str, page: Any, **kwargs: Any) -> str:  # Any: mk
 
 
 def modules(package: str, folder: Path) -> list[str]:
-    """The names of a package, its modules, and those of the packages inside; links lead to other pages."""
+    """Return the names of a package, its modules and subpackages; linked folders have other pages."""
     files = [path.relative_to(folder) for path in folder.rglob("*.py")]
     names = (path.parent if path.stem == "__init__" else path.with_suffix("") for path in files)
     return sorted(".".join([package, *path.parts]) for path in names if not path.name.startswith("_"))
 
 
 class Examples(griffe.Extension):
-    """Examples in docstrings, as code."""
+    """A griffe extension that formats examples in docstrings as code."""
 
     def on_instance(self, *, obj: griffe.Object | griffe.Alias, **kwargs: Any) -> None:  # Any: griffe's own
-        """Put a fence around what begins with >>>."""
+        """Put a code fence around text that begins with >>>."""
         if isinstance(obj, griffe.Object) and obj.docstring is not None:
             obj.docstring.value = EXAMPLE.sub(lambda found: f"```pycon\n{found[0]}\n```", obj.docstring.value)

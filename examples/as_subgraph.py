@@ -1,7 +1,7 @@
-"""A debate as a node of another graph: retrieve, debate, write up; streamed with all that happens inside.
+"""A debate as a node of another graph: retrieve, debate, write up; streamed with the debate's own steps.
 
-The parent's state shares `question`, `documents` and `decision` with the debate. Each of its two agents is dealt some
-of what was found, and knows the rest only from what the other one says under the words.
+The parent's state shares `question`, `documents` and `decision` with the debate. Each of the two agents gets some of
+the retrieved facts, and learns the others only from the payloads of the other agent's messages.
 """
 
 import re
@@ -26,13 +26,13 @@ class Report(TypedDict, total=False):
 
 
 def retrieve(state: Report) -> Report:
-    """The facts about letters of the question, dealt to the agents in turn."""
+    """Find the facts about letters of the question, and deal them to the agents in turn."""
     found = [fact for fact in FACTS if re.search(rf"\b{fact[0]}\b", state["question"])]
     return {"documents": {agent: found[i :: len(AGENTS)] for i, agent in enumerate(AGENTS)}}
 
 
 def write_up(state: Report) -> Report:
-    """The answer, and what each agent had to go by."""
+    """Report the answer, and the facts that each agent knew."""
     known = "; ".join(f"{agent} knew {' '.join(facts)}" for agent, facts in state["documents"].items())
     return {"report": f"{state['question']} {state['decision']['answer']} ({known})"}
 
@@ -47,11 +47,11 @@ graph.add_edge("debate", "write_up")
 graph.add_edge("write_up", END)
 
 
-def show(mode: str, part: Any, spoken: dict[str, str]) -> None:  # Any: each mode has its own
-    """Print a step when it is over, and an agent's reply when all of its tokens are there."""
+def show(mode: str, part: Any, spoken: dict[str, str]) -> None:  # Any: depends on the mode
+    """Print each step when it is over, with the agent's reply from its streamed tokens."""
     if mode == "messages":
         token, about = part
-        if "agent" in about:  # not the finished debate's messages, which the parent gets once more as its own
+        if "agent" in about:  # not the finished debate's messages, which the parent repeats as its own
             spoken[about["agent"]] = spoken.get(about["agent"], "") + token.text
         return
     for node in part:
@@ -63,6 +63,6 @@ if __name__ == "__main__":
     asked: Report = {"question": "What is l + y * o?"}
     parts: Any = graph.compile().stream(asked, stream_mode=["messages", "updates"], subgraphs=True)  # Any: as above
     for where, mode, part in parts:
-        print(end="  " if where and mode == "updates" else "")  # inside of the debate
+        print(end="  " if where and mode == "updates" else "")  # inside the debate
         show(mode, part, spoken)
     print(part["write_up"]["report"])

@@ -1,6 +1,6 @@
-"""A debate as a tool of another agent: it calls `discuss` as it would call any tool, and goes on with the answer.
+"""A debate as a tool of another agent, which calls `discuss` like any tool and continues with the answer.
 
-Who calls is a script here, so that this runs offline and without a large model. With one that calls tools,
+The caller is a script here, so that this runs offline and without a large model. With a model that calls tools,
 `caller` is `model.bind_tools([discuss]).invoke(state["messages"])`, and nothing else changes.
 """
 
@@ -22,7 +22,7 @@ def discuss(question: str) -> str:
 
 
 def caller(state: MessagesState) -> dict[str, list[AnyMessage]]:
-    """A script in the place of a model: hands what it is asked to the tool, and passes on what comes back."""
+    """Act as a model by script: pass the question to the tool, and pass on its result."""
     last = state["messages"][-1]
     if last.type == "tool":
         return {"messages": [AIMessage(f"I had it discussed: {last.text}.")]}

@@ -1,11 +1,11 @@
-"""Drive every graph of a LangGraph server as one would in Studio, and check what it shows.
+"""Program that drives every graph of a LangGraph server as a user of Studio would, and checks the results.
 
-    python examples/drive_server.py                                       # `langgraph dev` is started, and ended
-    python examples/drive_server.py --url http://127.0.0.1:2024 debate    # one that runs already, one graph
+    python examples/drive_server.py                                       # starts `langgraph dev`, and stops it
+    python examples/drive_server.py --url http://127.0.0.1:2024 debate    # a running server, one graph
 
-For each graph: an assistant with settings of its own, a walk with a stop before each node, state and history, an
-edited message, a fork, and all streams. One line a graph; the first thing that is wrong ends it, with one line.
-What it made stays on the server, where one may look at it.
+For each graph: an assistant with its own settings, a walk with a stop before each node, state and history, an edited
+message, a fork, and all streams. It prints one line for each graph, and stops with one line at the first error.
+The assistants and threads stay on the server for inspection.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[1]
 QUESTION = {"question": "What is 14 + 3 * 5 - 7?"}
 EDIT = "It is 22.\nAnswer: 22"
 EDITED = "edited since, heard in words"
-"""What a message says of itself whose text is no longer the one that its payload lay under."""
+"""The note on a message whose text was edited, so that its payload no longer belongs to it."""
 CONFIG: Any = {"recursion_limit": 200}
 SHORT = {"protocol": "cipher", "max_tokens": 8, "answer_turn": False, "guide": "off"}
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -52,35 +52,35 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "govsim": {"agents": 2, "months": 1, "utterances": 1},
     "codegen": {"agents": 2, "rounds": 2},
 }
-"""By graph: what makes it short."""
+"""Settings by graph that make its discussions short."""
 SANDBOX = '[settings.codegen]\nsandbox = "isolated"\n'
-"""What a server must be told that a client cannot choose."""
+"""A setting of the server that clients cannot choose."""
 NO_MODELS: Mapping[str, str] = MappingProxyType({})
 SIZE = 50_000
-"""Characters that a state may take as JSON: tensors lie elsewhere."""
+"""Limit on the characters of a state as JSON: tensors are stored elsewhere."""
 AT_ONCE = 4
-"""Graphs that are driven side by side."""
+"""Graphs that are driven in parallel."""
 STREAMS: Any = ["values", "updates", "messages-tuple", "custom", "debug"]
 State = Any  # Any: a state as JSON
 
 
 class Wrong(Exception):
-    """A graph is not shown as it should be."""
+    """An unexpected result of the server."""
 
 
 def check(holds: object, otherwise: str) -> None:
-    """Go on where something holds."""
+    """Raise `Wrong` unless a condition holds."""
     if not holds:
         raise Wrong(otherwise)
 
 
 def refuse(error: Any) -> None:
-    """Stop at an error that a run ended with, as the server has it."""
+    """Raise `Wrong` for the server's error of a run."""
     check(error is None, f"the server said: {error and error['message']}")
 
 
 class Driver:
-    """Drives one graph with an assistant of its own."""
+    """The checks of one graph, with an assistant of its own."""
 
     def __init__(self, client: SyncLangGraphClient, graph: str, model: str) -> None:
         self.client = client
@@ -89,7 +89,7 @@ class Driver:
         self.assistant = made["assistant_id"]
 
     def tour(self) -> str:
-        """What there was to see."""
+        """Run all checks and return a summary."""
         nodes = self.drawn()
         thread, steps = self.walked(nodes)
         history = self.history(thread)
@@ -100,11 +100,11 @@ class Driver:
         )
 
     def thread(self) -> str:
-        """A new one."""
+        """Create a thread and return its id."""
         return str(self.client.threads.create()["thread_id"])
 
     def drawn(self) -> set[str]:
-        """The nodes of its drawing, each of which edges lead to and from."""
+        """Return the nodes of the graph's drawing; check that edges lead to and from each."""
         graph: Any = self.client.assistants.get_graph(self.assistant, xray=True)
         nodes = {node["id"] for node in graph["nodes"]} - {"__start__", "__end__"}
         unreached = nodes - {edge["target"] for edge in graph["edges"]}
@@ -113,7 +113,7 @@ class Driver:
         return nodes
 
     def walked(self, nodes: set[str]) -> tuple[str, int]:
-        """A thread in which every node was stopped at, and how many steps that took."""
+        """Step through a discussion with a stop before every node; return its thread and the number of steps."""
         thread, ahead, steps = self.thread(), ["opening"], 0
         self.step(thread, QUESTION)
         while ahead:
@@ -126,14 +126,14 @@ class Driver:
         return thread, steps
 
     def step(self, thread: str, given: Any) -> list[str]:
-        """The nodes that ran until the next stop."""
+        """Continue until the next stop, and return the nodes that ran."""
         parts = self.client.runs.stream(
             thread, self.assistant, input=given, interrupt_before="*", stream_mode="updates", config=CONFIG
         )
         return [name for part in parts for name in of(part, "updates") if name != "__interrupt__"]
 
     def resumed(self, thread: str, checkpoint: Any = None) -> State:
-        """The state at the end, from a checkpoint or from where the thread stands."""
+        """Resume from a checkpoint, or from the thread's current state, and return the final state."""
         ended: Any = self.client.runs.wait(
             thread, self.assistant, input=None, checkpoint=checkpoint, config=CONFIG, raise_error=False
         )
@@ -143,7 +143,7 @@ class Driver:
         return state["values"]
 
     def history(self, thread: str) -> list[State]:
-        """All checkpoints, the oldest first; each is small, and says in words what its messages carry."""
+        """Return all checkpoints, the oldest first; check that each is small and summarizes its payloads in words."""
         states: list[Any] = [*reversed(self.client.threads.get_history(thread, limit=1000))]
         for state in states:
             size = len(json.dumps(state))
@@ -154,7 +154,7 @@ class Driver:
         return states
 
     def edited(self, thread: str, history: Sequence[State]) -> str:
-        """Whose first message was edited: it says so, and the discussion went on from there."""
+        """Edit a message and resume; check that the message is marked as edited, and return its agent."""
         before, there = next(
             (one, other)
             for one, other in pairwise(history)
@@ -173,7 +173,7 @@ class Driver:
         return str(said["agent"])
 
     def forked(self, thread: str, history: Sequence[State]) -> int:
-        """How many messages a fork of the first round has at its end; its origin has two futures then."""
+        """Fork the first round and return the fork's number of messages; check that its origin has two successors."""
         origin = next(state for state in history if state["next"] == ["next_round"])
         values = self.resumed(thread, origin["checkpoint"])
         check(values.get("decision"), "a fork came to no decision")
@@ -183,7 +183,7 @@ class Driver:
         return len(values["board"])
 
     def streamed(self) -> int:
-        """How many pieces of text came; every stream shows what it should."""
+        """Check every stream, and return the number of streamed pieces of text."""
         parts = list(
             self.client.runs.stream(self.thread(), self.assistant, input=QUESTION, stream_mode=STREAMS, config=CONFIG)
         )
@@ -205,13 +205,13 @@ class Driver:
 
 
 def of(part: Any, event: str) -> dict[str, Any]:
-    """The data of a part of a stream, where it is of this event."""
+    """Return the data of a part of a stream if it belongs to this event, else an empty dict."""
     refuse(part.data if part.event == "error" else None)
     return dict(part.data) if part.event == event else {}
 
 
 def drive(client: SyncLangGraphClient, served: Collection[str], model: str, graph: str) -> str:
-    """What was checked of a graph, in a line."""
+    """Check a graph and return the summary as one line."""
     try:
         check(graph in served, f"the server has no such graph; it has {', '.join(sorted(served))}")
         return f"{graph}: {Driver(client, graph, model).tour()}"
@@ -226,9 +226,9 @@ def drive(client: SyncLangGraphClient, served: Collection[str], model: str, grap
 def serving(
     folder: Path, config: Path = ROOT / "langgraph.json", models: Mapping[str, str] = NO_MODELS
 ) -> Iterator[str]:
-    """The address of a `langgraph dev` on a free port, offline; it ends with the block.
+    """Start `langgraph dev` on a free port, offline, and yield its address; stop it at the end of the block.
 
-    It works in `folder`, where its log is too: it writes where it starts. Its clients may name `models`, by name.
+    It runs in `folder`, where it writes its files and its log. Its clients may use the names of `models`.
     """
     port, log = free_port(), folder / "server.log"
     offered = "".join(f"{json.dumps(name)} = {json.dumps(where)}\n" for name, where in models.items())
@@ -250,14 +250,14 @@ def serving(
 
 
 def free_port() -> int:
-    """One that nobody listens at now."""
+    """Return a port that nothing listens on now."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
 
 
 def answers(url: str, process: subprocess.Popen[bytes], within: float = 120.0) -> bool:
-    """Whether a server that is starting answers within so many seconds."""
+    """Return whether a starting server answers within a number of seconds."""
     end = time.monotonic() + within
     while time.monotonic() < end and process.poll() is None:
         try:
@@ -268,11 +268,11 @@ def answers(url: str, process: subprocess.Popen[bytes], within: float = 120.0) -
 
 
 def main() -> None:
-    """Drive what was asked for."""
+    """Parse the command line and drive the graphs."""
     parser = argparse.ArgumentParser(description="Drive the graphs of a LangGraph server, and check what it shows.")
-    parser.add_argument("graphs", nargs="*", metavar="GRAPH", help="which (default: all)")
-    parser.add_argument("--url", help="a server that runs already (default: start one)")
-    parser.add_argument("--model", default="bundled", help="who speaks (default: bundled)")
+    parser.add_argument("graphs", nargs="*", metavar="GRAPH", help="graphs to drive (default: all)")
+    parser.add_argument("--url", help="the address of a running server (default: start one)")
+    parser.add_argument("--model", default="bundled", help="the agents' model (default: bundled)")
     asked = parser.parse_args()
     if asked.url is None:
         offered = {asked.model: asked.model}
@@ -283,7 +283,7 @@ def main() -> None:
 
 
 def drive_all(url: str, graphs: Sequence[str], model: str) -> None:
-    """A line for each graph, in their order; several are driven at once, as a server lets runs wait for each other."""
+    """Print a line for each graph, in order; drive several at once, since a server makes runs wait for each other."""
     with get_sync_client(url=url) as client, ThreadPoolExecutor(AT_ONCE) as threads:
         served = {each["graph_id"] for each in client.assistants.search(limit=1000)}
         driven = threads.map(partial(drive, client, served, model), graphs or sorted(served))

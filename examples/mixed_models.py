@@ -1,8 +1,8 @@
-"""Local and hosted models in one debate: local agents hear each other under the words, the hosted one in words alone.
+"""Local and hosted models in one debate: local agents exchange payloads, the hosted agent hears only words.
 
-With OPENAI_API_KEY set, agent_3 is OpenAI's model, and what it is asked leaves this machine. Without a key, nothing
-does: agent_3 asks a server of this file's own, on the loopback interface, which speaks OpenAI's protocol and says
-"The answer is 22." whatever it is asked. Needs `pip install langchain-openai`.
+With OPENAI_API_KEY set, agent_3 is OpenAI's model, and its prompts leave this machine. Without a key, nothing does:
+agent_3 uses a server in this file, on the loopback interface, which speaks OpenAI's protocol and always replies
+"The answer is 22." Needs `pip install langchain-openai`.
 """
 
 import json
@@ -21,10 +21,10 @@ MODEL = "gpt-4o-mini"
 
 
 class StandIn(BaseHTTPRequestHandler):
-    """Answers every request for a chat's next message with the same words."""
+    """A server that replies to every chat request with the same words."""
 
     def do_POST(self) -> None:
-        """Read a request and answer it."""
+        """Read a request and send the reply."""
         self.rfile.read(int(self.headers["content-length"]))
         said = {"role": "assistant", "content": "The answer is 22."}
         choice = {"index": 0, "message": said, "finish_reason": "stop"}
@@ -36,12 +36,12 @@ class StandIn(BaseHTTPRequestHandler):
         self.wfile.write(json.dumps({**reply, "usage": usage}).encode())
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing of each request."""
+        """Log nothing."""
 
 
 @contextmanager
 def hosted() -> Iterator[ChatOpenAI]:
-    """OpenAI's model where there is a key, else one that asks the stand-in."""
+    """Yield OpenAI's model if there is a key, else one that uses the local server."""
     if os.environ.get("OPENAI_API_KEY"):
         yield ChatOpenAI(model=MODEL)
         return

@@ -1,4 +1,4 @@
-"""An application that embeds a debate, in ten lines: it asks, and shows the answer and who voted for what."""
+"""An application that embeds a debate, in ten lines: it asks a question, and prints the answer and the votes."""
 
 from sottovoce import Debate, create_debate
 

@@ -1,4 +1,4 @@
-"""Which act follows which: one file a scheme, and the list that everything else agrees with."""
+"""Graphs of the schemes, one file each, and the registry of schemes."""
 
 from sottovoce.graphs.scheme import NAMES, SCHEMES, Scheme, scheme, schemes, shipped
 

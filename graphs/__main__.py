@@ -1,4 +1,4 @@
-"""What LangGraph's server serves: `python -m sottovoce.graphs > langgraph.json`, schemes of other packages too."""
+"""Configuration of LangGraph's server: `python -m sottovoce.graphs > langgraph.json`, with other packages' schemes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from sottovoce.errors import SottovoceError, UsageError
 from sottovoce.graphs.scheme import SCHEMES, Scheme, scheme
 
 STUDIO = "https://smith.langchain.com"
-"""The one page of another origin that may use the server."""
+"""The only page of another origin that may use the server."""
 HERE = r"http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?"
-"""Pages of this machine's own, such as examples/page."""
+"""Pages served by this machine, such as examples/page."""
 SHOWN = ["x-pagination-total", "x-pagination-next", "content-location"]
 CORS = {
     "allow_origins": [STUDIO],
@@ -22,14 +22,14 @@ CORS = {
     "expose_headers": SHOWN,
 }
 HTTP = {"app": "sottovoce.graphs.origins:app", "cors": CORS, "disable_webhooks": True}
-"""Without webhooks, by which a client has the server post to any address."""
+"""Webhooks are off, since with them a client could make the server post to any address."""
 
 
 def served(found: Scheme) -> dict[str, str]:
-    """Return the entry of a scheme.
+    """Return the entry of a scheme in langgraph.json.
 
     Raises:
-        UsageError: its module has no `make_graph`, by which the server gets its graph.
+        UsageError: its module has no `make_graph`, which the server calls to build the graph.
     """
     module = SCHEMES.module(found.name)
     if not hasattr(import_module(module), "make_graph"):
@@ -38,7 +38,7 @@ def served(found: Scheme) -> dict[str, str]:
 
 
 def main() -> int:
-    """Print the configuration of all schemes, or in one line why it cannot be made."""
+    """Print the configuration of all schemes, or a one-line error on stderr; return the exit code."""
     try:
         graphs = {name: served(scheme(name)) for name in SCHEMES}
     except SottovoceError as error:

@@ -1,7 +1,7 @@
-"""CMD, the Conquer-and-Merge discussion (arXiv 2402.18272): groups, a vote, and a secretary at a tie.
+"""CMD, the Conquer-and-Merge discussion (arXiv 2402.18272): groups, a vote, and a secretary for ties.
 
-Figure 3: agents discuss in groups, round by round. Each hears its own group in full and of the other
-groups a tally alone. After R answers all vote; at a tie the secretary decides, or each group sends a
+Figure 3: agents discuss in groups, round by round. Each hears its own group in full, and only a tally of
+the other groups. After R rounds all vote; on a tie the secretary decides, or each group sends a
 representative to the next level.
 """
 
@@ -16,28 +16,28 @@ ON_TIE = {"next_round": "rounds left", "secretary": "a tie", "send_representativ
 
 
 def after_round(state: State) -> Literal["next_round", "secretary", "decide"]:
-    """R rounds are held; then the secretary is asked, at a tie alone."""
+    """Continue for R rounds; then ask the secretary if there is a tie."""
     if (state["round"] + 1) % state["settings"]["rounds"]:
         return "next_round"
     return "secretary" if tied(state) else "decide"
 
 
 def after_level(state: State) -> Literal["next_round", "send_representatives", "decide"]:
-    """Each level holds R rounds. One group is the highest level: there the first of the tied answers wins."""
+    """Continue for R rounds on each level. On the highest level, a single group, the first of the tied answers wins."""
     if (state["round"] + 1) % state["settings"]["rounds"]:
         return "next_round"
     return "send_representatives" if tied(state) and len(state["groups"]) > 1 else "decide"
 
 
 def tied(state: State) -> bool:
-    """Whether several answers have the most votes."""
+    """Return whether several answers have the most votes."""
     from sottovoce.nodes.tally import is_tie
 
     return is_tie(state["votes"], state)
 
 
 def create_cmd(settings: CMD | None = None, **given: Unpack[Given]) -> Graph:
-    """The graph of CMD, uncompiled. `models` by name: the agents' and, where there is one, "secretary"."""
+    """Return the uncompiled graph of CMD. Names in `models`: the agents, and "secretary" if there is one."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import cmd as acts
     from sottovoce.nodes.decide import vote
@@ -45,7 +45,7 @@ def create_cmd(settings: CMD | None = None, **given: Unpack[Given]) -> Graph:
     settings = CMD.given(settings)
     frame = Frame(SCHEME, settings, **given, rule=acts.by_vote, begin=acts.begin, state=acts.Grouped)
     for number, group in enumerate(settings.groups(), 1):
-        for agent in group:  # side by side, in each round
+        for agent in group:  # in parallel, in each round
             frame.graph.add_edge("next_round", agent)
             frame.act(agent, acts.discuss, role=f"group {number}", to="vote")
     if settings.secretary:
@@ -59,11 +59,11 @@ def create_cmd(settings: CMD | None = None, **given: Unpack[Given]) -> Graph:
 
 
 SENT = {"tied": "its first agent with a tied answer", "first": "its first agent", "random": "an agent by lot"}
-"""Whom a group sends to the next level."""
+"""The agent that a group sends to the next level, in words."""
 
 
 def manner(settings: CMD) -> str:
-    """How the discussion is held."""
+    """Return a phrase that describes the discussion."""
     held = f"{settings.agents} agent{'s' * (settings.agents > 1)}, {settings.rounds} round{'s' * (settings.rounds > 1)}"
     if settings.secretary:
         return f"{held} · at a tie a secretary decides"

@@ -1,9 +1,9 @@
 """CodeGen (Barbi et al., arXiv 2502.05986, after DyLAN): a world of programs, tests and judges.
 
-Coders write side by side. Before each later round Passer, Tester, Reflector and Ranker look at what was written, and
-coders write anew with what they found out about the best two. It ends when most write alike in a round after the
-first (equal first solutions may all be wrong, and nobody has judged them yet), or when no round is left; then all
-tests are run on all last solutions. Code that was handed in cannot be taken back, feedback can.
+Coders write in parallel. Before each later round Passer, Tester, Reflector and Ranker judge the programs, and coders
+write again with feedback about the best two. The discussion ends when most programs agree in a round after the first
+(equal first solutions may all be wrong, and nobody has judged them yet), or after the last round; then all tests are
+run on all last solutions. A reset cannot take back submitted code, but it can take back feedback.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ JUDGES = (PASSER, TESTER, REFLECTOR, RANKER)
 
 
 def who_begins(coders: list[str]) -> Callable[[State], list[str]]:
-    """Nothing is there to be judged in the first round."""
+    """Return a router to the coders in the first round, when there is nothing to judge, and to the judges later."""
     return lambda state: [*JUDGES] if state["round"] else coders
 
 
 def next_step(state: Any) -> Literal["next_round", "final_tests"]:
-    """Go on until most coders write alike in a round after the first, or no round is left."""
+    """Continue until most programs agree in a round after the first, or no round is left."""
     from sottovoce.nodes.codegen import agreed
 
     settings, judged = state["settings"], state["round"] > 0
@@ -34,9 +34,9 @@ def next_step(state: Any) -> Literal["next_round", "final_tests"]:
 
 
 def create_codegen(settings: CodeGen | None = None, *, runner: Runner | None = None, **given: Unpack[Given]) -> Graph:
-    """The graph of CodeGen, uncompiled. `models` by name: the coders', Tester's, Reflector's, Ranker's; else `Given`.
+    """Return the uncompiled graph of CodeGen. Names in `models`: coders, Tester, Reflector, Ranker; else see `Given`.
 
-    `runner` runs programs in the place of the sandbox that the settings name.
+    `runner` runs programs instead of the sandbox that the settings name.
     """
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import codegen as acts
@@ -46,7 +46,7 @@ def create_codegen(settings: CodeGen | None = None, *, runner: Runner | None = N
     coders = settings.speakers()
     frame = Frame(SCHEME, settings, **given, rule=trials.by_tests, begin=trials.begin, state=acts.Coding)
     frame.graph.add_conditional_edges("next_round", who_begins(coders), [*coders, *JUDGES])
-    # No join of the frame: where a reset left one waiting, that one would not wait for the coders.
+    # Not a join of the frame: one that a reset left waiting would not wait for the coders.
     frame.graph.add_node("report", trials.report(frame.contexts))
     frame.graph.add_node(PASSER, trials.check(frame.contexts), metadata={"role": "judge"})
     frame.graph.add_edge(PASSER, "report")
@@ -66,7 +66,7 @@ def create_codegen(settings: CodeGen | None = None, *, runner: Runner | None = N
 
 
 def manner(settings: CodeGen) -> str:
-    """How programs are written."""
+    """Return a phrase that describes how programs are written."""
     held = f"{settings.agents} coders, at most {settings.rounds} round{'s' * (settings.rounds > 1)}"
     return f"{held} · sandbox: {settings.sandbox or 'none'}{', unsafe' * settings.unsafe}"
 

@@ -1,4 +1,4 @@
-"""A compiled graph that refuses, before its thread changes, what LangGraph would take and lose."""
+"""A compiled graph that refuses, before its thread changes, inputs that LangGraph would accept and lose."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Speaking(Protocol):
 
 
 class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here and below LangGraph's own
-    """Its thread takes another question once the discussion in it is over, and an edit no key that nobody reads."""
+    """A compiled graph whose thread takes a new question only after the last discussion, and edits known keys only."""
 
     def stream(self, input: Any, config: RunnableConfig | None = None, **told: Any) -> Iterator[Any]:
-        """As LangGraph does.
+        """Stream as LangGraph does.
 
         Raises:
             RequestError: a question was asked in the middle of a discussion.
@@ -39,7 +39,7 @@ class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here a
         yield from super().stream(input, config, **told)
 
     async def astream(self, input: Any, config: RunnableConfig | None = None, **told: Any) -> AsyncGenerator[Any]:
-        """As LangGraph does. Errors: see `stream`."""
+        """Stream as LangGraph does. Errors: see `stream`."""
         if thread := self._asked(input, config):
             _check_over(await self.aget_state(thread))
         stream: Any = super().astream(input, config, **told)  # Any: a generator, which a caller may close early
@@ -48,27 +48,27 @@ class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here a
                 yield chunk
 
     def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
-        """As LangGraph does, with the discussion so far as `messages`, which no checkpoint holds."""
+        """Return the state as LangGraph does, with the discussion so far as `messages`, which checkpoints lack."""
         return _as_chat(super().get_state(config, subgraphs=subgraphs))
 
     async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
-        """As `get_state`."""
+        """Return the state as `get_state` does."""
         return _as_chat(await super().aget_state(config, subgraphs=subgraphs))
 
     def get_state_history(self, config: RunnableConfig, **told: Any) -> Iterator[StateSnapshot]:
-        """As LangGraph does, each as `get_state` has it."""
+        """Return the history as LangGraph does, each state as `get_state` returns it."""
         return map(_as_chat, super().get_state_history(config, **told))
 
     async def aget_state_history(self, config: RunnableConfig, **told: Any) -> AsyncGenerator[StateSnapshot]:
-        """As `get_state_history`."""
+        """Yield the history as `get_state_history` does."""
         async for snapshot in super().aget_state_history(config, **told):
             yield _as_chat(snapshot)
 
     def bulk_update_state(self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]) -> RunnableConfig:
-        """As LangGraph does, which passes over keys that the state has not.
+        """Update the state as LangGraph does, but refuse unknown keys, which LangGraph ignores.
 
         Raises:
-            RequestError: there is such a key, or a message of somebody who is not there.
+            RequestError: a key is unknown, or a message is from an unknown agent.
         """
         self._check_edit(config, supersteps)
         return super().bulk_update_state(config, supersteps)
@@ -76,12 +76,12 @@ class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here a
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """As LangGraph does. Errors: see `bulk_update_state`."""
+        """Update the state as `bulk_update_state` does."""
         self._check_edit(config, supersteps)
         return await super().abulk_update_state(config, supersteps)
 
-    def _asked(self, given: Any, config: RunnableConfig | None) -> RunnableConfig | None:  # Any: as it was given
-        """The thread of this graph's own to which a question is put."""
+    def _asked(self, given: Any, config: RunnableConfig | None) -> RunnableConfig | None:  # Any: an input
+        """Return the config of this graph's own thread if the input is a question for it, otherwise None."""
         if given is None or isinstance(given, Command) or not isinstance(self.checkpointer, BaseCheckpointSaver):
             return None
         told = merge_configs(self.config, config)
@@ -89,7 +89,7 @@ class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here a
 
     def _check_edit(self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]) -> None:
         if config.get("configurable", {}).get("checkpoint_ns"):
-            return  # of a graph inside this one, whose keys are its own
+            return  # a subgraph's state, which has other keys
         for update in chain.from_iterable(supersteps):
             for name in update.values if isinstance(update.values, Mapping) else ():
                 if name not in self.builder.channels:
@@ -113,15 +113,15 @@ def _as_chat(stands: StateSnapshot) -> StateSnapshot:
     values = stands.values
     if not isinstance(values, dict) or not {"question", "board"} <= values.keys():
         return stands
-    messages = chat_of(values, values.get("decision"))  # type: ignore[arg-type]  # it reads what there is
+    messages = chat_of(values, values.get("decision"))  # type: ignore[arg-type]  # it reads the keys that exist
     return stands._replace(values={**values, "messages": messages})
 
 
 def _check_over(stands: StateSnapshot) -> None:
-    """Refuse a question where somebody spoke, though it be in a round that is not over, and nothing was decided."""
+    """Refuse a question if an agent has spoken, even in an unfinished round, and there is no decision yet."""
     found = stands.values
     if (found.get("board") or found.get("pending")) and not found.get("decision"):
         raise RequestError(
-            "this thread holds a discussion that is not over; go on with it (the input is None), or ask the question "
-            "in a thread of its own"
+            "this thread has a discussion that is not over; continue it (with None as the input), or ask the question "
+            "in another thread"
         )

@@ -1,8 +1,8 @@
 """Debate (Du et al. 2023; with CIPHER, arXiv 2310.06272, and SDE, arXiv 2506.19209).
 
-All agents answer alone; in every further round each hears the others' answers of the round before
-and answers again. No early stop: after the last round a rule decides. Agents of one round hear
-nothing of it, so they run side by side.
+All agents first answer alone. In every further round each agent hears the others' answers of the
+previous round and answers again. There is no early stop: after the last round a rule decides.
+Agents hear nothing of their own round, so they run in parallel.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from sottovoce.graphs.scheme import Given, Graph, Scheme, State
 from sottovoce.nodes.settings import Debate
 
 LAST_OR_NOT = {"next_round": "rounds left", "summarise": "rounds left", "decide": "last round"}
-"""Why it goes on or ends, as drawings show it."""
+"""The reason for each edge, as drawings show it."""
 
 
 def another_round(state: State) -> Literal["next_round", "decide"]:
-    """Rounds are counted with the independent one."""
+    """Continue until all rounds are over; the independent first answers are one of them."""
     return "next_round" if state["round"] + 1 < state["settings"]["rounds"] else "decide"
 
 
 def summary_or_end(state: State) -> Literal["summarise", "decide"]:
-    """The last round is not summed up."""
+    """Summarize each round except the last."""
     return "summarise" if another_round(state) == "next_round" else "decide"
 
 
 def create_debate(settings: Debate | None = None, **given: Unpack[Given]) -> Graph:
-    """The graph of a debate, uncompiled.
+    """Return the uncompiled graph of a debate.
 
     Args:
-        settings: The defaults of its runs; nodes are made for as many agents as they say.
+        settings: The defaults of its runs; the graph has nodes for their number of agents.
         given: `models`, `store` and `watch`, see `Given`.
     """
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph

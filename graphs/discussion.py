@@ -1,12 +1,12 @@
-"""Any discussion that a rule describes: message passing (CMD, arXiv 2402.18272, Algorithm 2, "MesSync").
+"""Discussions described by a rule: message passing (CMD, arXiv 2402.18272, Algorithm 2, "MesSync").
 
-In each round every agent that was sent something answers it; the rule says who hears that in the next
-round, and who keeps it for later. It goes on until nothing is sent or the rule says that it is over.
+In each round every agent that received a message answers it. The rule chooses who hears the answer in the
+next round, and who stores it for later. This continues until nothing is sent or the rule ends it.
 
 >>> from sottovoce.agents.scripted import ScriptedChatModel
 >>> from sottovoce.nodes.rules import DiscussionRule
 >>> class Relay(DiscussionRule):
-...     '''The first agent answers, and each further one goes on from the one before.'''
+...     '''The first agent answers, and each further agent continues from the one before.'''
 ...
 ...     def first_speakers(self, agents):
 ...         return agents[:1]
@@ -34,12 +34,12 @@ SENT = {"next_round": "sent to somebody", "secretary": "a tie", "decide": "sent 
 
 
 def another_round(state: State) -> Literal["next_round", "decide"]:
-    """As long as anything was sent."""
+    """Continue as long as any message was sent."""
     return "next_round" if len(state["heard"]) > state["round"] + 1 else "decide"
 
 
 def tie_or_end(state: State) -> Literal["next_round", "secretary", "decide"]:
-    """The secretary is asked at a tie alone."""
+    """Continue as long as any message was sent; then ask the secretary if there is a tie."""
     from sottovoce.nodes.tally import is_tie
 
     if another_round(state) == "next_round":
@@ -48,7 +48,7 @@ def tie_or_end(state: State) -> Literal["next_round", "secretary", "decide"]:
 
 
 def create_discussion(rule: DiscussionRule, settings: MesSync | None = None, **given: Unpack[Given]) -> Graph:
-    """The graph of a discussion, uncompiled. `models` by name: the agents' and, where there is one, "secretary"."""
+    """Return the uncompiled graph of a discussion. Names in `models`: the agents, and "secretary" if there is one."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import discussion as acts
     from sottovoce.nodes.cmd import secretary

@@ -1,4 +1,4 @@
-"""What every discussion begins and ends with, and how an act becomes the node (or two) of an agent."""
+"""The common frame of all graphs: first and last nodes, and methods that add acts of agents as nodes."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ from sottovoce.nodes.watch import (
 from sottovoce.trust import Allow, Allowed
 
 Spread = Callable[[Any], str | Sequence[str]]
-"""A router to one node, or to several side by side."""
+"""A router to one node, or to several that run in parallel."""
 Labels = Mapping[str, str]
-"""By node: why a router leads there, as drawings show it; no two nodes of a router have the same."""
+"""The reason that a router leads to a node, by node, as drawings show it; unique within a router."""
 PLAIN: Labels = MappingProxyType({})
 RESET, AGAIN = "reset", "again"
-RETRY = RetryPolicy(max_attempts=3, jitter=False, retry_on=passes)  # half a second, then one; clients vary theirs
-"""Of an act: hosted models alone fail in ways that pass."""
+RETRY = RetryPolicy(max_attempts=3, jitter=False, retry_on=passes)  # waits 0.5 s, then 1 s; clients add jitter
+"""The retries of an act: only hosted models have transient failures."""
 
 
 class Frame:
-    """A graph with START -> opening -> next_round and decide -> END; a scheme adds who speaks between them."""
+    """A graph with START -> opening -> next_round and decide -> END; a scheme adds the agents between them."""
 
     def __init__(
         self,
@@ -66,16 +66,16 @@ class Frame:
         question: type[Any] = Question,
         back_to: int = -1,
     ) -> None:
-        """Begin a graph.
+        """Create the graph with its first and last nodes.
 
         Args:
-            scheme: Its record.
-            settings: The defaults of its runs, and what its nodes are made for.
+            scheme: The scheme's record.
+            settings: The defaults of the graph's runs; the graph's nodes depend on them.
             models: See `Given`, as for `store`, `watch`, `cached` and `allow`.
-            rule: How it is decided.
-            begin: The first values of the scheme's own keys.
-            state: `Discussion`, or what the scheme derives from it; likewise `question`.
-            back_to: The mark that a reset goes back to: the last round's beginning, or 0, that of the first.
+            rule: The rule that decides.
+            begin: Returns the first values of the scheme's own state keys.
+            state: `Discussion`, or a subclass of the scheme; `question` likewise.
+            back_to: The mark that a reset returns to: -1, the beginning of the last round, or 0, that of the first.
         """
         self._gates: dict[str, str] = {}
         allowed = Allowed.of(allow, scheme.settings)
@@ -127,12 +127,13 @@ class Frame:
         silent: Silent | None = None,
         labels: Labels = PLAIN,
     ) -> None:
-        """Add the node in which an agent (of the node's name unless given) does an act, and what follows it.
+        """Add the node in which an agent performs an act, and the edges that follow it.
 
-        `to` is a node, or a router to one or several of `ends`: those of its `Literal` return unless given;
-        `labels` tell why, by node. A watched act is two nodes, and what follows comes after the second; who waits
-        for several is a `join`. One that is not `watched` is never held back by itself, nor by people one that is not
-        `approved`; `deed` tells them what it does. `silent` tells what becomes of the world where it is muted.
+        `agent` is the node's name unless given. `to` is a node, or a router to one or several of `ends`, by default
+        those of its `Literal` return type; `labels` give the reason for each. A watched act has two nodes, and the
+        edges follow the second; a node that waits for several acts is a `join`. A monitor never stops an act that is
+        not `watched`, and people never approve one that is not `approved`; `deed` describes the act to them.
+        `silent` updates the world if the act is muted.
         """
         watch = judging(self.watch) if self.watch and watched else None
         if self._approves and approved:
@@ -154,19 +155,19 @@ class Frame:
     def join(
         self,
         name: str,
-        step: Any,  # Any: what LangGraph takes as a node
+        step: Any,  # Any: anything that LangGraph accepts as a node
         *,
         to: str | Spread,
         ends: Sequence[str] = (),
         together: Callable[[Any], list[Message]] | None = None,
         labels: Labels = PLAIN,
     ) -> None:
-        """Add a node in which no agent acts, after all that speak side by side before it, and what follows it.
+        """Add a node without an agent that waits for all agents before it, and the edges that follow it.
 
-        Under a watch it waits for who is asked again, or begins anew after a reset, and must so be no node through
-        which those come who speak side by side: it would run together with the one that waits for them.
-        `together` tells what a watch looks at all at once before the step acts on it; such a node is added before
-        those that lead to it.
+        Under a watch the node also waits for agents that are asked again or restarted by a reset. So it must not be
+        on the path of agents that run in parallel: it would run at the same time as the node that waits for them.
+        `together` returns the messages that a watch judges together before the step uses them; add such a node
+        before the nodes that lead to it.
         """
         self.graph.add_node(name, step, defer=self._held)
         self._follow(name, to, ends, labels)
@@ -184,8 +185,8 @@ class Frame:
         labels: Labels = PLAIN,
         *,
         defer: bool = False,
-    ) -> None:  # Any: what LangGraph takes as a node
-        """Add the node that looks before `name` or at what it made, and what follows it."""
+    ) -> None:  # Any: anything that LangGraph accepts as a node
+        """Add the watching node before or after `name`, and the edges that follow it."""
         self.graph.add_node(f"watch_{name}", watch, metadata={"role": "monitor"}, defer=defer)
         what_next, (onwards, targets) = next_of(name), self._targets(to, ends, labels)
         again = name if name in targets else AGAIN
@@ -211,22 +212,22 @@ class Frame:
             self.graph.add_edge(name, *targets.values())
 
     def _targets(self, to: str | Spread, ends: Sequence[str], labels: Labels) -> tuple[Spread, dict[Hashable, str]]:
-        """What leads on, by label, and where each label leads: to the watch before a node that has one."""
+        """Return a router to labels, and the node of each label: the watching node before it if it has one."""
 
         def onwards(state: Any) -> str | Sequence[str]:  # Any: the state of every scheme
             found = to(state) if callable(to) else to
             return labels.get(found, found) if isinstance(found, str) else [labels.get(each, each) for each in found]
 
         targets = list(ends or _ends(to)) if callable(to) else [to]
-        # The gates as they are now: a watch must not lead to itself.
+        # Only the gates that exist by now: a watch must not lead to itself.
         return onwards, {labels.get(each, each): self._gates.get(each, each) for each in targets}
 
 
-def _watch_of(watch: Any, settings: Settings) -> Watch | None:  # Any: what a user gave
-    """The watch that was given, or the one that asks the monitors of the settings.
+def _watch_of(watch: Any, settings: Settings) -> Watch | None:  # Any: a user's argument
+    """Return the given watch, or one that asks the monitors of the settings.
 
     Raises:
-        UsageError: it is none, or there are two.
+        UsageError: the argument is not a watch, or the settings name monitors too.
     """
     if watch is not None and settings.watch:
         raise UsageError("a watch was given, and the settings name monitors too; choose one of them")
@@ -241,7 +242,7 @@ def _watch_of(watch: Any, settings: Settings) -> Watch | None:  # Any: what a us
 
 
 def restored(state: type[Any]) -> tuple[str, ...]:
-    """The keys of a state that are annotated as restored by a reset."""
+    """Return the keys of a state that a reset restores, as annotated."""
     hints = get_type_hints(state, include_extras=True)
     return tuple(name for name, hint in hints.items() if RESTORED in getattr(hint, "__metadata__", ()))
 

@@ -1,9 +1,9 @@
 """GovSim's fishery (Piatti et al., arXiv 2404.16698): a world in which agents live from one lake, month by month.
 
-A month's wishes are said side by side and in private, and shared out together. Then a round begins: all talk about
-that harvest, the next speaker named by the last, the talk is summed up, each makes its notes, and wishes follow for
-the next month, if there is one. So they also talk in the month of a collapse. A watch looks at all wishes of a month
-together. A harvest cannot be undone: a reset goes back to the beginning of the round, the talk after the last one.
+Agents state a month's wishes in parallel and in private; then the fish are shared out. Then a round begins: all talk
+about that harvest (each speaker names the next), the talk is summarized, each agent takes notes, and the wishes for
+the next month follow, if there is one. So agents also talk in the month of a collapse. A watch judges all wishes of a
+month together. A harvest cannot be undone: a reset returns to the beginning of the round, the talk after the harvest.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from sottovoce.graphs.scheme import Given, Graph, Scheme
 from sottovoce.nodes.settings import GovSim
 
 SUMMARISE, REFLECTS, WISHES = "summarise", "{}_reflects", "{}_wishes"
-"""Nodes; the talk's bear their agents' names."""
+"""Names of nodes; the nodes of the talk have their agents' names."""
 
 
 OVER = {SUMMARISE: "the talk is over", "decide": "the game is over"}
 
 
 def who_begins(state: Any) -> list[str]:
-    """The first month begins with wishes, every other round with the talk, or with notes where nobody talks."""
+    """Begin the first month with wishes, and every other round with the talk, or with notes in games without talk."""
     from sottovoce.nodes.govsim import game_of
 
     if state["round"] == 0:
@@ -30,26 +30,26 @@ def who_begins(state: Any) -> list[str]:
 
 
 def who_follows(state: Any) -> str:
-    """Whom the last speaker named, until the talk is over."""
+    """Return the agent that the last speaker named, or the summary when the talk is over."""
     from sottovoce.nodes.govsim import speaker_of
 
     return speaker_of(state) or SUMMARISE
 
 
 def all_reflect(state: Any) -> list[str]:
-    """Everybody who was there."""
+    """Return the note-taking nodes of all agents present in this month."""
     return _all(state, REFLECTS)
 
 
 def another_month(state: Any) -> list[str]:
-    """Wishes of everybody who is there, if the game goes on."""
+    """Return the wishing nodes of all agents present, or the decision when the game is over."""
     from sottovoce.nodes.govsim import game_over
 
     return ["decide"] if game_over(state) else _all(state, WISHES)
 
 
 def create_govsim(settings: GovSim | None = None, **given: Unpack[Given]) -> Graph:
-    """The graph of a game, uncompiled. `models` by name: those who fish (John, Kate, ...), "summarizer"."""
+    """Return the uncompiled graph of a game. Names in `models`: the agents (John, Kate, ...), "summarizer"."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import govsim as acts
 
@@ -75,14 +75,14 @@ def create_govsim(settings: GovSim | None = None, **given: Unpack[Given]) -> Gra
 
 
 def _all(state: Any, node: str) -> list[str]:
-    """A node for each who is there in this month."""
+    """Return a node for each agent present in this month."""
     from sottovoce.nodes.govsim import present
 
     return [node.format(agent) for agent in present(state)]
 
 
 def manner(settings: GovSim) -> str:
-    """How the game is played."""
+    """Return a phrase that describes the game."""
     months = f"{settings.months} month{'s' * (settings.months > 1)}"
     said = f"{settings.utterances} utterance{'s' * (settings.utterances > 1)}"
     talk = f"at most {said} a talk" if settings.language else "without talk"
@@ -99,8 +99,8 @@ SCHEME = Scheme(
         "wish": "Month {round}",
         "harvest": "Month {round}",
         "talk": "Talk",
-        "summarise": "What the talk came to",
-        "limit": "What the talk came to",
+        "summarise": "Summary of the talk",
+        "limit": "Summary of the talk",
         "reflect": "Notes",
     },
     manner=manner,

@@ -1,7 +1,7 @@
 """Information asymmetry (SDE, Tang et al. 2025, arXiv 2506.19209): each agent knows some of the passages.
 
-All answer side by side in each round, to the question and to what the others said in the round before. The
-first round in which somebody gives an answer in its form is the last one, and all of it is held.
+In each round all agents reply in parallel, to the question and to the others' messages of the previous round. The
+first round in which an agent gives a well-formed answer is the last one, and all its agents speak.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sottovoce.nodes.settings import IA
 
 
 def another_round(state: Any) -> Literal["next_round", "decide"]:
-    """Until somebody has answered, or no round is left."""
+    """Continue until an agent has answered, or no round is left."""
     from sottovoce.nodes.ia import answered
 
     over = answered(state) or state["round"] + 1 >= state["settings"]["rounds"]
@@ -21,7 +21,7 @@ def another_round(state: Any) -> Literal["next_round", "decide"]:
 
 
 def create_ia(settings: IA | None = None, **given: Unpack[Given]) -> Graph:
-    """The graph of information asymmetry, uncompiled; for what it is given see `Given`."""
+    """Return the uncompiled graph of information asymmetry. `given`: see `Given`."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import ia as acts
     from sottovoce.nodes.opening import close_round
@@ -41,7 +41,7 @@ def create_ia(settings: IA | None = None, **given: Unpack[Given]) -> Graph:
 
 
 def manner(settings: IA) -> str:
-    """How the discussion is held."""
+    """Return a phrase that describes the discussion."""
     return f"{settings.agents} agents, each with passages of its own, at most {settings.rounds} rounds"
 
 

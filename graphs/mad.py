@@ -1,8 +1,8 @@
 """MAD (Liang et al. 2023, arXiv 2305.19118): debate before a moderator, with adaptive break and a judge.
 
-Affirmative, negative and further debaters speak one after another, each after all that was said
-since its own last statement; then the moderator names an answer, or leaves it open for the next
-round. After the last round a fresh judge lists the candidates and chooses one.
+Affirmative, negative and further debaters speak one after another; each hears all messages since its
+own last statement. Then the moderator names an answer, or leaves it open for the next round. After
+the last round a judge, who has heard nothing yet, lists the candidates and chooses one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ VERDICTS = {"decide": "settled", "next_round": "left open", "list_candidates": "
 
 
 def after_verdict(state: Any) -> Literal["decide", "next_round", "list_candidates"]:
-    """The moderator's answer ends it; so does the last round, with the judge."""
+    """End with the moderator's answer, or with the judge after the last round."""
     from sottovoce.nodes.mad import settled
 
     if settled(state) is not None:
@@ -26,7 +26,7 @@ def after_verdict(state: Any) -> Literal["decide", "next_round", "list_candidate
 
 
 def create_mad(settings: MAD | None = None, **given: Unpack[Given]) -> Graph:
-    """The graph of MAD, uncompiled. `models` by name: the debaters', "moderator", "judge"; else see `Given`."""
+    """Return the uncompiled graph of MAD. Names in `models`: the debaters, "moderator", "judge"; else see `Given`."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import mad as acts
 
@@ -43,7 +43,7 @@ def create_mad(settings: MAD | None = None, **given: Unpack[Given]) -> Graph:
 
 
 def manner(settings: MAD) -> str:
-    """How the debate is held."""
+    """Return a phrase that describes the debate."""
     held = f"{settings.agents} debaters, at most {settings.rounds} round{'s' * (settings.rounds > 1)}"
     seen = "" if settings.judge_sees == "all" else f" · the judge sees the {settings.judge_sees} round"
     return f"{held} · level of disagreement {settings.disagreement}{seen}"

@@ -1,8 +1,8 @@
 """MADRA, debate with retrieved evidence (Wang et al., arXiv 2312.04854).
 
-Evidence is pooled once. In each round every debater chooses from the pool and then talks: in the first round side by
-side, later one after another, each hearing what was said last. After every round a judge tells whether they agree;
-then, or after the last round, a summarizer states the answer.
+Evidence is pooled once. In each round every debater selects from the pool and then talks: in parallel in the first
+round, later one after another, each hearing the latest messages. After every round a judge decides whether they
+agree; when they do, or after the last round, a summarizer states the answer.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from sottovoce.nodes.settings import MADRA
 
 
 def who_begins(debaters: list[str]) -> Callable[[State], list[str]]:
-    """All of them in the first round, the first one later."""
+    """Return a router to all debaters in the first round, and to the first debater later."""
     return lambda state: debaters if state["round"] == 0 else debaters[:1]
 
 
 def who_follows(following: str) -> Callable[[State], str]:
-    """Nobody waits for another one in the first round; later the next debater speaks."""
+    """Return a router to the end of the round in the first round, and to the next debater later."""
     return lambda state: "close_round" if state["round"] == 0 else following
 
 
@@ -28,7 +28,7 @@ AGREED = {"next_round": "not agreed", "summarise": "agreed, or last round"}
 
 
 def after_judge(state: Any) -> Literal["next_round", "summarise"]:
-    """Until they agree, or no round is left."""
+    """Continue until the debaters agree, or no round is left."""
     from sottovoce.nodes.madra import agreed
 
     over = agreed(state) or state["round"] + 1 >= state["settings"]["rounds"]
@@ -36,7 +36,7 @@ def after_judge(state: Any) -> Literal["next_round", "summarise"]:
 
 
 def create_madra(settings: MADRA | None = None, **given: Unpack[Given]) -> Graph:
-    """The graph of MADRA, uncompiled. `models` by name: the debaters', "judge", "summarizer"; else see `Given`."""
+    """Return the uncompiled graph of MADRA. Names in `models`: debaters, "judge", "summarizer"; else see `Given`."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import madra as acts
     from sottovoce.nodes.opening import close_round
@@ -57,7 +57,7 @@ def create_madra(settings: MADRA | None = None, **given: Unpack[Given]) -> Graph
 
 
 def manner(settings: MADRA) -> str:
-    """How the debate is held."""
+    """Return a phrase that describes the debate."""
     found = " and ".join(f"{most} of {spec}" for spec, most in settings.sources()) or "none"
     chosen = f"at most {settings.most} chosen" if settings.self_selection else "all read"
     held = f"{settings.agents} debaters, at most {settings.rounds} round{'s' * (settings.rounds > 1)}"

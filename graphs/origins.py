@@ -1,7 +1,8 @@
-"""Middleware that refuses requests of pages from other origins (`http.app` of langgraph.json).
+"""Middleware that refuses requests from pages of other origins (`http.app` of langgraph.json).
 
-CORS alone is not enough: it keeps a page from reading an answer, but langgraph-api (0.16) runs what a page posts as
-text/plain, and browsers send that without a preflight. `http.cors` in langgraph.json lists the origins that may ask.
+CORS alone is not enough: it stops a page from reading an answer, but langgraph-api (0.16) executes a request that a
+page posts as text/plain, which browsers send without a preflight. `http.cors` in langgraph.json lists the allowed
+origins.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from starlette.middleware import Middleware
 from starlette.responses import JSONResponse
 
 VARIABLE = "LANGGRAPH_HTTP"
-"""Has `http` of langgraph.json (langgraph-api 0.16)."""
+"""The environment variable that has `http` of langgraph.json (langgraph-api 0.16)."""
 PRIVATE_NETWORK = b"access-control-request-private-network"
-"""A browser's question whether a public page, such as Studio's, may use a server of this machine."""
+"""The header by which a browser asks whether a public page, such as Studio, may use a server of this machine."""
 
 
 def origins() -> list[str]:
@@ -29,9 +30,9 @@ def origins() -> list[str]:
 
 
 class KnownOrigins:
-    """ASGI middleware that refuses requests of pages from elsewhere, and those under a name that is not the server's.
+    """ASGI middleware that refuses requests from unknown pages, and requests to host names that are not the server's.
 
-    A page from elsewhere can let its own name stand for this machine (DNS rebinding), but not an address, nor a name
+    A foreign page can make its own host name resolve to this machine (DNS rebinding), but not an address or a name
     without a dot.
     """
 
@@ -39,14 +40,16 @@ class KnownOrigins:
         self._app, self._origins = app, origins()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # Any: as ASGI has them
-        """Pass on what comes from programs, from this machine's own pages and from those of known origins."""
+        """Pass on requests from programs, from this machine's pages, and from pages of known origins; refuse others."""
         if scope["type"] in ("http", "websocket"):
-            # LangGraph's own middleware gives the leave; Starlette's (1.10) refuses whoever asks for it.
+            # LangGraph's own middleware grants this; Starlette's (1.10) refuses requests with this header.
             scope = {**scope, "headers": [each for each in scope["headers"] if each[0] != PRIVATE_NETWORK]}
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
             origin, host = headers.get("origin"), headers.get("host", "")
             if not self._is_host(host) or (origin is not None and not self._is_origin(origin, host)):
-                told = f"requests from {origin or host} are refused; http.cors in langgraph.json names who may ask"
+                told = (
+                    f"requests from {origin or host} are refused; http.cors in langgraph.json lists the allowed origins"
+                )
                 await JSONResponse({"detail": told}, 403)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -64,7 +67,7 @@ class KnownOrigins:
 
 
 def _split(address: str) -> SplitResult:
-    """Return the parts of an address; all empty where it is none."""
+    """Return the parts of an address; all are empty if it is invalid."""
     try:
         return urlsplit(address)
     except ValueError:

@@ -1,8 +1,8 @@
 """The ReAct relay (SDE, arXiv 2506.19209; ReAct, Yao et al. 2022, arXiv 2210.03629).
 
-Agents take turns, one step each: a thought and an action, which a library answers. Each reads all steps
-before its own, and finds the page open that the last one left. Whoever finishes ends it; after the last
-step nobody has answered.
+Agents take turns, one step each: a thought and an action, to which a retriever replies. Each agent reads all
+earlier steps, and the page that the last agent opened is still open. The relay ends when an agent finishes;
+if none does by the last step, there is no answer.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from sottovoce.nodes.settings import ReAct
 
 
 def whose_turn(state: State) -> str:
-    """One step each; after the last agent the first again."""
+    """Return the agent of this step: one step each, and the first agent again after the last."""
     return f"agent_{state['round'] % state['settings']['agents'] + 1}"
 
 
 def another_step(state: Any) -> Literal["next_round", "decide"]:
-    """A step is a round: until somebody finishes, or no step is left."""
+    """Continue until an agent finishes, or no step is left; a step is a round."""
     from sottovoce.nodes.react import finished
 
     return "decide" if finished(state) or state["round"] + 1 >= state["settings"]["steps"] else "next_round"
 
 
 def create_react(settings: ReAct | None = None, **given: Unpack[Given]) -> Graph:
-    """The graph of a relay, uncompiled. Models by agent name may be local and hosted; else see `Given`."""
+    """Return the uncompiled graph of a relay. Models by agent name may be local or hosted; else see `Given`."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import react as acts
 
@@ -45,7 +45,7 @@ def create_react(settings: ReAct | None = None, **given: Unpack[Given]) -> Graph
 
 
 def manner(settings: ReAct) -> str:
-    """How the relay is held."""
+    """Return a phrase that describes the relay."""
     return (
         f"{settings.agents} agents in turn, at most {settings.steps} steps · by {settings.search} in {settings.library}"
     )

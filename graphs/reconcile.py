@@ -1,8 +1,8 @@
 """ReConcile (Chen et al. 2023, arXiv 2309.13007): a round table of different models that weigh confidences.
 
-All agents answer with a confidence; in each round of discussion every one reads all answers,
-grouped, and answers again. It ends when all agree or the rounds are over; recalibrated
-confidences weigh the votes.
+All agents answer with a confidence. In each round of discussion every agent reads all answers,
+grouped, and answers again. The discussion ends when all agree or the rounds are over; recalibrated
+confidences weight the votes.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from sottovoce.nodes.settings import ReConcile
 
 
 def after_vote(state: State) -> Literal["next_round", "decide"]:
-    """Consensus ends it; so does the last round of discussion, which come after round 0."""
+    """End on consensus or after the last round of discussion; round 0, the first answers, does not count."""
     from sottovoce.nodes.reconcile import agreed
 
     return "decide" if agreed(state) or state["round"] >= state["settings"]["rounds"] else "next_round"
 
 
 def create_reconcile(settings: ReConcile | None = None, **given: Unpack[Given]) -> Graph:
-    """The graph of ReConcile, uncompiled. Models by agent name may be local and hosted; else see `Given`."""
+    """Return the uncompiled graph of ReConcile. Models by agent name may be local or hosted; else see `Given`."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import reconcile as acts
     from sottovoce.nodes.decide import vote
@@ -41,7 +41,7 @@ def create_reconcile(settings: ReConcile | None = None, **given: Unpack[Given]) 
 
 
 def manner(settings: ReConcile) -> str:
-    """How the discussion is held."""
+    """Return a phrase that describes the discussion."""
     rounds = f"{settings.rounds} round{'' if settings.rounds == 1 else 's'}"
     return f"{settings.agents} agents, at most {rounds} of discussion · {settings.vote} vote"
 

@@ -1,10 +1,10 @@
-"""Where a graph's checkpoints lie: in memory, in a SQLite file, or in a Postgres database.
+"""Checkpoint savers: in memory, in a SQLite file, or in a Postgres database.
 
     with open_saver("debates.sqlite") as saver:
         graph = create_debate().compile(checkpointer=saver)
 
-The state of our graphs is plain JSON: what is not is refused on the way in, and nothing is ever unpickled.
-Nothing here imports langgraph before a saver is opened: the command line reads the kinds to check what was typed.
+The state of our graphs is plain JSON: other values are refused when they are written, and nothing is ever unpickled.
+Nothing here imports langgraph before a saver is opened: the command line uses this module to check its options.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Kind = Literal["memory", "sqlite", "postgres"]
 POSTGRES = re.compile(r"postgres(ql)?://")
 URL = re.compile(r"[a-z+]+://")
 PATIENCE = 10
-"""Seconds that a server may take to answer, unless the address says otherwise (`?connect_timeout=60`)."""
+"""Seconds that a server may take to answer, unless the address sets them (`?connect_timeout=60`)."""
 
 
 def kind_of(where: str | Path) -> Kind:
-    """Which kind of saver a place asks for: `memory`, an address `postgresql://...`, or a file.
+    """Return the kind of saver for `memory`, an address `postgresql://...`, or a file.
 
     Raises:
-        UsageError: it is the address of something else.
+        UsageError: it is none of these, for example another kind of address.
     """
     told = str(where)
     if told == "memory":
@@ -43,23 +43,23 @@ def kind_of(where: str | Path) -> Kind:
         return "postgres"
     typed = isinstance(where, str | Path)
     if not typed or not told or "\0" in told or URL.match(told):
-        raise UsageError(f"a saver is 'memory', a file, or postgresql://USER@HOST/DATABASE; {shown(told)!r} is none")
+        raise UsageError(f"a saver is 'memory', a file, or postgresql://USER@HOST/DATABASE; got {shown(told)!r}")
     return "sqlite"
 
 
 def shown(where: str | Path) -> str:
-    """The place as errors may name it: without a password, nor anything behind a question mark."""
+    """Return the place as errors may show it: without the password and anything after a question mark."""
     scheme, found, rest = str(where).partition("://")
     return f"{scheme}://" + re.sub(r"^([^:/@]*):.*@", r"\1@", rest).partition("?")[0] if found else scheme
 
 
 def is_of_saver(error: BaseException) -> bool:
-    """Whether checkpoints could not be written or read: an error of SQLite or of Postgres."""
+    """Return whether an error is one of SQLite or of Postgres: checkpoints could not be written or read."""
     return isinstance(error, sqlite3.Error) or type(error).__module__.partition(".")[0] == "psycopg"
 
 
 def told_of(error: Exception, where: str | Path) -> str:
-    """What a database says in one line, without the address's password."""
+    """Return the first line of a database's error, with the address's password hidden."""
     line = first_line(error)
     for secret in re.findall(r"://[^:/@]*:(.*)@|password=([^&]+)", str(where)):
         for word in filter(None, secret):
@@ -68,17 +68,17 @@ def told_of(error: Exception, where: str | Path) -> str:
 
 
 class open_saver:  # used like the function `open`
-    """A checkpoint saver, ready for use: by `with` for graphs that are invoked, by `async with` for `ainvoke`.
+    """A checkpoint saver, ready for use: in a `with` statement for `invoke`, in `async with` for `ainvoke`.
 
     Args:
-        where: `memory`; a SQLite file, made where there is none; or `postgresql://USER:PASSWORD@HOST:PORT/DATABASE`,
-            whose tables are made where there are none. What the address leaves out libpq finds, the password in
+        where: `memory`; a SQLite file, created if it is missing; or `postgresql://USER:PASSWORD@HOST:PORT/DATABASE`,
+            where missing tables are created. libpq finds what the address leaves out: the password, for example, in
             `PGPASSWORD` or `~/.pgpass`.
         also: Another base of the saver's class, before LangGraph's own.
 
     Raises:
         UsageError: `where` is none of these, or the extra `postgres` is not installed.
-        RecordError: the file or the database cannot be opened; a password is not told.
+        RecordError: the file or the database cannot be opened; the message never shows a password.
     """
 
     def __init__(self, where: str | Path = "memory", *, also: type | None = None) -> None:
@@ -92,7 +92,7 @@ class open_saver:  # used like the function `open`
             if self._kind != "memory":
                 saver.setup()
             self._open = stack.pop_all()
-        return saver  # type: ignore[no-any-return]  # of a class that is made below
+        return saver  # type: ignore[no-any-return]  # of a class that is created below
 
     def __exit__(self, *error: Any) -> None:
         self._open.__exit__(*error)
@@ -113,31 +113,31 @@ class open_saver:  # used like the function `open`
         await self._aopen.__aexit__(*error)
 
     def _manager(self, kind: type) -> Any:  # Any: a context manager, sync or async
-        """Of LangGraph's own opening and closing."""
+        """Return LangGraph's own context manager of the saver, or one of the class with the extra base."""
         made: Any = type(kind.__name__, (self._also, kind), {}) if self._also else kind
         if self._kind == "memory":
             return nullcontext(made())
         if self._kind == "sqlite":
-            # aiosqlite (0.22) leaves a thread behind where a file cannot be opened.
+            # aiosqlite (0.22) leaves a thread behind if a file cannot be opened.
             sqlite3.connect(self._where).close()
             return made.from_conn_string(str(self._where))
         return made.from_conn_string(_address(str(self._where)))
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """What a database says becomes one line of ours."""
+        """Turn an error of the database into a RecordError of one line."""
         try:
             yield
         except Exception as error:
             if not is_of_saver(error):
                 raise
             why = told_of(error, self._where)
-            # From None: what a database says may quote the whole address.
+            # From None: the database's error may quote the whole address.
             raise RecordError(f"the checkpoints in {shown(self._where)!r} cannot be opened: {why}") from None
 
 
 def _kinds(kind: Kind) -> tuple[type, type]:
-    """LangGraph's savers of a kind: of sync calls, and of async ones."""
+    """Return LangGraph's saver classes of a kind: for sync calls, and for async ones."""
     if kind == "memory":
         from langgraph.checkpoint.memory import InMemorySaver
 
@@ -159,9 +159,9 @@ def _kinds(kind: Kind) -> tuple[type, type]:
 
 
 async def _settle(saver: Any) -> None:  # Any: of SQLite, async
-    """Let go of the file: of a write that a graph left behind it, and of one that was cancelled half-way.
+    """Roll back unfinished and cancelled writes, which would keep the file locked.
 
-    Closing does not end those while anything (a traceback) holds their cursor: the file would stay locked to others.
+    Closing does not end them while anything (such as a traceback) refers to their cursor.
     """
     async with saver.lock:
         await saver.conn.rollback()
@@ -174,19 +174,19 @@ def _make_plain(saver: Any) -> None:  # Any: of any kind
 
 
 def _address(url: str) -> str:
-    """As libpq reads it, with an end to its patience.
+    """Return the address as libpq parses it, with a connection timeout.
 
     Raises:
-        UsageError: it cannot be read.
+        UsageError: it cannot be parsed.
     """
     from psycopg import ProgrammingError
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
     try:
         told: dict[str, Any] = conninfo_to_dict(url)  # Any: texts and numbers
-    except ProgrammingError:  # what it says may quote the password
+    except ProgrammingError:  # its message may quote the password
         raise UsageError(
-            f"{shown(url)!r} is no address of a database; expected postgresql://USER:PASSWORD@HOST:PORT/DATABASE, "
-            "special characters in the password as %2F and its like"
+            f"{shown(url)!r} is not a database address; expected postgresql://USER:PASSWORD@HOST:PORT/DATABASE, "
+            "with special characters in the password escaped, such as %2F"
         ) from None
     return make_conninfo(**{"connect_timeout": PATIENCE, "application_name": "sottovoce", **told})

@@ -1,6 +1,6 @@
 """Self-consistency (Wang et al. 2023): k independent samples of one agent, and the most frequent answer.
 
-The Majority@k baseline of Du et al. and CIPHER; like `single`, every sample has all documents.
+This is the Majority@k baseline of Du et al. and CIPHER; as in `single`, every sample has all documents.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sottovoce.nodes.settings import SelfConsistency
 
 
 def create_self_consistency(settings: SelfConsistency | None = None, **given: Unpack[Given]) -> Graph:
-    """The graph of k samples, uncompiled. `given`: see `Given`."""
+    """Return the uncompiled graph of k samples. `given`: see `Given`."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes.answer import in_words
     from sottovoce.nodes.evidence import with_evidence

@@ -1,19 +1,19 @@
 """The configuration of a server: how its graphs are built, and the names that its clients may use.
 
-    [settings]                          # of all served graphs that have such a setting
+    [settings]                          # for all served graphs that have such a setting
     max_tokens = 256
 
-    [settings.codegen]                  # of one graph
+    [settings.codegen]                  # for one graph
     sandbox = "isolated"
 
-    [model]                             # names for clients, each with what it stands for
+    [model]                             # names for clients, each with its value
     small = "models/small"
 
     [prompts]
     ours = "prompts/ours"
 
-It is the TOML file that `SOTTOVOCE_SERVER` names; relative paths start at the server's working folder. Without one
-clients may name what ships.
+It is the TOML file that `SOTTOVOCE_SERVER` names; relative paths are relative to the server's working folder. Without
+it, clients may use bundled names only.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ AnySettings = TypeVar("AnySettings", bound=Settings)
 def of_server(
     scheme: str, kind: type[AnySettings], known: Callable[[], Mapping[str, type[Settings]]]
 ) -> tuple[AnySettings, Allow]:
-    """Return what a scheme's graph is built with on this server, and what clients may name.
+    """Return the settings that a scheme's graph is built with on this server, and the names that clients may use.
 
     `known` returns the settings of all schemes.
 
     Raises:
-        UsageError: the server's configuration cannot be read, or has what no scheme has.
+        UsageError: the server's configuration cannot be read, or has a table or setting that no scheme has.
     """
     if not (chosen := os.environ.get(VARIABLE)):
         return kind(), {}
@@ -57,7 +57,7 @@ def of_server(
         fields = {name: info for each in kinds.values() for name, info in each.model_fields.items()}
         shared = {name: value for name, value in named(every, fields).items() if name in kind.model_fields}
         built = kind.model_validate({**shared, **named(own.get(scheme, {}), kind.model_fields)})
-    except (UsageError, AttributeError) as error:  # the latter where a value stands in a table's place
+    except (UsageError, AttributeError) as error:  # the latter if a value is not a table
         raise UsageError(f"{error} (the server's configuration, {VARIABLE})") from error
     return built, {name: values for name, values in allow.items() if name in marked(kind)}
 
@@ -70,4 +70,4 @@ def _read(path: Path) -> dict[str, Any]:  # Any: TOML as it comes
     except OSError as error:
         raise UsageError(f"it cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"it is no TOML: {error}") from error
+        raise UsageError(f"it is not TOML: {error}") from error

@@ -1,4 +1,4 @@
-"""Single: one agent answers once, with the documents of all agents. The baseline every scheme is compared with."""
+"""Single: one agent answers once, with the documents of all agents; the baseline for every scheme."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sottovoce.nodes.settings import Single
 
 
 def create_single(settings: Single | None = None, **given: Unpack[Given]) -> Graph:
-    """The graph of the single agent, uncompiled. `given`: see `Given`."""
+    """Return the uncompiled graph of a single agent. `given`: see `Given`."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes.answer import answer
     from sottovoce.nodes.evidence import with_evidence

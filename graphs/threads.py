@@ -1,4 +1,4 @@
-"""A graph whose thread holds one discussion after another, each as in a thread of its own; the checkpoints keep all."""
+"""A graph whose thread runs one discussion after another, each as in a new thread; the checkpoints store all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sottovoce.nodes.state import Update
 
 
 class DiscussionGraph(StateGraph[Any, Any, Any, Any]):  # Any: the types of every scheme
-    """A StateGraph that refuses what is no input before its thread changes, and forgets what None is written to."""
+    """A StateGraph that refuses invalid input before its thread changes, and clears a key if None is written to it."""
 
     def __init__(
         self,
@@ -28,15 +28,15 @@ class DiscussionGraph(StateGraph[Any, Any, Any, Any]):  # Any: the types of ever
         speakers: Callable[[], Collection[str]],
         **schemas: Any,  # Any: LangGraph's
     ) -> None:
-        """`check` refuses a state that no router can read, as somebody edited it; `schemas` are LangGraph's own.
+        """Create the graph; `check` refuses an edited state that routers cannot read, `schemas` are LangGraph's own.
 
-        `speakers` are all who may have messages on the board.
+        `speakers` returns all agents that may have messages on the board.
         """
         super().__init__(state, **schemas)
         self._check, self.speakers = check, speakers
 
     def add_conditional_edges(self, source: str, path: Any, path_map: Any = None) -> Self:  # Any: LangGraph's own
-        """A router reads what a person wrote before any node does, while an edit is made."""
+        """Add a router that first checks the state: during an edit it reads a person's values before any node does."""
 
         @wraps(path)
         def route(state: Any) -> Any:  # Any: see above
@@ -47,39 +47,39 @@ class DiscussionGraph(StateGraph[Any, Any, Any, Any]):  # Any: the types of ever
         return super().add_conditional_edges(source, route, path_map)
 
     def compile(self, *args: Any, **told: Any) -> CompiledDiscussion:  # Any: LangGraph's own
-        """As LangGraph compiles it, with channels of ours where it puts its plain ones."""
+        """Compile the graph as LangGraph does, with our own channels instead of its plain ones."""
         compiled = super().compile(*args, **told)
-        compiled.__class__ = CompiledDiscussion  # LangGraph (1.2) lets nobody say of which class it makes one
+        compiled.__class__ = CompiledDiscussion  # LangGraph (1.2) has no parameter for the class
         compiled.channels.update({key: _ours(key, channel) for key, channel in compiled.channels.items()})
         compiled.channels[START] = Entry(self.input_schema, self._taken)
         assert isinstance(compiled, CompiledDiscussion)
         return compiled
 
     def _taken(self, asked: Any) -> None:  # Any: the input's own type
-        """Refuse what is no question whatever the settings; the opening refuses the rest."""
+        """Refuse input that is no question under any settings; the opening checks the rest."""
         with _requested():
             check_question(asked, None, schema=self.input_schema)
 
     def anew(self) -> Update:
-        """The update that takes away all of a discussion but its question."""
+        """Return the update that removes all of a discussion except its question."""
         asked = self.schemas[self.input_schema]
         return {key: _nothing(channel) for key, channel in self.channels.items() if key not in asked}
 
 
 @contextmanager
 def _requested() -> Iterator[None]:
-    """What is refused here is the fault of a request, as a server tells it."""
+    """Turn a UsageError into a RequestError, which a server reports as the client's fault."""
     try:
         yield
     except UsageError as error:
         raise RequestError(str(error)) from error
 
 
-def _nothing(channel: Any) -> Any:  # Any: a channel, and what empties it
+def _nothing(channel: Any) -> Any:  # Any: a channel, and the value that empties it
     if isinstance(channel, Board):
         return {OVERWRITE: []}
     if isinstance(channel, BinaryOperatorAggregate) and channel.is_available():
-        return {OVERWRITE: channel.get()}  # what it begins with
+        return {OVERWRITE: channel.get()}  # its initial value
     return None
 
 
@@ -94,13 +94,13 @@ def _ours(key: str, channel: Any) -> Any:  # Any: a channel of any type
 
 
 def _refusing(key: str, reduce: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:  # Any: the key's own type
-    """A reducer that says what it was given where it cannot take it."""
+    """Return a reducer that raises a RequestError with the value if it cannot be reduced."""
 
     @wraps(reduce)
     def reduced(before: Any, given: Any) -> Any:  # Any: see above
         try:
             return reduce(before, given)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise RequestError(f"{key} is given {given!r}, which is not of its type: {error}") from error
+            raise RequestError(f"{key} got {given!r}, which is not of its type: {error}") from error
 
     return reduced

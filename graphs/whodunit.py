@@ -1,8 +1,8 @@
 """WhoDunit (Barbi et al., arXiv 2502.05986): a world in which agents find the one character who fits.
 
-Asymmetric: the Accuser asks, Intel replies and hands back, until the Accuser awards somebody. Symmetric: all act in
-turn, and whoever awards somebody ends it. A turn is a round; a turn that cannot be read with all retries, or the turn
-limit, ends the game without an answer. A reset takes the whole game back, as nothing is irreversible but its end.
+Asymmetric: the Accuser asks and Intel replies, in turn, until the Accuser awards somebody. Symmetric: all act in
+turn, and the first award ends the game. A turn is a round. A turn that cannot be parsed after all retries, or the turn
+limit, ends the game without an answer. A reset restarts the whole game, since nothing but its end is irreversible.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # its file loads safetensors
 
 
 def whose_turn(state: State) -> str:
-    """All in their order, again and again."""
+    """Return the agent of this turn: all in their order, again and again."""
     order: list[str] = WhoDunit.model_construct(**state["settings"]).speakers()
     return order[int(state["round"]) % len(order)]
 
@@ -27,14 +27,14 @@ OVER = {"next_round": "the game goes on", "decide": "the game is over"}
 
 
 def next_turn(state: Any) -> Literal["next_round", "decide"]:
-    """Until the game is over."""
+    """Continue until the game is over."""
     from sottovoce.nodes.whodunit import game_over
 
     return "decide" if game_over(state) else "next_round"
 
 
 def create_whodunit(settings: WhoDunit | None = None, **given: Unpack[Given]) -> Graph:
-    """The graph of a game, uncompiled. Models by agent name: "Beth" (Accuser) and "Alex" (Intel), or the peers."""
+    """Return the uncompiled graph of a game. Names in `models`: "Beth" (Accuser) and "Alex" (Intel), or the peers."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import whodunit as acts
 
@@ -55,7 +55,7 @@ def create_whodunit(settings: WhoDunit | None = None, **given: Unpack[Given]) ->
 
 
 def manner(settings: WhoDunit) -> str:
-    """How the game is played."""
+    """Return a phrase that describes the game."""
     named = [f"{settings.role_of(each).title()} {each}" for each in settings.speakers()]
     who = " and ".join(named) if settings.variant == "asym" else f"{len(named)} peers"
     most, by_rule = settings.most_turns, ", by rule," if settings.golden else ""
@@ -63,7 +63,7 @@ def manner(settings: WhoDunit) -> str:
 
 
 def truth(message: Message) -> str:
-    """Hallucination, collapse, role loss, recall failure or none."""
+    """Return the class of error in a message: hallucination, collapse, role loss, recall failure or none."""
     return class_noted(message.notes)
 
 

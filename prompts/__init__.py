@@ -1,1 +1,1 @@
-"""What agents are told: prompt files with named slots, and the patterns that read answers."""
+"""Prompts of agents: prompt files with named slots, and the parsers of answers."""

@@ -1,4 +1,4 @@
-"""What a prompt pack's templates may do: name slots, loop over them, choose. So they end, whatever is in them."""
+"""Limits on a prompt pack's templates: they may only name slots, loop over them and choose, so they always end."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from jinja2.runtime import Context
 from jinja2.sandbox import SandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
-LONGEST_FILE = 64 * 1024  # bytes; the longest of ours has 2,000
+LONGEST_FILE = 64 * 1024  # bytes; our longest file has 2,000
 LONGEST_PROMPT = 10_000_000  # characters
-MOST_READ = 100_000_000  # characters that are read and made on the way to one; copying them takes a part of a second
-MOST_TURNS = 10_000  # of all loops of a prompt together
-DEEPEST = 3  # loops within loops
-LARGEST = 10**12  # what may be multiplied
-LONGEST_REPEATED = 1000  # characters of a text that is repeated
+MOST_READ = 100_000_000  # characters read and created while rendering; copying them takes a fraction of a second
+MOST_TURNS = 10_000  # iterations of all loops of a prompt together
+DEEPEST = 3  # nested loops
+LARGEST = 10**12  # absolute value of factors
+LONGEST_REPEATED = 1000  # characters of a repeated text
 WIDTH = re.compile(r"%[^a-zA-Z%]*(?:\d{3}|\*)")
-"""A width or precision of three digits or more, in what % formats."""
+"""A width or precision of three digits or more in a % format."""
 KNOWN: tuple[type[nodes.Node], ...] = (
     *(nodes.Template, nodes.Output, nodes.TemplateData, nodes.Name, nodes.Const, nodes.For, nodes.If, nodes.CondExpr),
     *(nodes.Getattr, nodes.Getitem, nodes.Slice, nodes.Filter, nodes.Test, nodes.Compare, nodes.Operand),
@@ -35,12 +35,12 @@ LEFT, READ, PLAIN = "_left", "_read", "_plain_"
 
 
 class Bounded(SandboxedEnvironment):
-    """jinja2's sandbox, whose sums, products and formats stay small."""
+    """jinja2's sandbox with limits on sums, products and formats."""
 
     intercepted_binops = frozenset(["+", "*", "%"])
 
-    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # Any: as a template has it
-        """A sum; a product of numbers, a text a few times, or a text that is formatted without wide fields."""
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # Any: a template's values
+        """Compute a sum, a product of numbers, a short repeated text, or a format without wide fields."""
         if operator == "+":
             return _read(context, super().call_binop(context, operator, left, right))
         numbers = all(isinstance(each, int | float) and abs(each) <= LARGEST for each in (left, right))
@@ -52,7 +52,7 @@ class Bounded(SandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
 
-def _is_short(operator: str, left: Any, right: Any) -> bool:  # Any: as a template has them
+def _is_short(operator: str, left: Any, right: Any) -> bool:  # Any: a template's values
     if not isinstance(left, str):
         return False
     if operator == "%":
@@ -61,7 +61,7 @@ def _is_short(operator: str, left: Any, right: Any) -> bool:  # Any: as a templa
 
 
 def environment(**options: Any) -> SandboxedEnvironment:  # Any: jinja2's own
-    """The sandbox in which packs are rendered."""
+    """Return the sandbox in which packs are rendered."""
     made = Bounded(**options)
     made.filters |= {PLAIN + name: made.filters[name] for name in FILTERS}
     made.filters |= {name: _bounded(name) for name in FILTERS}
@@ -70,10 +70,10 @@ def environment(**options: Any) -> SandboxedEnvironment:  # Any: jinja2's own
 
 
 def checked(tree: nodes.Template) -> nodes.Template:
-    """Return a template that does only what packs may, with its loops counted, and what it reads.
+    """Return a template of a pack with counters for its loops and for the characters that it reads.
 
     Raises:
-        TemplateError: says what it does besides.
+        TemplateError: it does something that packs may not; the message says what.
     """
     _look(tree, 0)
     for loop in [*tree.find_all(nodes.For)]:
@@ -83,10 +83,10 @@ def checked(tree: nodes.Template) -> nodes.Template:
 
 
 class _Counting(NodeTransformer):
-    """Counts what a template reads: all that it makes is made of that, so that nothing grows in loops."""
+    """A transformer that counts what a template reads: all output consists of that, so nothing can grow in loops."""
 
-    def generic_visit(self, node: nodes.Node, *given: Any, **named: Any) -> nodes.Node:  # Any: as jinja2 has it
-        """Have each value that has a name pass the count."""
+    def generic_visit(self, node: nodes.Node, *given: Any, **named: Any) -> nodes.Node:  # Any: jinja2's own
+        """Wrap each named value in a filter that counts its size."""
         super().generic_visit(node, *given, **named)
         if not isinstance(node, nodes.Name | nodes.Getattr | nodes.Getitem) or node.ctx != "load":
             return node
@@ -94,10 +94,10 @@ class _Counting(NodeTransformer):
 
 
 def written(template: Template, slots: dict[str, Any]) -> str:  # Any: see `Prompts.render`
-    """What a template makes of its slots.
+    """Render a template with its slots.
 
     Raises:
-        TemplateError: more than a prompt can be.
+        TemplateError: the text exceeds the limits of a prompt.
     """
     pieces, length = list[str](), 0
     for piece in template.generate(**slots, **{TURNS: [MOST_TURNS], LEFT: [MOST_READ]}):
@@ -119,7 +119,7 @@ def _look(node: nodes.Node, loops: int) -> None:
         )
     loops += isinstance(node, nodes.For)
     if loops > DEEPEST:
-        raise TemplateError(f"line {node.lineno}: more than {DEEPEST} loops stand in one another")
+        raise TemplateError(f"line {node.lineno}: more than {DEEPEST} nested loops")
     for child in node.iter_child_nodes():
         _look(child, loops)
 
@@ -130,31 +130,31 @@ def _said(node: nodes.Node) -> str:
 
 
 @pass_context
-def _counted(context: Context, items: Iterable[Any]) -> Iterator[Any]:  # Any: as a template has them
-    left: Any = context.resolve(TURNS)  # Any: a list of one number, whatever jinja2 may find elsewhere
+def _counted(context: Context, items: Iterable[Any]) -> Iterator[Any]:  # Any: a template's values
+    left: Any = context.resolve(TURNS)  # Any: a list of one number, unless jinja2 finds another value
     for item in items:
         left[0] -= 1
         if left[0] < 0:
-            raise TemplateError(f"its loops take more than {MOST_TURNS:,} turns")
+            raise TemplateError(f"its loops have more than {MOST_TURNS:,} iterations")
         yield item
 
 
 @pass_context
-def _read(context: Context, value: Any) -> Any:  # Any: as a template has it
+def _read(context: Context, value: Any) -> Any:  # Any: a template's value
     _spend(context, _size(value))
     return value
 
 
 def _spend(context: Context, size: int) -> None:
-    left: Any = context.resolve(LEFT)  # Any: see `_counted`; there is none while jinja2 works out what is constant
+    left: Any = context.resolve(LEFT)  # Any: see `_counted`; it is missing while jinja2 folds constants
     left = left if isinstance(left, list) else [MOST_READ]
     left[0] -= size
     if left[0] < 0:
-        raise TemplateError(f"it reads and makes more than {MOST_READ:,} characters on the way")
+        raise TemplateError(f"it reads and creates more than {MOST_READ:,} characters")
 
 
-def _size(value: Any) -> int:  # Any: as a template has it
-    """How many characters and items a value has, those within it included."""
+def _size(value: Any) -> int:  # Any: a template's value
+    """Return the number of characters and items of a value, including nested ones."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, Mapping):
@@ -163,7 +163,7 @@ def _size(value: Any) -> int:  # Any: as a template has it
 
 
 def _bounded(name: str) -> Callable[..., Any]:  # Any: as above
-    """A filter of jinja2's whose result is counted; what it is given was, when it was read."""
+    """Return a filter of jinja2 that counts the size of its result; its input was counted when it was read."""
 
     @pass_context
     def bounded(context: Context, value: Any, *given: Any, **named: Any) -> Any:
@@ -172,7 +172,7 @@ def _bounded(name: str) -> Callable[..., Any]:  # Any: as above
             value = [*value]
             _spend(context, len(value) * _size(between))
         if name == "sum" and (len(given) > 1 or "start" in named):
-            raise TemplateError("sum is for numbers, from 0 on")
+            raise TemplateError("sum is for numbers only, and starts at 0")
         return _read(context, context.environment.call_filter(PLAIN + name, value, given, named, context))
 
     return bounded

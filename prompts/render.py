@@ -1,9 +1,9 @@
 """Prompt files with named slots, rendered into the parts of a turn.
 
-A prompt file is a jinja2 template whose first line declares its slots in a comment. A slot that
-holds a `Heard` message does not become text here: the rendered turn keeps the message itself, so
-that each protocol can read it in its own way. A prompt pack is a user's folder with the same
-layout; a file in it replaces ours, and may use the slots that ours declares.
+A prompt file is a jinja2 template whose first line declares its slots in a comment. A slot with a
+`Heard` message does not become text here: the rendered turn contains the message itself, so that
+each protocol can encode it in its own way. A prompt pack is a user's folder with the same layout; a
+file in it replaces ours, and may use the slots that ours declares.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ BUILT_IN = Path(__file__).parent
 PACKS = BUILT_IN / "packs"
 DECLARED = re.compile(r"\A\{# slots:(.*?)-?#\}")
 MESSAGES = {"others", "statements", "summary", "trajectory", "viewpoints"}
-"""Slots of what other agents said."""
-# Private-use characters mark a heard message while jinja2 renders; a text that brings them along is refused.
+"""Slots of other agents' messages."""
+# Private-use characters mark a heard message while jinja2 renders; a text that contains them is refused.
 MARK = re.compile("\ue000(\\d+)\ue001")
 WHILE_RENDERED = (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError)
-"""What a pack may do."""
+"""Errors that a pack's template may raise."""
 ESCAPED = "\\ue000"
-"""What is left of a mark where a list is written as Python shows it."""
+"""The beginning of a mark in the `repr` of a list."""
 
 
 class Prompts:
-    """The prompt files in force: ours, and those of a user's pack before them."""
+    """The prompt files in force: those of a user's pack, then ours."""
 
     def __init__(self, pack: Path | None = None, own: Mapping[str, Path] = MappingProxyType({})) -> None:
-        """Read and check every file at once, so that a misspelt slot never stops a run half-way.
+        """Read and check all files, so that a misspelled slot never stops a run halfway.
 
-        `own` are folders of a scheme's own prompts by the name that stands before theirs.
+        `own` maps the prefix of prompt names to the folder of a scheme's own prompts.
 
         Raises:
-            PromptError: the pack is no folder, or a file in it is unknown or uses an unknown slot.
+            PromptError: the pack is not a folder, or a file in it is unknown or uses an unknown slot.
         """
         self._texts = dict(_shipped())
         for name, folder in own.items():
@@ -57,18 +57,18 @@ class Prompts:
             self._read_pack(pack)
 
     def names(self) -> list[str]:
-        """The names of all prompts, `folder/file` without the suffix."""
+        """Return the names of all prompts, `folder/file` without the suffix."""
         return sorted(self._texts)
 
     def replaces(self, name: str) -> bool:
-        """Return True where the pack has a prompt of this name."""
+        """Return whether the pack has a prompt of this name."""
         return name in self._files
 
     def render(self, name: str, **slots: Any) -> tuple[Part, ...]:  # Any: a slot takes text, lists, messages
         """Return the prompt as text and heard messages, in order.
 
         Raises:
-            PromptError: the prompt is unknown, or a slot that it uses was not given.
+            PromptError: the prompt is unknown, or a slot that it uses is missing.
         """
         if name not in self._texts:
             raise PromptError(choose("prompt", name, self.names()))
@@ -77,7 +77,7 @@ class Prompts:
             given = {key: _marked(value, heard) for key, value in slots.items()}
             text = bounds.written(self._of_pack.get(name) or _compiled(self._texts[name]), given)
             if name in self._of_pack:
-                text.encode()  # raises on half a character, which a pack may write and no tokenizer reads
+                text.encode()  # raises on half a character, which a pack may write but no tokenizer accepts
             parts = _split(text.strip("\n"), heard)
         except WHILE_RENDERED as error:
             of = f" (prompt file {self._files[name]!r})" if name in self._files else ""
@@ -87,7 +87,7 @@ class Prompts:
         return parts
 
     def digest(self, folders: Collection[str] = ()) -> str:
-        """The sha256 over names and texts, of these folders alone where some are named."""
+        """Return the sha256 of names and texts, of all prompts or of those in these folders."""
         names = [name for name in self.names() if not folders or name.partition("/")[0] in folders]
         lines = "".join(f"{name}\n{self._texts[name]}\n" for name in names)
         return hashlib.sha256(lines.encode()).hexdigest()
@@ -127,20 +127,20 @@ def _environment() -> Environment:
 
 @lru_cache(maxsize=1024)
 def _compiled(text: str) -> Template:
-    """A prompt as it is rendered; all discussions share it, as to compile the shipped ones takes a quarter second."""
+    """Return a compiled prompt; all discussions share it, since compiling the bundled ones takes a quarter second."""
     return _environment().from_string(text)
 
 
 @lru_cache(maxsize=1024)
 def _bounded(text: str) -> tuple[Template, frozenset[str]]:
-    """A prompt of a pack as it is rendered, and the slots that it uses."""
-    tree = bounds.checked(_environment().parse(text))  # before jinja2 works out what is constant in it
+    """Return a compiled prompt of a pack, and the slots that it uses."""
+    tree = bounds.checked(_environment().parse(text))  # before jinja2 folds constants
     return _environment().from_string(tree), frozenset(meta.find_undeclared_variables(tree))
 
 
 @cache
 def _shipped() -> Mapping[str, str]:
-    """The texts of our own prompts by name; they are files of this package and stay as they are."""
+    """Return the texts of our own prompts by name; they are files of this package and do not change."""
     return MappingProxyType(_files(BUILT_IN))
 
 
@@ -153,10 +153,10 @@ def _files(folder: Path) -> dict[str, str]:
 
 
 def _own_files(name: str, folder: Path) -> dict[str, str]:
-    """The prompts of a scheme that another package brings, under the scheme's name.
+    """Return the prompts of another package's scheme, under the scheme's name.
 
     Raises:
-        PromptError: there are none, or one declares no slots or is no template.
+        PromptError: there are none, or one declares no slots or is not a template.
     """
     files = _files(folder)
     if not files:
@@ -203,7 +203,7 @@ def _marked(value: Any, heard: list[Heard]) -> Any:  # Any: see render
 
 
 def printable(text: str) -> str:
-    """A model's text without the signs that mark heard messages."""
+    """Return a model's text without the characters that mark heard messages."""
     return text.replace("\ue000", "").replace("\ue001", "")
 
 

@@ -1,8 +1,8 @@
-"""Read the JSON object that a role was asked for, as models really write it; nothing is ever evaluated.
+"""Parser of JSON objects as models really write them; nothing is ever evaluated.
 
-Repairing parsers (json-repair 0.64.5) guess where we must not: they take a value that was cut off for a
-whole one and drop percent signs, and their time grows with the square of a hostile text. This reader knows
-which fields it looks for, skips what lies deeper than them, and goes through a text once.
+Repairing parsers (json-repair 0.64.5) guess where we must not: they accept truncated values and drop percent
+signs, and their time is quadratic in the length of a hostile text. This parser knows the wanted fields, skips
+nested values, and reads a text once.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-LONGEST = 50_000  # characters; of a longer text the end is read, where an answer stands
-RETRIES = 5  # searches inside of strings that never close
+LONGEST = 50_000  # characters; only the end of a longer text is read, where an answer is
+RETRIES = 5  # searches inside strings that are never closed
 
 COMMENT = r"//[^\n]*|\#[^\n]*|/\*(?s:.*?)(?:\*/|\Z)"
 BETWEEN = re.compile(rf"(?:\s|[,;]|{COMMENT})*+")
@@ -28,13 +28,13 @@ KEY = re.compile(f"{QUOTED_KEY}|{BARE_KEY}")
 # No brace within these comments, so that the search for a start reads no character twice.
 START = re.compile(rf"\{{(?=(?:\s|(?://|\#)[^\n{{]*+\n|/\*[^*{{]*+\*/)*+(?:{QUOTED_KEY}|{BARE_KEY}))")
 OPENING = {'"': '"', "'": "'", "“": '“”"', "\u2018": "\u2018\u2019'"}
-"""What closes a string, by what opened it."""
+"""The closing quotes of a string, by the opening quote."""
 CLOSED = r"[}\]]|\Z|//|\#|/\*|```"
 CUT_KEY = r"""["'“\u2018][\w -]{0,60}+\Z"""
 VALUE_ENDS = re.compile(
     rf"\s*+(?:{CLOSED}|[,;]\s*+(?:{CLOSED}|{CUT_KEY}|{QUOTED_KEY}|{BARE_KEY})|{QUOTED_KEY})|[^\S\n]*+\n\s*+{BARE_KEY}"
 )
-"""After a quote that closes a value; after any other the quote belongs to the text."""
+"""Text after a quote that closes a value; any other quote belongs to the text."""
 ITEM_ENDS = re.compile(rf"\s*+(?:{CLOSED}|[,;:])")
 BARE = re.compile(r"(?:,(?=\d{3}(?![\d\w]))|(?<!\s)[#/]|/(?![/*])|[^,;}\]\n#/])*+")  # 1,200 is one number
 ITEM = re.compile(r"(?:(?<!\s)[#/]|/(?![/*])|[^,;:{}\[\]\n#/])*+")
@@ -50,30 +50,30 @@ CONFIDENCE = re.compile(rf"[~\u2248]?\s*({DECIMAL})\s*(?:(%|\uff05|per ?cent)|/\
 
 @dataclass(frozen=True)
 class Structured:
-    """What an object in a model's text says, each value as text: `5`, `True`, `85%`."""
+    """The fields of an object in a model's text, each value as text: `5`, `True`, `85%`."""
 
     found: Mapping[str, str]
-    """Values by the wanted names, in their order. A list is joined with spaces, null is empty."""
+    """Values by wanted name, in the order of the names. Lists are joined with spaces, null is empty."""
     missing: Mapping[str, str]
-    """Why a wanted field has no value, as the rest of a sentence: "is cut off"."""
+    """The reason that a wanted field has no value, as the rest of a sentence: "is cut off"."""
     span: tuple[int, int] = (0, 0)
-    """The object's begin and end in the text, in characters."""
+    """Beginning and end of the object in the text, in characters."""
 
 
 @dataclass(frozen=True)
 class _Value:
     text: str
     end: int
-    why: str = ""  # not to be used
+    why: str = ""  # the reason that the value is unusable
 
 
 def read_json(text: str, wanted: Sequence[str], may_be_empty: Sequence[str] = ()) -> Structured:
-    """Return the wanted fields of the object that has most of them, of several such the last one.
+    """Return the wanted fields of the object that has most of them; the last of several such objects.
 
-    Names match without regard to case, spaces, underscores and other signs. Fences, comments, prose
-    around, stray commas, any quotes or none, quotes and line ends inside of strings and an object
-    without its end are read over; values that end with the text instead of with their sign are refused,
-    since "12" may have been "125". Nested objects are not looked into. Of a field given twice the last counts.
+    Names match regardless of case, spaces, underscores and other signs. Fences, comments, surrounding
+    prose, stray commas, any quotes or none, quotes and line ends inside strings, and a missing end of the
+    object are tolerated. Values that end with the text instead of their closing sign are refused, since "12"
+    may have been "125". Nested objects are skipped. The last of repeated fields counts.
     """
     best = Structured({}, dict.fromkeys(wanted, "is missing: there is no JSON object"))
     for read in read_objects(text, wanted, may_be_empty):
@@ -94,10 +94,10 @@ def read_objects(text: str, wanted: Sequence[str], may_be_empty: Sequence[str] =
 
 
 def read_lines(text: str, wanted: Sequence[str]) -> dict[str, str]:
-    """Return the wanted fields that stand as lines `name: value`, as models write them instead of an object.
+    """Return the wanted fields from lines `name: value`, which some models write instead of an object.
 
-    Names match without regard to case, underscores and Markdown; a value runs to the next wanted name, and of a
-    field given twice the last counts.
+    Names match regardless of case, underscores and Markdown; a value runs to the next wanted name, and the last of
+    repeated fields counts.
     """
     names = "|".join(re.sub(r"_", r"[ _]", re.escape(name)) for name in sorted(wanted, key=len, reverse=True))
     line = re.compile(rf"^[^\w\n]{{0,9}}({names})[^\w\n:]{{0,4}}:[^\S\n]*", re.IGNORECASE | re.MULTILINE)
@@ -109,17 +109,17 @@ def read_lines(text: str, wanted: Sequence[str]) -> dict[str, str]:
 
 
 def stated_confidence(text: str) -> str | None:
-    """Return the figure behind the last "confidence" of a text, as it was written; None where there is none."""
+    """Return the number after the last "confidence" in a text, as written; None if there is none."""
     found = STATED.findall(text[-LONGEST:])
     return found[-1] if found else None
 
 
 def read_confidence(stated: str | None) -> float | None:
-    """Return a confidence, or None where none can be read: words, ranges, NaN, nothing.
+    """Return a confidence as a number, or None if it cannot be parsed: words, ranges, NaN, nothing.
 
-    A percent sign divides by 100, "9/10" is a fraction. From 11 to 100 a percent sign is missing: nobody who
-    writes 85 means certainty. Decimals may have a comma. What lies beyond 0 to 1 ("300 %", "7") is returned as
-    it is: see `clamped`.
+    A percent sign divides by 100, and "9/10" is a fraction. Values above 10 up to 100 are percentages without a
+    sign: 85 does not mean certainty. Decimals may have a comma. Values outside 0 to 1 ("300 %", "7") are returned
+    unchanged: see `clamped`.
     """
     found = CONFIDENCE.fullmatch((stated or "").strip())
     value = float(found[1].replace(",", ".")) if found else math.inf
@@ -131,12 +131,12 @@ def read_confidence(stated: str | None) -> float | None:
 
 
 def clamped(confidence: float) -> float:
-    """The nearest value in [0, 1]."""
+    """Return the nearest value in [0, 1]."""
     return min(1.0, max(0.0, confidence))
 
 
 def recalibrated(p: float) -> float:
-    """The weight of a vote with stated confidence `p` (ReConcile, section 3); `p` is clamped to [0, 1]."""
+    """Return the weight of a vote with stated confidence `p`, clamped to [0, 1] (ReConcile, section 3)."""
     assert not math.isnan(p), "an unreadable confidence is None, not NaN"
     weights = ((1.0, 1.0), (0.9, 0.8), (0.8, 0.5))
     return next((weight for least, weight in weights if p >= least), 0.3 if p > 0.6 else 0.1)
@@ -147,23 +147,23 @@ def _plain(name: str) -> str:
 
 
 def _objects(text: str) -> Iterator[tuple[dict[str, _Value], int, int]]:
-    """Yield the fields of every outermost object, by plain names, and its begin and end, in the order of the text."""
+    """Yield the fields of every outermost object, by plain names, with its beginning and end, in order."""
     start, retries = START.search(text), 0
     while start:
         fields, end = _fields(text, start.end())
         yield fields, start.start(), abs(end)
-        if end < 0:  # a string that begins there is never closed: what was meant may come after
+        if end < 0:  # a string that begins there is never closed: the intended object may come after it
             end = -end if (retries := retries + 1) <= RETRIES else len(text)
         start = START.search(text, end)
 
 
 def _fields(text: str, at: int) -> tuple[dict[str, _Value], int]:
-    """The fields from within an object and where it ends; negative: where its open last value begins."""
+    """Return the fields of an object and its end, or as a negative number the beginning of its unclosed last value."""
     fields: dict[str, _Value] = {}
     while True:
         at = _after(BETWEEN, text, at)
         key = KEY.match(text, at)
-        if key is None:  # its end, or where it stops to be an object
+        if key is None:  # the end of the object, or text that is not part of one
             return fields, at + (text[at : at + 1] == "}")
         at = _after(SPACE, text, key.end())
         value = _value(text, at)
@@ -191,14 +191,14 @@ def _string(text: str, at: int, ends: re.Pattern[str]) -> _Value:
         if sign[0][0] == "\\" or not ends.match(text, sign.end()):
             continue
         body = text[at + 1 : sign.start()]
-        if re.match(rf"[^{{}}]*+\}}(?s:.*?)\{{\s*+[{quotes}]", body):  # out of its object and into another
+        if re.match(rf"[^{{}}]*+\}}(?s:.*?)\{{\s*+[{quotes}]", body):  # it leaves its object and enters another
             break
         return _Value(_unescaped(body).strip(), sign.end())
     return _Value("", len(text), "is cut off")
 
 
 def _nested(text: str, at: int) -> _Value:
-    """The texts of a list, joined; lists and objects within are stepped over by counting, without recursion."""
+    """Return the texts of a list, joined; nested lists and objects are skipped by counting, without recursion."""
     is_list, depth, texts = text[at] == "[", 0, list[str]()
     while at < len(text):
         if text[at] in "{[":
@@ -225,12 +225,12 @@ def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
 
 
 def encodable(text: str) -> str:
-    """A text with U+FFFD for each lone half of a surrogate pair, as JSON may escape it: no file or state takes one."""
+    """Return a text with U+FFFD for each lone surrogate, which JSON may escape but files and states cannot store."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _unescaped(text: str) -> str:
-    r"""JSON's escapes read; others stay, also \b and \f, which begin LaTeX's \boxed and \frac."""
+    r"""Return a text with JSON's escapes decoded, except \b and \f, which begin LaTeX's \boxed and \frac."""
 
     def meaning(found: re.Match[str]) -> str:
         if found[1]:

@@ -1,8 +1,8 @@
 """Sottovoce: language-model agents that discuss in words and in what lies under the words.
 
-What applications need stands here under one name: `from sottovoce import Debate, create_debate`. The list is
-`__init__.pyi`, which type checkers read too; each name is fetched from its module when it is first asked for, so that
-the import itself loads neither torch nor langgraph (as scientific Python's SPEC 1 has it).
+The public API is importable from here: `from sottovoce import Debate, create_debate`. `__init__.pyi`, which type
+checkers read too, lists its names. Each name is loaded from its module on first access, so that the import itself
+loads neither torch nor langgraph (lazy loading as in Scientific Python's SPEC 1).
 """
 
 import ast
@@ -16,7 +16,7 @@ _HOMES = {each.name: line.module for line in _LIST.body if isinstance(line, ast.
 __all__ = [*_HOMES, "__version__"]  # names, as in the list
 
 
-def __getattr__(name: str) -> Any:  # Any: what a module holds
+def __getattr__(name: str) -> Any:  # Any: an attribute of any module
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(str(_HOMES[name])), name)

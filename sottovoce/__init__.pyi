@@ -1,4 +1,4 @@
-"""The names that `sottovoce` offers, with the modules that hold them: read by type checkers, and by `__init__.py`."""
+"""The public names of `sottovoce` and the modules that define them; type checkers and `__init__.py` read this file."""
 
 from sottovoce.agents.ask import Ask as Ask
 from sottovoce.agents.hooked import HookedChatModel as HookedChatModel

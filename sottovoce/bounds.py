@@ -1,4 +1,4 @@
-"""How much can be asked for: numbers beyond these are mistakes, and are refused before anything is made of them."""
+"""Upper limits of settings: larger numbers are mistakes, and are refused before anything is built from them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Annotated
 from pydantic import Field
 
 MOST_AGENTS = 100
-"""Each is a node of the graph, and hears all others: ten thousand edges, a quarter of a second."""
+"""Each agent is a node of the graph and hears all others: ten thousand edges, a quarter of a second."""
 MOST_ROUNDS = 1_000
-"""Papers have at most twelve, and every round is read again in the next."""
+"""Papers use at most twelve, and agents read every round again in the next."""
 MOST_SAMPLES = 1_000
-"""Each is a node too."""
+"""Each sample is a node too."""
 MOST_TOKENS = 1_000_000
-"""No model here reads more; a reply that does not fit a model's own context is refused later."""
+"""No model here has a longer context; a reply that exceeds a model's own context is refused later."""
 MOST_STEPS = 100_000
-"""Of what is made or kept for each: passages, steps, months, trials, questions made from a seed."""
+"""Limit on items that each take time or memory: passages, steps, months, trials, questions made from a seed."""
 MOST = 2**53 - 1
-"""Of what is only counted: JSON, and so Studio's form, keeps whole numbers to here."""
+"""Limit on plain counts: JSON, and so Studio's form, is exact for integers up to this one."""
 
 Agents = Annotated[int, Field(le=MOST_AGENTS)]
 Rounds = Annotated[int, Field(le=MOST_ROUNDS)]
@@ -26,7 +26,7 @@ Tokens = Annotated[int, Field(le=MOST_TOKENS)]
 Few = Annotated[int, Field(le=MOST_STEPS)]
 Count = Annotated[int, Field(le=MOST)]
 LONGEST_WAIT = 1e9
-"""Seconds, thirty years: the system's own clocks and locks take little more."""
+"""Seconds, about thirty years: the system's clocks and locks accept little more."""
 LONGEST_PROGRAM = 86_400
-"""Seconds that a program of a model may run: a day."""
+"""Seconds that a program written by a model may run: a day."""
 Seed = Annotated[int, Field(ge=-MOST, le=MOST)]

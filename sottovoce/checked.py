@@ -1,4 +1,4 @@
-"""Values that come from outside, held to a pydantic model: what does not fit is a UsageError of one line."""
+"""Pydantic models for values from outside: a value that does not fit raises a UsageError of one line."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, Validatio
 from sottovoce.errors import UsageError, nearest
 
 BRANCH = "json-or-python["
-"""How pydantic's own name for a branch of a union begins (2.14)."""
+"""The prefix of pydantic's name for a branch of a union (2.14)."""
 
 
 LONGEST = 200
-"""Characters of a value in a complaint."""
+"""Characters of a value that an error message shows."""
 
 
 class Checked(BaseModel):
-    """Base of settings and options; whoever makes them, LangGraph too, the complaint is ours."""
+    """Base class of settings and options; invalid values raise our UsageError, also when LangGraph builds them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -31,7 +31,7 @@ class Checked(BaseModel):
 
 
 def _unknown(error: ValidationError, model: type[BaseModel]) -> str:
-    """One line about a first value that has a name of its own invention; else nothing."""
+    """Return one line about an unknown field if that is the first error, otherwise an empty string."""
     first = error.errors()[0]
     if first["type"] != "extra_forbidden" or len(first["loc"]) != 1:
         return ""
@@ -39,15 +39,15 @@ def _unknown(error: ValidationError, model: type[BaseModel]) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as Python writes it, cut where it would fill the line."""
+    """Return the `repr` of a value, cut after `LONGEST` characters."""
     text = repr(value)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text):,} characters)"
 
 
 def first_wrong(error: ValidationError, whole: str) -> str:
-    """One line about the first value that does not fit; `whole` names what has no field of its own."""
+    """Return one line about the first value that does not fit; `whole` names the value where no field is at fault."""
     first = error.errors()[0]
-    if first["type"] == "missing":  # its input is all that is there
+    if first["type"] == "missing":  # its input is the whole object
         *within, field = map(str, first["loc"])
         return f"{'.'.join(within) or whole} has no {field!r}"
     steps = [str(step) for step in first["loc"]]

@@ -1,4 +1,4 @@
-"""The command line: its commands stand by area in `commands/`; here they come together, and errors become lines.
+"""The command line: collects the commands of `commands/`, and turns errors into lines on stderr.
 
 Nothing here imports torch or langgraph before a command runs: `--help` answers at once.
 """
@@ -42,22 +42,22 @@ STOPPED = 130  # the shells' code for Ctrl-C
 DEEPEST = 100
 """Limit on the chain of causes that is searched."""
 UNREACHABLE = (errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS)
-"""What a path is guilty of wherever it is met, though it be only asked for."""
+"""Errors that are the path's own fault, also when a program only asks whether the path exists."""
 CHATTY = ("torchao", "torch.utils._pytree")
-"""Loggers that warn as transformers (5.23) imports torchao, whatever model is run."""
+"""Loggers that warn when transformers (5.23) imports torchao, whichever model is run."""
 AREAS = {
     "Schemes": schemes,
     "Runs": runs,
-    "What lies under messages": payloads,
-    "What runs came to": evaluating,
+    "Payloads": payloads,
+    "Analysis": evaluating,
     "Experiments": experiments,
     "Models": models,
-    "Questions and what agents read": questions,
+    "Questions and documents": questions,
     "Monitors": monitors,
-    "Looking at schemes": looking,
-    "Defaults of your own": configuration,
+    "Describing schemes": looking,
+    "Your own defaults": configuration,
 }
-"""The commands by their headings in the help, in its order."""
+"""The modules of commands by their headings in the help, in its order."""
 
 app = typer.Typer(
     name="sottovoce",
@@ -82,13 +82,13 @@ def everywhere(
     version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Show the version and exit."
     ),
-    verbose: bool = typer.Option(False, "--verbose", help="Tell on stderr what is loaded, read and kept."),
+    verbose: bool = typer.Option(False, "--verbose", help="Report on stderr what is loaded, read and saved."),
 ) -> None:
     """Language-model agents that discuss in words and in what lies under the words.
 
-    Begin with `sottovoce debate`, and then `sottovoce debate --protocol cipher`; for a real model `sottovoce models
-    pull smollm2`, and `--model smollm2`. `sottovoce COMMAND --help` tells a command's options, those that most people
-    need first.
+    Start with `sottovoce debate`, then try `sottovoce debate --protocol cipher`; for a real model run `sottovoce
+    models pull smollm2` and add `--model smollm2`. `sottovoce COMMAND --help` lists a command's options, the most
+    common ones first.
     """
     if verbose:
         tell_all()
@@ -96,24 +96,24 @@ def everywhere(
 
 @cache
 def _program() -> Any:  # Any: typer's own types are private
-    """The commands, made once a process: it takes a fifth of a second."""
+    """Return the commands; cached, since building them takes a fifth of a second."""
     return typer.main.get_command(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code: 0, 1 the run failed, 2 wrong usage, 130 stopped."""
+    """Run the command line and return the exit code: 0 success, 1 the run failed, 2 wrong usage, 130 stopped."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # it was closed by whoever started the process
+        if getattr(sys, name) is None:  # the parent process closed it
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a terminal that lacks a character gets its escape, not a traceback
+        if isinstance(stream, TextIOWrapper):  # a character that the terminal lacks is escaped
             stream.reconfigure(errors=ERRORS)
     for library in CHATTY:
         logging.getLogger(library).setLevel(logging.ERROR)
     typed = list(sys.argv[1:] if arguments is None else arguments)
     for word in typed:
         if not _is_text(word):
-            return _complain(f"an argument holds half of a character, which no file or terminal takes: {word}", MISUSED)
+            return _complain(f"an argument has half of a character, which no file or terminal accepts: {word}", MISUSED)
     try:
         result = _program()(typed or ["--help"], prog_name="sottovoce", standalone_mode=False)
     except SottovoceError as error:
@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _was_stopped(error: BaseException | None) -> bool:
-    """Return True where a Ctrl-C caused an error: a library that is being imported may raise another one for it."""
+    """Return True if a Ctrl-C caused the error: a library whose import is interrupted may raise another exception."""
     seen = 0
     while error is not None and not isinstance(error, KeyboardInterrupt) and seen < DEEPEST:
         error, seen = error.__cause__ or error.__context__, seen + 1
@@ -142,7 +142,7 @@ def _was_stopped(error: BaseException | None) -> bool:
 
 
 def _is_text(word: str) -> bool:
-    """Whether a system could have passed it, in whatever encoding; a program that calls `main` may pass anything."""
+    """Return whether a shell could have passed the word, in any encoding; a caller of `main` may pass anything."""
     try:
         word.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -151,7 +151,7 @@ def _is_text(word: str) -> bool:
 
 
 def _foreseen(error: Exception) -> str | None:
-    """The line for an error that is not ours and no bug either: a full disk, a hosted model that failed."""
+    """Return one line for an expected error of the system or a hosted model, such as a full disk; None for a bug."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"the disk is full: {error}"
     if isinstance(error, OSError) and error.errno in UNREACHABLE and error.filename:
@@ -162,13 +162,13 @@ def _foreseen(error: Exception) -> str | None:
 
 
 def _told(error: typer.TyperException) -> str:
-    """Typer's own message, and where the right use is described."""
+    """Return typer's own message, with the command that shows the correct usage."""
     context = getattr(error, "ctx", None)
     see = f"; see {context.command_path} --help" if context else ""
     return error.format_message().rstrip(".") + see
 
 
 def _complain(message: str, code: int) -> int:
-    """One line on stderr, whatever the message quotes."""
+    """Print the message on stderr, on one line even if it quotes line breaks, and return the exit code."""
     print(f"sottovoce: {one_line(message)}", file=sys.stderr)
     return code

@@ -1,4 +1,4 @@
-"""What a shell offers for a value that is begun: choices, models by name, kept runs. Nothing here imports torch."""
+"""Shell completion of option values: choices, models by name, saved runs. Nothing here imports torch."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sottovoce.evaluation.runs.shelf import kept
 from sottovoce.places import models_folder
 
 Offer = Callable[[str], list[str]]
-"""What begins with what was typed."""
+"""A function from the typed text to the values that begin with it."""
 
 
 def choices(values: Sequence[str]) -> Offer:
-    """Of a closed set."""
+    """Return a function that completes values of a closed set."""
 
     def offer(incomplete: str) -> list[str]:
         return _begun(values, incomplete)
@@ -23,17 +23,17 @@ def choices(values: Sequence[str]) -> Offer:
 
 
 def models(incomplete: str) -> list[str]:
-    """The bundled one, those that the user named, and those that were pulled. Folders are the shell's to offer."""
+    """Return the bundled model, those in the config file, and pulled ones. The shell itself completes folders."""
     try:
         named = list(read_config().models)
-    except UsageError:  # it is told when a command is run
+    except UsageError:  # running a command reports it
         named = []
     pulled = [record.parent.name for record in models_folder().glob("*/source.json")]
     return _begun(["bundled", *named, *sorted(pulled)], incomplete)
 
 
 def runs(incomplete: str) -> list[str]:
-    """Those that are kept, the newest first."""
+    """Return saved runs, the newest first."""
     return _begun(["latest", *(folder.name for folder in reversed(kept()))], incomplete)
 
 

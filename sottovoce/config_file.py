@@ -1,8 +1,8 @@
-"""Which file of named models and defaults counts, and what it holds (`config.py`), checked.
+"""Search and validation of the config file, the file of named models and defaults (`config.py`).
 
-The first of these counts, alone: `$SOTTOVOCE_CONFIG`, `sottovoce.toml` in the working folder, and
-`sottovoce/sottovoce.toml` in the user's folder for configuration. The one in the working folder may have come with
-that folder: it lets no program run and no Python name be imported.
+The first of these is read, and no other: `$SOTTOVOCE_CONFIG`, `sottovoce.toml` in the working folder, and
+`sottovoce/sottovoce.toml` in the user's configuration folder. The one in the working folder may have come with that
+folder, so it cannot start programs or import Python names.
 
 Nothing here imports torch or langgraph.
 """
@@ -31,11 +31,11 @@ VARIABLE = "SOTTOVOCE_CONFIG"
 KEYS = ("models", "defaults")
 OF_PROGRAMS, OF_SEARCHES = ("sandbox", "unsafe"), ("library", "wiki", "google", "rerank")
 IMPORTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+:[A-Za-z_]")
-"""A Python name, in the place of a retriever or a reranker."""
+"""A Python name where a retriever or a reranker is expected."""
 
 
 def read_config() -> Config:
-    """What counts here; empty where there is no file.
+    """Return the configuration in force; empty if there is no file.
 
     Raises:
         UsageError: the file cannot be read, or has an unknown key, scheme or setting.
@@ -49,14 +49,14 @@ def read_config() -> Config:
 
 
 def config_path() -> Path | None:
-    """The file that counts: one that the variable names, or else the first that there is."""
+    """Return the config file in force: the one that the variable names, or else the first that exists."""
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen)
     return next((path for path in candidates() if path.is_file()), None)
 
 
 def candidates() -> list[Path]:
-    """Where a file is looked for that no variable names."""
+    """Return the paths that are searched if the variable is not set."""
     return [Path(NAME), config_folder() / NAME]
 
 
@@ -70,7 +70,7 @@ def _read(path: Path) -> Given:
     except RecursionError as error:
         raise UsageError(f"config file {str(path)!r} is nested too deeply; expected tables of plain values") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"config file {str(path)!r} is no TOML: {error}") from error
+        raise UsageError(f"config file {str(path)!r} is not TOML: {error}") from error
 
 
 def _checked(path: Path, read: Given) -> Config:
@@ -89,17 +89,17 @@ def _checked(path: Path, read: Given) -> Config:
     return config
 
 
-def _check_runs_nothing(tables: Iterable[Mapping[str, Any]]) -> None:  # Any: TOML as it comes
+def _check_runs_nothing(tables: Iterable[Mapping[str, Any]]) -> None:  # Any: TOML values
     for name, value in ((name, value) for each in tables for name, value in each.items()):
         if name in OF_PROGRAMS or (name in OF_SEARCHES and IMPORTED.search(str(value))):
             raise UnknownName(
-                f"{name} is {value!r}, which lets code run, and the folder may be somebody else's; set it on the "
+                f"{name} is {value!r}, which lets code run, and the folder may come from somebody else; set it on the "
                 f"command line, in {str(config_folder() / NAME)!r}, or in a file that {VARIABLE} names"
             )
 
 
 def _fields(given: Given) -> dict[str, FieldInfo]:
-    """The settings of all schemes that ship; those of other packages too where one is given that no other has."""
+    """Return the fields of all bundled schemes; with those of other packages if a given setting is in none of these."""
     fields = {name: info for each in shipped() for name, info in each.settings.model_fields.items()}
     if all(key.replace("-", "_") in fields for key in given):
         return fields
@@ -107,7 +107,7 @@ def _fields(given: Given) -> dict[str, FieldInfo]:
 
 
 def _model(name: str, given: Given) -> Given:
-    """What a name stands for; values as the command line would have them."""
+    """Return the settings of a named model, with values as on the command line."""
     found = _plain(given, {key: Settings.model_fields[key] for key in EACH}, [])
     if lists := [key for key, value in found.items() if isinstance(value, list)]:
         raise UnknownName(f"{lists[0]} of model {name!r} is a list; expected the value of one model")
@@ -115,19 +115,19 @@ def _model(name: str, given: Given) -> Given:
 
 
 def _plain(given: Given, fields: Mapping[str, FieldInfo], besides: list[str]) -> Given:
-    """Settings with underscores, all known."""
+    """Return settings with underscores in their names, after checking that all are known."""
     found = {key.replace("-", "_"): value for key, value in given.items()}
     _check_names("setting", found, [*fields, *besides])
     return found
 
 
-def _check_names(kind: str, given: Mapping[str, Any], known: Iterable[str]) -> None:  # Any: TOML as it comes
+def _check_names(kind: str, given: Mapping[str, Any], known: Iterable[str]) -> None:  # Any: TOML values
     for name in given:
         if name not in known:
             raise UnknownName(nearest(kind, name, known))
 
 
-def _table(given: Any, key: str) -> Given:  # Any: TOML as it comes
+def _table(given: Any, key: str) -> Given:  # Any: a TOML value
     if not isinstance(given, dict):
         raise UnknownName(f"{key} is {given!r}; expected a table: [{key}]")
     return given

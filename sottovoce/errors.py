@@ -1,22 +1,22 @@
-"""Our own exceptions: expected failures that a user can mend, each one clear line.
+"""Our own exceptions: expected failures that a user can fix, each with a message of one line.
 
 SottovoceError            exit code 1: the run failed
-|-- UsageError            exit code 2: what was asked for cannot be done
+|-- UsageError            exit code 2: the request cannot be carried out
 |   |-- PromptError       a prompt pack does not fit the prompts it replaces
-|   |-- ModelError        a folder is no model, or one that we refuse to load
-|   |-- RequestError      a state edit, or what a served graph is asked for, cannot be done: the server answers 400
-|   |-- ProtocolError     two models cannot share a protocol, or one cannot speak it
-|   `-- CorpusError       a corpus or an index is missing, damaged, or made otherwise than its searcher reads
-|-- PullError             a model's package is not the one that is pinned
-|   `-- PackageMissing    it cannot be had from the package index
-|-- RetrievalError        a search failed: a service refused, or gave no answer that can be read
-|-- ContextOverflow       a prompt and its reply exceed what the model can read
-|-- PayloadError          a payload is missing, cut or not what its reference says
+|   |-- ModelError        a folder holds no model, or one that we refuse to load
+|   |-- RequestError      a state edit or a request to a served graph is invalid: the server answers 400
+|   |-- ProtocolError     two models cannot share a protocol, or one does not support it
+|   `-- CorpusError       a corpus or an index is missing, damaged, or of another format than the retriever reads
+|-- PullError             a model's package does not match its pinned digest, or cannot be fetched
+|   `-- PackageMissing    the package index does not have it, or there is no pip
+|-- RetrievalError        a search failed: a service refused, or sent an unreadable answer
+|-- ContextOverflow       a prompt and its reply exceed the model's context
+|-- PayloadError          a payload is missing, truncated, or differs from its reference
 |-- RecordError           a saved run cannot be written or read
-|-- StoppedError          exit code 130: somebody stopped the run (Ctrl-C); it can be resumed
-|-- BoardConflict         two different messages under one key
+|-- StoppedError          exit code 130: the user stopped the run (Ctrl-C); it can be resumed
+|-- BoardConflict         two different messages have the same key
 `-- EngineError           a request failed inside the model (NaN logits, a hook)
-    `-- LateReply         a reply took longer than the seconds that it was given
+    `-- LateReply         a reply exceeded its time limit
 """
 
 import difflib
@@ -27,104 +27,104 @@ from pathlib import Path
 
 
 class SottovoceError(RuntimeError):
-    """An expected failure; its text says what was found, what was expected and what to do.
+    """An expected failure; its message says what was found, what was expected and what to do.
 
-    A RuntimeError, because the server behind Studio shows the text of those (and of few others): of an
-    exception that it does not know it says "An internal error occurred" (langgraph-api 0.16).
+    It is a RuntimeError because the server behind Studio shows the messages of those and of few others; for other
+    exceptions it shows "An internal error occurred" (langgraph-api 0.16).
     """
 
     exit_code = 1
 
 
 class UsageError(SottovoceError):
-    """The request itself cannot be met: a name, a value or a combination is wrong."""
+    """An invalid request: a name, a value or a combination of them is wrong."""
 
     exit_code = 2
 
 
 class PromptError(UsageError):
-    """A prompt pack holds an unknown file or slot, or a prompt was rendered without one."""
+    """A prompt pack with an unknown file or slot, or a prompt rendered without one of its slots."""
 
 
 class ModelError(UsageError):
-    """A model cannot be loaded as asked."""
+    """A model that cannot be loaded as requested."""
 
 
 class RequestError(UsageError, ValueError):
-    """What was written into a state, or asked of a graph that is served, cannot be taken.
+    """An invalid edit of a state, or an invalid request to a served graph.
 
-    A ValueError besides: the server answers those with 400 and their text, and others with 500 (langgraph-api 0.16).
+    It is also a ValueError: the server answers those with 400 and their message, others with 500 (langgraph-api 0.16).
     """
 
 
 class ProtocolError(UsageError):
-    """A protocol cannot carry messages on this edge."""
+    """A protocol that cannot carry messages between these agents."""
 
 
 class CorpusError(UsageError):
-    """A corpus or an index cannot be read as asked."""
+    """A corpus or an index that cannot be read as requested."""
 
 
 class RetrievalError(SottovoceError):
-    """A search failed; a discussion may go on without what it would have found."""
+    """A failed search; a discussion may continue without its results."""
 
 
 class PullError(SottovoceError):
-    """A package that holds a model is not the one that was pinned, or cannot be fetched."""
+    """A model's package that is not the pinned one, or that cannot be fetched."""
 
 
 class PackageMissing(PullError):
-    """No package index has it, or there is no pip to ask one."""
+    """A package that the package index does not have, or that cannot be requested because pip is missing."""
 
 
 class ContextOverflow(SottovoceError):
-    """Prompt and longest reply together exceed the model's context; found before decoding."""
+    """A prompt that, with its longest reply, exceeds the model's context; raised before decoding."""
 
 
 class PayloadError(SottovoceError):
-    """A payload is missing, damaged, or holds something else than its reference says."""
+    """A payload that is missing, damaged, or different from its reference."""
 
 
 class RecordError(SottovoceError):
-    """A saved run is missing, damaged or newer than this program, or its file cannot be written."""
+    """A saved run that is missing, damaged or newer than this program, or a file of it that cannot be written."""
 
 
 class StoppedError(SottovoceError):
-    """A run was stopped, and what was said so far is kept."""
+    """A run that the user stopped; the messages so far are saved."""
 
     exit_code = 130
 
 
 class BoardConflict(SottovoceError, ValueError):
-    """Two different messages claim the same (round, agent, act, attempt); a ValueError as `RequestError` is one."""
+    """Two different messages with the same (round, agent, act, attempt); a ValueError as `RequestError` is."""
 
 
 class EngineError(SottovoceError):
-    """A request failed while the model ran; other requests of its batch did not."""
+    """A request that failed while the model ran; other requests of its batch are not affected."""
 
 
 class LateReply(EngineError):
-    """A reply was given up for its time; what it took of the engine is free again."""
+    """A reply that was aborted at its time limit; its resources in the engine are free again."""
 
 
 def choose(kind: str, found: object, known: "list[str] | tuple[str, ...]") -> str:
-    """The one sentence for an unknown name: what was found, and what there is."""
+    """Return the message for an unknown name: the name, and all known ones."""
     return f"unknown {kind} {found!r}; choose from: {', '.join(sorted(known))}"
 
 
 def nearest(kind: str, found: object, known: Iterable[str]) -> str:
-    """The same where there are too many to name: what was found, and the known one that is nearest in spelling."""
+    """Return the message for an unknown name where known ones are many: the name, and the nearest one in spelling."""
     names = sorted(known)
     near = difflib.get_close_matches(str(found), names, n=1, cutoff=0.0)
     return f"unknown {kind} {found!r}; the nearest known one is {near[0]!r}" if near else f"unknown {kind} {found!r}"
 
 
 def command(*words: str) -> str:
-    """Return a command of this program between backticks, so that it works as pasted: quoted, and begun as typed."""
+    """Return a command of this program in backticks, ready to paste: quoted, and started the way the user did."""
     program = "python cli.py" if Path(sys.argv[0]).name == "cli.py" else "sottovoce"
     return f"`{program} {shlex.join(words)}`"
 
 
 def first_line(error: Exception) -> str:
-    """What somebody else's exception says, in one line; its class where it says nothing."""
+    """Return the first line of another library's exception; its class name if the message is empty."""
     return (str(error).strip() or type(error).__name__).split("\n")[0].rstrip()

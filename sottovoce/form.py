@@ -1,4 +1,4 @@
-"""The form that a reply must have, as data: a JSON schema, one of some choices, or a pattern."""
+"""Response formats as data: a JSON schema, a set of choices, or a pattern."""
 
 from __future__ import annotations
 
@@ -10,42 +10,44 @@ from typing import Any
 from sottovoce.errors import UsageError
 
 UNKNOWN = "unknown"
-"""What every form offers besides, so that nobody must invent an answer."""
+"""An extra value that every format allows, so that no agent must invent an answer."""
 CLOSED = ("number", "integer", "boolean")
-"""Types of JSON that cannot hold it."""
+"""JSON types that cannot have this value."""
 Schema = Mapping[str, Any]  # Any: a JSON schema's own
 
 
 @dataclass(frozen=True)
 class Form:
-    """Exactly one of three; acts say it, requests carry it, and who reads a reply holds it against it.
+    """The response format of a reply: exactly one of schema, choices and pattern.
+
+    Acts set it, requests carry it, and the reply is parsed and checked against it.
 
     Raises:
-        UsageError: none was given, or several; or one that nothing can be written in.
+        UsageError: none or several of the three are set, or no reply can have this format.
     """
 
     schema: Schema | None = None
     choices: tuple[str, ...] = ()
-    """The reply is one of these."""
+    """The possible replies."""
     pattern: str | None = None
-    """A regular expression that the whole reply matches."""
+    """A regular expression that the whole reply must match."""
     after: str = ""
-    """The reply is free until a line begins with this, or until it would end: then this is written, a space, and the
-    form. So a model reasons as it likes, and its answer's own line is guided."""
+    """The reply is free until a line begins with this, or until it would end: then this is written, a space, and text
+    in the format. So a model reasons freely, and only its answer line is constrained."""
     one_line: bool = False
-    """What is free ends with its first line."""
+    """Whether the free part ends after its first line."""
     forced: bool = True
-    """Write `after` and the form where the reply would end without them. False keeps a line to its form only where
-    the model begins it by itself."""
+    """Whether to write `after` and the format if the reply would end without them. If False, a line is constrained
+    only if the model begins it by itself."""
     unknown: bool = True
-    """Whether "unknown" is offered too: in the reply's place, or in that of a field that is no free text."""
+    """Whether "unknown" is allowed too: as the whole reply, or as the value of a field that is not free text."""
     optional: bool = False
-    """Kept to only where a run asks for it (`--guide on`): models write a number without being held to it."""
+    """Enforced only if a run asks for it (`--guide on`): models write a number without constrained decoding."""
     spaced: bool = False
-    """A space comes first, as where the reply goes on in a line that was begun for it."""
+    """Whether a space comes first, as for a reply that continues a prefilled line."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
+        """Raise a UsageError for contradictory fields."""
         given = {"schema": self.schema is not None, "choices": bool(self.choices), "pattern": self.pattern is not None}
         found = [name for name, is_given in given.items() if is_given]
         if len(found) != 1:
@@ -59,13 +61,13 @@ class Form:
             raise UsageError('a form has one_line without after; expected what it comes after, like "Answer:"')
         if not self.forced and not self.after:
             raise UsageError('a form is not forced and has no after; expected what begins its line, like "Answer:"')
-        object.__setattr__(self, "choices", tuple(self.choices))  # a list where it came as JSON
+        object.__setattr__(self, "choices", tuple(self.choices))  # JSON has a list
 
     @classmethod
     def of_object(cls, *names: str, **fields: Form | None) -> Form:
-        """A JSON object of texts with these names, in this order; a field that has a form of its own is in that.
+        """Return the format of a JSON object with these text fields in this order; `fields` have formats of their own.
 
-        Each field offers "unknown" as its own form says, and a free text may say it anyway.
+        Each field allows "unknown" if its own format does; free text may be "unknown" anyway.
         """
         text = {"type": "string"}
         found = {name: form.field if (form := fields.get(name)) else text for name in names}
@@ -74,7 +76,7 @@ class Form:
 
     @property
     def field(self) -> Schema:
-        """The schema of a field that is in this form, as a text where it is no schema itself."""
+        """The JSON schema of a field with this format; choices and patterns become schemas of text."""
         form = self.offered
         if form.schema is not None:
             return form.schema
@@ -82,12 +84,12 @@ class Form:
 
     @property
     def key(self) -> str:
-        """The same for equal forms, the order of fields included: a JSON schema cannot be hashed."""
+        """A text that is equal for equal formats, including the order of fields; a JSON schema is not hashable."""
         return json.dumps(asdict(self))
 
     @property
     def offered(self) -> Form:
-        """The form with "unknown" among what it allows, unless it wants none or has it already."""
+        """The format with "unknown" among its values, unless `unknown` is False or it already has that value."""
         if not self.unknown:
             return self
         plain = replace(self, unknown=False)
@@ -104,7 +106,7 @@ def _with_unknown(values: tuple[Any, ...]) -> tuple[Any, ...]:  # Any: JSON's ow
 
 
 def _offering(schema: Schema) -> Schema:
-    """A schema whose fields that are no free texts take "unknown" too, at any depth."""
+    """Return the schema with "unknown" allowed in each field that is not free text, at any depth."""
     if "enum" in schema:
         return {**_without(schema, "type"), "enum": list(_with_unknown(tuple(schema["enum"])))}
     if schema.get("type") in CLOSED or "pattern" in schema:

@@ -1,7 +1,7 @@
 """Command-line options made from pydantic models, so that each option is declared once.
 
-Values reach the models as they were typed; the models read and refuse them, so that command line
-and settings file are held to the same rules and complain in the same words.
+Values reach the models as typed. The models parse and validate them, so that the command line
+and a settings file follow the same rules and raise the same errors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sottovoce.nodes.settings.plain import UnknownName, is_repeated, named, read
 from sottovoce.sizes import Size
 
 FILE = "settings"
-FILE_HELP = "a YAML file of these options; the command line wins"
+FILE_HELP = "a YAML file of these options; the command line takes precedence"
 METAVARS: dict[Any, str] = {
     int: "N",
     float: "X",
@@ -37,14 +37,14 @@ METAVARS: dict[Any, str] = {
 }  # Any: a type
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 Model = TypeVar("Model", bound=BaseModel)
-Given = dict[str, Any]  # Any: strings, lists of strings and flags, as they were typed
+Given = dict[str, Any]  # Any: strings, lists of strings and flags, as typed
 
 
-def command(body: Callable[..., Any], *models: type[BaseModel]) -> Callable[..., Any]:  # Any: an exit code, or nothing
-    """A typer command that builds one value of each model from its options and passes them to `body`.
+def command(body: Callable[..., Any], *models: type[BaseModel]) -> Callable[..., Any]:  # Any: an exit code or None
+    """Return a typer command that builds one value of each model from its options and passes them to `body`.
 
-    A model of settings also takes a YAML file (`--settings`), over which the command line wins. Then what most people
-    need comes first, and the rest by what it is about (`nodes/settings/groups.py`).
+    A model of settings also takes a YAML file (`--settings`); the command line takes precedence. Its most common
+    options come first, and the rest in groups by topic (`nodes/settings/groups.py`).
     """
     first = any(issubclass(model, Settings) for model in models)
     parameters = [each for model in models for each in _parameters(model, first)]
@@ -58,10 +58,10 @@ def command(body: Callable[..., Any], *models: type[BaseModel]) -> Callable[...,
 
 
 def build(model: type[Model], given: Given) -> Model:
-    """A model's value from the options that were given; settings also from files (see `config.py`).
+    """Build a model's value from the typed options; settings also come from files (see `config.py`).
 
     Raises:
-        UsageError: a value does not fit, or a file cannot be read.
+        UsageError: a value is invalid, or a file cannot be read.
     """
     names = [_name(field, info) for field, info in model.model_fields.items()]
     typed = {name: given[name] for name in names if given.get(name) not in (None, False)}
@@ -73,13 +73,13 @@ def build(model: type[Model], given: Given) -> Model:
 
 
 def _with_defaults(model: type[Settings], typed: Given) -> Given:
-    """What was chosen over the user's own defaults; which these are is told on stderr."""
+    """Return the chosen values completed with the user's defaults, and report on stderr which defaults apply."""
     config = read_config()
     filled = config.filled(model, typed)
     try:
         model.model_validate(filled)
     except UsageError as error:
-        model.model_validate(typed)  # what was chosen is wrong by itself
+        model.model_validate(typed)  # raises if the chosen values are wrong by themselves
         raise UsageError(f"{error} (with what {config.name} gives)") from error
     if told := config.told(model, typed):
         typer.echo(f"sottovoce: {one_line(told)}", err=True)
@@ -87,10 +87,10 @@ def _with_defaults(model: type[Settings], typed: Given) -> Given:
 
 
 def from_file(path: Path, model: type[Settings]) -> Given:
-    """Settings from a YAML file; names as on the command line, with dashes or underscores.
+    """Return settings from a YAML file; names are as on the command line, with dashes or underscores.
 
     Raises:
-        UsageError: no such file, no YAML, no mapping, or an unknown name.
+        UsageError: the file is missing, not YAML, not a mapping, or has an unknown name.
     """
     try:
         return named(read_yaml(path, "settings file", "rounds: 2"), model.model_fields)
@@ -112,7 +112,7 @@ def _parameters(model: type[BaseModel], first: bool) -> list[inspect.Parameter]:
 
 
 def _rank(parameter: inspect.Parameter) -> int:
-    """The first ones as they are listed, then settings by their headings, then all else as it comes."""
+    """Return the sort key: the options of `FIRST` in its order, then settings by heading, then all others."""
     panel = getattr(parameter.annotation.__metadata__[0], "rich_help_panel", None)
     if panel is None:
         return FIRST.index(parameter.name) if parameter.name in FIRST else -1
@@ -127,7 +127,7 @@ def _parameter(name: str, info: FieldInfo, panel: str | None) -> inspect.Paramet
         argument = typer.Argument(metavar=name.upper(), help=info.description, show_default=False, autocompletion=offer)
         return inspect.Parameter(name, KEYWORD, default=None, annotation=Annotated[kind | None, argument])
     option = typer.Option(
-        f"--{name.strip('_').replace('_', '-')}",  # a name that Python keeps for itself ends in _
+        f"--{name.strip('_').replace('_', '-')}",  # fields named after a Python keyword end in _
         help=f"{info.description}{_default(info)}",
         metavar=_metavar(info),
         show_default=False,
@@ -144,7 +144,7 @@ def _name(field: str, info: FieldInfo) -> str:
 
 
 def _default(info: FieldInfo) -> str:
-    """A default as it would be typed, where there is one."""
+    """Return the note about a default, as it would be typed; empty if there is no default."""
     if not info.default:
         return ""
     if info.default is True:
@@ -154,7 +154,7 @@ def _default(info: FieldInfo) -> str:
 
 
 def _offer(name: str, info: FieldInfo) -> completing.Offer | None:
-    """What a shell offers for a value; None leaves it to the shell, which offers files."""
+    """Return the completion of a value; None leaves it to the shell, which completes file names."""
     if name == "model":
         return completing.models
     values = _choices(info)
@@ -162,7 +162,7 @@ def _offer(name: str, info: FieldInfo) -> completing.Offer | None:
 
 
 def _metavar(info: FieldInfo) -> str | None:
-    """What a value looks like: its choices, or its type; dots where the option may be repeated."""
+    """Return the placeholder of a value: its choices or its type, with dots if the option may be repeated."""
     if _is_flag(info):
         return None
     kind = _kind(info)
@@ -171,7 +171,7 @@ def _metavar(info: FieldInfo) -> str | None:
 
 
 def _kind(info: FieldInfo) -> Any:  # Any: a type
-    """The type of one value."""
+    """Return the type of one value of a field."""
     kind: Any = info.annotation
     if get_origin(kind) in (list, tuple, Union, UnionType):
         kind = next(each for each in get_args(kind) if each is not NoneType)
@@ -179,15 +179,15 @@ def _kind(info: FieldInfo) -> Any:  # Any: a type
 
 
 def _choices(info: FieldInfo) -> list[str]:
-    """The values of a closed set; [] where others are taken, too."""
+    """Return the possible values of a field with a closed set; [] if it takes others too."""
     kind = _kind(info)
     return list(get_args(kind)) if get_origin(kind) is Literal else _registered(info)
 
 
 def _registered(info: FieldInfo) -> list[str]:
-    """Return the names that a field of a registry takes, from its schema; those of other packages too."""
+    """Return the registered names that a field accepts, from its schema; with those of other packages."""
     schema: dict[str, Any] = {}  # Any: JSON
-    parts = [part for each in get_args(info.annotation) for part in getattr(each, "__metadata__", ())]  # optional ones
+    parts = [part for each in get_args(info.annotation) for part in getattr(each, "__metadata__", ())]  # if optional
     for field in (info, *(part for part in parts if isinstance(part, FieldInfo))):
         if callable(field.json_schema_extra):
             field.json_schema_extra(schema)
@@ -195,5 +195,5 @@ def _registered(info: FieldInfo) -> list[str]:
 
 
 def _is_flag(info: FieldInfo) -> bool:
-    """Off unless it is given; a switch that is on by default takes on or off."""
+    """Return whether the option is a flag without a value; a switch that is on by default takes on or off instead."""
     return info.annotation is bool and info.default is False

@@ -16,9 +16,9 @@ RUN, EXPERIMENT, SEARCH, INDEX = "log.jsonl", "experiment.yaml", "study.json", "
 OWNERS = {RUN: "a run", EXPERIMENT: "an experiment", SEARCH: "a search", INDEX: "an index"}
 """Folders that commands make, by the file that identifies each."""
 INDEXED = b'"retriever"'
-"""A key in the manifest of an index; other programs also name files so."""
+"""A key in the manifest of an index; other programs also write files of that name."""
 STREAM = re.compile(r"/dev/(stdout|stderr|fd/\d+)|/proc/self/fd/\d+")
-"""Open files of this process, which may be regular ones. Other paths below these folders lead anywhere."""
+"""Open files of this process, which may be regular files. Other paths below these folders may lead anywhere."""
 FORCE = "write over a file that exists; never into the folder of a run, an experiment, a search or an index"
 
 
@@ -29,7 +29,7 @@ class OutputFile:
         """Check the path; its suffix must be one of `endings`, or none.
 
         Raises:
-            UsageError: it is a folder, lies in a folder that a command made, exists without `force`, or no permission.
+            UsageError: it is a folder, is inside a folder that a command made, exists without `force`, or is read-only.
         """
         self.path, self._option, self._force = path, option, force
         self._check()
@@ -53,7 +53,7 @@ class OutputFile:
         if _is_stream(path):
             return
         if not target.parent.is_dir():
-            raise UsageError(f"{where} cannot be written: {str(path.parent)!r} is no folder")
+            raise UsageError(f"{where} cannot be written: {str(path.parent)!r} is not a folder")
         if target.exists() and not target.is_file():
             raise UsageError(f"{where} is a device or a socket; give a file")
         if target.exists() and not self._force:
@@ -69,7 +69,7 @@ def check_folder(folder: Path, option: str, own: str) -> None:
         raise UsageError(f"{where} is a file; give a folder")
     above = next(each for each in (target, *target.parents) if each.exists())
     if not above.is_dir():
-        raise UsageError(f"{where} cannot be made: {str(above)!r} is no folder")
+        raise UsageError(f"{where} cannot be made: {str(above)!r} is not a folder")
     if not os.access(above, os.W_OK):
         raise UsageError(f"{where} cannot be written: no permission")
 
@@ -108,14 +108,14 @@ def write(path: Path, text: str) -> None:
 
 
 def check_no_link(*paths: Path) -> None:
-    """Refuse links where a program writes: in a folder of somebody else they may lead to any file.
+    """Refuse links where a program writes: in somebody else's folder they may lead to any file.
 
     Raises:
-        RecordError: names the first link.
+        RecordError: a path is a link; the message names the first one.
     """
     for path in paths:
         if path.is_symlink():
-            raise RecordError(f"{str(path)!r} is a link, and nothing is written through it; replace it by a copy")
+            raise RecordError(f"{str(path)!r} is a link, and nothing is written through it; replace it with a copy")
 
 
 def _replace(path: Path, text: str) -> None:
@@ -133,7 +133,7 @@ def _resolved(path: Path, where: str) -> Path:
     try:
         return path.resolve()
     except (OSError, ValueError, RuntimeError) as error:  # a loop of links, a zero byte
-        raise UsageError(f"{where} cannot be written: it is no path ({error})") from error
+        raise UsageError(f"{where} cannot be written: it is not a valid path ({error})") from error
 
 
 def _is_stream(path: Path) -> bool:
@@ -149,7 +149,7 @@ def _check_outside(folder: Path, where: str) -> None:
     """Refuse a folder that a command made, or one inside it."""
     for each in (folder, *folder.parents):
         for name in _owned(each):
-            raise UsageError(f"{where} lies in the folder of {OWNERS[name]}, {str(each)!r}; give a place outside it")
+            raise UsageError(f"{where} lies in the folder of {OWNERS[name]}, {str(each)!r}; give a path outside it")
 
 
 def _owned(folder: Path) -> Iterator[str]:
@@ -157,7 +157,7 @@ def _owned(folder: Path) -> Iterator[str]:
 
 
 def _is_owner(folder: Path, name: str) -> bool:
-    """Return True where a folder has this file, written by us."""
+    """Return True if a folder has this file, and Sottovoce wrote it."""
     try:
         if name != INDEX:
             return (folder / name).exists()

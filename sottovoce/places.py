@@ -1,4 +1,4 @@
-"""Folders of the user's own where models, and a file of defaults, lie."""
+"""Folders of the user for stored models and the config file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def models_folder() -> Path:
-    """`$SOTTOVOCE_MODELS`, or `sottovoce/models` in the user's cache folder."""
+    """Return the folder of stored models: `$SOTTOVOCE_MODELS`, or `sottovoce/models` in the user's cache folder."""
     if chosen := os.environ.get("SOTTOVOCE_MODELS"):
         return Path(chosen).expanduser()
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -15,5 +15,5 @@ def models_folder() -> Path:
 
 
 def config_folder() -> Path:
-    """`sottovoce` in the user's folder for configuration."""
+    """Return the folder of the config file: `sottovoce` in the user's configuration folder."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "sottovoce"

@@ -1,8 +1,8 @@
-"""Things by name that others may add to: schemes, protocols, answer kinds, monitors.
+"""Extensible registries by name: schemes, protocols, answer kinds, monitors.
 
-Ours stand as dotted paths, so that listing the names loads nothing. A package of somebody else's
-registers a thing when it is imported, or names it as an entry point of the registry's group, which is
-read when a name is asked for that is not known otherwise, or when all names are.
+Our own entries are dotted paths, so that listing the names imports nothing. Other packages register an
+object when they are imported, or declare it as an entry point of the registry's group. Entry points are
+read when an unknown name is looked up, or when all names are listed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Thing = TypeVar("Thing")
 
 
 class Registry(Generic[Thing]):
-    """Things of one kind by name.
+    """A mapping from names to objects of one kind.
 
     >>> registry = Registry[str]("greeting", "sottovoce.greetings")
     >>> registry.register("hello", "Hello!")
@@ -29,23 +29,23 @@ class Registry(Generic[Thing]):
     """
 
     def __init__(self, kind: str, group: str, ours: Mapping[str, str] | None = None) -> None:
-        """`kind` is what errors call a thing, `group` its entry points; `ours` are "module:attribute" by name."""
+        """Set the kind for error messages, the entry-point group, and `ours`: "module:attribute" by name."""
         self.kind, self.group = kind, group
         self._paths = dict(ours or {})
         self._known: dict[str, Thing] = {}
 
     def register(self, name: str, thing: Thing) -> None:
-        """Make a thing usable by name; the same thing may be registered again.
+        """Register an object under a name; the same object may be registered again.
 
         Raises:
-            UsageError: another thing has that name.
+            UsageError: another object has that name.
         """
         if name in self._paths or self._known.get(name, thing) is not thing:
             raise UsageError(f"{self.kind} {name!r} exists already; choose another name")
         self._known[name] = thing
 
     def names(self) -> list[str]:
-        """All names: ours in their order, then those that were registered or come as entry points."""
+        """Return all names: our own in their order, then registered ones, then entry points."""
         return list(dict.fromkeys([*self._paths, *self._known, *self._entries()]))
 
     def __iter__(self) -> Iterator[str]:
@@ -55,10 +55,10 @@ class Registry(Generic[Thing]):
         return name in self._paths or name in self._known or name in self._entries()
 
     def __getitem__(self, name: str) -> Thing:
-        """A thing by name, loaded.
+        """Return the object of a name, and import it if necessary.
 
         Raises:
-            UsageError: nothing has that name, or the package that brings it cannot be imported.
+            UsageError: the name is unknown, or the package that provides it cannot be imported.
         """
         if name not in self._known:
             self._known[name] = self._load(name)
@@ -72,24 +72,24 @@ class Registry(Generic[Thing]):
             raise UsageError(choose(self.kind, name, self.names()))
         try:
             return cast(Thing, entry.load())
-        except Exception as error:  # whatever a module of somebody else's does
+        except Exception as error:  # another package's import may raise anything
             why = str(error) if isinstance(error, (ImportError, AttributeError)) else f"{type(error).__name__}: {error}"
             raise UsageError(f"{self.kind} {name!r} of {entry.value!r} cannot be imported: {why}") from error
 
     def module(self, name: str) -> str:
-        """Return the module that a thing is loaded from; "" for one that was registered in code."""
+        """Return the module that an object is imported from; "" for one that was registered in code."""
         if name in self._paths:
             return self._paths[name].partition(":")[0]
         return entry.module if (entry := self._entries().get(name)) else ""
 
     def summary(self, name: str) -> str:
-        """Return in one line which package brings an entry point, by the package's own words; loads nothing of it."""
+        """Return in one line the summary of the package that provides an entry point; imports nothing of it."""
         entry = self._entries().get(name)
         if entry is None or entry.dist is None:
             return ""
         package, told = entry.dist.name, entry.dist.metadata
         summary = told["Summary"].strip() if "Summary" in told else ""
-        return f"{summary.rstrip('.')} (package {package})." if summary else f"Of the package {package}."
+        return f"{summary.rstrip('.')} (package {package})." if summary else f"From the package {package}."
 
     def _entries(self) -> dict[str, EntryPoint]:
         return _installed(self.group, tuple(sys.path))
@@ -97,5 +97,5 @@ class Registry(Generic[Thing]):
 
 @cache
 def _installed(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
-    """Looked for once a `sys.path`: all its packages are gone through, and each option of each command asks."""
+    """Return the entry points of a group by name; cached, since every option asks and a scan reads all packages."""
     return {entry.name: entry for entry in entry_points(group=group)}

@@ -17,7 +17,7 @@ def opened(path: str | Path) -> BufferedReader:
     """
     number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     mode = os.fstat(number).st_mode
-    if stat.S_ISREG(mode) or os.path.samestat(os.fstat(number), os.stat(os.devnull)):  # the empty one
+    if stat.S_ISREG(mode) or os.path.samestat(os.fstat(number), os.stat(os.devnull)):  # allow an empty file
         return os.fdopen(number, "rb")
     os.close(number)
     if stat.S_ISDIR(mode):
@@ -32,5 +32,5 @@ def bytes_of(path: str | Path) -> bytes:
 
 
 def text_of(path: str | Path) -> str:
-    """Return the text of a regular file, its lines as `Path.read_text` has them. Errors: see `opened`."""
+    """Return the text of a regular file with newlines as `Path.read_text` translates them. Errors: see `opened`."""
     return bytes_of(path).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")

@@ -1,4 +1,4 @@
-"""Sizes as a person writes and reads them: 4GB, 500 MB, 4GiB, or a number of bytes; pydantic's ByteSize reads them."""
+"""Sizes as people write them: 4GB, 500 MB, 4GiB, or a number of bytes; pydantic's ByteSize parses them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sottovoce.errors import UsageError
 _BYTES = TypeAdapter(ByteSize)
 
 
-def read_size(written: Any) -> Any:  # Any: what is no text is pydantic's to read
-    """The bytes of a size in words; anything but a text as it is.
+def read_size(written: Any) -> Any:  # Any: pydantic checks what is not text
+    """Return the bytes of a size written as text; anything else unchanged.
 
     Raises:
-        PydanticCustomError: a text that is no size; pydantic names the field it was given for.
+        PydanticCustomError: the text is not a size; pydantic adds the field's name.
     """
     if not isinstance(written, str):
         return written
@@ -28,14 +28,14 @@ def read_size(written: Any) -> Any:  # Any: what is no text is pydantic's to rea
 
 
 Size = Annotated[int, Field(gt=0, le=MOST), BeforeValidator(read_size, json_schema_input_type=int | str)]
-"""A field of bytes, above 0, that may be written as a size."""
+"""A positive number of bytes, which may be written as a size."""
 
 
 def size_of(memory: int | str | None) -> int | None:
-    """The bytes of a memory that was given from Python; None stays None.
+    """Return the bytes of a memory size that Python code gave; None stays None.
 
     Raises:
-        UsageError: no size above 0.
+        UsageError: it is not a size above 0.
     """
     if memory is None:
         return None
@@ -46,7 +46,7 @@ def size_of(memory: int | str | None) -> int | None:
 
 
 def amount(nbytes: float) -> str:
-    """Bytes in words, to three digits."""
+    """Return a number of bytes as text with a unit, to three digits."""
     for unit in ("bytes", "kB", "MB"):
         if nbytes < 999.5:
             return f"{nbytes:.3g} {unit}"

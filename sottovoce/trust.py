@@ -1,8 +1,8 @@
-"""Which settings a client may choose freely, and which name something to run, read, load or connect to.
+"""Marks for settings that name something to run, read, load or connect to, and checks of what clients may name.
 
 A field that names such a thing is annotated with `Names`, any other field that takes free text with `Words`; a test
-walks the settings of all schemes. `Allowed` checks what a graph's context or state names. docs/howto/trust.md has the
-whole table of who may set what.
+checks the settings of all schemes. `Allowed` checks the names in a graph's context or state. docs/howto/trust.md has
+the full table of who may set what.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sottovoce.checked import shown
 from sottovoce.errors import RequestError, UsageError, nearest
 
 Allow = Mapping[str, Mapping[str, str] | Sequence[str]]
-"""By setting: the names that a client may use, each with its value; a list names values themselves."""
+"""By setting: the names that a client may use, each with its value; a list contains the values themselves."""
 Model = TypeVar("Model", bound=BaseModel)
 OPTION = "option"
 """The setting whose entries are options of a protocol: NAME or AGENT.NAME."""
@@ -27,7 +27,7 @@ WHERE = "others are set where the graph is built, or by the server's configurati
 
 @dataclass(frozen=True)
 class Words:
-    """The mark of a field of free text that nothing is opened by."""
+    """The mark of a field of free text that never opens anything."""
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,15 @@ class Names:
     """The mark of a field that names something to run, read, load or connect to, or a resource of the machine."""
 
     kind: str
-    """What it names, as errors call it."""
+    """The word for the named thing in error messages."""
     ships: Sequence[str] = ()
-    """The names that anybody may use; NAME:NUMBER is one of `numbered`."""
+    """The names that any client may use; NAME:NUMBER is allowed for names in `numbered`."""
     numbered: Sequence[str] = ()
     opens: bool = True
-    """Whether a file, a folder or a server is opened by it; False for a resource of the machine."""
+    """Whether it opens a file, a folder or a server; False for a resource of the machine."""
 
     def is_shipped(self, value: str) -> bool:
-        """Return whether anybody may name it."""
+        """Return whether any client may use this value."""
         name, colon, number = value.partition(":")
         small = len(number) < 6 and number.replace(".", "", 1).isdecimal() and number.isascii()
         return value in self.ships or bool(colon and name in self.numbered and small)
@@ -57,7 +57,7 @@ def marked(kind: type[BaseModel]) -> dict[str, Names]:
 
 
 def named(settings: BaseModel) -> list[tuple[str, Any]]:  # Any: the field's own type
-    """Return the marked fields of settings with their values, one entry for each; unset ones are left out."""
+    """Return the marked fields of settings with their values, one entry for each value; unset ones are left out."""
     fields, marks = type(settings).model_fields, marked(type(settings))
     found = [(name, each) for name in marks for each in _listed(getattr(settings, name))]
     option: Mapping[str, Any] = getattr(settings, OPTION, {})
@@ -67,17 +67,17 @@ def named(settings: BaseModel) -> list[tuple[str, Any]]:  # Any: the field's own
 
 @dataclass(frozen=True)
 class Allowed:
-    """The names that the context or the state of a run may use, beside those that ship and those of its graph."""
+    """The names that a run's context or state may use, in addition to bundled ones and those of its graph."""
 
     names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """By setting: each name, and what it stands for."""
+    """By setting: each name, and its value."""
 
     @classmethod
     def of(cls, allow: Allow | None, kind: type[BaseModel]) -> Allowed:
-        """Return what somebody who builds a graph allows.
+        """Build the allowed names from the `allow` of a graph.
 
         Raises:
-            UsageError: no such setting takes names, or what is allowed is neither a list nor a mapping of names.
+            UsageError: a setting is unknown or takes no names, or its value is neither a list nor a mapping of names.
         """
         found: dict[str, Mapping[str, str]] = {}
         for name, given in (allow or {}).items():
@@ -93,10 +93,10 @@ class Allowed:
         return cls(found)
 
     def check(self, settings: Model, built: Model) -> None:
-        """Refuse what a client names that neither ships nor is allowed; nothing is opened.
+        """Refuse names of a client that are neither bundled nor allowed; nothing is opened.
 
         Raises:
-            RequestError: names it, and what this graph offers.
+            RequestError: a name is not allowed; the message lists what this graph offers.
         """
         known = named(built)
         for name, value in named(settings):
@@ -108,7 +108,7 @@ class Allowed:
                 raise RequestError(f"option {shown(name)} is {shown(value)}; expected a number or a switch; {WHERE}")
 
     def resolved(self, settings: Model) -> Model:
-        """Return settings with what the names of a client stand for."""
+        """Return settings with a client's names replaced by their values."""
         changed: dict[str, Any] = {}  # Any: the field's own type
         for name, values in self.names.items():
             given = getattr(settings, name)
@@ -130,17 +130,17 @@ class Allowed:
             return
         offered = sorted({*own, *mark.ships})
         if not offered:
-            raise RequestError(f"{name} is {shown(value)}, and this graph lets nobody choose a {mark.kind}; {WHERE}")
+            raise RequestError(f"{name} is {shown(value)}, and clients here cannot choose a {mark.kind}; {WHERE}")
         raise RequestError(f"unknown {mark.kind} {shown(value)}; this graph offers: {', '.join(offered)}; {WHERE}")
 
 
 def _listed(value: Any) -> list[Any]:  # Any: the field's own type
-    """The values of a field; none where it is not set."""
+    """Return the values of a field as a list; empty if it is not set."""
     return [*value] if isinstance(value, (list, tuple)) else [] if value in (None, "") else [value]
 
 
 def _own(name: str) -> str:
-    """An option's own name, without the agent's."""
+    """Return an option's name without the agent's name."""
     return name.rpartition(".")[2]
 
 

@@ -17,15 +17,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 20.0  # seconds of wall clock; the process's own limit comes much earlier
-START = 120.0  # seconds of the clock
+PATIENCE = 20.0  # seconds of wall clock; the process's own limit is much lower
+START = 120.0  # seconds of wall clock
 
 
 class Worker:
     """A helper process that answers one question at a time; safe to use from any thread."""
 
     def __init__(self, script: Path) -> None:
-        """Keep the path of the script; the process starts with the first question."""
+        """Store the path of the script; the process starts with the first question."""
         self._script = script
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
@@ -63,7 +63,7 @@ class Worker:
             return self._process
         self._end()
         self._process = subprocess.Popen(
-            [sys.executable, "-P", str(self._script)],  # -P: its folder is no place to import from
+            [sys.executable, "-P", str(self._script)],  # -P: do not import from the script's folder
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -33,7 +33,7 @@ BROKEN = {
     ),
     "raises": ("broken_raises:SCHEME", "of 'broken_raises:SCHEME' cannot be imported: ValueError: it is broken"),
     "thing": ("broken_thing:SCHEME", "is of type int; expected a Scheme, the package's record"),
-    "other_name": ("panel:SCHEME", "calls itself 'panel'; give record and entry point one name"),
+    "other_name": ("panel:SCHEME", "calls itself 'panel'; give the record and the entry point the same name"),
 }
 
 
@@ -181,7 +181,7 @@ def test_a_broken_package_is_told_in_one_line_and_breaks_no_other_command(tmp_pa
     done = run(*good, *broken, *(f"{name} --help" for name in broken), path=tmp_path)
 
     assert [code for code, _, _ in done] == [0] * 4 + [2] * 8
-    assert done[0][1].count("Of the package broken.") == len(BROKEN)
+    assert done[0][1].count("From the package broken.") == len(BROKEN)
     lines = [f"scheme {name!r} {line}" for name, (_, line) in BROKEN.items()]
     assert [line for line in lines if line not in done[1][1]] == []
     assert [err for _, _, err in done[4:]] == [f"sottovoce: {line}\n" for line in lines * 2]

@@ -1,21 +1,20 @@
-r"""Kinds of answers by name: ask for an answer, read it, compare it.
+r"""Kinds of answers by name: request, parse and compare answers.
 
-How a reply is read, for every kind alike (`reading`):
+A reply is parsed in the same way for every kind (`reading`):
 
 1. Stated: a line `Answer: X`, "the answer is X", a box, the field "answer" of a JSON object, brackets. The last
-   statement in the text wins, also of a line and a box that disagree; within a statement its result wins
-   ("495 * $15 = $7425" is 7425). A statement that says "unknown", or a line that holds no answer of the kind, is an
-   abstention, and so is one that is taken back ("Wait, ...") without another.
-2. Mined: where nothing is stated, rules for prose look for the answer. They serve small models, abstain where a text
-   is long or contradicts itself, and show in `Reading.how`.
+   statement in the text counts, also if a line and a box disagree; within a statement its result counts
+   ("495 * $15 = $7425" is 7425). A statement of "unknown", or a line without an answer of the kind, is an abstention,
+   and so is a statement that is retracted ("Wait, ...") without another.
+2. Mined: if nothing is stated, rules for prose search for the answer. They are for small models, abstain if a text is
+   long or contradicts itself, and are recorded in `Reading.how`.
 
-A stated short answer is taken as it stands; only a whole sentence is shortened in the light of its question.
-What cannot be read is None, an abstention: it is never counted as right and never pooled as a vote.
+A short stated answer is not changed; only a whole sentence is shortened with the help of its question.
+A reply that cannot be parsed gives None, an abstention: it is never counted as right and never pooled as a vote.
 
-A kind is one file (see `Kind`), which registers itself when imported or is named as an entry point of the group
-`sottovoce.kinds`. Edge cases of the readers follow the evaluation code of Du et al. (2023), CIPHER (arXiv
-2310.06272) and SDE (arXiv 2506.19209), without their misreadings (lost minus signs, thousands commas, a digit of the
-prompt taken for an answer).
+A kind is one file (see `Kind`), which registers itself when imported or is declared as an entry point of the group
+`sottovoce.kinds`. Edge cases follow the evaluation code of Du et al. (2023), CIPHER (arXiv 2310.06272) and SDE (arXiv
+2506.19209), without their errors (lost minus signs, thousands commas, a digit of the prompt taken for an answer).
 """
 
 from __future__ import annotations
@@ -53,26 +52,26 @@ KindName = Annotated[
 """The name of a kind in settings and questions."""
 MOST_CHOICES = len(string.ascii_uppercase)
 _ALONE = re.compile(r"(?:\A|\n)[ \t]*\{[^{}]*+\}\Z")
-"""An object that begins its line: not one that is quoted within a sentence."""
+"""An object at the beginning of a line, not one quoted within a sentence."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """An answer as it was read, and how."""
+    """A parsed answer, and how it was found."""
 
     answer: str | None
-    """In canonical form; None for an abstention."""
+    """The answer in canonical form; None for an abstention."""
     how: How | None
-    """None for an abstention."""
+    """How the answer was found; None for an abstention."""
 
 
 ABSTENTION = Reading(None, None)
 
 
 def reading(text: str, question: Mapping[str, Any]) -> Reading:  # Any: see is_open
-    """Read a reply to a question: what it states, else what its prose says.
+    """Parse a reply to a question: its statement, or else its prose.
 
-    A text without a statement may still say what was asked: "18 + 40 is 58" is a yes to "Is 18 + 40 equal to 58?".
+    A text without a statement may still imply an answer: "18 + 40 is 58" is a yes to "Is 18 + 40 equal to 58?".
     """
     kind, choices, asked = KINDS[kind_of(question)], question.get("choices") or [], str(question.get("question", ""))
     found = _stated(text, kind, choices)
@@ -84,7 +83,7 @@ def reading(text: str, question: Mapping[str, Any]) -> Reading:  # Any: see is_o
     mined = None if mined is None else kind.short(mined, asked)
     if mined is None or not kind.suits(mined, asked):
         return ABSTENTION
-    return Reading(mined, "marked" if normalise(body) == normalise(mined) else "mined")  # nothing but the answer
+    return Reading(mined, "marked" if normalise(body) == normalise(mined) else "mined")  # the reply is only the answer
 
 
 def read_reply(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
@@ -93,31 +92,31 @@ def read_reply(text: str, question: Mapping[str, Any]) -> str | None:  # Any: se
 
 
 def stated_beside(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
-    """Return the answer of a reply that was to be an object and holds no such field; none is mined from a cut one."""
+    """Return the answer of a reply that should be an object but has no such field; truncated objects are not mined."""
     found = reading(text, question)
     return None if "{" in text and found.how == "mined" else found.answer
 
 
 def read(text: str, kind: str, choices: list[str] | None = None) -> str | None:
-    """Return the answer in canonical form where the question is not known, or None where none can be read."""
+    """Return the answer in canonical form if the question is unknown, or None if none can be parsed."""
     found = _stated(text, KINDS[kind], choices or [])
     return KINDS[kind].read(text, choices or []) if found is None else found.answer
 
 
 def read_value(given: str, kind: str, choices: list[str] | None = None) -> str | None:
-    """Return the answer that a field of a form holds, where no mark is needed: all of it is the answer."""
+    """Return the answer in a field of a form, where the whole text is the answer and no mark is needed."""
     return KINDS[kind].read_value(" ".join(given.split()), choices or [])
 
 
 def read_field(given: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
-    """`read_value` for a question, but for the form's own words, which say nothing: models copy them."""
+    """Return the answer in a field, as `read_value`, or None for the form's own placeholder, which models copy."""
     if normalise(given) == normalise(placeholder(question)):
         return None
     return _short(read_value(given, kind_of(question), question.get("choices")), question)
 
 
 def same(left: str | None, right: str | None, kind: str, question: str = "") -> bool:
-    """Tell whether two canonical answers agree, to a question where it is given; an abstention agrees with nothing."""
+    """Return whether two canonical answers agree, given the question if known; abstentions agree with nothing."""
     if left is None or right is None:
         return False
     agree = KINDS[kind].agree
@@ -125,49 +124,49 @@ def same(left: str | None, right: str | None, kind: str, question: str = "") -> 
 
 
 def right(answer: str | None, question: Mapping[str, Any]) -> bool:  # Any: see is_open
-    """Tell whether a canonical answer is the question's target, or one of its aliases."""
+    """Return whether a canonical answer is the question's target, or one of its aliases."""
     kind, choices = KINDS[kind_of(question)], question.get("choices") or []
     others = [kind.target(each, choices) for each in question.get("aliases") or []]
     return any(_is_target(answer, target, question) for target in [target_of(question), *others])
 
 
 def target_of(question: Mapping[str, Any]) -> str | None:  # Any: see is_open
-    """The right answer as answers are read: a choice's letter, where the target is its text; None for none."""
+    """Return the target in canonical form: a choice's letter if the target is its text; None if there is none."""
     target = question.get("target")
     return None if target is None else KINDS[kind_of(question)].target(target, question.get("choices") or [])
 
 
 def named(kind: str) -> str:
-    """A kind in words: "yes or no"."""
+    """Return a kind in words: "yes or no"."""
     return KINDS[kind].words
 
 
 def placeholder(question: Mapping[str, Any]) -> str:  # Any: see is_open
-    """What stands in the place of the answer in a JSON form: the task's own words for it, or the kind's."""
+    """Return the placeholder of the answer in a JSON form: the task's own words, or the kind's."""
     own = question.get("answer_description") or KINDS[kind_of(question)].placeholder
     return " ".join(own.split()).replace('"', "'")
 
 
-def is_open(given: str, question: Mapping[str, Any]) -> bool:  # Any: a Question, which stands above this module
-    """Tell whether a field that may stay empty says nothing yet; "unknown" may be a task's own label."""
+def is_open(given: str, question: Mapping[str, Any]) -> bool:  # Any: a Question; its module imports this one
+    """Return whether a field that may be empty has no answer yet; "unknown" may be a task's own label."""
     is_answer = KINDS[kind_of(question)].unknown_is_an_answer
     return not re.search(r"\w", given) or bool(not is_answer and UNKNOWN.match(given))
 
 
 def declines(text: str) -> bool:
-    """Tell whether a text states that the answer is unknown: an abstention that needs no asking again."""
+    """Return whether a text states that the answer is unknown, an abstention after which nobody asks again."""
     body = plain(text)
     return any(UNKNOWN.match(said) for said in [each.text for each in marks(body)] or sentences(body)[-1:])
 
 
 def lettered(choices: list[str]) -> list[str]:
-    """Choices as agents read them, "(A) red": the letters are what an answer names."""
+    """Return choices as agents read them, "(A) red"; answers name the letters."""
     letters = zip(string.ascii_uppercase, bare(choices), strict=False)
     return [f"({letter}) {choice}" for letter, choice in letters]
 
 
 def _stated(text: str, kind: Kind, choices: list[str]) -> Reading | None:
-    """Read the last statement that names an answer or denies that there is one; None where nothing is stated."""
+    """Return the last statement that names an answer or denies one; None if nothing is stated."""
     field = _field(text)
     if field is not None:
         return _as_read(kind.read_value(" ".join(field.split()), choices), "boxed")
@@ -190,7 +189,7 @@ def _is_given_up(mark: Mark, body: str) -> bool:
 
 
 def _is_cut_short(place: int, stated: list[tuple[Mark, str | None]], body: str) -> bool:
-    """Tell whether a text breaks off in a figure that it states in full before: "... 540. The answer is 54"."""
+    """Return whether a text ends inside a number that it stated in full before: "... 540. The answer is 54"."""
     mark, found = stated[place]
     before = next((each for _, each in stated[place + 1 :] if each), "") or ""
     at_end = body.endswith(mark.text) and bool(re.search(r"\d\Z", mark.text))
@@ -209,13 +208,13 @@ def _is_target(answer: str | None, target: str | None, question: Mapping[str, An
 
 
 def _short(answer: str | None, question: Mapping[str, Any]) -> str | None:
-    """Shorten a stated answer that is a whole sentence; a few words stay as they are."""
+    """Shorten a stated answer that is a whole sentence; a few words stay unchanged."""
     asked = str(question.get("question", ""))
     return KINDS[kind_of(question)].short(answer, asked) if answer and is_sentence(answer, asked) else answer
 
 
 def _field(text: str) -> str | None:
-    """The field "answer" of an object at the end of a text, or on its own lines before prose that marks no answer."""
+    """Return the field "answer" of an object at the end of a text, or on its own lines before prose without marks."""
     text = text[-LONGEST:].rstrip("` \n")
     end = text.rfind("}") + 1
     prose = text[end:]

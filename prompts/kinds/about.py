@@ -1,4 +1,4 @@
-"""The words of a question, which say nothing new in an answer: "lies" and "river" to "On which river does it lie?"."""
+"""Words of a question, which add nothing to an answer: "lies" and "river" for "On which river does it lie?"."""
 
 import re
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ GRAMMAR = frozenset(
     " located situated called named known found stands runs flows became made answer would s can will work"
     " works typically usually often also mostly generally commonly indeed actually primarily".split()
 )
-"""Words that tell nothing by themselves; not "not", "no" and "or"."""
+"""Words without content of their own, except "not", "no" and "or"."""
 ENDINGS = ("s", "es", "d", "ed", "ing", "n", "'s")
-LONGEST = 2000  # characters of a question that are looked at, from its end
+LONGEST = 2000  # characters of a question that are examined, from its end
 DENIES = re.compile(r"\b(?:not|never|cannot|false|incorrect|neither|unequal)\b|n't\b|\u2260|!=", re.IGNORECASE)
 SUPPOSES = re.compile(
     r"\W*(?:to|if|whether|let|let's|we|i|suppose|assuming|consider|the (?:question|claim)|agent)\b", re.IGNORECASE
@@ -24,7 +24,7 @@ QUOTED = re.compile(
     r"[\"\u201c][^\"\u201c\u201d\n]{1,200}\s[^\"\u201c\u201d\n]{1,200}\s[^\"\u201c\u201d\n]{1,200}[\"\u201d]"
 )
 EQUAL = frozenset("equal equals same indeed so therefore thus".split())
-MORE = 6  # words beyond the question's with which a sentence still says it again
+MORE = 6  # extra words with which a sentence still repeats the question
 
 
 VERB = re.compile(
@@ -33,12 +33,12 @@ VERB = re.compile(
     r"|published|lived|lives|served|sang|led|built|held|stars|starred|covers|belongs|goes|went|gave|uses|used|taught"
     r"|studied|married|joined|moved|met|sold|hails|flows|features)\b"
 )
-"""In small letters: titles of works have theirs in capitals."""
+"""Lowercase verbs; titles of works have capitalized ones."""
 SHORTEST = 4  # words of a sentence that answers
 
 
 def is_sentence(answer: str, question: str) -> bool:
-    """Tell whether an answer is a whole sentence: it has a verb, or says four of the question's words again."""
+    """Return whether an answer is a whole sentence: it has a verb, or repeats four of the question's words."""
     words, small = known(question), [word for word in WORD.findall(answer) if word.islower() and word not in GRAMMAR]
     is_told = bool(VERB.search(answer)) or any(
         is_known(word, words) and (word.endswith("ed") or word not in words) for word in small
@@ -48,19 +48,19 @@ def is_sentence(answer: str, question: str) -> bool:
 
 
 def asked(question: str) -> str:
-    """The sentence that asks, without the facts that stand before it."""
+    """Return the sentence that asks, without the facts before it."""
     every = sentences(question[-LONGEST:])
     asks = [each for each in every if each.endswith("?") and len({*WORD.findall(each.casefold())} - GRAMMAR) > 1]
     return asks[-1] if asks else every[-1] if every else ""  # "Is this true? Gold is a metal."
 
 
 def known(question: str) -> frozenset[str]:
-    """The words of the sentence that asks, in small letters."""
+    """Return the lowercase words of the sentence that asks."""
     return frozenset(word[0].casefold() for word in WORD.finditer(asked(question)))
 
 
 def is_known(word: str, words: frozenset[str]) -> bool:
-    """Whether a question has the word, in one form or another: "lies" is "lie"."""
+    """Return whether a question has the word in some form: "lies" matches "lie"."""
     plain = word.casefold().removesuffix("'s")
     forms = {plain, *(plain.removesuffix(ending) for ending in ENDINGS if len(plain) > len(ending) + 2)}
     longer = {plain + ending for ending in ENDINGS} if len(plain) > 2 else set()
@@ -68,13 +68,13 @@ def is_known(word: str, words: frozenset[str]) -> bool:
 
 
 def is_new(text: str, question: str) -> bool:
-    """Whether a text says more than the question's words."""
+    """Return whether a text has other words than the question."""
     words = known(question)
     return any(not is_known(word[0], words) for word in WORD.finditer(text))
 
 
 def key(answer: str, question: str) -> str:
-    """By what answers to one question are compared: SQuAD's normal form of the words that are not the question's."""
+    """Return the key that compares answers to a question: SQuAD's normal form of words that the question lacks."""
     words = known(question)
     new = [word[0] for word in WORD.finditer(answer) if not is_known(word[0], words)]
     telling = [word for word in new if word.casefold() not in GRAMMAR]
@@ -82,7 +82,7 @@ def key(answer: str, question: str) -> str:
 
 
 def restated(text: str, question: str) -> str | None:
-    """Yes where the last claims of a text say a question again, no where they deny it; None where they do neither.
+    """Return yes if a text's claims repeat the question, no if they deny it, and None if they do neither.
 
     "18 + 40 is 58" is a yes to "Is 18 + 40 equal to 58?", and "Paris is not the capital of Spain" a no.
     """
@@ -101,6 +101,6 @@ def restated(text: str, question: str) -> str | None:
 
 
 def _in_order(wanted: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether all wanted words stand among the words, the first of them before the last."""
+    """Return whether the words include all wanted ones, the first of them before the last."""
     places = [[at for at, word in enumerate(words) if is_known(each, frozenset([word]))] for each in wanted]
     return all(places) and min(places[0]) <= max(places[-1])

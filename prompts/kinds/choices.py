@@ -1,4 +1,4 @@
-"""The choices of a question: by what they are known, and which of them no one could choose from."""
+"""The choices of a question: how texts name them, and checks of their list."""
 
 import re
 import string
@@ -11,18 +11,18 @@ from sottovoce.prompts.kinds.nothing import UNKNOWN
 from sottovoce.prompts.kinds.prose import plain
 
 NUMBERED = re.compile(r"\(?(\w{1,2})[).:]\s+(?=\S)")
-"""What a choice may bring along where all of them do: "1. ", "b) "."""
+"""A number or letter that choices may begin with, if all do: "1. ", "b) "."""
 
 
 def bare(choices: Sequence[str]) -> list[str]:
-    """The choices without the letters or numbers that they bring along."""
+    """Return the choices without their own letters or numbers."""
     if _numbers(choices) or _is_series(choices, string.ascii_uppercase) or _is_series(choices, string.ascii_lowercase):
         return [NUMBERED.sub("", choice.strip(), count=1).strip() for choice in choices]
     return [PREFIX.sub("", choice.strip()) for choice in choices]
 
 
 def without_denying_words(text: str, choices: Sequence[str]) -> str:
-    """Return a text with "(E)" for "(E) None of these", so that no reader takes the choice for an abstention."""
+    """Return a text with "(E)" for "(E) None of these", so that the choice is not parsed as an abstention."""
     for letter, choice in zip(string.ascii_uppercase, bare(choices), strict=False):
         said = plain(choice).strip(" .")
         if UNKNOWN.match(said):
@@ -37,7 +37,7 @@ def without_denying_words(text: str, choices: Sequence[str]) -> str:
 
 
 def number_named(said: str, choices: Sequence[str]) -> int | None:
-    """The 1-based place of a choice in "Option 3" and "the third option", and in "3" where choices are numbered."""
+    """Return the 1-based number of a choice named as "Option 3" or "the third option", or "3" in numbered choices."""
     ordinals = "first|second|third|fourth|fifth|sixth|seventh|eighth".split("|")
     found = re.match(rf"\W*(?:the )?({'|'.join(ordinals)})\s(?:option|choice|one)\b", said, re.IGNORECASE)
     place = ordinals.index(found[1].lower()) + 1 if found else 0
@@ -48,18 +48,18 @@ def number_named(said: str, choices: Sequence[str]) -> int | None:
 
 
 def letters(choices: Sequence[str]) -> str:
-    """The letters that name them; at least the first four are understood."""
+    """Return the letters of the choices; at least the first four are recognized."""
     return string.ascii_uppercase[: max(len(choices), 4)]
 
 
 def letter_of(text: str, choices: Sequence[str]) -> str | None:
-    """The letter of the choice that a text is, but for case, articles and signs."""
+    """Return the letter of the choice that equals a text, apart from case, articles and signs."""
     given, each = normalise(text), [normalise(choice) for choice in bare(choices)]
     return string.ascii_uppercase[each.index(given)] if given and each.count(given) == 1 else None
 
 
 def named(said: str, choices: Sequence[str]) -> list[str]:
-    """The letters of the choices whose words a text holds; of one within another the longer alone."""
+    """Return the letters of the choices that a text contains; if one is part of another, only the longer."""
     plain = f" {normalise(said)} "
     words = {string.ascii_uppercase[i]: normalise(choice) for i, choice in enumerate(bare(choices))}
     found = {letter: each for letter, each in words.items() if each and f" {each} " in plain}
@@ -68,19 +68,19 @@ def named(said: str, choices: Sequence[str]) -> list[str]:
 
 
 def ends_with(said: str, choices: Sequence[str]) -> str | None:
-    """The letter of the only choice that a text names, where it ends with it."""
+    """Return the letter of the only choice that a text names, if the text ends with it."""
     found = named(said, choices)
     words = normalise(bare(choices)[string.ascii_uppercase.index(found[0])]) if len(found) == 1 else ""
     return found[0] if words and f" {normalise(said)}".endswith(f" {words}") else None
 
 
 def check(choices: Sequence[str], what: str, *, may_repeat: bool = False) -> None:
-    """Refuse choices that nobody could choose from.
+    """Refuse an unusable list of choices.
 
-    `may_repeat`: where a letter tells which is right, two may be alike, as in some published questions.
+    `may_repeat`: if the target is a letter, two choices may be equal, as in some published questions.
 
     Raises:
-        UsageError: there are fewer than two, an empty one, or two that are the same but for case and spaces.
+        UsageError: there are fewer than two, an empty one, or two that differ only in case and spaces.
     """
     if len(choices) < 2:
         found = repr(choices[0]) if choices else "none"
@@ -95,8 +95,8 @@ def check(choices: Sequence[str], what: str, *, may_repeat: bool = False) -> Non
         known[plain] = choice
 
 
-def target_of(question: Mapping[str, Any]) -> str | None:  # Any: a Question, which stands above
-    """The target as a text; None where there is none."""
+def target_of(question: Mapping[str, Any]) -> str | None:  # Any: a Question; its module imports this one
+    """Return the target as text; None if there is none."""
     target = question.get("target")
     return None if target is None else str(target)
 

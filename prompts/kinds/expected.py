@@ -1,4 +1,4 @@
-"""What a free question asks for, as far as its words tell: an answer of another sort is none.
+"""The sort of answer that a free question asks for, if its words show it; an answer of another sort is refused.
 
 "The sister of Mira Marsh is Vera Tully" does not answer "What does the sister of Mira Marsh work as?".
 """
@@ -19,15 +19,15 @@ SORTS = [
         False,
     ),
 ]
-"""What a question asks for, what its answer holds then, and whether it is one thing alone."""
-FEW_WORDS = 6  # of what a sentence says beyond its question; a longer one describes, unless it lists names
+"""Patterns of a question and of what its answer must contain, and whether exactly one such item is expected."""
+FEW_WORDS = 6  # a longer answer describes, unless it lists names
 OF_WORK = re.compile(r"\b(?:works? as|jobs?|profession|occupation|do for a living)\b", re.IGNORECASE)
 HELD = re.compile(r"\b(?:is|was|as)\s(an?\s[a-z]+)\b(?!\s[a-z]+(?:er|or|ist)\b)")
 FULL_NAME = re.compile(r"(?:[A-Z][\w'-]+\s){1,3}[A-Z][\w'-]+")
 
 
 def is_expected(answer: str, question: str) -> bool:
-    """Whether an answer is of the sort that a question asks for; of most questions nobody can tell."""
+    """Return whether an answer is of the sort that a question asks for, as far as the question shows one."""
     said = asked(question)
     for wanted, holds, is_one in SORTS:
         if re.search(wanted, said, re.IGNORECASE):
@@ -40,6 +40,6 @@ def is_expected(answer: str, question: str) -> bool:
 
 
 def job(answer: str, question: str) -> str | None:
-    """What somebody is or works as, where that is asked: "a potter" in "Ruth is a potter who works as a potter"."""
+    """Return a person's job if the question asks for it: "a potter" in "Ruth is a potter who works as a potter"."""
     found = HELD.search(answer) if OF_WORK.search(asked(question)) else None
     return found[1] if found else None

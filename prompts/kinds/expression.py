@@ -1,7 +1,7 @@
-r"""The number that a phrase names, in figures, words, a fraction or a formula; "29 - 7" is none.
+r"""Parser of the number that a phrase names, in figures, words, a fraction or a formula; "29 - 7" names none.
 
-An expression counts by its result, and not at all where nobody worked it out; what is itself a way to write a
-number is its value: a fraction, 2 \times 10^3, \sqrt{16}.
+An expression counts by its stated result, and not at all without one. A notation for a number counts by its value: a
+fraction, 2 \times 10^3, \sqrt{16}.
 """
 
 import math
@@ -28,7 +28,7 @@ _HEDGE = (
     r"(?:(?:exactly|only|just|about|approximately|around|roughly|nearly|a total of|therefore|thus|rs|usd)\W{1,3}){0,2}"
 )
 OPENS = re.compile(rf"[^\w\\]{{0,9}}{_HEDGE}[^\w\\]{{0,9}}(?:\d|{SPELLED.pattern})", re.IGNORECASE)
-"""The begin of a phrase that is a number and what it counts."""
+"""The beginning of a phrase of a number and its unit."""
 SPELLED_FIRST = re.compile(rf"\W*{SPELLED.pattern}(?=\s?(?:[:,(]|\Z))", re.IGNORECASE)
 TELLS = re.compile(
     r"\b(?:is|are|was|were|makes?|gives?|costs?|totals?|comes? to|amounts? to|total of|i\.e\."
@@ -36,15 +36,15 @@ TELLS = re.compile(
     rf",?\s{_HEDGE}",
     re.IGNORECASE,
 )
-"""The verb of a sentence and what may stand between it and its number."""
+"""The verb of a sentence, and words that may come between it and its number."""
 LEAD = re.compile(r"\A(?:[a-zA-Z]{2,}\s)++")
-"""Words before it: "about 1/3"."""
+"""Words before a fraction: "about 1/3"."""
 BEHIND = re.compile(r"(?<=\d)\s(?:[a-zA-Z\u00b5]{2,20}|[mgsLJNWVAKCF])(?:/[a-zA-Z]{1,9})?\Z")
-"""A unit behind a power of ten."""
+"""A unit after a power of ten."""
 FORMULA = re.compile(r"\\[a-z]+|\^|\u221a|\u03c0|\d!")
 UNIT = re.compile(r"(?<=\d)\s{0,9}(?:[a-zA-Z\u00b5]{2,20}|[mgsLJNWVAKCF])(?:/[a-zA-Z]{1,9})?\s?\^\s?\{?-?\d\}?")
 AROUND = re.compile(r"\s(?:[a-zA-Z]{2,}\s)*+[a-zA-Z]{2,}\.?$|^(?:[a-zA-Z]{2,}\s)++")
-"""Words before or behind a formula."""
+"""Words before or after a formula."""
 TIDY: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(r"\{,\}|\\[,;:! ](?=\d{3})"), ","),
     (re.compile(r"(?<![\d.,])(\d{1,3}(?: \d{3}){1,9})(?!\d|\s?/)"), lambda of: of[1].replace(" ", "")),  # 52 500
@@ -54,7 +54,7 @@ TIDY: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
 
 
 def tidied(text: str) -> str:
-    """Return a `simple` text without LaTeX's spaces and signs around numbers, and "52 500" in one."""
+    """Return a `simple` text without LaTeX's spaces and signs around numbers, and with "52 500" as one number."""
     text = simple(text)
     for pattern, meaning in TIDY:
         text = pattern.sub(meaning, text)
@@ -62,7 +62,7 @@ def tidied(text: str) -> str:
 
 
 def named(source: str) -> str | None:
-    """The number that a mark names; empty where it says that there is none, None where it speaks of something else."""
+    """Return the number that a mark names; empty if it says there is none, None if it is about something else."""
     said = tidied(source)
     said = affirmed(_stating(re.split(r"(?<!\bi\.e)[.;!?](?=\s|$)", without_reason(said.strip(), CLAUSE))))
     if UNKNOWN.match(source) or not said:
@@ -73,19 +73,19 @@ def named(source: str) -> str | None:
 
 
 def _stating(parts: list[str]) -> str:
-    """Return the sentence that states a result: the first where it opens with a number, else the last equation."""
+    """Return the sentence that states a result: the first if it begins with a number, else the last equation."""
     said = [part for part in parts if re.search(r"\w", part)] or parts
     return said[0] if OPENS.match(said[0]) else next((part for part in reversed(said) if "=" in part), said[0])
 
 
 def _is_phrase(said: str) -> bool:
-    """Tell whether the first number of some words is what they name: "about 12 apples in 3 baskets"."""
+    """Return whether words name their first number: "about 12 apples in 3 baskets"."""
     is_one = len({value for _, _, value in figures(said)}) < 2
     return is_one or bool(OPENS.match(said) or FORMULA.search(said))
 
 
 def outcome(sentence: str) -> str | None:
-    """Return the number right behind the verb of a sentence: 52500 in "The pension after 30 years is $52500"."""
+    """Return the number right after the verb of a sentence: 52500 in "The pension after 30 years is $52500"."""
     found = [each for verb in TELLS.finditer(sentence) if (each := _leading(sentence[verb.end() :]))]
     return found[0] if len({*found}) == 1 else None
 
@@ -101,7 +101,7 @@ def _leading(said: str) -> str | None:
 
 
 def _result(said: str) -> str | None:
-    """The right side of an equation, or the left one where nobody worked out the right."""
+    """Return the right side of an equation, or the left one if the right is not a result."""
     left, _, right = said.partition(" is ")  # "9 + 8 is 17"
     sides = re.split(r"=|\u2248|\\approx|\\equiv", right if right and UNSOLVED.search(left) else said)
     if len({name for name in re.findall(r"(?<![\w\\])([a-zA-Z])\s{0,9}=", said)}) > 1:
@@ -127,7 +127,7 @@ def _value(said: str) -> str | None:
 
 
 def _in_words(said: str) -> str | None:
-    """The first number of a phrase, in figures or words; none of several that are told apart by "or" or "to"."""
+    """Return the first number of a phrase, in figures or words; empty for alternatives with "or" or "to"."""
     found = figures(said)
     if lone := SPELLED_FIRST.match(said):  # "four: 11, 13, 17 and 19"
         return spelled(lone[0])[0][1]
@@ -148,7 +148,7 @@ def _fraction(found: re.Match[str]) -> str:
 
 
 def _formula(said: str) -> str | None:
-    """The value of what stands there as LaTeX; words before or behind it are no part of it."""
+    """Return the value of a formula in LaTeX, without words before or after it."""
     latex = AROUND.sub("", " ".join(said.split())).strip(" .")
     latex = re.sub(r"\u221a\s?\(?(\d+)\)?", r"\\sqrt{\1}", latex)
     value = worked_out(latex.replace("\u03c0", r"\pi ").replace("\u00d7", r"\times "))

@@ -1,4 +1,4 @@
-"""What a kind of answer is: how it is asked for, read, compared, and kept to while decoding."""
+"""The record of a kind of answer: how it is requested, parsed, compared, and constrained while decoding."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,51 +9,51 @@ from sottovoce.prompts.kinds.marks import unmarked
 
 Choices = Sequence[str]
 Read = Callable[[str, Choices], str | None]
-"""From a text and the question's choices to the answer in canonical form; None where none can be read."""
+"""A function from a text and the question's choices to the answer in canonical form; None if there is none."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of answer; a new one is one file with one object of this class."""
+    """One kind of answer; a new kind is one file with one object of this class."""
 
     words: str
-    """What it is called in a sentence: "yes or no"."""
+    """The kind's name in a sentence: "yes or no"."""
     form: str
     """The request for it: the name of a prompt file ("answers/number"), or the words themselves."""
     placeholder: str
-    """What stands in its place in a JSON form: "a number"."""
+    """The answer's placeholder in a JSON form: "a number"."""
     read: Read
-    """From a reply that marks no answer; what is found so is mined."""
+    """Parses a reply that marks no answer; such an answer is mined."""
     read_value: Read = lambda given, choices: unmarked(given)
-    """Of a field, where all is the answer; its spaces are single ones."""
+    """Parses a field, whose whole text is the answer; its spaces are single ones."""
     same: Callable[[str, str], bool] = lambda left, right: left.casefold().split() == right.casefold().split()
-    """Whether two canonical answers agree."""
+    """Returns whether two canonical answers agree."""
     grammar: Callable[[Choices], Form | None] = lambda choices: None
-    """What a reply that is nothing but an answer may be; None where it may be anything."""
-    check: Callable[[Mapping[str, Any]], None] = lambda question: None  # Any: a Question, which stands above
-    """Raises a UsageError where a question's target or choices do not suit this kind."""
+    """Returns the format of a reply that is only an answer; None if it may be any text."""
+    check: Callable[[Mapping[str, Any]], None] = lambda question: None  # Any: a Question; its module imports this one
+    """Raises a UsageError if a question's target or choices do not fit this kind."""
     unknown_is_an_answer: bool = False
-    """Whether "unknown" in a field is an answer as good as any other, not an abstention."""
+    """Whether "unknown" in a field is an ordinary answer, not an abstention."""
     short: Callable[[str, str], str] = lambda answer, question: answer
-    """An answer without the words of its question, as votes have it."""
+    """Returns an answer without the words of its question, as in votes."""
     implied: Callable[[str, Mapping[str, Any]], str | None] = lambda text, question: None  # Any: see `check`
-    """What a text that `read` finds nothing in answers to a question, where it is no abstention."""
+    """Returns the answer that a text implies if `read` finds none and the text is not an abstention."""
     suits: Callable[[str, str], bool] = lambda answer, question: True
-    """Whether a text without a mark that `read` takes for an answer is of the sort that its question asks for."""
+    """Returns whether a mined answer is of the sort that its question asks for."""
     agree: Callable[[str, str, str], bool] | None = None
-    """Whether two answers to a question agree, where that is more than `same`."""
+    """Returns whether two answers to a question agree, if `same` is not enough."""
     is_target: Callable[[str, str, str], bool] | None = None
-    """Whether an answer to a question is the target, where that is more than to agree with it."""
+    """Returns whether an answer to a question is the target, if `agree` is not enough."""
     target: Callable[[str, Choices], str | None] = lambda target, choices: target
-    """The target as answers are read: the letter of a choice that is given by its text."""
+    """Returns the target in canonical form: the letter of a choice given by its text."""
     named: Read | None = None
-    """From a statement ("Answer: X", a box, "the answer is X"), to the end of its line; `read` unless given.
+    """Parses a statement ("Answer: X", a box, "the answer is X") to the end of its line; `read` unless given.
 
-    None: it speaks of something else. An empty text: it states that there is no answer.
+    It returns None for a statement about something else, and an empty text for a statement that there is no answer.
     """
     nouns: str = "answer"
-    """Words that a statement has for an answer, as alternatives of a pattern: "answer|label"."""
+    """Words for an answer in statements, as alternatives of a pattern: "answer|label"."""
     contradicts: Callable[[Sequence[str | None], str, Choices], bool] = lambda said, text, choices: False
-    """Tells that what a plain text states, the last first, cannot be told from its other words: an abstention."""
+    """Returns whether a plain text contradicts its statements, the last first, which makes it an abstention."""
     takes_brackets: bool = False
-    """Tells that what stands in square brackets is stated."""
+    """Whether text in square brackets is a statement."""

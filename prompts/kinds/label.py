@@ -1,4 +1,4 @@
-"""Labels: those of the question's choices as they stand there, else the task's own in small letters."""
+"""Labels: the question's choices as written there, or the task's own labels in lowercase."""
 
 import re
 import string
@@ -16,22 +16,22 @@ from sottovoce.prompts.kinds.verdict import claimed, implied
 from sottovoce.prompts.kinds.wording import named
 
 NOUNS = "answer|label|verdict|classification|decision"
-LONGEST = 60  # characters of a label that no list names
+LONGEST = 60  # characters of a label without a list
 
 
 def read(text: str, choices: Choices) -> str | None:
-    """Return what the last claim names which names a label of the list; without a list nothing is read in prose."""
+    """Return the label of the list that the text's claims give; without a list, prose is not parsed."""
     return claimed(plain(text), choices) if choices else None
 
 
 def read_value(given: str, choices: Choices) -> str | None:
-    """All of it, which must be one of the list where there is one."""
+    """Return the whole text, which must be in the list if there is one."""
     said = (unmarked(given) or "").strip(" .*\"'")
     return (_of(said, choices) if choices else said.lower()) or None
 
 
 def _of(source: str, choices: Choices) -> str | None:
-    """The label that a mark names; empty where it names several, None where it names none."""
+    """Return the label that a mark names; empty if it names several, None if it names none."""
     if not choices:
         return _own(source)
     if leads := named(first(source), choices, at_start=True):
@@ -45,14 +45,14 @@ def _of(source: str, choices: Choices) -> str | None:
 
 
 def _own(source: str) -> str | None:
-    """Return the label that a mark names without a list: its brackets' content, or a few words."""
+    """Return the label that a mark names without a list: the text in brackets, or a few words."""
     said = without_reason(first(source), CLAUSE).strip(" .*\"'")
     found = (bracketed(said) or said).lower()
     return found if len(found) <= LONGEST else None
 
 
 def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
-    """Refuse a list of labels that nobody could choose from, and a target that is none of them."""
+    """Refuse an unusable list of labels, and a target that is not in it."""
     choices, target = question.get("choices") or [], known.target_of(question)
     if not choices:
         return
@@ -62,7 +62,7 @@ def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
 
 
 def grammar(choices: Choices) -> Form | None:
-    """The labels of a list."""
+    """Return a format with the labels of a list."""
     return Form(choices=tuple(choices)) if choices else None
 
 

@@ -1,8 +1,8 @@
-"""The process that works formulae out: a formula a line comes in as JSON, its value or null goes out.
+"""The process that evaluates formulas: it reads one formula a line as JSON, and prints its value or null.
 
-It is run as a file, and imports nothing of ours. sympy works out what a stranger wrote, and 9^9^9^9 takes all time
-and memory there is: so each formula has a second of the processor's time, and all of them a bounded memory; what
-exceeds the one ends the process (`formula` starts another), what exceeds the other is no number.
+It is run as a file and imports nothing of this package. sympy evaluates untrusted text, and 9^9^9^9 would take all
+time and memory. So each formula has one second of processor time, and the process has limited memory. Exceeding the
+time ends the process (`formula` starts another); a formula that exceeds the memory has no value.
 """
 
 import json
@@ -11,32 +11,32 @@ import math
 import signal
 import sys
 
-SECONDS = 1.0  # of the processor's time, so that a busy machine changes no answer; 0.01 is usual
-MEMORY = 2 << 30  # bytes of address space; 0.4 GiB are usual
+SECONDS = 1.0  # processor time, so that a busy machine changes no answer; 0.01 is typical
+MEMORY = 2 << 30  # bytes of address space; 0.4 GiB is typical
 
 
 def bound() -> None:
-    """Bound the memory, where the system can."""
+    """Limit the memory, if the system can."""
     try:
         import resource
-    except ImportError:  # Windows, where the time alone is bounded, by whoever asks
+    except ImportError:  # Windows, where only the time is limited, by the caller
         return
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def timed(seconds: float) -> None:
-    """End the process when so much of the processor's time is spent; 0 takes that back."""
+    """End the process after this much processor time; 0 removes the limit."""
     if hasattr(signal, "ITIMER_PROF"):
-        signal.signal(signal.SIGPROF, signal.SIG_DFL)  # the system's own: Python's would wait for a long multiplication
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)  # the system's: Python's would wait for a long multiplication
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def value(latex: str) -> float | None:
-    """The value of a formula in LaTeX, or None where it has none: an unknown in it, an interval, nonsense."""
+    """Return the value of a formula in LaTeX, or None if it has none: an unknown, an interval, nonsense."""
     from math_verify import LatexExtractionConfig, parse
 
-    # Its own limit works in the main thread alone and does not end a long multiplication.
+    # Its own limit works only in the main thread and does not end a long multiplication.
     found = parse(f"${latex}$", [LatexExtractionConfig()], fallback_mode="no_fallback", parsing_timeout=0)
     if len(found) != 1 or not getattr(found[0], "is_number", False):
         return None
@@ -45,18 +45,18 @@ def value(latex: str) -> float | None:
 
 
 def answer(latex: str) -> float | None:
-    """`value`, and None for whatever goes wrong in it."""
+    """Return `value`, or None for any error."""
     try:
         return value(latex)
-    except (Exception, RecursionError, MemoryError):  # a parser of grammars, and sympy, on a stranger's text
+    except (Exception, RecursionError, MemoryError):  # a grammar parser and sympy on untrusted text
         return None
 
 
 def main() -> None:
-    """Answer until there is no more to answer."""
+    """Evaluate formulas until the input ends."""
     bound()
     logging.disable()
-    answer("1")  # loads everything before the first is timed
+    answer("1")  # imports everything before the first limit
     print("ready", flush=True)
     for line in sys.stdin:
         timed(SECONDS)

@@ -1,4 +1,4 @@
-"""Which choice a text without a mark claims: by a letter that is not ruled out, by its words, by its value."""
+"""Parser of the choice that a text without a mark claims: by a letter that is not ruled out, by words, by value."""
 
 import re
 import string
@@ -21,7 +21,7 @@ RULED_OUT = re.compile(
     rf"|\bconsider(?:ing)?|\babout|\bcheck(?:ing)?|\bwhether"
     rf"|(?:'s|\bothers?'|\btheir) (?:choice|answer|option|pick|vote)(?: of)?)(?:\s(?:it is|is))?{_LETTERS}"
 )
-"""Letters that are named to be left aside."""
+"""Letters that are mentioned but not chosen."""
 COMMITS = re.compile(
     r"\b(?:i|we)\b(?:'d|'ll)?(?:\s\w+){0,3}?\s(?:stick|stay|go|side|remain|choose|chose|pick|keep|vote|settle)\b",
     re.IGNORECASE,
@@ -33,7 +33,7 @@ WRONG = re.compile(
 
 
 def claimed(body: str, choices: Choices) -> str | None:
-    """Of a text without a mark: the letter at its begin, else the last that is not ruled out, else a choice's words."""
+    """Return the letter that a text begins with, else the last one not ruled out, else that of a choice's words."""
     if letter := _begun(body, choices):
         return letter
     if _is_torn(body, choices):
@@ -51,7 +51,7 @@ def claimed(body: str, choices: Choices) -> str | None:
     if place := next((place for each in said.split("\n") if (place := known.number_named(each, choices))), None):
         return string.ascii_uppercase[place - 1]
     alone = [found for found in re.finditer(rf"(?<![\w'])({letter_range(choices)})(?![\w'])", said)]
-    # A capital "A" before a small word is an article far more often than an answer, and "I" is who speaks.
+    # A capital "A" before a lowercase word is usually an article, and "I" is usually the writer.
     alone = [found for found in alone if found[1] not in "AI" or not _is_word(said, found)]
     if alone:
         return None if UNKNOWN.match(said, alone[-1].end()) else alone[-1][1]
@@ -59,7 +59,7 @@ def claimed(body: str, choices: Choices) -> str | None:
 
 
 def _committed(said: str, choices: Choices) -> str | None:
-    """Return the only letter of the last sentence in which the writer commits to one: "I stick with option B"."""
+    """Return the only letter of the last sentence that commits to one: "I stick with option B"."""
     letters = letter_range(choices)
     for sentence in reversed(said.split("\n")):
         if commits := COMMITS.search(sentence):
@@ -70,13 +70,13 @@ def _committed(said: str, choices: Choices) -> str | None:
 
 
 def _is_word(said: str, found: re.Match[str]) -> bool:
-    """Tell whether a capital A or I is a word: before a small word, and not behind "option"."""
+    """Return whether a capital A or I is a word: before a lowercase word, and not after "option"."""
     is_named = re.search(r"\b(?:option|choice|letter)\s\Z", said[: found.start()][-9:], re.IGNORECASE)
     return bool(re.match(r"\s+[a-z]", said[found.end() :][:9])) and not is_named
 
 
 def implied(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see Kind
-    """Of a plain text: the choice that a clause with the question's words names, "A pencil is used to write"."""
+    """Return the choice that a clause with the question's words names in a plain text: "A pencil is used to write"."""
     choices, words = question.get("choices") or [], known_words(str(question.get("question", ""))) - GRAMMAR
     clauses = [clause for claim in claims(text)[:3] for clause in re.split(r",\s|;", claim)]
     for clause in clauses:
@@ -88,7 +88,7 @@ def implied(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see K
 
 
 def _begun(body: str, choices: Choices) -> str | None:
-    """The letter, of any case, that a reply is, or begins with before the words of its choice."""
+    """Return the letter that a reply consists of, or begins with before the words of its choice, in any case."""
     found = BEGUN.match(body)
     letter, behind = (found[1].upper(), body[found.end() :].strip(" .*)")) if found else ("", "")
     if not found or letter not in known.letters(choices) or _unlisted(body, choices) != body:
@@ -98,7 +98,7 @@ def _begun(body: str, choices: Choices) -> str | None:
 
 
 def opened(body: str, choices: Choices) -> str | None:
-    """The letter that a reply begins with, where the words of its choice follow and no list of them."""
+    """Return the letter that a reply begins with if the words of its choice follow, and not a list of choices."""
     found = BEGUN.match(body)
     line = body[found.end() :].strip(" .*)").partition("\n")[0] if found else ""
     named = (known.letter_of(line, choices), known.letter_of(first(line), choices))
@@ -106,20 +106,20 @@ def opened(body: str, choices: Choices) -> str | None:
 
 
 def headed(body: str, choices: Choices) -> str | None:
-    """Return the letter of the short first line of a text, whatever words it has behind it: "(B) a lamp"."""
+    """Return the letter that begins the short first line of a text, with any words after it: "(B) a lamp"."""
     found, (line, _, rest) = BEGUN.match(body), body.partition("\n")
     is_short = bool(found and rest and ITEM.match(line)) and len(line.split()) < 9
     return found[1].upper() if found and is_short and _unlisted(body, choices) == body else None
 
 
 def _is_torn(body: str, choices: Choices) -> bool:
-    """Whether a text begins with "A:", as answers and choices do, and the words of another choice."""
+    """Return whether a text begins with "A:", the letter or the word "answer", and then a choice's words."""
     found = re.match(r"\W*A:\s*", body)
     return bool(found) and bool(known.letter_of(first(body[found.end() :]) if found else "", choices))
 
 
 def _in_words(said: str, choices: Choices) -> str | None:
-    """The one choice that the last claim ends with which names any."""
+    """Return the choice at the end of the last claim that names any."""
     for sentence in reversed(said.split("\n")[-3:]):
         words = re.sub(r"\b(?:not|n't|than|neither)\s(?:\w+\s)?\w+", " ", sentence)
         if found := known.named(words, choices):
@@ -131,14 +131,14 @@ def _in_words(said: str, choices: Choices) -> str | None:
 
 
 def by_value(text: str, choices: Choices) -> str | None:
-    """Where all choices are numbers, the one whose value a text gives: "5 + 6 = 11"."""
+    """Return the choice whose value a text gives, if all choices are numbers: "5 + 6 = 11"."""
     values = [number.read_value(choice, ()) for choice in known.bare(choices)]
     found = number.read(text, ()) if values and all(values) else None
     return string.ascii_uppercase[values.index(found)] if found is not None and values.count(found) == 1 else None
 
 
 def _unlisted(body: str, choices: Choices) -> str:
-    """The text without the choices said again, one after another."""
+    """Return the text without a repeated list of the choices."""
     found = "".join(re.findall(r"\(([A-Z])\)", body))
     if _is_list(body):
         return "\n".join(line for line in body.split("\n") if not ITEM.match(line))
@@ -149,10 +149,10 @@ def _unlisted(body: str, choices: Choices) -> str:
 
 
 def _is_list(body: str) -> bool:
-    """Whether lines begin with the letters one after another, as the choices were asked."""
+    """Return whether lines begin with consecutive letters, as the list of choices does."""
     return "".join(ITEM.findall(body)).startswith("ABC")
 
 
 def letter_range(choices: Choices) -> str:
-    """The letters of the choices as a pattern has them."""
+    """Return the letters of the choices as a pattern."""
     return f"[A-{known.letters(choices)[-1]}]"

@@ -1,8 +1,8 @@
-r"""Marks of an answer, for every kind alike: `Answer: X`, a box, "the answer is X", "X is the answer", brackets.
+r"""Marks of an answer, for all kinds: `Answer: X`, a box, "the answer is X", "X is the answer", brackets.
 
-The last statement in a text wins. Not a statement of the reply's own: one that is supposed ("if the answer is B"),
-reported ("Agent 2 says that the answer is B") or set apart ("Agent 2's answer", "the only other choice").
-Time is linear in the length of the text: each pattern looks at a bounded number of characters.
+The last statement in a text counts. Statements that are not the reply's own do not: hypothetical ones ("if the answer
+is B"), reported ones ("Agent 2 says that the answer is B") and others' ("Agent 2's answer", "the only other choice").
+Time is linear in the length of the text: each pattern examines a bounded number of characters.
 """
 
 import re
@@ -15,11 +15,11 @@ from typing import Literal
 from sottovoce.prompts.kinds.nothing import BLANK
 
 How = Literal["marked", "boxed", "mined"]
-"""A statement ("Answer: X", "the answer is X"), a box or field or brackets, or prose that marks nothing."""
-WIDTH = 400  # characters of a statement that are looked at
-MOST = 20  # statements that are looked at, the last ones
+"""A statement ("Answer: X", "the answer is X"); a box, field or brackets; or prose without marks."""
+WIDTH = 400  # characters of a statement that are examined
+MOST = 20  # statements that are examined, from the end
 LONGEST_SOURCE = 1000  # characters of a box; no answer is longer
-BEFORE = 60  # characters before a statement that tell whose it is
+BEFORE = 60  # characters before a statement that show whose it is
 
 _NAME = r"(?:(?:the|my|our)\s+)?(?:(?:final|correct|right|best|short)\s+)*answer"
 _SAID = rf"(?=([^\n]{{0,{WIDTH}}}))"  # ahead: marks may overlap
@@ -30,7 +30,7 @@ CLOSING = re.compile(
 )
 BOX = re.compile(r"\\f?box(?:ed)?\s?\{")
 BESIDE_BOX = re.compile(r"\\boxed\{(?:[\s.\u2026]|\\l?dots){1,9}\}\$?\s{0,3}[:=][ \t]{0,9}([^\n]{1,400})")
-r"""An answer that stands behind its box, as the request shows one: `\boxed{...}: X`."""
+r"""An answer after an empty box, as in the request: `\boxed{...}: X`."""
 OTHERS = re.compile(
     r"(?:(?:'s|s'|\b(?:others?|another|wrong|incorrect|valid|possible|plausible|alternative|common|tempting|obvious|naive|intuitive|first|initial|previous|earlier"
     r"|original|his|her|their|your|no|any|every|each))"
@@ -38,7 +38,7 @@ OTHERS = re.compile(
     r"|states|stated|believes|suggests?|suggested)(?:\sthat)?(?:\s(?:the|their|its))?(?:\s(?:correct|right|final))?)\s\Z",
     re.IGNORECASE,
 )
-"""Before a statement that is not the reply's own."""
+"""Words before a statement that is not the reply's own."""
 CHOOSES = re.compile(
     rf"\bI(?:'d| would| will|'ll)?\s(?:choose|pick|select|go with|vote for|opt for|settle on)\b"
     rf"\s{{0,3}}:?\s{{0,3}}{_SAID}"
@@ -51,20 +51,20 @@ OPENS_WORKING = re.compile(
     r"\W*(?:[Ll]et(?:'s| me| us)\s(?!be\b)[a-z]|[Ff]irst(?:ly)?,\s[a-z]"
     r"|[Ww]e (?:first|need|know|start|begin|can|must|have)\s)"
 )
-LONG = 8  # words of a line from which on it may be the first of a working, and no answer
+LONG = 8  # words; a longer line may be the beginning of a calculation, not an answer
 CITED = re.compile(
     r"(?<=[\w.)\"'*])(?:\s{0,3}[\[\u3010]\d{1,3}(?:\s?[,;-]\s?\d{1,3}){0,9}[\]\u3011]){1,9}(?=[\W_]{0,9}\Z)"
 )
-"""Numbers of sources behind an answer."""
+"""Numbers of sources after an answer."""
 TAKEN_BACK = re.compile(
     r"(?:[.!?]\s|\n)\W{0,9}(?:(?:oh|hmm|no|but),?\s)?(?:wait|hold on|oops|correction|scratch that"
     r"|on (?:second|further) thought|on reflection|i (?:made|have made) an? (?:\w{1,12} )?(?:mistake|error)"
     r"|(?:this|my) (?:\w{1,12} )?answer (?:is|was) (?:wrong|incorrect|not correct))\b",
     re.IGNORECASE,
 )
-"""Words behind an answer with which its writer gives it up."""
+"""Words after an answer that retract it."""
 PREFIX = re.compile(r"^\(?[A-Z]\)\s*")
-"""A letter that a choice may bring along."""
+"""A letter that a choice may begin with."""
 
 
 @dataclass(frozen=True)
@@ -72,15 +72,15 @@ class Mark:
     """One statement of an answer."""
 
     at: int
-    """Its place in the text."""
+    """The position in the text."""
     text: str
     how: Literal["marked", "boxed"]
     is_line: bool = False
-    """A line that begins with "Answer:", which holds an answer or nothing."""
+    """Whether it is a line that begins with "Answer:", which has an answer or nothing."""
 
 
 def marks(text: str, nouns: str = "answer") -> list[Mark]:
-    """Return what a `plain` text states as its answer, the last statement first; blanks and workings are left out."""
+    """Return the statements of a `plain` text, the last first, without blanks and calculations."""
     found = {at: Mark(at, said, "marked") for at, said in _statements(text, nouns)}
     for each in CLOSING.finditer(text):
         found[each.start(1)] = Mark(each.start(1), each[1], "marked", is_line=True)
@@ -93,7 +93,7 @@ def marks(text: str, nouns: str = "answer") -> list[Mark]:
 
 
 def is_taken_back(mark: Mark, text: str) -> bool:
-    """Tell whether a text gives up a statement after making it, and marks no other."""
+    """Return whether a text retracts a statement after making it."""
     return bool(TAKEN_BACK.search(text, mark.at))
 
 
@@ -102,13 +102,13 @@ def _is_within(at: int, statements: list[Mark]) -> bool:
 
 
 def _is_working(mark: Mark) -> bool:
-    """Tell whether a mark only opens a working: "Answer: To find the total, we add ..."."""
+    """Return whether a mark only introduces a calculation: "Answer: To find the total, we add ..."."""
     is_long = bool(WORKING.match(mark.text)) and len(mark.text.split()) > LONG
     return mark.is_line and (is_long or bool(OPENS_WORKING.match(mark.text)))
 
 
 def _statements(text: str, nouns: str) -> Iterator[tuple[int, str]]:
-    """Yield what stands after each "answer is" or "Answer:", and before each "is the answer", with its place."""
+    """Yield the text after each "answer is" or "Answer:", and before each "is the answer", with its position."""
     after, before = _statement(nouns)
     for each in after.finditer(text):
         if not OTHERS.search(text[max(0, each.start() - BEFORE) : each.start()]):
@@ -119,7 +119,7 @@ def _statements(text: str, nouns: str) -> Iterator[tuple[int, str]]:
 
 @cache
 def _statement(nouns: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Compile what stands before a statement and, with its end, what stands around one."""
+    """Return patterns of statements after their verb ("the answer is X") and before it ("X is the answer")."""
     says = (
         r"(?::|\s(?:is|would be|should be|must be|will be)\b|\s(?:is|would|should)(n't)(?: be)?\b"
         r"|\s(?=can ?not\b|can't\b|could ?n[o']t\b))"
@@ -133,7 +133,7 @@ def _statement(nouns: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def _boxes(text: str) -> Iterator[tuple[int, str]]:
-    r"""Yield the content of the last boxes, each to its matching brace; an unclosed one runs to the end."""
+    r"""Yield the content of the last boxes, up to the matching brace; an unclosed box runs to the end."""
     for each in [*BOX.finditer(text)][-MOST:]:
         depth, end = 1, each.end()
         for letter in text[each.end() : each.end() + LONGEST_SOURCE]:
@@ -150,7 +150,7 @@ def boxed(text: str) -> str | None:
 
 
 def bracketed(text: str) -> str | None:
-    """Return what the last square brackets hold: no source ("see ..."), no number but one with a line to itself."""
+    """Return the text in the last square brackets, except sources ("see ...") and numbers not alone on their line."""
     for found in reversed([*re.finditer(r"\[([^\[\]\n]{1,200})\]", text)]):
         start, end = text.rfind("\n", 0, found.start()) + 1, text.find("\n", found.end())
         line = (
@@ -164,12 +164,12 @@ def bracketed(text: str) -> str | None:
 
 
 def unmarked(given: str) -> str | None:
-    """What a field holds, without a box or brackets around it."""
+    """Return a field's text without a box or brackets around it."""
     inner = re.fullmatch(r"\[([^\[\]]+)\]", given)
     return (boxed(given) or (inner[1] if inner else given)).strip() or None
 
 
 def normalise(text: str) -> str:
-    """SQuAD's normalisation: lower case, no ASCII punctuation, no articles, single spaces."""
+    """Normalize a text as SQuAD does: lowercase, no ASCII punctuation, no articles, single spaces."""
     text = "".join(letter for letter in text.lower() if letter not in string.punctuation)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())

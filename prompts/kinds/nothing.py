@@ -1,4 +1,4 @@
-"""What stands where an answer should and is none: an abstention, a placeholder, a remark about the answer."""
+"""Patterns of text in place of an answer: abstentions, placeholders, remarks about the answer."""
 
 import re
 
@@ -16,25 +16,25 @@ UNKNOWN = re.compile(
     r"|none\b|n/a\b|\?{1,9}\W{0,9}\Z)",
     re.IGNORECASE,
 )
-"""What is said in the place of an answer by whoever has none."""
+"""An abstention at the beginning of a statement."""
 OPEN = re.compile(
     r"\b(?:do not|don't|cannot|can't|could not) (?:know|tell|say|answer|determine)\b"
     r"|\b(?:can ?not|can't|could not) be (?:known|told|said|answered|determined|calculated|found|inferred)\b",
     re.IGNORECASE,
 )
-"""After a number it takes back that it is the answer."""
+"""Words after a number that deny that it is the answer."""
 SAYS_NOTHING = re.compile(
     r"[\W_]{0,20}(?:correct|right|wrong|incorrect|clear|obvious|reasonable|simple|easy|as follows|below|above|found"
     r"|given|based|determined|straightforward|indeed|therefore|that it)\b",
     re.IGNORECASE,
 )
-"""What is said about an answer instead of naming it."""
+"""A remark about the answer instead of the answer."""
 BLANK = re.compile(
     r"\W*(?:[NX]|(?:your|the|my)(?: final)? answer(?: here)?|answer|letter|l?dots|\.{2,}|\u2026)?\W*", re.IGNORECASE
 )
-"""What stands in the place of an answer in a request."""
+"""A placeholder for the answer in a request."""
 OPEN_MARK = re.compile(
     r"(?:\banswer(?:\s+is\s{0,9}:?|\s{0,9}:)|(?:^|[.!?]\s+)the (?:final |correct )?answer)\W*\Z",
     re.IGNORECASE | re.MULTILINE,
 )
-"""The end of a text that ends before its answer."""
+"""The end of a text that stops before its answer."""

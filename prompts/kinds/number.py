@@ -1,8 +1,8 @@
-r"""Numbers: `$`, percent, euro, units and separators of thousands are dropped, a minus and decimals are kept.
+r"""Numbers: `$`, percent, euro, units and thousands separators are dropped; a minus and decimals stay.
 
-An expression counts by its result ("29 - 7 = 22"), and not at all where nobody worked it out ("29 - 7"); what is
-itself a way to write a number is its value: a fraction, 2 \times 10^3, \sqrt{16}. Numbers in words are read up to
-trillions. A comma before one or two last digits of a lone number is a decimal one.
+An expression counts by its stated result ("29 - 7 = 22"), and not at all without one ("29 - 7"). A notation for a
+number counts by its value: a fraction, 2 \times 10^3, \sqrt{16}. Numbers in words are parsed up to trillions. A comma
+before the last one or two digits of a lone number is a decimal comma.
 """
 
 import math
@@ -19,18 +19,18 @@ from sottovoce.prompts.kinds.numerals import figures
 from sottovoce.prompts.kinds.prose import LONGEST, plain
 from sottovoce.prompts.kinds.sentences import is_whole
 
-TOLERANCE = 1e-5  # of CIPHER's evaluator
+TOLERANCE = 1e-5  # as in CIPHER's evaluator
 
 
 def read(text: str, choices: Choices) -> str | None:
-    """Return the only number in bold, else the one that the text comes to."""
+    """Return the only number in bold, or else the text's result."""
     body = plain(text)
-    body += "." if is_whole(text) and not is_whole(body) else ""  # it ended with a sign of LaTeX or Markdown
+    body += "." if is_whole(text) and not is_whole(body) else ""  # the end was a sign of LaTeX or Markdown
     return worked.bold(text[-LONGEST:]) or worked.comes_to(body)
 
 
 def read_value(given: str, choices: Choices) -> str | None:
-    """As if stated; none where several different ones stand there, or a "not"."""
+    """Return the number of a field, parsed as a statement; None if it has several different numbers, or a "not"."""
     result = tidied(given).rsplit("=", 1)[-1]
     several = len({value for _, _, value in figures(result)}) > 1
     is_one = not several or FRACTION.match(result) or FORMULA.search(result) or outcome(result)
@@ -39,12 +39,12 @@ def read_value(given: str, choices: Choices) -> str | None:
 
 
 def same(left: str, right: str) -> bool:
-    """Within 1e-5 of each other."""
+    """Return whether two numbers are within 1e-5 of each other."""
     return math.isclose(float(left), float(right), rel_tol=0.0, abs_tol=TOLERANCE)
 
 
 def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
-    """Refuse a target that is no plain number."""
+    """Refuse a target that is not a plain number."""
     target = str(question.get("target", 0))
     is_plain = re.fullmatch(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", target.strip())
     if not is_plain or not math.isfinite(float(target)):

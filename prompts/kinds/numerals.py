@@ -1,4 +1,4 @@
-"""Plain numbers as they are written all over the world, without a formula in them."""
+"""Plain numbers in the notations of different countries, without formulas."""
 
 import math
 import re
@@ -28,7 +28,7 @@ SPELLED = re.compile(rf"\b(?:{_WORD})(?:(?:\s+and\s+|[\s-]+)(?:{_WORD}))*\b", re
 
 
 def simple(text: str) -> str:
-    """Raised digits as powers, minus signs and wide signs as ASCII has them, ½ as 1/2, digits of any script as ours."""
+    """Return a text with superscripts as powers, minus and wide signs as ASCII, ½ as 1/2, and all digits as ASCII."""
     text = re.sub(
         r"(?<=\d)[\u207b\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+", lambda of: "^" + of[0].translate(RAISED), text
     )
@@ -39,7 +39,7 @@ def simple(text: str) -> str:
 
 
 def figures(text: str) -> list[tuple[int, int, str]]:
-    """Where each figure of a `simple` text begins and ends, and its value as `written` has it; none that is huge."""
+    """Return beginning, end and `written` value of each figure in a `simple` text; numbers too large are left out."""
     found = list[tuple[int, int, str]]()
     for figure in FIGURE.finditer(text):
         scale = SCALE.match(text, figure.end())
@@ -49,7 +49,7 @@ def figures(text: str) -> list[tuple[int, int, str]]:
 
 
 def value_of(figure: str) -> float:
-    """The value of what `FIGURE` finds; infinite where a float does not hold it."""
+    """Return the value of a match of `FIGURE`; infinity if it exceeds a float."""
     digits = re.sub(r"[^\d.,eE+-]", "", figure)
     digits = "-" * digits.startswith("-") + digits.lstrip("-")
     point = max(digits.rfind("."), digits.rfind(","))
@@ -61,12 +61,12 @@ def value_of(figure: str) -> float:
 
 
 def spelled(text: str) -> list[tuple[int, str]]:
-    """Where each number in words begins, and its value: "twenty-two", "one hundred and five"."""
+    """Return beginning and value of each number in words: "twenty-two", "one hundred and five"."""
     return [(found.start(), written(_sum(found[0], text[: found.start()])) or "") for found in SPELLED.finditer(text)]
 
 
 def _sum(words: str, before: str) -> float:
-    """Return the value of words, below zero behind "minus"."""
+    """Return the value of number words, negative after "minus"."""
     total = group = 0.0
     for word in re.findall(r"[a-z]+", words.lower().replace(" and ", " ")):
         if word == "hundred":
@@ -80,7 +80,7 @@ def _sum(words: str, before: str) -> float:
 
 
 def written(value: float) -> str | None:
-    """A value in canonical form, "22", "-3.5", "1e-08"; None where it is no finite number."""
+    """Return a value in canonical form, "22", "-3.5", "1e-08"; None if it is not finite."""
     if not math.isfinite(value):
         return None
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)

@@ -1,4 +1,4 @@
-"""One of several choices, by its letter; a letter behind the last choice is no answer."""
+"""Options: one of several choices, by its letter; a letter beyond the last choice is not an answer."""
 
 import re
 import string
@@ -19,10 +19,10 @@ NOUNS = "answer|option|choice"
 CHANGES = re.compile(
     r"\b(?:wait|actually|second thought|correction|mistake|sorry|agent|disagree|therefore|thus|hence)\b", re.IGNORECASE
 )
-"""Where a text speaks of an answer that it does not give, or concludes with another."""
+"""Words of a text that mentions an answer without giving it, or that concludes with another."""
 CORRECTS = re.compile(r"\bcorrect(?:ed)? (?:answer|option|choice|letter)\b", re.IGNORECASE)
-"""A statement so worded counts more than the letter that a text begins with."""
-LONG = 60  # words of a text that may name a letter only in passing, where it breaks off
+"""Words of a statement that takes precedence over the letter at the beginning of a text."""
+LONG = 60  # words; a longer text that is cut off may mention a letter only in passing
 CONDITION = re.compile(r"\bbut only\b", re.IGNORECASE)
 LEADING = re.compile(
     r"[\W_]*(?:(?:indeed|definitely|clearly|probably|most likely|certainly)\s)?"
@@ -30,37 +30,37 @@ LEADING = re.compile(
     re.IGNORECASE,
 )
 JOINED = re.compile(r"[\s(]*(?-i:[A-Z])\W{0,3}\s?(?:or|and|/)\s*\(?(?-i:[A-Z])\b", re.IGNORECASE)
-"""Two letters, and none chosen."""
+"""Two letters, without a choice between them."""
 
 
 def read(text: str, choices: Choices) -> str | None:
     """Return the last letter or choice that a text without a mark claims."""
     body = known.without_denying_words(plain(text), choices)
     if len(body.split()) > LONG and not is_whole(text):
-        return None  # it breaks off among the choices
+        return None  # it is cut off among the choices
     return _given(claimed(body, choices) or by_value(text, choices), choices)
 
 
 def _given(letter: str | None, choices: Choices) -> str | None:
-    """The letter, if there is a choice for it: "D. temperature" of two choices is an abstention."""
+    """Return the letter if a choice has it: "D. temperature" with two choices is an abstention."""
     there = string.ascii_uppercase[: len(choices) or None]
     return letter if letter and letter in there else None
 
 
 def read_value(given: str, choices: Choices) -> str | None:
-    """A letter in any case, or a choice's text, or what a reply would be read as."""
+    """Return the choice named by a letter in any case or by its text, or else the result of `read`."""
     found = _named(plain(given), choices)
     return read(given, choices) if found is None else found or None
 
 
 def _named(source: str, choices: Choices) -> str | None:
-    """The letter that a statement names, empty where there is no such choice."""
+    """Return the letter that a statement names; empty if no choice has it."""
     found = _of(known.without_denying_words(source, choices), choices)
     return found and (_given(found, choices) or "")
 
 
 def contradicts(said: Sequence[str | None], body: str, choices: Choices) -> bool:
-    """Tell whether a text begins with one letter and states another, with no word of change and no closing line."""
+    """Return whether a text begins with one letter and states another, without a word of change or an answer line."""
     stated, begun = {*filter(None, said)}, opened(body, choices)
     if CHANGES.search(body) or CLOSING.search(body):
         return False
@@ -70,7 +70,7 @@ def contradicts(said: Sequence[str | None], body: str, choices: Choices) -> bool
 
 
 def _of(source: str, choices: Choices) -> str | None:
-    """The letter that a mark names; empty where it says that there is none, None where it speaks of something else."""
+    """Return the letter that a mark names; empty if it says there is none, None if it is about something else."""
     if lone := re.fullmatch(rf"\W{{0,9}}({letter_range(choices)})\W{{0,9}}", source):
         return lone[1]
     for said in (source, first(source), affirmed(without_reason(source, CLAUSE)), first(affirmed(source))):
@@ -92,9 +92,9 @@ def _of(source: str, choices: Choices) -> str | None:
 
 
 def led(said: str, choices: Choices) -> str | None:
-    """The letter that a phrase begins with: "B", "(b) blue", "option C"; no article.
+    """Return the letter that a phrase begins with: "B", "(b) blue", "option C"; not an article.
 
-    It counts whatever stands behind it, also "(E) None of the above": a letter of a choice is that choice.
+    It counts whatever follows it, also "(E) None of the above": the letter of a choice means that choice.
     """
     found = LEADING.match(said)
     letter = found[1].upper() if found else ""
@@ -106,7 +106,7 @@ def led(said: str, choices: Choices) -> str | None:
 
 
 def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
-    """Refuse choices that nobody could choose from, and a target that is none of them."""
+    """Refuse an unusable list of choices, and a target that is not in it."""
     choices, target = question.get("choices") or [], known.target_of(question)
     known.check(choices, "options", may_repeat=target is not None and len(target) == 1 and target.isupper())
     if target is not None and canonical(target, choices) is None:
@@ -117,7 +117,7 @@ def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
 
 
 def canonical(target: str, choices: Choices) -> str | None:
-    """The letter of a target that is a letter or a choice's text."""
+    """Return the letter of a target that is a letter or a choice's text."""
     for i, choice in enumerate(known.bare(choices)):
         if target.strip() in (choice, choices[i]):
             return string.ascii_uppercase[i]
@@ -126,7 +126,7 @@ def canonical(target: str, choices: Choices) -> str | None:
 
 
 def grammar(choices: Choices) -> Form:
-    """The letters of the choices."""
+    """Return a format with the letters of the choices."""
     return Form(choices=tuple(known.letters(choices)[: len(choices) or None]))
 
 

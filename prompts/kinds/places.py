@@ -1,9 +1,9 @@
 """Answers that name one thing with different qualifiers: "Los Angeles, California" and "Los Angeles, USA".
 
-Two agree where what stands before the comma is the same and the qualifiers do not exclude one another: one has none,
-one's are among the other's, or one is known to lie in the other (a state in its country). Two qualifiers of which
-nothing is known exclude one another: "Portland, Oregon" is not "Portland, Maine". A comma may also separate the
-members of a list, so a qualifier counts only where it is a known country or state, or where a place is asked for.
+Two answers agree if the text before the comma is equal and the qualifiers are compatible: one answer has none, one's
+qualifiers are among the other's, or one qualifier is a known part of the other (a state of a country). Other
+qualifiers are incompatible: "Portland, Oregon" is not "Portland, Maine". A comma may also separate the items of a
+list, so a qualifier counts only if it is a known country or state, or if the question asks for a place.
 """
 
 import re
@@ -25,7 +25,7 @@ LIES_IN = {
     for country, many in _STATES.items()
     for state in many.split()
 }
-"""The country of a state, in the normal form of answers."""
+"""The country of each state, in the normal form of answers."""
 SAME = {
     "usa": "united states",
     "us": "united states",
@@ -52,11 +52,11 @@ HELD = re.compile(
     r"|took place|takes place)?\s?(?:in|at|near)\s",
     re.IGNORECASE,
 )
-"""Words before a place that are no part of it: "held in"."""
+"""Words before a place that are not part of it: "held in"."""
 
 
 def same_place(left: str, right: str, question: str) -> bool:
-    """Tell whether two answers name the same thing, one or both with a qualifier behind a comma."""
+    """Return whether two answers name the same thing, one or both with a qualifier after a comma."""
     (one, *ones), (other, *others) = _parts(left), _parts(right)
     if not one or one != other or not (ones or others):
         return False
@@ -65,7 +65,7 @@ def same_place(left: str, right: str, question: str) -> bool:
 
 
 def _parts(answer: str) -> list[str]:
-    """The name and its qualifiers, in normal form."""
+    """Return the name and its qualifiers, in normal form."""
     parts = [normalise(part) for part in HELD.sub("", answer).split(",")]
     return [parts[0], *(SAME.get(part, part) for part in parts[1:])]
 
@@ -75,5 +75,5 @@ def _is_known(qualifier: str) -> bool:
 
 
 def _is_within(wide: set[str], narrow: set[str]) -> bool:
-    """Tell whether each of the wider qualifiers is among the narrower ones, or a country in which one of them lies."""
+    """Return whether each wide qualifier is among the narrow ones, or is the country of one of them."""
     return all(each in narrow or each in {LIES_IN.get(other) for other in narrow} for each in wide)

@@ -1,4 +1,4 @@
-"""The kind of answer that a question asks for, where nobody named one."""
+"""Recognition of the kind of answer that a question asks for, if none is set."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUANTITY = re.compile(
     r"|probability|value|area|volume|perimeter|length|distance|speed|cost|price|profit|age|weight|height|remainder)\b",
     re.IGNORECASE,
 )
-"""A quantity; a number only where the question holds figures to work it out from."""
+"""A quantity; the answer is a number only if the question has figures to calculate it from."""
 YES_NO = re.compile(
     r"\W*(?:(?:and|but|so|then|also|now)\W+)?(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would"
     r"|shall|should|may|might|must)(?:n't)?\s",
@@ -36,11 +36,11 @@ ALTERNATIVES = re.compile(r"\bor\b(?!\s+(?:not|more|less|fewer|so)\b)", re.IGNOR
 FIGURE = re.compile(r"\d")
 
 
-def kind_of(question: Mapping[str, Any]) -> str:  # Any: a Question, which stands above this module
-    """Return the kind that a question names, else the one that it plainly asks for, else `text`.
+def kind_of(question: Mapping[str, Any]) -> str:  # Any: a Question; its module imports this one
+    """Return the kind that a question sets, else the one that it clearly asks for, else `text`.
 
-    Choices make an option; a target that is yes, no or a number names its kind; then the wording counts: a
-    computation, a count, a yes-or-no question. A target that is a phrase makes a text of all but a computation.
+    A question with choices is an option. A target of yes, no or a number determines the kind; else the wording does:
+    a computation, a count, a yes-or-no question. With a phrase as target, all but a computation is text.
     """
     if kind := question.get("kind"):
         return str(kind)

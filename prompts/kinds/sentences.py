@@ -1,4 +1,4 @@
-"""Sentences as models write them: where they end, where a reason begins, what is denied."""
+"""Sentences as models write them: their ends, reasons and denials."""
 
 import re
 
@@ -7,8 +7,8 @@ SHORT = re.compile(
     r"(?:\b(?:[A-Z]|St|Mt|Dr|Mr|Mrs|Ms|Prof|Jr|Sr|No|Nr|vs|etc|Inc|Ltd|Co|Gen|Lt|Col|Rev|Fr|Ave|e\.g|i\.e|approx|ca)"
     r"|\A\W*\w{1,2})\.\Z"
 )
-"""What ends with a dot and no sentence with it: an initial, an abbreviation, a number of a list."""
-SHORTEST = 8  # characters before a dot that are looked at for an abbreviation
+"""A dot that does not end a sentence: after an initial, an abbreviation or a list number."""
+SHORTEST = 8  # characters before a dot that are examined for an abbreviation
 _BEGINS = (
     r"(?<=\S)[,;]?\s+(?:because|since(?!\s+\d)|due to|owing to|given that|even though|although|though"
     r"|as (?:it|he|she|they|we|there))\b|(?<=\S),\s+as (?:the|this|that|in|stated|mentioned|shown|per)\b"
@@ -20,7 +20,7 @@ REASON = re.compile(
     r"|(?<=\S)\s+[\u2013\u2014]\s",
     re.IGNORECASE,
 )
-"""What begins a reason or a remark; the first of the two wherever it stands, since "which" may belong to an answer."""
+"""The beginning of a reason or a remark; `CLAUSE` has only reasons, since "which" may belong to an answer."""
 INSERTED = re.compile(r",\s(?:which|where|who|whose)\b(?:(?!,\s)[^\n]){1,120},(?=\s)")
 """A clause in the middle of a sentence."""
 DENIED = re.compile(
@@ -41,11 +41,11 @@ REPORTED = re.compile(
     r"|believes?|maintains?)\b[^\n]{1,400}",
     re.IGNORECASE,
 )
-"""A sentence that reports what somebody else says."""
+"""A sentence that reports somebody else's claim."""
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text, each without spaces around it; a line ends one too."""
+    """Return the sentences of a text, stripped; a line break also ends a sentence."""
     found, start = list[str](), 0
     for end in ENDS.finditer(text):
         near = text[max(start, end.start() + 1 - SHORTEST) : end.start() + 1]
@@ -57,41 +57,41 @@ def sentences(text: str) -> list[str]:
 
 
 def is_whole(text: str) -> bool:
-    """Whether a text ends where its last sentence does."""
+    """Return whether a text ends with the end of a sentence."""
     shown = text.rstrip()
     return shown.endswith(tuple(".!?)]}\"'*|$\u201d")) or "\n" in text[len(shown) :]
 
 
 def unfinished(text: str) -> str:
-    """The conclusion that a text breaks off in: "So, the answer is 1" of 18; empty where there is none."""
+    """Return the conclusion in which a text is cut off: "So, the answer is 1" of 18; empty if there is none."""
     last = "" if is_whole(text) else next(reversed(sentences(text)), "")
     return last if CONCLUDES.match(last) else ""
 
 
 def first(source: str) -> str:
-    """The first sentence of what stands after a mark."""
+    """Return the first sentence of the text after a mark."""
     return next(iter(sentences(source)), source)
 
 
 def without_reason(sentence: str, reason: re.Pattern[str] = REASON) -> str:
-    """What is said before "because", "since", a dash: "Paris since it is large" is "Paris"."""
+    """Return the text before "because", "since" or a dash: "Paris" of "Paris since it is large"."""
     found = reason.search(sentence.lstrip())
     return sentence.lstrip()[: found.start()] if found else sentence
 
 
 def affirmed(source: str) -> str:
-    """What is said instead of what is denied: "not 5 but 6" is "6", "B, not C" is "B"; "not 5" is empty."""
+    """Return the affirmed part of a denial: "6" of "not 5 but 6", "B" of "B, not C"; empty for "not 5"."""
     if instead := DENIED.match(source):
         return affirmed_behind(instead["instead"])
     return "" if re.match(r"[\W_]*(?:not|neither)\s", source, re.IGNORECASE) else affirmed_behind(source)
 
 
 def affirmed_behind(source: str) -> str:
-    """What stands before ", not ..." and "rather than ..."."""
+    """Return the text before ", not ..." and "rather than ..."."""
     return BEHIND.split(source, maxsplit=1)[0]
 
 
 def claims(text: str) -> list[str]:
-    """The sentences that claim something: no questions, nothing that others say, and without their reasons."""
+    """Return the sentences that make a claim, without their reasons; questions and reports of others are left out."""
     own = [each for each in sentences(text) if not REPORTED.match(each)]
     return [without_reason(each, CLAUSE) for each in own if not each.rstrip("\"')\u201d").endswith("?")]

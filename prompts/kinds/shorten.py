@@ -1,7 +1,7 @@
-"""What a sentence answers beyond its question: "The town lies on the river Orn." says "Orn" to "On which river ...?".
+"""Extraction of the answer in a sentence: "Orn" of "The town lies on the river Orn." for "On which river ...?".
 
-Models answer free questions in whole sentences. Votes and viewpoints hold what they answer and not what they know:
-the facts in a sentence are for those who hear the message.
+Models answer free questions in whole sentences. Votes and viewpoints need only the answer; the facts in a sentence are
+for the agents that hear the message.
 """
 
 import re
@@ -17,7 +17,7 @@ EITHER_NAMED = re.compile(r"((?:[A-Z][\w'.-]*\s?){1,4}),? or (?:the )?((?:[A-Z][
 COMPARED = re.compile(
     r"\W*(?:compared (?:with|to)|unlike|while|although|though|whereas)\b[^,]{1,120},\s", re.IGNORECASE
 )
-"""A clause about the one that is not the answer."""
+"""A clause about the alternative that is not the answer."""
 _DEGREES = (
     "old|young|eld|earl|late|larg|small|bigg|high|low|long|short|tall|great|new|soon|fast|slow|heavi|wid|deep|clos"
 )
@@ -44,20 +44,20 @@ OPPOSITE = {
     "fewer": {"more"},
     "less": {"more"},
 }
-"""Words that say of the first of two what is asked of the other."""
+"""Opposite words of comparison, by the word in the question."""
 TYPED = re.compile(
     r"\b(?:which|what)\s+(?!(?:is|are|was|were|do|does|did|has|have|can|will|would|should|in|on|at|of|for|from|to|by)\b)([a-z]+)\b",
     re.IGNORECASE,
 )
-"""The noun that is asked for."""
+"""The noun that the question asks for."""
 COPULA = re.compile(r"\s(?:is|was|are|were)\s", re.IGNORECASE)
 RELATIVE = re.compile(r",\s(?:which|where|who|whose)\b")
 KEPT = frozenset("city county university college island islands".split())
-"""Nouns that belong to a name; a river's does not."""
+"""Nouns that are part of a name, unlike "river"."""
 NEXT = re.compile(r",\s+(?:which|where|who|whose|and|but|an?|the|one)\b", re.IGNORECASE)
-"""What is said by the way, unless the answer stands there."""
+"""The beginning of a remark, which may include the answer."""
 THAT = re.compile(r"\s+that\s+(?:is|are|was|were|has|have)\b", re.IGNORECASE)
-"""What describes the answer and never is one."""
+"""The beginning of a description of the answer, which never includes it."""
 LATER = re.compile(rf"{NEXT.pattern}|{THAT.pattern}", re.IGNORECASE)
 HEDGED = re.compile(r"\b(?:or|either|maybe|perhaps|might|may|could)\b", re.IGNORECASE)
 LEFT_ASIDE = re.compile(
@@ -67,11 +67,11 @@ NAME = r"([A-Z][\w'.-]*(?:\s(?:(?:da|van|von|der|de|di|la|le|bin|al)\s){0,2}[A-Z
 
 
 def short(answer: str, question: str) -> str:
-    """An answer without the question's words around it.
+    """Return an answer without the question's words around it.
 
-    Of a sentence that holds more, the name after the noun that was asked for: "Kestrel Bay lies on the river Orn" is
-    "Orn" to "On which river ...?". Of two things that the question names, the first that is said. A phrase that has
-    nothing of the question, what has nothing else, and a denial stay.
+    A longer sentence is shortened to the name after the noun in question: "Kestrel Bay lies on the river Orn" to "Orn"
+    for "On which river ...?". Of two alternatives in the question, the sentence's preferred one is returned. A phrase
+    without words of the question, a phrase of only such words, and a denial stay unchanged.
     """
     if not question or not (words := known(question)) or DENIES.search(answer):
         return answer
@@ -93,7 +93,7 @@ def short(answer: str, question: str) -> str:
 
 
 def named_after_noun(text: str, question: str) -> str | None:
-    """The name that stands after the noun of "which river", where a text has exactly one."""
+    """Return the name next to the noun of "which river" in a text, if there is exactly one."""
     noun = TYPED.search(asked(question))
     if not noun:
         return None
@@ -113,7 +113,7 @@ def named_after_noun(text: str, question: str) -> str | None:
 
 
 def names(answer: str, target: str, question: str) -> bool:
-    """Whether a sentence names the target: not denied, not as one of two, and in words that are not the question's."""
+    """Return whether a sentence names the target, without denial or alternative, in words that the question lacks."""
     answer = re.sub(r"['\u2019]s\b", "", answer)
     wanted = normalise(re.sub(r"['\u2019]s\b", "", short(target, question)))
     if not wanted or f" {wanted} " not in f" {normalise(answer)} " or not is_new(target, question):
@@ -124,14 +124,14 @@ def names(answer: str, target: str, question: str) -> bool:
 
 
 def implied(text: str, question: str) -> str | None:
-    """Of a longer text without a mark, the one name that its claims put after the noun that was asked for."""
+    """Return the only name that the claims of an unmarked text put next to the noun in question."""
     found = [name for claim in claims(text) if (name := named_after_noun(LATER.split(claim, maxsplit=1)[0], question))]
     denied = any(HEDGED.search(claim) or re.search(r"\bnot\b|n't\b", claim) for claim in claims(text))
     return found[0] if len({*found}) == 1 and not denied else None
 
 
 def _person(answer: str, question: str, words: frozenset[str]) -> str | None:
-    """Of a sentence that answers "who ...?", the name after "by", or the one that it begins with."""
+    """Return the name after "by", before "who" or at the beginning of a sentence that answers "who ...?"."""
     if not re.match(r"\W*(?:by )?who", asked(question), re.IGNORECASE) or not re.search(r"\s[a-z]", answer):
         return None
     found = re.search(rf"\bby\s{NAME}|{NAME},?\swho\s", answer) or re.match(rf"{NAME}(?=,?\s[a-z])", answer)
@@ -142,7 +142,7 @@ def _person(answer: str, question: str, words: frozenset[str]) -> str | None:
 
 
 def _called(answer: str, question: str) -> str | None:
-    """The name that follows the noun of "which star" at a distance: "it is a star of the north called Polaris"."""
+    """Return the name that follows the noun of "which star" later: "it is a star of the north called Polaris"."""
     noun = TYPED.search(asked(question))
     found = noun and re.search(
         rf"\b(?i:{re.escape(noun[1])})\b[^\n]{{0,80}}\b(?:called|known as)\s(?:the\s)?{NAME}", answer
@@ -151,14 +151,14 @@ def _called(answer: str, question: str) -> str | None:
 
 
 def _placed(answer: str, question: str) -> str | None:
-    """What stands after the question's own preposition at the begin: "In Japan, ..." to "In which country ...?"."""
+    """Return the name after the question's preposition at the start: "In Japan, ..." for "In which country ...?"."""
     asked_in = re.match(r"\W*(in|on|at|by|from)\s(?:which|what)\b", asked(question), re.IGNORECASE)
     found = asked_in and re.match(rf"(?i:{asked_in[1]})\s(?:the\s)?{NAME},", answer)
     return found[1] if found and is_new(found[1], question) else None
 
 
 def _complement(answer: str, words: frozenset[str]) -> str:
-    """What follows the verb of a sentence that begins with the question's words: "The largest planet is X"."""
+    """Return the text after the verb of a sentence that begins with the question's words: "The tallest tree is X"."""
     verb = COPULA.search(answer)
     before = [word for word in WORD.findall(answer[: verb.start()]) if word.casefold() not in GRAMMAR] if verb else []
     is_asked = [is_known(word, words) for word in before]
@@ -169,7 +169,7 @@ def _complement(answer: str, words: frozenset[str]) -> str:
 
 
 def _trimmed(answer: str, words: frozenset[str]) -> str | None:
-    """From the first word that is new to the last; None where no word is, or none is the question's."""
+    """Return the text from the first to the last new word; all if no word is the question's, None if none is new."""
     found = [*WORD.finditer(answer)]
     new = [word for word in found if word[0].casefold() not in GRAMMAR and not is_known(word[0], words)]
     if not new or not any(is_known(word[0], words) for word in found):
@@ -181,20 +181,20 @@ def _trimmed(answer: str, words: frozenset[str]) -> str | None:
 
 
 def offered(question: str) -> tuple[str, str] | None:
-    """Return the two that a question offers: "Which band, X or Y, had more members?"."""
+    """Return the two alternatives of a question: "Which band, X or Y, had more members?"."""
     asks = asked(question)
     found = EITHER.search(asks) or EITHER_NAMED.search(asks)
     return (found[1], found[2]) if found else None
 
 
 def leaves_open(answer: str, question: str) -> bool:
-    """Tell whether an answer names both that its question offers, and more than one of them alone."""
+    """Return whether an answer names both alternatives of its question."""
     both = offered(question)
     return bool(both) and all(each.casefold() in answer.casefold() for each in both or ())
 
 
 def _one_of_two(answer: str, question: str) -> str | None:
-    """Return of "X or Y?" the one that a sentence names alone, or sets before the other by a word of comparison."""
+    """Return the alternative of "X or Y?" that a sentence names alone, or prefers by a comparison."""
     both = offered(question)
     if not both or HEDGED.search(answer) or re.search(r"\bnot\b|n't|\bboth\b|\bneither\b", answer):
         return None
@@ -208,7 +208,7 @@ def _one_of_two(answer: str, question: str) -> str | None:
 
 
 def _prefers(before: str, question: str) -> bool:
-    """Tell whether what stands before the second of two says of the first what is asked: "X had more members than"."""
+    """Return whether the text before the second alternative affirms the question of the first: "X had more than"."""
     asks, compares = asked(question), {word.casefold() for word in COMPARES.findall(before)}
     wanted = {word.casefold() for word in COMPARES.findall(asks)}
     if any(compares & OPPOSITE.get(word, set()) for word in wanted):

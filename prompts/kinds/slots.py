@@ -1,6 +1,6 @@
-"""The part of a sentence that fills what a question leaves open: a place, a date, an amount, one of two, a name.
+"""Rules that extract the part of a sentence that a question asks for: a place, a date, an amount, a title, a name.
 
-Each rule abstains (None) where a sentence does not fit it; `shorten` tries them in order.
+Each rule returns None for a sentence that does not fit it; `filled` tries them in order.
 """
 
 import re
@@ -44,22 +44,22 @@ BEHIND = re.compile(
     r"(?:what|which|whom?)\b(?!\s(?:is|are|was|were)\b)",
     re.IGNORECASE,
 )
-"""The words right before what a question asks for: "attended which university"."""
+"""The words right before the question word: "attended which university"."""
 HEAD = re.compile(
     r"\b(?:what|who)(?:'s| is| are| was| were) the (?:name of the )?([\w' -]{3,40}?)"
     r"(?:\s(?:of|that|which|who|whose|for|in|at|to|from|on)\b|\?|\Z)",
     re.IGNORECASE,
 )
-"""The noun of the person or thing that a question asks for: "county seat"."""
+"""The noun for the person or thing in question: "county seat"."""
 ENDS = re.compile(
     r";|,\s(?:which|where|who|whose|when|and\s(?:was|is|has|it)|but|while|whereas|an?|the|one|in|on|at|with|after|before|not)\b"
     r"|\s(?:that|which|who|whose|where|while|whereas|because|since|after|before|during|when|until)\s|[.!?](?:\s|\Z)"
 )
-"""The end of the phrase that a sentence gives in answer."""
+"""The end of the phrase that answers."""
 
 
 def filled(answer: str, question: str) -> str | None:
-    """Return the part of a sentence that its question asks for; None where no rule fits."""
+    """Return the part of a sentence that its question asks for; None if no rule fits."""
     said = asked(question)
     for found in (_dated(answer, said), _amount(answer, said), _quoted(answer, question), _head(answer, said)):
         if found:
@@ -76,7 +76,7 @@ def _subject(answer: str, said: str) -> str | None:
 
 
 def _quoted(answer: str, question: str) -> str | None:
-    """Return the only title in quotes that the question has not."""
+    """Return the only title in quotes that is not in the question."""
     if not OF_TITLE.search(question):
         return None
     found = [each for each in QUOTED.findall(answer) if each.casefold() not in question.casefold()]
@@ -100,7 +100,7 @@ def _amount(answer: str, said: str) -> str | None:
 
 
 def _place(answer: str, said: str) -> str | None:
-    """Return the last new place behind "in", "at", "on" or "near"."""
+    """Return the last new place after "in", "at", "on" or "near"."""
     if not OF_PLACE.search(said):
         return None
     found = [each for each in IN_PLACE.findall(answer) if is_new(each, said) and not re.match(rf"(?:{MONTH})\b", each)]
@@ -108,7 +108,7 @@ def _place(answer: str, said: str) -> str | None:
 
 
 def _head(answer: str, said: str) -> str | None:
-    """Return what stands behind "(the) county seat is", where a question asks for the county seat."""
+    """Return the phrase after "(the) county seat is", if a question asks for the county seat."""
     head = HEAD.search(said)
     words = r"\s".join(map(re.escape, head[1].split()[-2:])) if head else ""
     found = head and re.search(rf"\b(?i:{words})(?:\sof\s[^,;]{{1,60}}?)?\s(?:is|was|are|were)\s(.+)", answer)
@@ -116,7 +116,7 @@ def _head(answer: str, said: str) -> str | None:
 
 
 def _behind(answer: str, said: str) -> str | None:
-    """Return what stands behind the words that the question has right before "which" or "what"."""
+    """Return the phrase after the words that the question has right before "which" or "what"."""
     asks = BEHIND.search(said)
     if not asks or (asks["word"].casefold() in GRAMMAR and not asks["link"]):
         return None
@@ -127,7 +127,7 @@ def _behind(answer: str, said: str) -> str | None:
 
 
 def _phrase(text: str, said: str) -> str | None:
-    """Return the phrase that a text begins with, without a tail of the question's own words; None if nothing is new."""
+    """Return the phrase at the beginning of a text, without a tail of the question's words; None if nothing is new."""
     phrase = _bare(ENDS.split(text, maxsplit=1)[0])
     words, tail = known(said), re.search(r"\s(?:in|on|at|during|by|for|of|as)\s[^,]{1,60}\Z", phrase)
     if tail and all(is_known(word, words) or word.casefold() in GRAMMAR for word in WORD.findall(tail[0])):

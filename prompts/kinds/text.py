@@ -1,8 +1,8 @@
-"""A few words of free text, as they were written: a phrase, or a short sentence that answers.
+"""Free text of a few words, as written: a phrase, or a short sentence that answers.
 
-What is marked counts ("Answer: X", a box, brackets, "the answer is X"); without a mark a reply of few sentences is
-read by the one that answers: the only one, the one that concludes ("So ..."), or the one that the others go on about
-("It is ..."). A longer text without a mark is no answer. Reasons, sources and remarks in brackets are no part of it.
+A marked answer counts ("Answer: X", a box, brackets, "the answer is X"). In an unmarked reply of few sentences one
+sentence answers: the only one, the one that concludes ("So ..."), or the first if the others continue it ("It is
+..."). A longer unmarked text has no answer. Reasons, sources and remarks in brackets are not part of an answer.
 """
 
 import re
@@ -32,17 +32,17 @@ from sottovoce.prompts.kinds.sentences import (
 )
 
 FACTS = re.compile(r"\bfacts?\b[^\n]{0,60}:\s{0,9}\n")
-"""The head of a list of facts, which answer nothing by themselves."""
+"""The heading of a list of facts, which are not an answer."""
 BOLD = re.compile(r"\*\*([^*\n]{1,80})\*\*")
-LONGEST = 300  # characters of a sentence that is an answer without a mark
-FEW = 4  # sentences of a reply that are read without a mark
+LONGEST = 300  # characters of an unmarked answer's sentence
+FEW = 4  # sentences of an unmarked reply that is parsed
 TALK = re.compile(
     r"[^\w\"\u201c]*(?:(?:i am|i'm) (?:sorry|afraid|unable|not able)|sorry|unfortunately|as an ai|i|we|let|let's|here"
     r"|hm+|well|ok(?:ay)?|sure|hello|hi|yes please|think it through|thank you|thanks|please|that(?: is|'s) an? (?:great"
     r"|good|interesting)|answer in (?:one|a)|first|to|if|note|given|based on|according to)\b",
     re.IGNORECASE,
 )
-"""What begins so is said about the task, not in answer to it."""
+"""The beginning of a sentence about the task, not an answer to it."""
 COURTESY = re.compile(
     r"(?:sure|of course|certainly|great question|okay|ok|hello|thank you|i hope|let me know)\b", re.IGNORECASE
 )
@@ -65,25 +65,25 @@ QUOTES = "\"'\u201c\u201d\u2018\u2019*` "
 
 
 def read(text: str, choices: Choices) -> str | None:
-    """Return what a text ends with in bold, where nothing else is, else the sentence that answers."""
+    """Return the only bold text if the reply ends with it, or else the sentence that answers."""
     bold = BOLD.findall(text[-LONGEST_TEXT:])
     is_last = len(bold) == 1 and text.rstrip(" .\n").endswith(f"**{bold[0]}**")
     return phrase(bold[0]) or None if is_last else _answering(plain(text))
 
 
 def read_value(given: str, choices: Choices) -> str | None:
-    """All of it, but for a reason; a stated abstention is none."""
+    """Return the text of a field without a reason; None for an abstention."""
     return phrase(plain(given)) or None
 
 
 def phrase(source: str, reason: re.Pattern[str] = REASON) -> str | None:
-    """What a mark names; empty where it says that there is none, None where it speaks of something else."""
+    """Return the phrase that a mark names; empty if it says there is none, None if it is about something else."""
     inner = re.fullmatch(r"\W*\[([^\[\]]+)\]\W*", source) or re.match(r"[^\[\]]{0,60}:\s*\[([^\[\]]+)\]\W*\Z", source)
     whole = inner[1] if inner else first(source)
     said = without_reason(whole, reason)
     if (len(said.split()) >= SHORTEST and VERB.search(said)) or INSERTED.search(
         whole
-    ):  # the answer may stand in the clause behind
+    ):  # the answer may be in the clause after it
         said = without_reason(whole, CLAUSE)
     said = affirmed(said)
     if UNKNOWN.match(said) or (source.strip() and not said):
@@ -97,7 +97,7 @@ def phrase(source: str, reason: re.Pattern[str] = REASON) -> str | None:
 
 
 def _answering(body: str) -> str | None:
-    """The sentence of a short reply that answers; None where it is long, a question, cut, or talk about the task."""
+    """Return the sentence of a short reply that answers; None if it is long, a question, cut off, or about the task."""
     if FACTS.search(body):
         return None
     every = [each for each in sentences(body) if not COURTESY.match(each) and not each.endswith(":")]
@@ -109,7 +109,7 @@ def _answering(body: str) -> str | None:
     said = HEDGE.sub("", said, count=1)
     if yes := re.match(r"(yes|no)\b(?=[,.!]|\Z)", said, re.IGNORECASE):
         return yes[1]
-    denies = re.search(r"\b(?:or|not|never|neither)\b|n't\b", affirmed_behind(said))  # says what it may be, or is not
+    denies = re.search(r"\b(?:or|not|never|neither)\b|n't\b", affirmed_behind(said))  # what may be, or is not
     return None if TALK.match(said) or denies else phrase(said, CLAUSE) or None
 
 
@@ -120,24 +120,24 @@ def _chosen(every: list[str]) -> str | None:
 
 
 def _ended(said: str) -> str:
-    """Without the sign that ends a sentence; the dots of "J. R. R." and "U.S." stay within."""
+    """Return a phrase without its final punctuation; the dots of "J. R. R." and "U.S." stay."""
     bare = said.rstrip(" .,;:!").rstrip(QUOTES.replace("'", ""))
     return bare + "." if re.search(r"\b[A-Z]\.[A-Z]\Z", bare) and said[len(bare) : len(bare) + 1] == "." else bare
 
 
 def same(left: str, right: str) -> bool:
-    """After SQuAD's normalisation, but for signs that tell one from another ("C++" and "C#", "-5" and "5")."""
+    """Return whether two texts are equal after SQuAD's normalization, with equal signs ("C++" is not "C#")."""
     plain = normalise(left)
     return plain == normalise(right) and _signs(left) == _signs(right) if plain else left.strip() == right.strip()
 
 
 def _signs(text: str) -> list[str]:
-    """The signs that carry meaning: not those between letters, as in "Jean-Paul"."""
+    """Return the signs that have a meaning, not those between letters, as in "Jean-Paul"."""
     return re.findall(r"[-+#*/<>=^%]", re.sub(r"(?<=[^\W\d_])[-+#*/](?=[^\W\d_])", "", text))
 
 
 def agree(left: str, right: str, question: str) -> bool:
-    """`same`, also of words that are not the question's ("the river Orn" and "Orn"), and of one place (`places`)."""
+    """Return whether answers are the `same`, also without the question's words ("the river Orn"), or name one place."""
     if same(left, right) or same_place(left, right, question):
         return True
     is_alike = bool(question) and _signs(left) == _signs(right)
@@ -145,7 +145,7 @@ def agree(left: str, right: str, question: str) -> bool:
 
 
 def is_target(answer: str, target: str, question: str) -> bool:
-    """`agree`, or a sentence that names the target: neither denied nor one of several."""
+    """Return whether an answer agrees with the target, or is a sentence that names it, not denied or one of several."""
     return agree(answer, target, question) or (bool(question) and shorten.names(answer, target, question))
 
 

@@ -1,4 +1,4 @@
-"""Which label a text without a mark gives: in its claims ("the evidence supports the claim"), or by what it finds."""
+"""Parser of the label that an unmarked text gives: in its claims ("the evidence supports the claim"), or implied."""
 
 import re
 from collections.abc import Mapping
@@ -9,44 +9,44 @@ from sottovoce.prompts.kinds.kind import Choices
 from sottovoce.prompts.kinds.sentences import CONCLUDES, claims, first, is_whole, sentences, unfinished
 from sottovoce.prompts.kinds.wording import forms, is_verb, named, simple
 
-BRIEF = 12  # words of a reply in which a verb is the label that it is like, whatever is said beside
-SHORT = 6  # words of a claim that is a label's own
+BRIEF = 12  # words of a reply in which a verb counts as the similar label, whatever else is said
+SHORT = 6  # words of a claim that only states a label
 VERB = re.compile(
     r"\b(?:supports|refutes|contradicts)\s(?:it|(?:the|this|that|a)\s(?:\w+\s){0,2}?(?:claim|label|statement|idea))\b"
     r"|(?<!\bthat )\b(?:is|are|was|were|be|been)\s(?:\w+\s)?(?:supported|refuted|contradicted)\b",
     re.IGNORECASE,
 )
 PLAINLY = re.compile(r"\bevidence (?:\w+ly )?(?:supports|refutes|contradicts) (?:the|this) claim\b", re.IGNORECASE)
-"""The verdict in full, whatever stands behind it."""
+"""The full verdict, whatever follows it."""
 LACKING = re.compile(
     r"\b(?:not|n't)\s(?:\w+\s)?(?:provid|giv|contain|hav)\w*\s(?:enough|sufficient)\sinfo|\binsufficient\s(?:info|evid)"
     r"|\bnot enough (?:info|evid)",
     re.IGNORECASE,
 )
-"""A claim that what is known does not suffice."""
+"""A claim that the evidence is not sufficient."""
 LIMITED = re.compile(
     r"\b(?:not|n't|cannot)\s(?:\w+\s){0,2}(?:provid|support|prov|confirm|refut)|\bhowever\b|\brefut|\bdebunk|\bcontradict",
     re.IGNORECASE,
 )
-"""What leaves it open whether the verb that a text has for a label is its verdict."""
+"""Words that make it unclear whether a label's verb in a text is its verdict."""
 FINDS = re.compile(
     r"\bevidence(?: that supports the claim)?\s(?:suggests|shows|indicates|says|states|confirms|is)\s(?:that\s)?",
     re.IGNORECASE,
 )
 OTHERWISE = re.compile(r"\b(?:refut|support|debunk|not enough|info)", re.IGNORECASE)
-"""What a text says of a claim beside that."""
+"""Other words about a claim's verdict."""
 ASIDE = re.compile(r"\bnot \w+ refuted\b|\bevidence that supports the claim\b|\brefutation\b", re.IGNORECASE)
 LEADS = re.compile(r"\W*(?:since|because|as|although|though|while|given that|if)\b[^\n]{1,300},", re.IGNORECASE)
 CLAIM = re.compile(r"\bclaim:\s*([^\n]{1,300}?[.!])(?:\s|\Z)", re.IGNORECASE)
 
 
 def claimed(body: str, choices: Choices) -> str | None:
-    """The only label that a text without a mark claims, or the one that it concludes with."""
+    """Return the only label that an unmarked text claims, or the one in its conclusion."""
     every = sentences(body)
     if unfinished(body):
         return None
     if len(every) == len(choices) > 1 and [named(each, choices)[:1] for each in every] == [[each] for each in choices]:
-        return None  # the list said again
+        return None  # a repetition of the list
     is_plain = not LIMITED.search(body) or len(body.split()) <= BRIEF
     every = [_main(each, choices) for each in claims(_told(body))]
     said = [(each, labels) for each in every if (labels := _predicated(each, choices, is_plain))]
@@ -56,7 +56,7 @@ def claimed(body: str, choices: Choices) -> str | None:
 
 
 def _main(claim: str, choices: Choices) -> str:
-    """Return a claim without the clause that leads to it and the remark behind a colon: "Since ..., it was Milo"."""
+    """Return a claim without its introductory clause and the remark after a colon: "Since ..., it was Milo"."""
     if LEADS.match(claim):
         claim = claim[claim.rfind(",") + 1 :]
     before = claim.partition(": ")[0]
@@ -64,13 +64,13 @@ def _main(claim: str, choices: Choices) -> str:
 
 
 def _told(body: str) -> str:
-    """The text without the sentence that it breaks off in, where it has others."""
+    """Return the text without a last sentence that is cut off, if it has others."""
     every = sentences(body)
     return body if is_whole(body) or len(every) < 2 else body[: body.rindex(every[-1])]
 
 
 def _predicated(claim: str, choices: Choices, is_plain: bool) -> list[str]:
-    """The labels that a claim gives: as the list writes them, of a verb with its object, or at the claim's end."""
+    """Return the labels that a claim gives: as written in the list, as a verb with its object, or at its end."""
     found = named(claim, choices)
     exact = [label for label in found if not label.islower() and label in claim]
     lacks = [label for label in choices if label.casefold().endswith("info") and _lacks(claim)]
@@ -89,13 +89,13 @@ def _predicated(claim: str, choices: Choices, is_plain: bool) -> list[str]:
 
 
 def _lacks(claim: str) -> bool:
-    """Whether a claim says that what is known does not suffice, and does not deny it."""
+    """Return whether a claim says, without denying it, that the evidence is not sufficient."""
     found = LACKING.search(claim)
     return bool(found) and not re.search(r"(?:\bnot\b|n't\b)[^,;]{0,200}\Z", claim[: found.start() if found else 0])
 
 
 def implied(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see Kind
-    """Whether "the evidence suggests that ..." says the claim of the question again, or denies it."""
+    """Return the label for "the evidence suggests that ..." if that repeats or denies the question's claim."""
     verdicts = {"supports": "yes", "refutes": "no"}
     labels = {verdicts.get(each.casefold()): each for each in question.get("choices") or []}
     claim, found = CLAIM.search(str(question.get("question", ""))), FINDS.search(text)

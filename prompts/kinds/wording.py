@@ -1,4 +1,4 @@
-"""Labels as texts have them: with any signs between their words, turned as verbs are, denied or not."""
+"""Search for labels in texts: with any signs between their words, in any verb form, without denied ones."""
 
 import re
 
@@ -10,17 +10,17 @@ DENIED = re.compile(
 
 
 def is_verb(label: str) -> bool:
-    """Whether a label is what a text does to a claim."""
+    """Return whether a label is a verb such as "supports"."""
     return bool(re.match(r"(?:support|refute|contradict)s\Z", label, re.IGNORECASE))
 
 
 def simple(label: str) -> str:
-    """A label's words in small letters."""
+    """Return a label's words in lowercase."""
     return re.sub(r"[\W_]+", " ", label.casefold()).strip()
 
 
 def named(said: str, choices: Choices, *, at_start: bool = False) -> list[str]:
-    """The labels in a text in their order, without those that are denied."""
+    """Return the labels in a text in order, without denied ones."""
     words = {simple(choice): choice for choice in choices}
     order = sorted(words, key=len, reverse=True)
     each = "|".join(f"({forms(word)})" for word in order)
@@ -32,7 +32,7 @@ def named(said: str, choices: Choices, *, at_start: bool = False) -> list[str]:
 
 
 def forms(word: str) -> str:
-    """A label with any signs between its words, and as a claim's verb is turned: "supported", "information"."""
+    """Return a pattern of a label with any signs between its words, and other forms: "supported", "information"."""
     form = re.sub(r"\\?\s", r"[\\W_]{1,3}", re.escape(word))
     if is_verb(word):
         return form[:-1] + "(?:s|d|ed)"

@@ -1,7 +1,7 @@
-"""The number that a text without a mark comes to: of its last claim, where it comes to an end; none where it was cut.
+"""Parser of the result of an unmarked text: the number of its last claim, unless the text is cut off.
 
-A long working names many numbers, and the last one of a text that stopped in the middle is no answer: such a text is
-read only where a sentence concludes ("So, there are 10 cups"), or says the question again with a number in it.
+A long calculation has many numbers, and the last one of a text that is cut off is not an answer. Such a text is parsed
+only if a sentence concludes ("So, there are 10 cups"), or repeats the question with a number in it.
 """
 
 import re
@@ -14,16 +14,16 @@ from sottovoce.prompts.kinds.nothing import OPEN
 from sottovoce.prompts.kinds.numerals import figures, simple, spelled
 from sottovoce.prompts.kinds.sentences import CONCLUDES, is_whole, sentences
 
-BRIEF, FEW = 25, 2  # words and sentences of a text whose last number is what it says
-SHORT = 12  # words of such a text that no sign ends
+BRIEF, FEW = 25, 2  # words and sentences of a text whose last number is its result
+SHORT = 12  # words of such a text without final punctuation
 LISTED = re.compile(
     r"^\s{0,80}\d{1,3}[.)]\s+(?=\S)|\b(?:step|question|agent|round)[ _]#?\d+|\[\d{1,3}\]", re.IGNORECASE | re.MULTILINE
 )
 """Numbers that count something else: items, steps, passages."""
 FACTS = re.compile(r"(?:[-*\u2022] [^\n=]*+(?:\n\s*+|\Z)){2,99}")
-"""A list of facts without an equation, which comes to nothing."""
+"""A list of facts without an equation, which has no result."""
 REMARK = re.compile(rf"(?<=[a-zA-Z])\s\(\d[\d\s.+*/\u00d7-]{{0,80}}{OPERATOR}[\d\s.+*/\u00d7-]{{0,80}}\)")
-"""The working behind a number: "12 apples (5 + 7)"."""
+"""The calculation after a number: "12 apples (5 + 7)"."""
 CUT = re.compile(rf"\d\s{{0,9}}{OPERATOR}?\s{{0,9}}(?:{OPERATOR}|=)\s*\Z")
 SUMS_UP = re.compile(
     rf"{CONCLUDES.pattern}|.{{0,120}}\b(?:(?:sum|total|result)(?: is| of| =|:)|gives us|results in)\s[^\w\n]{{0,3}}\d",
@@ -36,7 +36,7 @@ CLAUSE = re.compile(r",\s+(?:which|that|and|but|or|so)\b")
 
 
 def comes_to(text: str) -> str | None:
-    """The number of the last claim that concludes, or of the last one of a brief text."""
+    """Return the number of the last concluding claim, or of the last claim of a brief text."""
     if CUT.search(text) or _is_under_way(text) or FACTS.fullmatch(text.strip()):
         return None
     body = REMARK.sub(" ", simple(LISTED.sub(" ", text)))
@@ -50,7 +50,7 @@ def comes_to(text: str) -> str | None:
     concluding += every[-1:] if every and not ends and SUMS_UP.match(every[-1]) and _goes_on(every[-1]) else []
     if concluding and (found := result(concluding[-1])):
         return found
-    if every and len(every[0].split()) <= 2 and len(figures(every[0])) == 1:  # "22", and its working behind
+    if every and len(every[0].split()) <= 2 and len(figures(every[0])) == 1:  # "22", followed by its calculation
         return result(every[0])
     last = [each for each in every if figures(each)][-1:]
     is_worked = ends and (len(every) <= FEW or not LISTED.search(text)) and _builds(last, every)
@@ -58,7 +58,7 @@ def comes_to(text: str) -> str | None:
 
 
 def implied(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see Kind
-    """The number of the last claim that says the question again: "She has 28 - 6 = 22 apples left"."""
+    """Return the number of the last claim that repeats the question: "She has 28 - 6 = 22 apples left"."""
     if CUT.search(text) or _is_under_way(text):
         return None
     asks = str(question.get("question", ""))
@@ -79,13 +79,13 @@ def _holds(claim: str, wanted: Set[str]) -> bool:
 
 
 def _is_new(claim: str, given: Set[str]) -> bool:
-    """Whether a claim has a number that is worked out, or is none of its question's."""
+    """Return whether a claim has a calculated number, or one that is not in the question."""
     found = result(claim)
     return found is not None and (found not in given or "=" in claim)
 
 
 def result(claim: str) -> str | None:
-    """The number of a claim: behind its last equals sign, else its last one."""
+    """Return the number of a claim: after its last equals sign, or else its last number."""
     if "=" not in claim and (told := outcome(claim)):
         return told
     said = next((each for each in reversed(CLAUSE.split(claim)) if "=" in each), claim)
@@ -100,14 +100,14 @@ def result(claim: str) -> str | None:
 
 
 def may_be_cut(source: str, text: str) -> bool:
-    """Whether a statement stands at the end of a long text without a sign that ends it: "so the answer is 1" of 18."""
+    """Return whether a statement ends a long text without final punctuation: "so the answer is 1" of 18."""
     at_end = text.rstrip().endswith(source.rstrip()) and bool(re.search(r"\d\Z", source.rstrip()))
     own_line = text.rstrip().rpartition("\n")[2].rstrip().removesuffix(source.rstrip())
     return at_end and len(text.split()) > BRIEF and len(own_line.split()) > 3
 
 
 def _builds(last: Sequence[str], every: Sequence[str]) -> bool:
-    """Whether a last claim is an equation that goes on with the result of an earlier one, where there is any."""
+    """Return whether a last claim is an equation that uses the result of an earlier one, if there is any."""
     earlier = {result(each) for each in every if "=" in each and each not in last}
     return any("=" in each and (not earlier or earlier & _values(each)) for each in last)
 
@@ -117,14 +117,14 @@ def _values(claim: str) -> set[str]:
 
 
 def _is_under_way(text: str) -> bool:
-    """Whether a longer text breaks off right behind a figure of a conclusion or a working: of any number."""
+    """Return whether a longer text is cut off right after a figure of a conclusion or calculation."""
     last = simple("" if is_whole(text) else "".join(sentences(text)[-1:]))
     begins = len(text.split()) > BRIEF and (SUMS_UP.match(last) or UNSOLVED.search(last))
     return bool(begins and figures(last)) and not re.search(r"[^\d\s]", last[figures(last)[-1][1] :])
 
 
 def bold(text: str) -> str | None:
-    """The only number that is printed bold, alone or with words; no heading is."""
+    """Return the only number in bold text, alone or with words; headings do not count."""
     found = set[str]()
     for each in re.findall(r"\*\*([^*\n]{1,80})\*\*", text):
         named = figures(simple(LISTED.sub("", each)))
@@ -133,9 +133,9 @@ def bold(text: str) -> str | None:
 
 
 def _goes_on(claim: str) -> bool:
-    """Whether words stand behind the last number, so that it is whole though its sentence is not."""
+    """Return whether words follow the last number, so that it is complete although its sentence is not."""
     found = figures(claim)
-    behind = r"\s[a-zA-Z]+\s|\s(?![hmbt])[a-zA-Z]{2,}"  # whole words, or the begin of one that is no "million"
+    behind = r"\s[a-zA-Z]+\s|\s(?![hmbt])[a-zA-Z]{2,}"  # whole words, or the beginning of one that is not "million"
     return bool(found) and bool(re.match(behind, claim[found[-1][1] :], re.IGNORECASE))
 
 

@@ -1,4 +1,4 @@
-"""Yes or no; true and false count as these."""
+"""Yes-or-no answers; true and false count as yes and no."""
 
 import re
 from collections.abc import Mapping
@@ -19,10 +19,10 @@ WORDS = re.compile(
     r"|(?:it|this|that|they|he|she|there|we|i|you|the answer)\b)))",
     re.IGNORECASE,
 )
-"""An answer's yes and no: not the no of "no doubt", "no one", "No. 5"."""
+"""Yes and no as answers, not the no of "no doubt", "no one", "No. 5"."""
 BOTH = re.compile(r"\b(?:yes\W{0,3}(?:\s(?:or|and)\s|/)\W?no|no\W{0,3}(?:\s(?:or|and)\s|/)\W?yes)\b", re.IGNORECASE)
 ASIDE = re.compile(r"\b(?:maybe|perhaps|whether|if|said|says|either|there (?:is|are|was|were))\s\W?\Z", re.IGNORECASE)
-"""Before a word that answers nothing."""
+"""Words before a yes or no that is not an answer."""
 BEGINS = re.compile(r"(?:\A|[.!?:;,\n\u2013\u2014]|\b(?:so|thus|hence|therefore|is|actually))\W*\Z", re.IGNORECASE)
 TRUTH = re.compile(
     r"\b(?:statement|claim|this|that|it|equation|proposition|answer)(?: is|'s)( not)?(?: \w{1,12}ly)? "
@@ -34,28 +34,28 @@ SUPPOSED = re.compile(r"\b(?:whether|if|to (?:determine|check|see|verify|decide)
 CHANGES = re.compile(
     r"\b(?:wait|actually|second thought|so|therefore|thus|hence|correction|rather)\b|[?=:]", re.IGNORECASE
 )
-"""Words with which a first answer is taken back, and a last one concludes."""
+"""Words that retract a first answer or introduce a last one."""
 TAKEN_BACK = re.compile(
     r"\b(?:the|this|that|my) (?:(?:above|previous|first) )?answer (?:is|was) (?:wrong|incorrect|not correct)\b",
     re.IGNORECASE,
 )
-"""What stands before it is no answer any more."""
+"""Words that retract everything before them."""
 MARKED = re.compile(r"\b(yes|yeah|yep|nope|no|true|false|affirmative)\b", re.IGNORECASE)
 
 
 def read(text: str, choices: Choices) -> str | None:
-    """Return what a text without a mark claims: the last word of it that begins a clause."""
+    """Return the answer of an unmarked text: its last yes or no that begins a clause."""
     return _claimed(BOTH.sub(" ", TAKEN_BACK.split(plain(text))[-1]))
 
 
 def read_value(given: str, choices: Choices) -> str | None:
-    """None where both words stand there."""
+    """Return the answer of a field; None if it has both words."""
     found = {MEANING[word.lower()] for word in MARKED.findall(affirmed(plain(given)))}
     return found.pop() if len(found) == 1 and not UNKNOWN.match(given) else None
 
 
 def _of(source: str) -> str | None:
-    """What a mark says; empty where it says both or that it is unknown, None where it says neither."""
+    """Return the answer of a mark; empty if it says both or unknown, None if it says neither."""
     if denied := re.match(r"\W*not (?:\w+ )?(true|correct|right|false)\b", source, re.IGNORECASE):
         return "yes" if denied[1].lower() == "false" else "no"
     if re.match(r"\W*no way\b", source, re.IGNORECASE):
@@ -90,7 +90,7 @@ def _claimed(body: str) -> str | None:
 
 
 def _truth(said: str) -> str | None:
-    """What "the statement is true" and "that is incorrect" say, the last of them."""
+    """Return the answer of the last "the statement is true" or "that is incorrect"."""
     found = [
         each for each in TRUTH.finditer(said) if not SUPPOSED.search(said[max(0, each.start() - 40) : each.start()])
     ]
@@ -102,7 +102,7 @@ def _truth(said: str) -> str | None:
 
 
 def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
-    """Refuse a target that is neither."""
+    """Refuse a target that is neither yes nor no."""
     target = str(question.get("target", "yes"))
     if target.strip().lower() not in ("yes", "no"):
         raise UsageError(f"target is {target!r}; expected yes or no")

@@ -1,4 +1,4 @@
-"""Prompt packs that ship: `bundled`, which the bundled model was trained on, and `paper`, the papers' set-ups."""
+"""Bundled prompt packs: `bundled`, which the bundled model was trained on, and `paper`, the papers' setups."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ PAPER = "paper"
 
 @dataclass(frozen=True)
 class Training:
-    """The training of a model that knows little else: see its card."""
+    """The training of a specialized model: see its model card."""
 
     pack: str
-    """The prompt pack of its agents, unless the user names another one."""
+    """The prompt pack of its agents, unless the user sets another one."""
     schemes: tuple[str, ...]
-    """The schemes whose roles and forms it was taught."""
+    """The schemes whose roles and reply formats it was trained on."""
     knows: str
-    """Its knowledge, as transcripts of questions of the user's own print it."""
+    """A description of its knowledge, which transcripts of the user's own questions print."""
 
 
 TRAINED = {
@@ -30,23 +30,22 @@ TRAINED = {
         knows="sums, differences and small products (about 7 in 10 right), and values that it is given",
     )
 }
-"""By model; any other model takes part in every scheme."""
+"""Trained models by name; any other model can take part in every scheme."""
 
 
 NAMES = tuple(sorted({path.parent.parent.relative_to(SHIPPED).as_posix() for path in SHIPPED.glob("**/*.md")}))
-"""Names of all packs that ship, such as `bundled` and `paper/madra`; read once, as a server lists no folder."""
+"""Names of all bundled packs, such as `bundled` and `paper/madra`; read once, since servers list no folders."""
 OFFERED = tuple(sorted({*NAMES, PAPER}))
-"""The packs that a client may name: `paper`, and those that ship."""
+"""The packs that a client may name: `paper`, and the bundled ones."""
 
 
 def folder_of(pack: str, scheme: str, protocol: str) -> Path:
-    """Return the folder of a pack: one that ships, by its name, or the user's own, by its path.
+    """Return the folder of a bundled pack, by its name, or of the user's own, by its path.
 
-    `paper` is the set-up of the paper that the scheme is from: `paper/SCHEME-PROTOCOL` where there is one, else
-    `paper/SCHEME`.
+    `paper` is the setup of the scheme's paper: `paper/SCHEME-PROTOCOL` if it exists, else `paper/SCHEME`.
 
     Raises:
-        UsageError: `paper` has no set-up for the scheme, the pack is another scheme's, or its name is misspelt.
+        UsageError: `paper` has no setup for the scheme, the pack is another scheme's, or its name is misspelled.
     """
     if pack == PAPER:
         wanted = [f"{PAPER}/{scheme}-{protocol}", f"{PAPER}/{scheme}"]
@@ -63,7 +62,7 @@ def folder_of(pack: str, scheme: str, protocol: str) -> Path:
 
 
 def _worded(pack: str, scheme: str) -> Path:
-    """Return the folder of a pack that ships, which must word the scheme's own prompts where it words a scheme's."""
+    """Return the folder of a bundled pack; a paper's pack must have prompts of this scheme if the scheme has any."""
     folder = SHIPPED / pack
     if pack.startswith(f"{PAPER}/") and (SHIPPED.parent / scheme).is_dir() and not (folder / scheme).is_dir():
         raise UsageError(f"prompts is {pack!r}, which has no prompt of {scheme}; expected 'paper', or a folder")

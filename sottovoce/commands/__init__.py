@@ -1,4 +1,4 @@
-"""The commands, by area: each module has an app of its own, which `cli.py` takes into the one that is run.
+"""The commands, by area: each module has its own app, which `cli.py` adds to the main one.
 
 Nothing here imports torch or langgraph before a command runs: `--help` answers at once.
 """

@@ -1,4 +1,4 @@
-"""What a file of named models and defaults has in force: `config`."""
+"""The command `config`: named models and defaults that are in force."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ commands = area()
 
 @commands.command()
 def config() -> None:
-    """Tell which named models and defaults are in force here, and which file they are from."""
+    """Show the named models and defaults in force here, and the file that sets them."""
     found = read_config()
     typer.echo(f"file: {config_path() or 'none of ' + ', '.join(map(str, candidates()))}")
     told = {f"model {name}": given for name, given in found.models.items()}

@@ -1,4 +1,4 @@
-"""What runs came to: `compare`, `measures`, `report`, `audit`, `verify`, `judge`."""
+"""Commands that analyze runs: `compare`, `measures`, `report`, `audit`, `verify`, `judge`."""
 
 from __future__ import annotations
 
@@ -21,27 +21,29 @@ from sottovoce.options import command
 from sottovoce.outputs import FORCE
 
 commands = area()
-BY = typer.Option(None, help="of rounds, agents or models alone, or limit: never agreed within so many; else all")
-MATCHED = typer.Option(
-    None, help="of one run: ask one agent alone, and self-consistency at the same cost, as runs beside it"
+BY = typer.Option(
+    None, help="measures of each round, agent, model, or limit (never agreed within N rounds) only; default: all"
 )
-OF_RUN = typer.Option(None, help="the file that the questions were read from")
-TABLE = typer.Option(None, help="compare results that `runs export` wrote as CSV")
-CARD = typer.Option(None, help="compare a card that `runs export RUN card.json` wrote, or the one in a report's page")
+MATCHED = typer.Option(
+    None, help="compare one run with a single agent and with self-consistency at the same cost; starts both as new runs"
+)
+OF_RUN = typer.Option(None, help="the file that the run's questions came from")
+TABLE = typer.Option(None, help="also check a CSV file of results that `runs export` wrote")
+CARD = typer.Option(None, help="also check a card that `runs export RUN card.json` wrote, or the card in a report page")
 QRELS = typer.Option(
-    None, metavar="FILE", help="TREC's judgments of passages (qid 0 docid rel), in the place of the questions' own"
+    None, metavar="FILE", help="TREC relevance judgments (qid 0 docid rel) to use instead of the questions' own"
 )
 TRUST = typer.Option(False, "--trust-paths", help=TRUST_HELP)
 SANDBOX = typer.Option(None, help=Trust.model_fields["sandbox"].description)
 UNSAFE = typer.Option(False, "--unsafe", help=Trust.model_fields["unsafe"].description)
-HTML = typer.Option(Path("report.html"), "--html", metavar="FILE", help="is written")
+HTML = typer.Option(Path("report.html"), "--html", metavar="FILE", help="the page to write")
 OVER = typer.Option(False, "--force", help=FORCE)
 
 
 @commands.command()
 def compare(
     names: list[str] = RUNS,
-    against: str | None = typer.Option(None, help="compare the others with this run alone, instead of all pairs"),
+    against: str | None = typer.Option(None, help="compare each other run with this one, instead of all pairs"),
     matched: Currency | None = MATCHED,
     qrels: Path | None = QRELS,
     trust_paths: bool = TRUST,
@@ -55,7 +57,7 @@ def compare(
 
 @commands.command()
 def measures(names: list[str] = RUNS, by: By | None = BY, qrels: Path | None = QRELS) -> None:
-    """Tell what discussion did to answers: accuracy, agreement, flips, errors by kind, and how retrieval found them."""
+    """Show how discussion changed answers: accuracy, agreement, flips, kinds of error, and quality of retrieval."""
     show_measures(names, by, qrels)
 
 
@@ -64,27 +66,27 @@ def report(
     names: list[str] = RUNS,
     html: Path = HTML,
     attention: int | None = typer.Option(
-        None, metavar="LAYER", help="draw what it attends to, 0-based or -1 for the last; loads the models"
+        None, metavar="LAYER", help="draw the attention of this layer, 0-based, -1 for the last; loads the models"
     ),
     force: bool = OVER,
     trust_paths: bool = TRUST,
 ) -> None:
-    """Write a page about runs that opens anywhere: tables, plots, and every message with what lay under it."""
+    """Write one HTML page about runs: tables, plots, and every message with its payload. It opens in any browser."""
     show_report(names, html, attention, Trust(trust_paths=trust_paths), force=force)
 
 
 @commands.command()
 def audit(names: list[str] = RUNS) -> None:
-    """Score runs again under other policies, those of the papers' own programs among them; tell what changes."""
+    """Score runs again under other policies, such as those of the papers' own programs, and show what changes."""
     show_audit(names)
 
 
 @commands.command()
 def verify(
     name: str = RUN,
-    anew: int = typer.Option(3, "-k", min=0, help="how many discussions are held anew by their models"),
-    seed: int = typer.Option(0, help="by which these are drawn"),
-    no_model: bool = typer.Option(False, "--no-model", help="hold none anew, and load no model"),
+    anew: int = typer.Option(3, "-k", min=0, help="number of discussions to run again with their models"),
+    seed: int = typer.Option(0, help="seed that selects these discussions"),
+    no_model: bool = typer.Option(False, "--no-model", help="run no discussion again, and load no model"),
     questions: Path | None = OF_RUN,
     table: Path | None = TABLE,
     card: Path | None = CARD,
@@ -92,11 +94,11 @@ def verify(
     unsafe: bool = UNSAFE,
     trust_paths: bool = TRUST,
 ) -> int:
-    """Tell whether a kept run is what it says: recompute all that its folder holds, and hold some of it anew."""
+    """Check a saved run for tampering: recompute its results from its files, and run some discussions again."""
     trust = Trust(sandbox=sandbox, unsafe=unsafe, trust_paths=trust_paths)
     return show_verification(name, 0 if no_model else anew, seed, questions, table, card, trust)
 
 
 commands.command(
-    "judge", help="Let a model say of a run's answers whether they are right; tell who agrees; resumable."
+    "judge", help="Let a model judge whether a run's answers are right, and show how far raters agree; resumable."
 )(command(show_judging, JudgeOptions, Limits))

@@ -1,4 +1,4 @@
-"""Runs that belong together: `experiment`, `reproduce`, `tune`, `layers`."""
+"""Commands that start many runs: `experiment`, `reproduce`, `tune`, `layers`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from sottovoce.nodes.settings import Settings
 from sottovoce.options import command
 
 commands = area()
-commands.command("experiment", help="Hold runs that belong together, as a file has them, and compare them; resumable.")(
+commands.command("experiment", help="Run an experiment file, and compare its runs; resumable.")(
     command(show_experiment, ExperimentOptions, Limits, Trust)
 )
 commands.command(
-    "reproduce", help="Hold a table or figure of the papers, and set published and obtained side by side."
+    "reproduce", help="Reproduce a table or figure of a paper, and show published and own numbers side by side."
 )(command(show_reproduction, ReproduceOptions, Limits, Trust))
 commands.command(
-    "layers", help="Find the layer that SDE reads and edits best in a model: all, or by successive halving; resumable."
+    "layers", help="Find the best layer for SDE in a model, by trying all or by successive halving; resumable."
 )(command(show_layers, LayersOptions, Settings, QuestionOptions, Limits))
 
-tune = group(commands, "tune", "Search the temperatures of those who discuss, on a validation part; resumable.")
+tune = group(commands, "tune", "Search for the best temperatures of the agents, on validation questions; resumable.")
 add_schemes(tune, show_tune, QuestionOptions, TuneOptions, Limits)

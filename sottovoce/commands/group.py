@@ -1,4 +1,4 @@
-"""Commands that belong together, and what several of them are told."""
+"""Groups of commands, and arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from sottovoce.errors import UsageError, choose
 from sottovoce.graphs import NAMES, SCHEMES, scheme
 from sottovoce.options import command
 
-REPEAT = "Options with ... may be given several times, once for each value."
+REPEAT = "Options shown with ... may be given several times, once for each value."
 NOUNS = {"draw": "scheme", "symmetry": "scheme", "games": "world", "tune": "scheme", "step": "scheme"}
-"""What the commands below these are; below others they are commands."""
+"""The word for the subcommands of these commands; elsewhere it is "command"."""
 PATHS = ("PATH", "FILE")
-"""How options show that they take one."""
+"""Metavars of options that take a path."""
 RUN = typer.Argument(
     metavar="RUN",
-    help="a name that `runs list` shows, or its beginning; `latest`; or a folder",
+    help="a run's name as `runs list` shows it, or the beginning of one; `latest`; or a folder",
     autocompletion=completing.runs,
 )
 RUNS = typer.Argument(
     metavar="RUN ...",
-    help="as for `runs show`; the folder of an experiment is all its rows",
+    help="runs, as for `runs show`; an experiment's folder stands for all its runs",
     autocompletion=completing.runs,
 )
 Body = TypeVar("Body", bound=Callable[..., Any])
 
 
 class Command(TyperCommand):
-    """A command whose help keeps words whole, and that passes over nothing that was typed."""
+    """A command whose help never splits words, and that refuses arguments which typer would silently ignore."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # Any: typer's own types are private
-        """As typer does, but that an option which takes one value is refused where it is given twice.
+        """Parse the arguments as typer does, but refuse a repeated option that takes one value.
 
         Raises:
-            UsageError: it is, or a path is empty.
+            UsageError: such an option is repeated, or a path is empty.
         """
         given, _, order = self.make_parser(ctx).parse_args(args=[*args])
         for each in order:
@@ -57,23 +57,23 @@ class Command(TyperCommand):
         return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # Any: typer's own types are private
-        """In panels, at any width."""
+        """Print the help in panels, at any width."""
         show_help(self, ctx)
 
 
 class Later(Command):
-    """A command of a scheme that another package brings: its callback makes the command, when it is called."""
+    """The command of a scheme from another package; its callback builds the real command when it is called."""
 
 
 class Commands(TyperGroup):
-    """Commands that are listed when an unknown one is asked for."""
+    """A group whose error for an unknown command lists the known ones."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # Any: typer's own types are private
-        """In panels, at any width."""
+        """Print the help in panels, at any width."""
         show_help(self, ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # Any: typer's own types are private
-        """As typer does, but for the error."""
+        """Find a command as typer does, but with dashes and underscores alike and with our own error."""
         if args and (dashed := args[0].replace("_", "-")) in self.commands:
             args = [dashed, *args[1:]]
         if args and args[0] not in self.commands and not args[0].startswith("-"):
@@ -84,33 +84,33 @@ class Commands(TyperGroup):
 
 
 class App(typer.Typer):
-    """An app whose commands are all of our kind."""
+    """A typer app whose commands are of class `Command`."""
 
     def command(
         self,
         name: str | None = None,
         **told: Any,  # Any: as typer has it
     ) -> Callable[[Body], Body]:
-        """As typer's."""
+        """Register a command as typer does."""
         return super().command(name, cls=Command, **told)
 
 
 def area() -> App:
-    """An app for the commands of one module; added to another without a name, its commands become that one's."""
+    """Return an app for the commands of one module; added to another app without a name, it adds its commands there."""
     return App(cls=Commands)
 
 
 def group(above: typer.Typer, name: str, told: str) -> App:
-    """An app for the commands below one with this name."""
+    """Add a command with this name and help to `above`, and return the app for its subcommands."""
     below = App(cls=Commands, help=told)
     above.add_typer(below, name=name)
     return below
 
 
 def add_schemes(above: App, body: Callable[..., Any], *models: type[BaseModel]) -> None:
-    """Add a command for each scheme, with its settings and `models` as options; `body` takes its name and these.
+    """Add a command for each scheme, with its settings and `models` as options; `body` takes the name and these values.
 
-    Help lists what other packages bring in the words of the package; nothing of it is loaded before it is called.
+    Help describes schemes of other packages with the package's summary; they are loaded only when called.
     """
     for name in SCHEMES:
         if name in NAMES:
@@ -128,7 +128,7 @@ def _add_scheme(above: App, name: str, body: Callable[..., Any], *models: type[B
 
 
 def _later(name: str, body: Callable[..., Any], *models: type[BaseModel]) -> Callable[[], Any]:
-    """Return what makes the command of a scheme; it raises a `UsageError` where the package is broken."""
+    """Return a function that builds the command of a scheme; it raises a `UsageError` if the package is broken."""
 
     def made() -> Any:  # Any: typer's own types are private
         alone = App(cls=Commands, add_completion=False)

@@ -1,7 +1,7 @@
-"""The help of a command, in panels: every word whole, however wide the terminal is.
+"""The help of a command, in panels that never split a word, at any width of the terminal.
 
-Typer (0.29) gives names and values columns of their own, and cuts long values to fit; here a name with values that
-does not fit has a line of its own, as in the manuals of most programs.
+Typer (0.29) puts names and values into separate columns and cuts long values to fit. Here a name with values that
+does not fit gets its own line, as in most programs' manuals.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from sottovoce.evaluation.views.output import console_of
 OPTIONS = "Options"
 COMMANDS = "Commands"
 WIDEST = 1 / 3
-"""Of the room, the share that names take, at most."""
+"""The largest share of the width that the column of names may take."""
 BORDERS = 4
 GAP = 2
 TYPES = {"str": "TEXT", "list[str]": "", "int": "N", "int range": "N", "path": "PATH"}
-"""Typer's words for values, and those of our own options."""
+"""Our words for values, by typer's."""
 TYPED = re.compile(r" <([^>]+)>$")
 
 
 class Row(NamedTuple):
-    """A name with its values, and what is told of it."""
+    """An option or command with its values, and its help text."""
 
     name: str
     told: str
 
 
 def show_help(command: Any, context: Any) -> None:  # Any: typer's own types are private
-    """Print what a command is for, how it is called, its options, and the commands below it."""
+    """Print a command's usage, description, options and subcommands."""
     console = console_of()
     usage = f"Usage: {context.command_path} {' '.join(command.collect_usage_pieces(context))}"
     _print(console, [usage, *_paragraphs(command.help)])
@@ -50,7 +50,7 @@ def show_help(command: Any, context: Any) -> None:  # Any: typer's own types are
 
 
 def _options(command: Any, context: Any) -> dict[str, list[Row]]:  # Any: see show_help
-    """Options by their headings; arguments stand before the first ones, and `--help` after them."""
+    """Return arguments and options by heading; arguments come first, and `--help` last, under the first heading."""
     found: dict[str, list[Row]] = {OPTIONS: []}
     for each in command.get_params(context):
         if record := each.get_help_record(context):
@@ -61,11 +61,11 @@ def _options(command: Any, context: Any) -> dict[str, list[Row]]:  # Any: see sh
 
 def _plainly(found: re.Match[str]) -> str:
     word = TYPES.get(found[1], found[1])
-    return f" {word}" if word and found.string.startswith("-") else ""  # an argument's name says what it is
+    return f" {word}" if word and found.string.startswith("-") else ""  # an argument's name already says what it takes
 
 
 def _below(command: Any) -> dict[str, list[Row]]:  # Any: see show_help
-    """The commands below one, by their headings."""
+    """Return the subcommands by heading."""
     found: dict[str, list[Row]] = {}
     for name, each in getattr(command, "commands", {}).items():
         found.setdefault(each.rich_help_panel or COMMANDS, []).append(Row(name, each.help or ""))
@@ -73,7 +73,7 @@ def _below(command: Any) -> dict[str, list[Row]]:  # Any: see show_help
 
 
 def _panel(console: Console, heading: str, rows: Sequence[Row], column: int = 0) -> Panel:
-    """Rows under a heading; names take so many columns, or what they need."""
+    """Return a panel of rows; the names take `column` characters, or as many as they need."""
     room = console.width - BORDERS
     most = int(room * WIDEST)
     column = column or max((len(row.name) for row in rows if len(row.name) <= most), default=most)
@@ -82,7 +82,7 @@ def _panel(console: Console, heading: str, rows: Sequence[Row], column: int = 0)
 
 
 def _lines(row: Row, column: int, room: int) -> Iterator[Text]:
-    """A row: name and text side by side, or the text below, where the name is too long or a word of the text."""
+    """Yield the lines of a row: name and text side by side, or the text below if a name or a word is too long."""
     indent = min(column + GAP, room - max(map(len, row.told.split()), default=0))
     texts = _wrapped(row.told, room - indent)
     if len(row.name) + GAP <= indent:
@@ -93,7 +93,7 @@ def _lines(row: Row, column: int, room: int) -> Iterator[Text]:
 
 
 def _between_choices(name: str, width: int) -> list[str]:
-    """A long name on lines that end after one of its choices."""
+    """Return a long name in lines that break between its choices."""
     lines = [""]
     for piece in re.split(r"(?<=\|)", name):
         if len(lines[-1] + piece) > width:
@@ -103,7 +103,7 @@ def _between_choices(name: str, width: int) -> list[str]:
 
 
 def _print(console: Console, paragraphs: Iterable[str]) -> None:
-    """Paragraphs, with an empty line after each."""
+    """Print paragraphs, with an empty line after each."""
     for paragraph in paragraphs:
         console.print(*(f" {line}" for line in _wrapped(paragraph, console.width - 2)), "", sep="\n")
 

@@ -1,4 +1,4 @@
-"""Looking at schemes: `list`, `draw`, `symmetry`."""
+"""Commands that describe schemes: `list`, `draw`, `symmetry`."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ commands = area()
 
 
 class Drawing(Checked):
-    """How a graph is drawn."""
+    """The options of a drawing."""
 
     model_config = ConfigDict(title="Drawing")
 
-    format: Literal["mermaid", "ascii"] = Field(default="mermaid", description="of the drawing")
+    format: Literal["mermaid", "ascii"] = Field(default="mermaid", description="format of the drawing")
 
 
 def draw_graph(name: str, settings: Settings, drawing: Drawing) -> None:
-    """Print the graph that a scheme has with these settings."""
+    """Print the graph of a scheme with these settings."""
     graph = scheme(name).create(settings).compile().get_graph()
     typer.echo(graph.draw_mermaid() if drawing.format == "mermaid" else graph.draw_ascii())
 
 
 @commands.command("list")
 def list_() -> None:
-    """List schemes, protocols, forms of answer and retrievers, also those that other packages bring."""
+    """List schemes, protocols, kinds of answer and retrievers, also those of other packages."""
     from sottovoce.evaluation.views.tables import show  # late: scipy takes a second
 
     carried, asked = Settings.model_fields["protocol"].description, QuestionOptions.model_fields["kind"].description
@@ -54,7 +54,7 @@ def list_() -> None:
 
 
 def _summary(name: str) -> str:
-    """What a scheme does, or in one line why it cannot be used."""
+    """Return a scheme's summary, or in one line why it cannot be used."""
     try:
         return scheme(name).summary
     except UsageError as error:
@@ -62,6 +62,6 @@ def _summary(name: str) -> str:
 
 
 draw = group(commands, "draw", "Draw a scheme's graph.")
-symmetry = group(commands, "symmetry", "Tell which agents of a scheme could change places.")
+symmetry = group(commands, "symmetry", "Show which agents of a scheme could change places.")
 add_schemes(draw, draw_graph, Drawing)
 add_schemes(symmetry, show_symmetry, Looked)

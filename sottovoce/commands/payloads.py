@@ -1,4 +1,4 @@
-"""What lies under messages: `payloads list`, `verify`, `gc`."""
+"""Commands for payloads, the tensors that messages carry: `payloads list`, `verify`, `gc`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from sottovoce.evaluation.views.payloads import Collecting, Where, collect_paylo
 from sottovoce.options import command
 
 commands = area()
-payloads = group(commands, "payloads", "List the files that lie under messages, check them, remove what nobody needs.")
-payloads.command("list", help="Count the files and their bytes, by run and by protocol.", epilog=REPEAT)(
+payloads = group(commands, "payloads", "List and check the payload files of messages, and remove unused ones.")
+payloads.command("list", help="Count payload files and their bytes, by run and by protocol.", epilog=REPEAT)(
     command(list_payloads, Where)
 )
 payloads.command(
-    "verify", help="Name the files that are missing or damaged, and the messages that need them.", epilog=REPEAT
+    "verify", help="List missing and damaged payload files, and the messages that need them.", epilog=REPEAT
 )(command(verify_payloads, Where))
-payloads.command("gc", help="Remove the files that no run and no checkpoint names, but for young ones.", epilog=REPEAT)(
-    command(collect_payloads, Where, Collecting)
-)
+payloads.command(
+    "gc", help="Remove payload files that no run or checkpoint refers to, except recent ones.", epilog=REPEAT
+)(command(collect_payloads, Where, Collecting))

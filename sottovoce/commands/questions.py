@@ -1,4 +1,4 @@
-"""What is asked, and what agents may read: `datasets`, `games`, `index`, `convince`."""
+"""Commands for questions and for what agents read: `datasets`, `games`, `index`, `convince`."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ commands = area()
 @commands.command()
 def datasets(
     given: str | None = typer.Argument(
-        None, metavar="[NAME|NAME:FILE]", help="one of them, or a file of one, as --questions takes it"
+        None, metavar="[NAME|NAME:FILE]", help="a data set, or a data set with a file of it, as for --questions"
     ),
 ) -> None:
-    """List published data sets; or show an example of a file of one, its count, and its digest."""
+    """List published data sets; or show an example from a data set's file, with its number of questions and digest."""
     show_datasets(given)
 
 
-commands.command("index", help="Make an index of passages that agents can look up; resumable.")(
+commands.command("index", help="Build an index of passages that agents can search; resumable.")(
     command(show_index, IndexOptions)
 )
-commands.command("convince", help="Find questions on which an explanation convinces a model: ReConcile's samples.")(
-    command(show_convince, SampleOptions, SpeakingOptions)
-)
+commands.command(
+    "convince", help="Find ReConcile's convincing samples: questions on which an explanation convinces a model."
+)(command(show_convince, SampleOptions, SpeakingOptions))
 
-games = group(commands, "games", "Draw games of a world, and store them in a file that its scheme plays.")
+games = group(commands, "games", "Generate games of a world, and store them in a file that its scheme plays.")
 for each in shipped():
     if f"{each.settings.sample}/train" in SAMPLES:  # a world, with splits of its games
         games.command(each.command, help=each.summary, epilog=REPEAT)(

@@ -1,4 +1,4 @@
-"""The runs that are kept: `runs list`, `show`, `resume`, `replay`, `export`, `prune`."""
+"""Commands for saved runs: `runs list`, `show`, `resume`, `replay`, `export`, `prune`."""
 
 from __future__ import annotations
 
@@ -17,37 +17,39 @@ from sottovoce.options import command
 from sottovoce.outputs import FORCE
 
 commands = area()
-runs = group(commands, "runs", "List, show, resume, replay, export and remove the runs that are kept.")
-FILE = typer.Argument(metavar="FILE", help="is written")
+runs = group(commands, "runs", "List, show, resume, replay, export and remove saved runs.")
+FILE = typer.Argument(metavar="FILE", help="the file to write")
 OVER = typer.Option(False, "--force", help=FORCE)
 FORMAT = typer.Option(
-    None, "--format", help="jsonl (records), csv (results), markdown (transcripts), card, trec, qrels; else by the name"
+    None,
+    "--format",
+    help="jsonl (records), csv (results), markdown (transcripts), card, trec, qrels; default: by name",
 )
 
 
 @runs.command("list")
 def list_runs() -> None:
-    """List the runs that are kept, the newest last."""
+    """List saved runs, the newest last."""
     kept_runs.list_runs()
 
 
 @runs.command("show")
 def show_kept_run(
     name: str = RUN,
-    question: str | None = typer.Option(None, help="of many discussions the one on the question with this id"),
-    seed: int | None = typer.Option(None, help="and under this seed"),
-    show_prompts: bool = typer.Option(False, "--show-prompts", help="print what each agent was asked, too"),
-    as_json: bool = typer.Option(False, "--json", help="one JSON object on stdout, and nothing else"),
+    question: str | None = typer.Option(None, help="show only the discussion of the question with this id"),
+    seed: int | None = typer.Option(None, help="show only the discussion with this seed"),
+    show_prompts: bool = typer.Option(False, "--show-prompts", help="also print each agent's prompts"),
+    as_json: bool = typer.Option(False, "--json", help="print one JSON object on stdout, and nothing else"),
 ) -> None:
-    """Show a run again: its transcript, or what its discussions came to. No model is loaded."""
+    """Show a saved run: its transcript, or the results of its discussions. No model is loaded."""
     output = Output.model_validate({"show_prompts": show_prompts, "json": as_json})
     kept_runs.show_kept_run(name, question, seed, output)
 
 
-runs.command("resume", help="Go on with a run that was stopped; discussions that failed are tried again.")(
+runs.command("resume", help="Resume a run that was stopped; discussions that failed are tried again.")(
     command(kept_runs.resume_run, kept_runs.Named, Limits, Output, Trust)
 )
-runs.command("replay", help="Hold a watched discussion again, with an intervention and without; tell how they differ.")(
+runs.command("replay", help="Run a watched discussion again, with and without an intervention, and compare both.")(
     command(show_replay, ReplayOptions, Trust)
 )
 
@@ -59,6 +61,6 @@ def export_run(name: str = RUN, file: Path = FILE, form: str | None = FORMAT, fo
 
 
 @runs.command("prune")
-def prune_runs(keep: int = typer.Option(KEPT, min=0, help="how many of the newest stay")) -> None:
-    """Remove all but the newest runs; those in folders of your own stay."""
+def prune_runs(keep: int = typer.Option(KEPT, min=0, help="number of newest runs to keep")) -> None:
+    """Remove all but the newest runs; runs in folders that you chose stay."""
     kept_runs.prune_runs(keep)

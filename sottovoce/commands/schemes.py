@@ -1,4 +1,4 @@
-"""The schemes: each is a command that holds discussions of it; `step` goes through one step by step."""
+"""The schemes: each is a command that runs its discussions; `step` runs one discussion step by step."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ commands = area()
 
 add_schemes(commands, show, QuestionOptions, Limits, Output)
 
-step = group(commands, "step", "Step through a discussion: see what each step changes, edit, go back, fork.")
+step = group(commands, "step", "Step through a discussion: see the changes of each step, edit, go back, fork.")
 add_schemes(step, step_through, QuestionOptions)

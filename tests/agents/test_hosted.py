@@ -143,7 +143,9 @@ def test_a_name_without_a_model_is_refused(name: str) -> None:
 def test_an_unknown_provider_is_refused_with_those_there_are(name: str) -> None:
     line = refusal(name)
 
-    assert line.startswith(f"model {name!r} names no provider that LangChain knows; expected hosted:PROVIDER:MODEL, ")
+    assert line.startswith(
+        f"model {name!r} names a provider that LangChain does not know; expected hosted:PROVIDER:MODEL, "
+    )
     assert "; providers: anthropic, " in line and ", openai, " in line
 
 
@@ -165,7 +167,7 @@ def test_without_the_provider_s_package_the_line_says_what_to_install(monkeypatc
 def test_without_a_key_the_line_says_which_variable_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
 
-    assert refusal(MINI).startswith(f"model {MINI!r} cannot be made: Missing credentials. ")
+    assert refusal(MINI).startswith(f"model {MINI!r} cannot be created: Missing credentials. ")
     assert "`OPENAI_API_KEY`" in refusal(MINI)
 
 
@@ -185,7 +187,7 @@ def test_a_value_that_a_model_refuses_is_named_and_not_quoted(monkeypatch: pytes
 
     provide(monkeypatch, "langchain_upstage", ChatUpstage=Strict)
 
-    assert refusal("hosted:upstage:solar") == "model 'hosted:upstage:solar' cannot be made: number: Field required"
+    assert refusal("hosted:upstage:solar") == "model 'hosted:upstage:solar' cannot be created: number: Field required"
 
 
 def test_a_provider_s_error_keeps_its_type_and_is_told_with_whose_model_it_was() -> None:

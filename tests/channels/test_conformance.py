@@ -69,7 +69,7 @@ def test_the_suite_needs_nothing_of_the_test_extra() -> None:
 
 
 def test_a_suite_without_a_protocol_says_what_to_write() -> None:
-    with pytest.raises(NotImplementedError, match=r"ProtocolTests names no protocol; write `protocol = "):
+    with pytest.raises(NotImplementedError, match=r"ProtocolTests sets no protocol; write `protocol = "):
         ProtocolTests().test_the_protocol_is_made_by_its_name_and_options()
 
 
@@ -82,6 +82,6 @@ def test_what_does_not_apply_is_skipped_with_its_reason() -> None:
 
     assert result.wasSuccessful()
     assert {reason for _, reason in result.skipped} == {
-        "the protocol makes tokens of a message and the words around it together",
+        "the protocol tokenizes a message together with the words around it",
         "the protocol reads texts alone, no payload",
     }

@@ -94,7 +94,7 @@ def test_another_file_is_no_payload(data: bytes) -> None:
 
 @pytest.mark.parametrize("other", [FORMAT - 1, COMPRESSED + 1])
 def test_another_format_is_refused_by_its_number(other: int) -> None:
-    told = f"payload has format {other}; this version reads {FORMAT} and {COMPRESSED}; hold"
+    told = f"payload has format {other}; this version reads {FORMAT} and {COMPRESSED}; run"
     with pytest.raises(PayloadError, match=told):
         Payload.from_bytes(saved({"format": other, "news": True}))
 

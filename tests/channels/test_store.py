@@ -119,7 +119,8 @@ def test_a_damaged_or_cut_file_is_refused_by_its_digest(
     ref = store.put(payload())
     spoil(store)
 
-    with pytest.raises(PayloadError, match=rf"payload {ref.sha256} is damaged: the file of \d+ bytes .* delete it"):
+    told = rf"payload {ref.sha256} is damaged: the digest of the file of \d+ bytes .* delete it"
+    with pytest.raises(PayloadError, match=told):
         PayloadStore(store.root).get(ref.sha256)
 
 
@@ -132,7 +133,7 @@ def test_a_file_that_is_whole_and_no_payload_is_refused(store: PayloadStore) -> 
 
 
 def test_bytes_under_a_wrong_digest_are_not_written(store: PayloadStore) -> None:
-    with pytest.raises(PayloadError, match="is damaged: the bytes to be written have another digest"):
+    with pytest.raises(PayloadError, match="is damaged: the digest of the bytes to be written differs"):
         store.mset([("0" * 64, b"other")])
 
     assert files(store) == []
@@ -224,7 +225,7 @@ def test_a_message_loads_its_payload_in_another_process_by_the_environment(
 def test_a_missing_payload_names_every_place_that_was_looked_in(store: PayloadStore, tmp_path: Path) -> None:
     ref = store.put(payload())
 
-    with pytest.raises(PayloadError, match=rf"is missing; looked in {tmp_path}/empty; set"):
+    with pytest.raises(PayloadError, match=rf"is missing; searched {tmp_path}/empty; set"):
         ref.load(PayloadStore(tmp_path / "empty"))
 
 

@@ -98,7 +98,7 @@ def test_a_line_says_what_the_file_gave(file: Path, capsys: pytest.CaptureFixtur
         ("[models.small]\nweigths = 'int4'", "unknown setting 'weigths'; the nearest known one is 'weights'"),
         ("[models.small]\nmodel = ['a', 'b']", "model of model 'small' is a list; expected the value of one model"),
         ("models = 3", "models is 3; expected a table: [models]"),
-        ("[defaults\n", "config file '{file}' is no TOML: "),
+        ("[defaults\n", "config file '{file}' is not TOML: "),
         ("[defaults]\nrounds = 'many'", "rounds is 'many': expected a valid integer"),
     ],
 )
@@ -146,7 +146,9 @@ def test_a_file_that_came_with_the_working_folder_lets_no_code_run(
     monkeypatch.delenv("SOTTOVOCE_CONFIG")
     Path("sottovoce.toml").write_text(f"[defaults]\n{text}\n")
 
-    with pytest.raises(UsageError, match=r"which lets code run, and the folder may be somebody else's; .*toml'\)$"):
+    with pytest.raises(
+        UsageError, match=r"which lets code run, and the folder may come from somebody else; .*toml'\)$"
+    ):
         read_config()
     monkeypatch.setenv("SOTTOVOCE_CONFIG", "sottovoce.toml")
     assert read_config().path == Path("sottovoce.toml")

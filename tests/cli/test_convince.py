@@ -47,7 +47,7 @@ def test_the_bundled_model_is_asked_and_a_valid_file_is_written_or_nobody_was_co
             ["train.jsonl", "--out", "train.jsonl"],
             "--out 'train.jsonl' exists already; choose another file, or write over it with --force",
         ),
-        (["train.jsonl", "--out", "a/s"], "--out 'a/s' cannot be written: 'a' is no folder"),
+        (["train.jsonl", "--out", "a/s"], "--out 'a/s' cannot be written: 'a' is not a folder"),
         (["train.jsonl", "--out", "s", "--samples", "0"], "samples is '0': expected greater than or equal to 1"),
         (["train.jsonl", "--out", "s", "--max-tokens", "0"], "max_tokens is '0': expected greater than or equal to 1"),
         (

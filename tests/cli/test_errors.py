@@ -32,7 +32,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         (["draw", "mat"], "unknown scheme 'mat'; choose from: cmd, codegen, debate, govsim, ia, mad, madra, react, reconcile, self-consistency, single, whodunit"),
         (["games", "debate"], "unknown world 'debate'; choose from: govsim, whodunit"),
         (["games", "whodunit", "--n", "3"], "games are written to a .jsonl file: games whodunit --n 100 --to games.jsonl"),
-        (["games", "whodunit", "--to", "no/such/games.jsonl"], "--to 'no/such/games.jsonl' cannot be written: 'no/such' is no folder"),
+        (["games", "whodunit", "--to", "no/such/games.jsonl"], "--to 'no/such/games.jsonl' cannot be written: 'no/such' is not a folder"),
         (["symmetry", "mat"], "unknown scheme 'mat'; choose from: cmd, codegen, debate, govsim, ia, mad, madra, react, reconcile, self-consistency, single, whodunit"),
         (["debate", "--protocol", "cypher"], "unknown protocol 'cypher'; choose from: cipher, hidden, nl, sde"),
         (["debate", "--rounds", "0"], "rounds is '0': expected greater than or equal to 1"),
@@ -204,7 +204,7 @@ def test_a_folder_that_holds_a_run_is_not_written_over(call: Call, models: Model
 @pytest.mark.parametrize(
     ("option", "path", "line"),
     [
-        ("--markdown", "nowhere/run.md", "--markdown 'nowhere/run.md' cannot be written: 'nowhere' is no folder"),
+        ("--markdown", "nowhere/run.md", "--markdown 'nowhere/run.md' cannot be written: 'nowhere' is not a folder"),
         ("--markdown", "folder", "--markdown 'folder' is a folder; give a file"),
         ("--save", "file", "--save 'file' is a file; give a folder"),
     ],
@@ -235,7 +235,7 @@ def test_an_error_that_quotes_a_text_stays_on_one_line_without_control_character
 def test_half_of_a_character_in_an_argument_is_refused(call: Call) -> None:
     refused = call("debate", "What is 1 + 1?", "--rows", "\ud800")
 
-    assert (refused.code, refused.err.count("\n")) == (2, 1) and r"takes: \ud800" in refused.err
+    assert (refused.code, refused.err.count("\n")) == (2, 1) and r"accepts: \ud800" in refused.err
 
 
 def test_a_json_run_that_fails_leaves_stdout_empty(call: Call, models: Models) -> None:

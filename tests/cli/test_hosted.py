@@ -259,8 +259,8 @@ def test_a_failure_that_passes_is_asked_again_and_one_that_stays_is_the_provider
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        (MINI, "cannot be made: Missing credentials. "),
-        ("hosted:opnai:mini", "names no provider that LangChain knows; expected hosted:PROVIDER:MODEL, "),
+        (MINI, "cannot be created: Missing credentials. "),
+        ("hosted:opnai:mini", "names a provider that LangChain does not know; expected hosted:PROVIDER:MODEL, "),
         ("hosted:", "is incomplete; expected hosted:PROVIDER:MODEL, "),
     ],
 )
@@ -318,13 +318,13 @@ def streamed(chunk: object) -> tuple[int, str, str]:
     [
         (
             (200, "text/html", "<html><h1>Log in</h1>\n</html>"),
-            "ValueError: .*; its server sent no reply",
+            "ValueError: .*; its server sent a reply that",
         ),
         ((502, "text/html", "<html>502 Bad gateway</html>"), "OpenAIAPIError: Error code: 502|InternalServerError"),
-        ((200, "application/json", ""), "ValueError: .*; its server sent no reply"),
-        ((200, "application/json", '{"id": "1", "choices": [{"ind'), "ValueError: .*; its server sent no reply"),
-        (streamed("<html>"), "JSONDecodeError: .*; its server sent no reply"),
-        (streamed([1]), "AttributeError: .*; its server sent no reply"),
+        ((200, "application/json", ""), "ValueError: .*; its server sent a reply that"),
+        ((200, "application/json", '{"id": "1", "choices": [{"ind'), "ValueError: .*; its server sent a reply that"),
+        (streamed("<html>"), "JSONDecodeError: .*; its server sent a reply that"),
+        (streamed([1]), "AttributeError: .*; its server sent a reply that"),
         (streamed({"error": {"message": "no credit"}}), "APIError: no credit"),
     ],
     ids=["page", "gateway", "empty", "cut", "streamed page", "list", "error"],

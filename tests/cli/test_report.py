@@ -42,7 +42,7 @@ def test_what_cannot_be_reported_is_refused_in_one_line(call: Call, stopped: str
     unknown = refused(call, FAILED, "report", "nothing", "--html", tmp_path / "out.html")
 
     assert nothing.startswith(f"nothing to report yet: no discussion of {stopped} has ended")
-    assert nowhere.endswith("is no folder") and unknown.startswith("unknown run 'nothing'")
+    assert nowhere.endswith("is not a folder") and unknown.startswith("unknown run 'nothing'")
     assert not (tmp_path / "out.html").exists()
 
 

@@ -54,8 +54,8 @@ def test_the_last_human_message_is_the_question(message: Any) -> None:
 @pytest.mark.parametrize(
     ("messages", "line"),
     [
-        ([], "messages are [], none of them a person's; expected the question there"),
-        ([AIMessage("Hello.", id="1")], "none of them a person's; expected the question there"),
+        ([], "messages are [], without a human message; expected the question there"),
+        ([AIMessage("Hello.", id="1")], "without a human message; expected the question there"),
         ([7], "messages are [7]; expected LangChain's, or their JSON"),
     ],
 )

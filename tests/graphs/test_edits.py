@@ -121,8 +121,8 @@ def edits(graph: Graph) -> dict[str, tuple[dict[str, Any], str]]:
     values = graph.get_state(THREAD).values
     settings, message = values["settings"], values["board"][0].to_dict()
     return {
-        "no board": ({"board": "hello"}, "the board is given 'hello'; expected messages"),
-        "a number": ({"board": 3}, "the board is given 3; expected messages"),
+        "no board": ({"board": "hello"}, "the board got 'hello'; expected messages"),
+        "a number": ({"board": 3}, "the board got 3; expected messages"),
         "no message": ({"board": ["hello"]}, "a message for the board is 'hello'; expected its fields"),
         "lacks": ({"board": [{"agent": "agent_1"}]}, "in a message for the board, it has no 'round'"),
         "text": ({"board": [{**message, "round": "0"}]}, "in a message for the board, round is '0': expected a valid"),
@@ -139,7 +139,7 @@ def edits(graph: Graph) -> dict[str, tuple[dict[str, Any], str]]:
         "choices": ({"choices": "AB"}, "in the state, choices is 'AB': expected a valid list"),
         "target": ({"target": "many"}, "target is 'many'"),
         "no question": ({"question": None}, "question"),
-        "gathered": ({"interventions": 3}, "interventions is given 3, which is not of its type"),
+        "gathered": ({"interventions": 3}, "interventions got 3, which is not of its type"),
         "settings": ({"settings": {**settings, "rounds": "many"}}, "rounds is 'many': expected a valid integer"),
         "part": ({"settings": {"rounds": 3}}, "the state's settings have no 'protocol'; write all of them"),
         "no settings": ({"settings": None}, "the state's settings are None; expected all of them by name"),
@@ -175,7 +175,7 @@ def test_a_scheme_s_own_keys_are_held_to_their_types() -> None:
     graph = create_madra(models=ScriptedChatModel(["1"] * 99)).compile(checkpointer=InMemorySaver())
     graph.invoke(QUESTION, THREAD, interrupt_after=["next_round"])
     before = graph.get_state(THREAD).config
-    for values, expected in (({"numbers": "k"}, "numbers is 'k'"), ({"evidence": 3}, "evidence is given 3")):
+    for values, expected in (({"numbers": "k"}, "numbers is 'k'"), ({"evidence": 3}, "evidence got 3")):
         with pytest.raises(SottovoceError, match=expected):
             graph.invoke(None, graph.update_state(before, values, as_node="next_round"))
 
@@ -225,7 +225,7 @@ def test_a_state_without_its_round_is_refused_before_anybody_speaks() -> None:
 
 def test_a_reply_to_nobody_is_told_that_its_thread_holds_no_discussion() -> None:
     graph = debating(marked(2, 1), saver=InMemorySaver())
-    with pytest.raises(RequestError, match="a Command was given to a thread that holds no discussion"):
+    with pytest.raises(RequestError, match="a Command was given to a thread without a discussion"):
         graph.invoke(Command(resume="It is 22."), THREAD)
 
 

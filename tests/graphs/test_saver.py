@@ -89,7 +89,7 @@ def test_a_wrong_password_is_told_in_a_line_without_it(postgres: Server) -> None
     ("where", "told"),
     [
         ("postgresql://ada:secret@127.0.0.1:1/runs", "'postgresql://ada@127.0.0.1:1/runs' cannot be opened"),
-        ("postgresql://ada:secret@host/runs?colour=red", "is no address of a database"),
+        ("postgresql://ada:secret@host/runs?colour=red", "is not a database address"),
         ("mysql://ada:secret@host/runs", "a saver is 'memory', a file, or postgresql://"),
         ("nowhere/kept.sqlite", "unable to open database file"),
     ],

@@ -189,7 +189,7 @@ async def test_in_the_middle_of_a_discussion_another_question_and_an_odd_edit_le
     await client.runs.wait(thread, assistant, input=QUESTION)
     before = await client.threads.get_state(thread)
 
-    with pytest.raises(Exception, match="this thread holds a discussion that is not over"):
+    with pytest.raises(Exception, match="this thread has a discussion that is not over"):
         await client.runs.wait(thread, assistant, input={"question": "What is 1 + 1?"})
     with pytest.raises(BadRequestError) as refused:
         await client.threads.update_state(thread, {"bord": []}, as_node="next_round")

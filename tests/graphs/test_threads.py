@@ -118,7 +118,7 @@ def test_a_third_question_and_one_that_was_refused_change_nothing_of_that() -> N
     assert kept(graph, THREAD) == kept(graph, OTHER)
 
 
-NOT_OVER = r"a discussion that is not over; go on with it \(the input is None\)"
+NOT_OVER = r"a discussion that is not over; continue it \(with None as the input\)"
 
 
 def test_a_discussion_that_is_not_over_takes_no_other_question_and_goes_on_from_where_it_stood() -> None:

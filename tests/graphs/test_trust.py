@@ -158,7 +158,7 @@ def test_a_server_s_configuration_builds_its_graphs_and_offers_names(
     make({"configurable": {"sandbox": "isolated", "model": ["small"]}})
     make({"configurable": {}})
     said = refusal(lambda: make({"configurable": {"sandbox": "limits", "unsafe": True}}))
-    assert said.startswith("sandbox is 'limits', and this graph lets nobody choose a sandbox; ")
+    assert said.startswith("sandbox is 'limits', and clients here cannot choose a sandbox; ")
     assert "offers: bundled, small; " in refusal(lambda: make({"configurable": {"model": ["models/small"]}}))
     for wrong in ("[modle]", "settings = 3", "[settings]\nround = 3", "{", '[model]\nx = ["y"]'):
         file.write_text(wrong)

@@ -122,7 +122,7 @@ def test_a_pack_needs_no_line_that_declares_its_slots(tmp_path: Path) -> None:
         ({"debate__verify": "{{ 10 ** 9 }}"}, r"it has no \*\*"),
         ({"debate__verify": "{{ 'x' | center(10000000000) }}"}, "has no filter 'center'; choose from: abs, cap"),
         ({"debate__verify": "{{ (1, 2) | slice(1000000000) | list }}"}, "has no filter 'slice'"),
-        ({"debate__verify": "{% for a in 'x' %}" * 4 + "{% endfor %}" * 4}, "more than 3 loops stand in one another"),
+        ({"debate__verify": "{% for a in 'x' %}" * 4 + "{% endfor %}" * 4}, "more than 3 nested loops"),
         ({"debate__verify": "{% if 1 %}" * 200 + "{% endif %}" * 200}, "verify.md' of the pack is no template"),
         ({"debate__verify": "{{" + "(" * 9000 + "1" + ")" * 9000 + "}}"}, "verify.md' of the pack is no template"),
         ({"debate__verify": "x" * 70_000}, r"verify.md' has 70,000 bytes; a prompt file has 65,536 at most"),
@@ -178,7 +178,7 @@ def test_what_is_named_like_a_prompt_and_is_no_file_is_refused(tmp_path: Path) -
     [
         (
             "{% for a in question %}{% for b in question %}{% for c in question %}{% endfor %}{% endfor %}{% endfor %}",
-            "turn",
+            "iteration",
         ),
         ("{{ 'x' * 10000000000 }}", r"\* is for numbers"),
         ("{{ '%10000000000d' % 1 }}", "% is for numbers .*, and fields of texts"),
