@@ -49,10 +49,11 @@ class LoadedModel:
         import transformers
 
         from sottovoce.models.huggingface.quiet import quiet
-        from sottovoce.models.huggingface.sound import check_code
+        from sottovoce.models.huggingface.sound import check_adapter, check_code
 
         quiet()
         where = self._folder or folder_of(self.name)
+        check_adapter(self.name, where)
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(where, trust_remote_code=False)
             config = transformers.AutoConfig.from_pretrained(where, trust_remote_code=False)

@@ -29,9 +29,13 @@ from sottovoce.regular import text_of
 NAME = "sottovoce.toml"
 VARIABLE = "SOTTOVOCE_CONFIG"
 KEYS = ("models", "defaults")
-OF_PROGRAMS, OF_SEARCHES = ("sandbox", "unsafe"), ("library", "wiki", "google", "rerank")
-IMPORTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+:[A-Za-z_]")
-"""A Python name where a retriever or a reranker is expected."""
+OF_PROGRAMS = ("sandbox", "unsafe")
+SOURCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+:[A-Za-z_]")
+"""The Python name of a retriever; without a dot it names one that is registered."""
+RERANKER = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]")
+"""The Python name of a reranker; its module needs no dot."""
+IMPORTED = {"library": SOURCE, "wiki": SOURCE, "google": SOURCE, "rerank": RERANKER}
+"""Settings that may name something to import."""
 
 
 def read_config() -> Config:
@@ -91,7 +95,7 @@ def _checked(path: Path, read: Given) -> Config:
 
 def _check_runs_nothing(tables: Iterable[Mapping[str, Any]]) -> None:  # Any: TOML values
     for name, value in ((name, value) for each in tables for name, value in each.items()):
-        if name in OF_PROGRAMS or (name in OF_SEARCHES and IMPORTED.search(str(value))):
+        if name in OF_PROGRAMS or (name in IMPORTED and IMPORTED[name].search(str(value))):
             raise UnknownName(
                 f"{name} is {value!r}, which lets code run, and the folder may come from somebody else; set it on the "
                 f"command line, in {str(config_folder() / NAME)!r}, or in a file that {VARIABLE} names"

@@ -56,7 +56,7 @@ class Log:
             RecordError: another process uses it, it cannot be written, or there is a link in it.
         """
         self.path = folder / LOG
-        check_no_link(*(folder.iterdir() if folder.is_dir() else ()))
+        check_no_link(*folder.glob("*"), *folder.glob("*/*"))
         self._lock = FileLock(folder / LOCK)
         try:
             if new:

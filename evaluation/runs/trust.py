@@ -113,14 +113,18 @@ def _is_known(name: str, value: object, settings: Settings, folder: Path | None)
     if folder is None:
         return False
     if name == DONOR:  # a run next to this one
-        return (folder / value).resolve().parent == folder.resolve() and (folder / value / LOG).is_file()
+        donor = folder / value
+        return Path(value).name == value and lies_in(folder, donor) and (donor / LOG).is_file()
     return Path(value).is_absolute() and lies_in(folder, Path(value))
 
 
 def lies_in(folder: Path, path: Path) -> bool:
     """Return whether a path, with all its contents, lies in a folder: no link leads out of it."""
-    root, inside = folder.resolve(), path.rglob("*") if path.is_dir() else ()
-    return all(each.resolve().is_relative_to(root) for each in (path, *inside))
+    try:
+        root, inside = folder.resolve(), path.rglob("*") if path.is_dir() else ()
+        return all(each.resolve().is_relative_to(root) for each in (path, *inside))
+    except (OSError, RuntimeError):  # Python 3.11 raises the latter for links in a loop
+        return False
 
 
 def _is_pinned(model: str) -> bool:

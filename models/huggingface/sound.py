@@ -17,6 +17,8 @@ from sottovoce.errors import ModelError, SottovoceError
 from sottovoce.regular import text_of
 
 CONFIG, ADAPTER = "config.json", "adapter_config.json"
+ATTENTIONS = ("eager", "sdpa")
+"""Implementations of attention that are part of transformers and torch."""
 WEIGHTS = "model.safetensors"
 INDEX = f"{WEIGHTS}.index.json"
 SMALL_FILES = (CONFIG, "generation_config.json", "tokenizer_config.json", INDEX)
@@ -56,8 +58,7 @@ def check_files(name: str, folder: Path) -> None:
     Raises:
         ModelError: names the first such file, or says that the folder is an adapter.
     """
-    if (folder / ADAPTER).is_file():  # with `peft` installed, transformers would open the model that it names
-        raise ModelError(f"model {name!r} has {ADAPTER}, which names another model; merge the adapter into its model")
+    check_adapter(name, folder)
     found = {file: _json(name, folder / file) for file in SMALL_FILES if (folder / file).is_file()}
     shards = found.get(INDEX, {}).get("weight_map") or {}
     for shard in sorted(set(map(str, shards.values())) if isinstance(shards, dict) else ()):
@@ -69,19 +70,30 @@ def check_files(name: str, folder: Path) -> None:
         raise ModelError(_of_layers(name, promised, tensors))
 
 
+def check_adapter(name: str, folder: Path) -> None:
+    """Refuse an adapter: with `peft` installed, transformers would open the model that it names.
+
+    Raises:
+        ModelError: names the file.
+    """
+    if (folder / ADAPTER).is_file():
+        raise ModelError(f"model {name!r} has {ADAPTER}, which names another model; merge the adapter into its model")
+
+
 def check_code(name: str, config: PreTrainedConfig) -> None:
     """Refuse a config that names an attention on a hub: transformers (5.23) would fetch and run that code.
 
     Raises:
         ModelError: names the attention.
     """
-    parts = (getattr(config, part, None) for part in config.sub_configs)
-    for each in (config, *parts):
-        if "/" in (found := str(getattr(each, "_attn_implementation", ""))):
-            raise ModelError(
-                f"model {name!r} names the attention {found!r} in {CONFIG}, code of a hub, which is never run; "
-                "remove that line"
-            )
+    if (found := getattr(config, "_attn_implementation", None)) not in (None, *ATTENTIONS):
+        raise ModelError(
+            f"model {name!r} names the attention {found!r} in {CONFIG}, which may be code of a hub; "
+            f"expected {' or '.join(ATTENTIONS)}, or no such line"
+        )
+    for part in config.sub_configs:
+        if isinstance(inner := getattr(config, part, None), PreTrainedConfig):
+            check_code(name, inner)
 
 
 def shapes(name: str, folder: Path) -> dict[str, tuple[str, tuple[int, ...]]]:

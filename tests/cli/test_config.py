@@ -137,7 +137,14 @@ def test_the_first_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    "text", ["codegen.sandbox = 'limits'", "unsafe = true", "rerank = 'a.b:c'", "library = 'hybrid:encyclopedia,a.b:c'"]
+    "text",
+    [
+        "codegen.sandbox = 'limits'",
+        "unsafe = true",
+        "rerank = 'a.b:c'",
+        "rerank = 'evil:make'",
+        "library = 'hybrid:encyclopedia,a.b:c'",
+    ],
 )
 def test_a_file_that_came_with_the_working_folder_lets_no_code_run(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -23,7 +23,7 @@ from sottovoce.evaluation.runs.places import places
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.running import Task, hold
 from sottovoce.evaluation.runs.starting import settings_of
-from sottovoce.evaluation.runs.trust import Trust
+from sottovoce.evaluation.runs.trust import Trust, lies_in
 from sottovoce.evaluation.views.experiment import report
 from sottovoce.nodes.settings import CodeGen, Debate, Single
 from sottovoce.outputs import check_no_link
@@ -215,13 +215,19 @@ def test_an_experiment_s_folder_has_no_file_elsewhere_written(is_folder: bool, t
     assert not link.is_symlink() and link.read_text() == own.read_text()
 
 
-@pytest.mark.parametrize("name", ["checkpoints.sqlite", "payloads", "lock", LOG])
+def test_links_in_a_loop_lie_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    assert not lies_in(tmp_path, tmp_path) and not lies_in(tmp_path, tmp_path / "loop")
+
+
+@pytest.mark.parametrize("name", ["checkpoints.sqlite", "payloads", "lock", "payloads/ab", LOG])
 def test_a_run_with_a_link_in_it_is_not_written_to(name: str, tmp_path: Path) -> None:
     folder, away = tmp_path / "run", tmp_path / "away"
     task = Task("debate", Debate(agents=2, rounds=1), {"question": "1 + 1?"}, models=ScriptedChatModel(["2"] * 9))
     hold(task, PayloadStore(tmp_path / "store"), folder=folder)
     (folder / LOG).write_text("\n".join((folder / LOG).read_text().splitlines()[:2]) + "\n")  # not over
     (folder / name).rename(away) if (folder / name).exists() else away.mkdir()
+    (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).symlink_to(away)
     before = away.read_bytes() if away.is_file() else [*away.iterdir()]
 

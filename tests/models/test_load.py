@@ -288,13 +288,20 @@ def test_code_beside_a_model_that_transformers_knows_is_not_run(folder: Path) ->
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation"])
-def test_code_that_a_config_names_on_a_hub_is_not_fetched(key: str, folder: Path) -> None:
-    """transformers takes the name of a kernel there, which it fetches and runs where `kernels` is installed."""
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("attn_implementation", "somebody/kernel"),
+        ("_attn_implementation", "somebody/kernel"),
+        ("attn_implementation", "flash_attention_2"),  # transformers fetches a kernel where flash_attn is not installed
+    ],
+)
+def test_code_that_a_config_names_on_a_hub_is_not_fetched(key: str, name: str, folder: Path) -> None:
+    """transformers fetches and runs the kernel of that name where `kernels` is installed."""
     config = folder / "config.json"
-    config.write_text(json.dumps({**json.loads(config.read_text()), key: "somebody/kernel"}))
+    config.write_text(json.dumps({**json.loads(config.read_text()), key: name}))
 
-    with pytest.raises(ModelError, match=r"names the attention 'somebody/kernel' in config.json, code of a hub"):
+    with pytest.raises(ModelError, match=rf"names the attention '{name}' in config.json, which may be code of a hub"):
         load(folder)
 
 
