@@ -40,10 +40,15 @@ class ProtocolOptions(Checked):
 
     @model_validator(mode="after")
     def _shuffled_from_a_run(self) -> Self:
-        if (self.probe in FROM_A_RUN) != bool(self.probe_from):
+        if self.probe in FROM_A_RUN and not self.probe_from:
             raise UsageError(
-                f"probe is {self.probe!r} and probe_from {self.probe_from!r}; give shuffled or noise_cov and a "
-                "finished run, or another probe alone"
+                f"probe {self.probe!r} takes the messages of another run, and none was named; add --probe-from with a "
+                "finished run of the same scheme, protocol and model"
+            )
+        if self.probe_from and self.probe not in FROM_A_RUN:
+            raise UsageError(
+                f"probe_from is {self.probe_from!r}, and probe {self.probe!r} takes nothing from another run; drop it, "
+                f"or use --probe {' or '.join(FROM_A_RUN)}"
             )
         return self
 

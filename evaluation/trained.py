@@ -25,16 +25,19 @@ FIRST = {
 """Options by scheme for a run of a minute or two with `SMALL`; in the first three its answer is right."""
 
 
-def check_trained(scheme: str, settings: Settings) -> None:
+def check_trained(scheme: str, settings: Settings, question: str | None = None) -> None:
     """Check that a default model was trained for the scheme and the prompts; a named model is always accepted.
+
+    `question` is the user's own, which the offered command keeps.
 
     Raises:
         UsageError: it was not; the message gives a command with a suitable model, and first one that downloads it.
     """
     if why := untrained(scheme, settings):
         pull = [] if (models_folder() / SMALL).is_dir() else [f"{command('models', 'pull', SMALL)} (93 MB)"]
-        words = [scheme.replace("_", "-"), "--model", SMALL]
-        first = FIRST.get(scheme, "").split() if settings.prompts is None else ["--prompts", settings.prompts]
+        words = [scheme.replace("_", "-"), *([question] if question else []), "--model", SMALL]
+        first = [] if question else FIRST.get(scheme, "").split()
+        first = first if settings.prompts is None else ["--prompts", settings.prompts]
         raise UsageError(
             f"{why}; try {', then '.join([*pull, command(*words, *first)])}, a small model that is often wrong, or "
             "--model with a larger one: a folder, a hub id, hosted:PROVIDER:MODEL; --model bundled runs it anyway"

@@ -121,7 +121,7 @@ def nearest(kind: str, found: object, known: Iterable[str]) -> str:
 
 def command(*words: str) -> str:
     """Return a command of this program in backticks, ready to paste: quoted, and started the way the user did."""
-    program = "python cli.py" if Path(sys.argv[0]).name == "cli.py" else "sottovoce"
+    program = f"python {shlex.quote(sys.argv[0])}" if Path(sys.argv[0]).name == "cli.py" else "sottovoce"
     return f"`{program} {shlex.join(words)}`"
 
 

@@ -58,7 +58,11 @@ def _kept(asked: Given, name: str, folder: Path) -> Given:
 def _copy(source: Path, to: Path) -> None:
     """Replace the target by a copy; writing into the target would follow links in it."""
     fresh = to.with_name(f".{uuid.uuid4().hex}.part")
-    (shutil.copytree if source.is_dir() else shutil.copyfile)(source, fresh)
+    try:
+        (shutil.copytree if source.is_dir() else shutil.copyfile)(source, fresh)
+    except BaseException:
+        shutil.rmtree(fresh) if fresh.is_dir() else fresh.unlink(missing_ok=True)
+        raise
     if to.is_dir() and not to.is_symlink():
         shutil.rmtree(to)
     else:

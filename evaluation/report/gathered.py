@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sottovoce.errors import RecordError, UsageError
+from sottovoce.errors import RecordError, UsageError, command
 from sottovoce.evaluation.experiments.files import read_experiment
 from sottovoce.evaluation.experiments.folder import FILE, runs_in
 from sottovoce.evaluation.published.kept import in_our_units
@@ -83,8 +83,9 @@ def gathered(names: Sequence[str]) -> Gathered:
     if not found.runs:
         raise UsageError("only searches were named; name a run too")
     if not found.ended[0]:
-        told = ", ".join(found.runs)
-        raise UsageError(f"nothing to report yet: no discussion of {told} has ended; `runs resume` resumes a run")
+        first = next(iter(found.runs))
+        resume = command("runs", "resume", first)
+        raise UsageError(f"nothing to report yet: no discussion of {', '.join(found.runs)} has ended; use {resume}")
     return found
 
 

@@ -114,11 +114,13 @@ def _bytes(scored: Sequence[Summary], of: Looks) -> Plot | None:
 def _scattered(scored: Sequence[Summary], at: Sequence[float], what: str, caption: str, of: Looks) -> Plot:
     figure, [axes] = drawing()
     low, high = _ends(at)
-    for each, x in zip(scored, apart(at, (high / low) ** GAP), strict=True):
+    places = apart(at, (high / low) ** GAP)
+    for each, x in zip(scored, places, strict=True):
         share = each.failed_wrong
         assert share is not None, "only scored runs are drawn"
         axes.errorbar([x], [share.value], _reach([share]), capsize=3, label=_label(each.run), **of[each.run])
     _logarithmic(axes, at)
+    axes.set_xlim(low, max(high, max(places) * (high / low) ** MARGIN))
     axes.set_xlabel(what)
     _accuracy(axes)
     _legend(figure, (each.run for each in scored))

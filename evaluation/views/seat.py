@@ -17,7 +17,7 @@ Pause = Callable[[], AbstractContextManager[object]]
 FENCE = '"""'
 """The line before and after a reply of several lines."""
 REJECTED = "-"
-RESUME = "`runs resume` continues at a terminal"
+RESUME = "a run that was saved continues at a terminal by `runs resume`"
 Reply = str | JSON
 
 

@@ -31,7 +31,7 @@ def show(scheme: str, settings: Settings, options: QuestionOptions, limits: Limi
     """
     if output.verbose:
         tell_all()
-    check_trained(scheme, settings)
+    check_trained(scheme, settings, options.question)
     questions, origin = questions_of(options, settings)
     file = check_places(output)
     console = console_of()

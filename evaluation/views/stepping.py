@@ -44,7 +44,7 @@ def step_through(scheme: str, settings: Settings, options: QuestionOptions) -> N
     Raises:
         UsageError: the request cannot be met, or is for several discussions.
     """
-    check_trained(scheme, settings)
+    check_trained(scheme, settings, options.question)
     questions, origin = questions_of(options, settings)
     if len(questions) * max(len(options.seeds), 1) > 1:
         raise UsageError("the stepper takes one discussion, and several were requested; give one question and one seed")

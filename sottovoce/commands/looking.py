@@ -39,7 +39,7 @@ def draw_graph(name: str, settings: Settings, drawing: Drawing) -> None:
 @commands.command("list")
 def list_() -> None:
     """List schemes, protocols, kinds of answer and retrievers, also those of other packages."""
-    from sottovoce.evaluation.views.tables import show  # late: scipy takes a second
+    from sottovoce.evaluation.views.tables import show  # late: the help needs none of it
 
     carried, asked = Settings.model_fields["protocol"].description, QuestionOptions.model_fields["kind"].description
     lines = [

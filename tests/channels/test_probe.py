@@ -207,7 +207,7 @@ def test_part_of_a_message_is_probed_as_in_the_whole(store: PayloadStore) -> Non
 def test_what_cannot_be_probed_is_refused_in_one_line(store: PayloadStore) -> None:
     with pytest.raises(UsageError, match="probe is 'noise', and protocol 'nl' carries only words; leave it out"):
         NL(probe="noise")
-    with pytest.raises(UsageError, match="probe is 'shuffled' and probe_from ''; give shuffled or noise_cov and a"):
+    with pytest.raises(UsageError, match="probe 'shuffled' takes the messages of another run, and none was named"):
         Cipher(probe="shuffled")
     with pytest.raises(UsageError, match="found no donor for a message"):
         hear(under(SDE, "shuffled"), LOADED, store, Heard(said(SDE, store)))

@@ -48,6 +48,10 @@ def test_other_commands_and_foreign_prompts_name_a_model_too(call: Call, command
     assert "--model smollm2" in answer.err
 
 
+def test_an_offered_command_keeps_the_user_s_question(call: Call) -> None:
+    assert "react 'Who built the mill?' --model smollm2`" in call("react", "Who built the mill?").err
+
+
 def test_who_names_the_bundled_model_gets_it() -> None:
     check_trained("whodunit", WhoDunit(model=["bundled"]))
     check_trained("debate", Debate(prompts="paper", model=["bundled"]))
@@ -58,8 +62,10 @@ def test_people_alone_need_no_model() -> None:
 
 
 def test_a_command_that_is_offered_works_as_pasted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["/somewhere/cli.py", "runs"])
+    monkeypatch.setattr("sys.argv", ["cli.py", "runs"])
     assert command("runs", "resume", "my runs/one") == "`python cli.py runs resume 'my runs/one'`"
+    monkeypatch.setattr("sys.argv", ["/some where/cli.py"])
+    assert command("runs", "list") == "`python '/some where/cli.py' runs list`"
     monkeypatch.setattr("sys.argv", ["/usr/bin/sottovoce"])
     assert command("runs", "list") == "`sottovoce runs list`"
 

@@ -143,7 +143,7 @@ def test_who_takes_a_seat_reads_what_the_agent_would_and_types_a_line(
     assert person()(ASKED) == "It is 2."
     shown = capsys.readouterr()
     assert "You reply for agent_1 (answer): unsure." in shown.err and "1 + 1?" in shown.err and not shown.out
-    with pytest.raises(SottovoceError, match="stdin has ended; `runs resume` continues"):
+    with pytest.raises(SottovoceError, match="stdin has ended; a run that was saved continues"):
         person()(ASKED)
 
 
