@@ -25,17 +25,17 @@ FROM_A_RUN = ("shuffled", "noise_cov")
 class ProtocolOptions(Checked):
     """Options of every protocol."""
 
-    compat: CompatName = Field(default="paper", description="follow the papers, or their published code")
+    compat: CompatName = Field(default="paper", description="Follow the papers, or their published code.")
     probe: Probe = Field(
         default="none",
-        description="replace the payloads of heard messages, to see their effect: with another question's, "
+        description="Replace the payloads of heard messages, to see their effect: with another question's, "
         "with nothing (cipher: the mean row), with noise of equal norm (noise_cov: with the covariance of other "
-        "questions' messages), or with the nearest tokens",
+        "questions' messages), or with the nearest tokens.",
     )
     probe_from: Annotated[str, Names("run")] = Field(
         default="",
-        description="for --probe shuffled and noise_cov: the finished run whose payloads are heard; its folder, or its "
-        "name next to this run (in an experiment: an earlier row)",
+        description="For --probe shuffled and noise_cov: the finished run whose payloads are heard; its folder, or its "
+        "name next to this run (in an experiment: an earlier row).",
     )
 
     @model_validator(mode="after")
@@ -57,17 +57,17 @@ class LatentOptions(ProtocolOptions):
     """Options that compress the payload of a message."""
 
     carry_as: Carry = Field(
-        default="model", description="cipher, sde, hidden: dtype of carried tensors; int8 has a scale for each row"
+        default="model", description="cipher, sde, hidden: dtype of carried tensors; int8 has a scale for each row."
     )
     keep: float = Field(
         default=1.0,
         gt=0,
         le=1,
         description="cipher, sde, hidden: carry this share of a message's tokens, the most uncertain; "
-        "the others are heard as words",
+        "the others are heard as words.",
     )
     rank: Few | None = Field(
-        default=None, ge=1, description="cipher, sde, hidden: carry an approximation of this rank, for each layer"
+        default=None, ge=1, description="cipher, sde, hidden: carry an approximation of this rank, for each layer."
     )
 
     @property
@@ -80,18 +80,18 @@ class CipherOptions(LatentOptions):
     """Options of CIPHER."""
 
     partial: Partial | None = Field(
-        default=None, description="cipher: average only where the model is uncertain (or certain), else send one token"
+        default=None, description="cipher: average only where the model is uncertain (or certain), else send one token."
     )
     partial_at: CriterionAt = Field(
         default="one",
-        description="cipher: compute the criterion of --partial at temperature one, or at the generation's",
+        description="cipher: compute the criterion of --partial at temperature one, or at the generation's.",
     )
     threshold: float | None = Field(
-        default=None, allow_inf_nan=False, description="cipher: threshold of --partial, in nats or as a probability"
+        default=None, allow_inf_nan=False, description="cipher: threshold of --partial, in nats or as a probability."
     )
     bridge: bool = Field(
         default=False,
-        description="cipher: between two vocabularies, carry what the shared tokens hold, and the rest as words",
+        description="cipher: between two vocabularies, carry what the shared tokens hold, and the rest as words.",
     )
 
     @model_validator(mode="after")
@@ -115,15 +115,15 @@ class StateOptions(LatentOptions):
     """Options of SDE and `hidden`: which states are read and added."""
 
     layers: tuple[Annotated[Few, Field(ge=0)], ...] = Field(
-        default=(), description="sde, hidden: decoder layers, 0-based"
+        default=(), description="sde, hidden: decoder layers, 0-based."
     )
     strength: float = Field(
         default=1.0,
         ge=0,
         allow_inf_nan=False,
-        description="sde, hidden: factor on the states that a hearer adds; 1 as in the paper, 0 adds nothing",
+        description="sde, hidden: factor on the states that a hearer adds; 1 as in the paper, 0 adds nothing.",
     )
-    inject: Inject = Field(default="latest", description="sde, hidden: which messages carry their states")
+    inject: Inject = Field(default="latest", description="sde, hidden: which messages carry their states.")
     allow_other_weights: bool = Field(
-        default=False, description="sde, hidden: let models of equal shape exchange states"
+        default=False, description="sde, hidden: let models of equal shape exchange states."
     )

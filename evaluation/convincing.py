@@ -48,12 +48,12 @@ class SampleOptions(Checked):
 
     training_file: Path | None = Field(
         default=None,
-        description="JSON Lines: question, target, explanation (or solution); also kind, choices, id",
+        description="JSON Lines: question, target, explanation (or solution); also kind, choices, id.",
         json_schema_extra={"positional": True},
     )
-    out: Path | None = Field(default=None, description="write the samples to this file")
+    out: Path | None = Field(default=None, description="Write the samples to this file.")
     force: bool = Field(default=False, description=FORCE)
-    samples: Samples = Field(default=PAPER, ge=1, description="stop after finding this many; the paper has four")
+    samples: Samples = Field(default=PAPER, ge=1, description="Stop after finding this many; the paper has four.")
 
 
 def show_convince(options: SampleOptions, speaking: BaseModel, models: Models = None) -> None:

@@ -152,9 +152,9 @@ class Looked(Checked):
     model_config = ConfigDict(title="Symmetry")
 
     private: bool = Field(
-        default=False, description="give each agent documents of its own, which count as part of its prompt"
+        default=False, description="Give each agent documents of its own, which count as part of its prompt."
     )
-    as_json: bool = Field(default=False, alias="json", description="one JSON object on stdout, and nothing else")
+    as_json: bool = Field(default=False, alias="json", description="One JSON object on stdout, and nothing else.")
 
 
 def show_symmetry(name: str, settings: Settings, looked: Looked) -> None:

@@ -33,12 +33,12 @@ class Measure(Checked):
 
     positions: str = Field(
         default="all",
-        description="where in a reply; rows of runs are by default measured at their scheme's positions",
+        description="Where in a reply; rows of runs are by default measured at their scheme's positions.",
         json_schema_extra=lambda schema: schema.update(enum=[*POSITIONS.names()]),
     )
-    distribution: Literal["whole", "top"] = Field(default="whole", description="all tokens, or only the most probable")
-    top: Few = Field(default=10, ge=2, description="number of most probable tokens")
-    renormalise: bool = Field(default=False, description="scale the most probable tokens to sum to 1")
+    distribution: Literal["whole", "top"] = Field(default="whole", description="All tokens, or only the most probable.")
+    top: Few = Field(default=10, ge=2, description="Number of most probable tokens.")
+    renormalise: bool = Field(default=False, description="Scale the most probable tokens to sum to 1.")
 
     @field_validator("positions")
     @classmethod
@@ -58,27 +58,27 @@ class Measure(Checked):
 class Training(Checked):
     """How monitors are fitted and chosen. Defaults are the paper's; the bounds of the turn are those of its code."""
 
-    features: list[str] = Field(default=[], description="features to use instead of the best set; turn is added")
+    features: list[str] = Field(default=[], description="Features to use instead of the best set; turn is added.")
     degree: Few | None = Field(
-        default=None, ge=1, le=5, description="degree of the polynomial (default: the best of 1 to 5)"
+        default=None, ge=1, le=5, description="Degree of the polynomial (default: the best of 1 to 5)."
     )
     kurtosis: Literal["kurtosis", "kurtosis_logprob_excess"] = Field(
-        default="kurtosis", description="definition of kurtosis: the paper's, or that of its code"
+        default="kurtosis", description="Definition of kurtosis: the paper's, or that of its code."
     )
-    log_features: bool = Field(default=False, description="use logarithms of entropy and varentropy")
+    log_features: bool = Field(default=False, description="Use logarithms of entropy and varentropy.")
     turn_bounds: Literal["fixed", "rows"] = Field(
-        default="fixed", description="turns scaled to -1 and 1: 0 and 15, or the lowest and highest of the rows"
+        default="fixed", description="Turns scaled to -1 and 1: 0 and 15, or the lowest and highest of the rows."
     )
     rank: Rank = Field(
-        default="best", description="which candidate to save; second, worst and random are for comparison"
+        default="best", description="Which candidate to save; second, worst and random are for comparison."
     )
     false_alarms: float | None = Field(
         default=None,
         gt=0,
         lt=1,
-        description="set the threshold so that at most this share of successful games exceeds it",
+        description="Set the threshold so that at most this share of successful games exceeds it.",
     )
-    seed: int = Field(default=777, ge=0, lt=2**32, description="seed for splitting the games")
+    seed: int = Field(default=777, ge=0, lt=2**32, description="Seed for splitting the games.")
 
     @property
     def candidates(self) -> list[tuple[tuple[str, ...], int]]:

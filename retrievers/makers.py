@@ -24,26 +24,26 @@ class IndexOptions(Checked):
 
     corpus: Path | None = Field(
         default=None,
-        description="a .jsonl file of passages (docid, title, text), or DPR's psgs_w100.tsv; each may end in .gz",
+        description="A .jsonl file of passages (docid, title, text), or DPR's psgs_w100.tsv; each may end in .gz.",
         json_schema_extra={"positional": True},
     )
-    to: Path | None = Field(default=None, description="new directory for the index")
-    retriever: Literal["bm25", "dense", "lucene"] = Field(default="bm25", description="retriever that will search it")
-    k1: float | None = Field(default=None, description="bm25, lucene: saturation of repeated terms (default: 0.9)")
-    b: float | None = Field(default=None, description="bm25, lucene: penalty for long passages, 0 to 1 (default: 0.4)")
-    stemmer: str | None = Field(default=None, description="bm25: a Snowball stemmer, or none (default: porter)")
-    stopwords: str | None = Field(default=None, description="bm25: en, or none (default: en)")
-    encoder: str | None = Field(default=None, description="dense: a sentence encoder (default: minilm)")
+    to: Path | None = Field(default=None, description="New directory for the index.")
+    retriever: Literal["bm25", "dense", "lucene"] = Field(default="bm25", description="Retriever that will search it.")
+    k1: float | None = Field(default=None, description="bm25, lucene: saturation of repeated terms (default: 0.9).")
+    b: float | None = Field(default=None, description="bm25, lucene: penalty for long passages, 0 to 1 (default: 0.4).")
+    stemmer: str | None = Field(default=None, description="bm25: a Snowball stemmer, or none (default: porter).")
+    stopwords: str | None = Field(default=None, description="bm25: en, or none (default: en).")
+    encoder: str | None = Field(default=None, description="dense: a sentence encoder (default: minilm).")
     query_prompt: str | None = Field(
-        default=None, description='dense: text before queries, such as "query: " (default: from the encoder\'s files)'
+        default=None, description='dense: text before queries, such as "query: " (default: from the encoder\'s files).'
     )
-    passage_prompt: str | None = Field(default=None, description="dense: the same for passages")
-    device: str | None = Field(default=None, description="dense: cpu, cuda, cuda:1, mps, or auto (default: auto)")
+    passage_prompt: str | None = Field(default=None, description="dense: the same for passages.")
+    device: str | None = Field(default=None, description="dense: cpu, cuda, cuda:1, mps, or auto (default: auto).")
     prebuilt: str | None = Field(
-        default=None, description="download this prebuilt index of pyserini instead, e.g. wikipedia-dpr-100w (9.2 GB)"
+        default=None, description="Download this prebuilt index of pyserini instead, e.g. wikipedia-dpr-100w (9.2 GB)."
     )
-    skip_bad: bool = Field(default=False, description="skip and count bad passages such as empty texts")
-    shard: Count = Field(default=SHARD, ge=1, description="save progress after every N passages")
+    skip_bad: bool = Field(default=False, description="Skip and count bad passages such as empty texts.")
+    shard: Count = Field(default=SHARD, ge=1, description="Save progress after every N passages.")
 
     def of(self, *names: str) -> dict[str, object]:
         """Return those of these options that were set."""

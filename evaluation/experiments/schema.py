@@ -67,18 +67,18 @@ class Asked(Keyed):
 
     model_config = ConfigDict(title="questions")
 
-    sample: str | None = Field(default=None, description="as --sample; documents are dealt to each row's own agents")
-    file: Path | None = Field(default=None, description="as --questions")
-    dataset: str | None = Field(default=None, description="the data set of the file: NAME or NAME/PART")
-    hub: str | None = Field(default=None, description="where the data set is on the hub, instead of a file: ID@COMMIT")
-    where: list[str] = Field(default=[], description="which rows of the file to take, as --where")
-    limit: Count | None = Field(default=None, ge=1, description="maximum number of questions, as --limit")
-    shuffle: Seed | None = Field(default=None, description="seed for shuffling the file's rows, as --shuffle")
-    skip: Count = Field(default=0, ge=0, description="number of rows to skip at the start of the file, as --skip")
-    kind: KindName | None = Field(default=None, description="the kind of rows that name none, as --kind")
-    task_description: str | None = Field(default=None, description="as --task-description")
-    task_answer: str | None = Field(default=None, description="as --task-answer")
-    task_demonstration: list[str] = Field(default=[], description="as --task-demonstration, any number of them")
+    sample: str | None = Field(default=None, description="As --sample; documents are dealt to each row's own agents.")
+    file: Path | None = Field(default=None, description="As --questions.")
+    dataset: str | None = Field(default=None, description="The data set of the file: NAME or NAME/PART.")
+    hub: str | None = Field(default=None, description="Where the data set is on the hub, instead of a file: ID@COMMIT.")
+    where: list[str] = Field(default=[], description="Which rows of the file to take, as --where.")
+    limit: Count | None = Field(default=None, ge=1, description="Maximum number of questions, as --limit.")
+    shuffle: Seed | None = Field(default=None, description="Seed for shuffling the file's rows, as --shuffle.")
+    skip: Count = Field(default=0, ge=0, description="Number of rows to skip at the start of the file, as --skip.")
+    kind: KindName | None = Field(default=None, description="The kind of rows that name none, as --kind.")
+    task_description: str | None = Field(default=None, description="As --task-description.")
+    task_answer: str | None = Field(default=None, description="As --task-answer.")
+    task_demonstration: list[str] = Field(default=[], description="As --task-demonstration, any number of them.")
 
     @field_validator("where", mode="before")
     @classmethod
@@ -106,8 +106,8 @@ class Matched(Keyed):
 
     model_config = ConfigDict(title="matched")
 
-    row: str = Field(description="an earlier row")
-    by: Currency = Field(default="flops", description="flops, or tokens (read and not reused, plus written)")
+    row: str = Field(description="An earlier row.")
+    by: Currency = Field(default="flops", description="flops, or tokens (read and not reused, plus written).")
 
 
 class Row(Checked):
@@ -116,7 +116,7 @@ class Row(Checked):
     scheme: str
     documents: dict[str, Kept] = Field(
         default={},
-        description="documents that agents keep of those they were dealt; an agent that is not named keeps none",
+        description="Documents that agents keep of those they were dealt; an agent that is not named keeps none.",
     )
     matched: Matched | None = None
     settings: Settings
@@ -127,12 +127,12 @@ class Experiment(Keyed):
 
     model_config = ConfigDict(title="the experiment", arbitrary_types_allowed=True)
 
-    about: str = Field(default="", description="what the experiment is for")
-    questions: list[Asked] = Field(description="one source, or several whose questions are pooled in their order")
-    seeds: list[Seed] = Field(default=[0], description="each question is asked once under each")
-    settings: Given = Field(default={}, description="settings for all rows; each takes those that its scheme has")
-    rows: dict[str, Row] = Field(description="rows by name, each a scheme with its settings")
-    against: str | None = Field(default=None, description="the row that others are compared with; else all pairs")
+    about: str = Field(default="", description="What the experiment is for.")
+    questions: list[Asked] = Field(description="One source, or several whose questions are pooled in their order.")
+    seeds: list[Seed] = Field(default=[0], description="Each question is asked once under each.")
+    settings: Given = Field(default={}, description="Settings for all rows; each takes those that its scheme has.")
+    rows: dict[str, Row] = Field(description="Rows by name, each a scheme with its settings.")
+    against: str | None = Field(default=None, description="The row that others are compared with; else all pairs.")
 
     @model_validator(mode="before")
     @classmethod

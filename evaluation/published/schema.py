@@ -57,36 +57,38 @@ class Published(Keyed):
 
     model_config = ConfigDict(title="the published table")
 
-    about: str = Field(description="what the table shows")
-    paper: Paper = Field(description="the place where the table is printed")
-    claim: str = Field(default="", description="the claim of a figure whose numbers are not printed")
-    metrics: dict[str, str] = Field(default={"accuracy": "score"}, description="printed metrics and their meaning here")
-    percent: list[str] = Field(default=[], description="metrics that are printed in percent")
+    about: str = Field(description="What the table shows.")
+    paper: Paper = Field(description="The place where the table is printed.")
+    claim: str = Field(default="", description="The claim of a figure whose numbers are not printed.")
+    metrics: dict[str, str] = Field(
+        default={"accuracy": "score"}, description="Printed metrics and their meaning here."
+    )
+    percent: list[str] = Field(default=[], description="Metrics that are printed in percent.")
     parts: dict[str, Given] = Field(
         description="Data by name: the questions of an experiment, and their worked examples (PAPER/TASK)."
     )
-    models: dict[str, list[str]] = Field(description="models by name: one for all agents, or one for each")
-    gone: dict[str, str] = Field(default={}, description="models that are no longer available, and why")
-    seeds: list[Seed] = Field(default=[0], description="each question is asked once under each")
-    settings: Given = Field(default={}, description="settings for all rows")
-    rows: dict[str, Given] = Field(description="rows by name, each a scheme with its settings")
-    variants: dict[str, Given] = Field(default={}, description="settings by name; each row runs once with each")
-    where: list[Given] = Field(default=[], description="settings of some rows, models or parts")
-    best_of: dict[str, list[str]] = Field(default={}, description="rows of the table that are the best of several")
+    models: dict[str, list[str]] = Field(description="Models by name: one for all agents, or one for each.")
+    gone: dict[str, str] = Field(default={}, description="Models that are no longer available, and why.")
+    seeds: list[Seed] = Field(default=[0], description="Each question is asked once under each.")
+    settings: Given = Field(default={}, description="Settings for all rows.")
+    rows: dict[str, Given] = Field(description="Rows by name, each a scheme with its settings.")
+    variants: dict[str, Given] = Field(default={}, description="Settings by name; each row runs once with each.")
+    where: list[Given] = Field(default=[], description="Settings of some rows, models or parts.")
+    best_of: dict[str, list[str]] = Field(default={}, description="Rows of the table that are the best of several.")
     published: dict[str, dict[str, dict[str, Any]]] = Field(  # Any: a figure, or figures by metric
-        description="by model, part and row; {} where no number is printed"
+        description="By model, part and row; {} where no number is printed."
     )
-    error: Error = Field(description="the kind of error that the paper prints with its figures")
-    overlap: str = Field(description="rows whose questions the authors also used to choose settings or to train")
+    error: Error = Field(description="The kind of error that the paper prints with its figures.")
+    overlap: str = Field(description="Rows whose questions the authors also used to choose settings or to train.")
     printed: dict[str, dict[str, float]] = Field(
-        default={}, description="figures of the paper that no row reproduces, such as means over parts"
+        default={}, description="Figures of the paper that no row reproduces, such as means over parts."
     )
-    plotted: list[str] = Field(default=[], description="results that the paper draws without numbers")
-    needs: dict[str, str] = Field(default={}, description="files besides the data, and how to get them")
-    missing: dict[str, str] = Field(default={}, description="rows and other things that cannot run here, and why")
-    differs: list[str] = Field(default=[], description="differences from the paper")
-    small: Given = Field(default={}, description="of a small run: sample, limit, and settings for all rows")
-    against: str | None = Field(default=None, description="the row that others are compared with")
+    plotted: list[str] = Field(default=[], description="Results that the paper draws without numbers.")
+    needs: dict[str, str] = Field(default={}, description="Files besides the data, and how to get them.")
+    missing: dict[str, str] = Field(default={}, description="Rows and other things that cannot run here, and why.")
+    differs: list[str] = Field(default=[], description="Differences from the paper.")
+    small: Given = Field(default={}, description="Of a small run: sample, limit, and settings for all rows.")
+    against: str | None = Field(default=None, description="The row that others are compared with.")
     _rows: dict[str, tuple[str, Given]] = PrivateAttr(default={})
 
     @field_validator("models", mode="before")

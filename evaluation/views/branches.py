@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 class ReplayOptions(Named):
     """The discussion of a watched run, and the intervention, to replay."""
 
-    question: str | None = Field(default=None, description="id of the question, if the run has several discussions")
-    under_seed: Seed | None = Field(default=None, description="seed of the discussion")
-    intervention: Few = Field(default=1, ge=1, description="number of the intervention, from 1")
+    question: str | None = Field(default=None, description="Id of the question, if the run has several discussions.")
+    under_seed: Seed | None = Field(default=None, description="Seed of the discussion.")
+    intervention: Few = Field(default=1, ge=1, description="Number of the intervention, from 1.")
 
 
 def show_replay(options: ReplayOptions, trust: Trust = NO_TRUST) -> None:

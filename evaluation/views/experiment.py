@@ -34,13 +34,13 @@ class ExperimentOptions(Checked):
 
     file: Path | None = Field(
         default=None,
-        description="a YAML file of rows and questions, or the folder of an experiment that has started",
+        description="A YAML file of rows and questions, or the folder of an experiment that has started.",
         json_schema_extra={"positional": True},
     )
-    rows: list[str] = Field(default=[], description="run only this row")
-    limit: Count | None = Field(default=None, ge=1, description="ask only this many questions, from the first")
+    rows: list[str] = Field(default=[], description="Run only this row.")
+    limit: Count | None = Field(default=None, ge=1, description="Ask only this many questions, from the first.")
     save: Path | None = Field(
-        default=None, description="save it in this folder, not with the other runs under the file's name"
+        default=None, description="Save it in this folder, not with the other runs under the file's name."
     )
 
 

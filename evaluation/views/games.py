@@ -27,12 +27,12 @@ class GamesOptions(Checked):
 
     model_config = ConfigDict(title="Games")
 
-    n: Few = Field(default=100, ge=1, description="number of games")
+    n: Few = Field(default=100, ge=1, description="Number of games.")
     split: Literal["train", "validation", "test"] | None = Field(
         default=None,
-        description="games that monitors are trained on, are chosen by, or never see; any if omitted",
+        description="Games that monitors are trained on, are chosen by, or never see; any if omitted.",
     )
-    to: Path | None = Field(default=None, description="the .jsonl file to write")
+    to: Path | None = Field(default=None, description="The .jsonl file to write.")
     force: bool = Field(default=False, description=FORCE)
 
 

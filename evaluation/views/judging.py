@@ -35,12 +35,12 @@ class JudgeOptions(Checked):
     model_config = ConfigDict(title="Judge")
 
     name: str = Field(
-        default="latest", description="a finished run, as for `runs show`", json_schema_extra={"positional": "run"}
+        default="latest", description="A finished run, as for `runs show`.", json_schema_extra={"positional": "run"}
     )
-    model: str = Field(default="smollm2", description="the judge, as --model of schemes")
+    model: str = Field(default="smollm2", description="The judge, as --model of schemes.")
     labels: Path | None = Field(
         default=None,
-        description='verdicts of people, as JSON Lines: {"question": ID, "right": true}, and "seed" if it is not 0',
+        description='Verdicts of people, as JSON Lines: {"question": ID, "right": true}, and "seed" if it is not 0.',
     )
 
 

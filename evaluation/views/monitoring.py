@@ -40,10 +40,10 @@ class CollectOptions(Checked):
 
     runs: list[str] = Field(
         default=[],
-        description="as `runs list` shows them; `latest`; or folders",
+        description="As `runs list` shows them; `latest`; or folders.",
         json_schema_extra={"positional": True},
     )
-    to: Path | None = Field(default=None, description="the file to write, .jsonl")
+    to: Path | None = Field(default=None, description="The file to write, .jsonl.")
     force: bool = Field(default=False, description=FORCE)
     trust_paths: bool = TRUST_PATHS
 
@@ -54,9 +54,9 @@ class TrainOptions(Training):
     model_config = ConfigDict(title="Training")
 
     rows: Path | None = _file("a .jsonl file of turns: game, turn, role, features, failed")
-    to: Path | None = Field(default=None, description="the file to write, .json")
+    to: Path | None = Field(default=None, description="The file to write, .json.")
     force: bool = Field(default=False, description=FORCE)
-    role: str | None = Field(default=None, description="role whose turns are used, if rows have several roles")
+    role: str | None = Field(default=None, description="Role whose turns are used, if rows have several roles.")
 
 
 class EvaluateOptions(Checked):

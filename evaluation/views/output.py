@@ -25,14 +25,14 @@ class Output(Checked):
 
     model_config = ConfigDict(title="Output")
 
-    as_json: bool = Field(default=False, alias="json", description="one JSON object on stdout, and nothing else")
-    save: Path | None = Field(default=None, description="save the run in this folder, not with those of `runs list`")
-    continue_: bool = Field(default=False, description="resume the latest unfinished run of this kind, if any")
-    markdown: Path | None = Field(default=None, description="write the transcript to this file")
+    as_json: bool = Field(default=False, alias="json", description="One JSON object on stdout, and nothing else.")
+    save: Path | None = Field(default=None, description="Save the run in this folder, not with those of `runs list`.")
+    continue_: bool = Field(default=False, description="Resume the latest unfinished run of this kind, if any.")
+    markdown: Path | None = Field(default=None, description="Write the transcript to this file.")
     force: bool = Field(default=False, description=FORCE)
-    show_prompts: bool = Field(default=False, description="also print the prompt of each message")
-    quiet: bool = Field(default=False, description="print only the decision")
-    verbose: bool = Field(default=False, description="log on stderr what is loaded, read and saved")
+    show_prompts: bool = Field(default=False, description="Also print the prompt of each message.")
+    quiet: bool = Field(default=False, description="Print only the decision.")
+    verbose: bool = Field(default=False, description="Log on stderr what is loaded, read and saved.")
 
 
 def check_places(output: Output) -> OutputFile | None:

@@ -32,16 +32,16 @@ class Where(Checked):
 
     runs: list[Path] = Field(
         default=[],
-        description="folders with runs of --save, searched to any depth, besides those of `runs list`",
+        description="Folders with runs of --save, searched to any depth, besides those of `runs list`.",
     )
     store: Path | None = Field(
         default=None,
-        description="the payload folder of applications (default: $SOTTOVOCE_STORE, or the user's cache)",
+        description="The payload folder of applications (default: $SOTTOVOCE_STORE, or the user's cache).",
     )
     checkpoints: list[str] = Field(
         default=[],
         repr=False,  # may contain a password
-        description="checkpoints of applications: SQLite files, or postgresql://USER@HOST/DB",
+        description="Checkpoints of applications: SQLite files, or postgresql://USER@HOST/DB.",
     )
 
 
@@ -54,9 +54,9 @@ class Collecting(Checked):
         default=1.0,
         ge=0,
         allow_inf_nan=False,
-        description="age in hours; younger files stay, since a process may still be writing them",
+        description="Age in hours; younger files stay, since a process may still be writing them.",
     )
-    dry_run: bool = Field(default=False, description="print what would be removed, and delete nothing")
+    dry_run: bool = Field(default=False, description="Print what would be removed, and delete nothing.")
 
 
 def list_payloads(where: Where) -> None:

@@ -36,20 +36,20 @@ class ReproduceOptions(Checked):
 
     name: str | None = Field(
         default=None,
-        description="a table or figure; if omitted, all are listed",
+        description="A table or figure; if omitted, all are listed.",
         json_schema_extra={"positional": True},
     )
-    data: Path = Field(default=Path("data"), description="the folder of data sets and of other needed files")
-    model: list[str] = Field(default=[], description="run only this model of the table, by its name there")
-    part: list[str] = Field(default=[], description="run only this part of the table")
-    row: list[str] = Field(default=[], description="run only this row")
+    data: Path = Field(default=Path("data"), description="The folder of data sets and of other needed files.")
+    model: list[str] = Field(default=[], description="Run only this model of the table, by its name there.")
+    part: list[str] = Field(default=[], description="Run only this part of the table.")
+    row: list[str] = Field(default=[], description="Run only this row.")
     instead: str | None = Field(
-        default=None, description="a model to use instead of the table's; the figures are then of another model"
+        default=None, description="A model to use instead of the table's; the figures are then of another model."
     )
-    small: bool = Field(default=False, description="run all of it in small, on the bundled model")
-    plan: bool = Field(default=False, description="print what would run and what is missing for it; run nothing")
+    small: bool = Field(default=False, description="Run all of it in small, on the bundled model.")
+    plan: bool = Field(default=False, description="Print what would run and what is missing for it; run nothing.")
     save: Path | None = Field(
-        default=None, description="save it in this folder, not with the other runs under the table's name"
+        default=None, description="Save it in this folder, not with the other runs under the table's name."
     )
 
 

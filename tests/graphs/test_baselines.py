@@ -90,5 +90,6 @@ async def test_many_samples_share_their_steps(folder: str, store: PayloadStore) 
     requests, steps = statistics.requests, statistics.steps
     graph = baseline("self_consistency", model=[folder], samples=12, max_tokens=3, answer_turn=False, store=store)
     await graph.ainvoke(QUESTION)
-    assert statistics.requests - requests == 12 and statistics.steps - steps <= 6 * 3
+    # 36 steps one after another; how many join a batch depends on when they arrive
+    assert statistics.requests - requests == 12 and statistics.steps - steps < 12 * 3
     assert statistics.widest > 1

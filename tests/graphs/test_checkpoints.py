@@ -358,7 +358,8 @@ def test_the_state_beside_the_words_is_small_whatever_the_hidden_size(protocol: 
         state = graph.get_state(THREAD).values
         messages = [message.to_dict() for message in state["board"]]
         words = sum(len(json.dumps(message["text"])) for message in messages)
-        sizes.append((len(json.dumps({**state, "board": messages})) - words) / len(messages))
+        state = {**state, "board": messages, "messages": []}  # of the chat, which has the words again
+        sizes.append((len(json.dumps(state)) - words) / len(messages))
 
     assert max(sizes) < 1500  # bytes a message, settings and decision included
     assert abs(sizes[0] - sizes[1]) < 50  # digits

@@ -102,7 +102,7 @@ def test_help_lists_it_without_loading_it_torch_or_langgraph(installed: Path) ->
     shown = run(installed, code)
     told = " ".join(shown.replace("│", " ").split())
 
-    assert "number|option|yes_no|label|text|roman|broken Form of the answer; recognised from the question" in told
+    assert "number|option|yes_no|label|text|roman|broken Form of the answer; recognized from the question" in told
     assert shown.splitlines()[-1] == "[]"
 
 
