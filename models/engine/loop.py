@@ -140,19 +140,33 @@ class Worker(threading.Thread):
     def _gather(self, *, busy: bool) -> list[Job]:
         """Return the jobs that have arrived; if idle, wait for one, and then a few milliseconds for more."""
         jobs: list[Job] = []
-        timeout, end = 0.0 if busy else None, float("inf")
-        while not self._closed and time.monotonic() < end:
+        if busy or self._closed:
+            self._take_queued(jobs)
+            return jobs
+        self._accept(jobs, self._queue.get())
+        end = time.monotonic() + LONGEST_WAIT
+        while time.monotonic() < end:
+            time.sleep(QUIET)  # get(timeout=...) may block forever: Python 3.11 waits without end past its deadline
+            if not self._take_queued(jobs):
+                break
+        return jobs
+
+    def _take_queued(self, jobs: list[Job]) -> bool:
+        """Add the queued jobs; return True if there were any."""
+        before = len(jobs)
+        while not self._closed:
             try:
-                job = self._queue.get(timeout=timeout)
+                self._accept(jobs, self._queue.get_nowait())
             except queue.Empty:
                 break
-            if job is None:
-                self._closed = True
-            else:
-                jobs.append(job)
-            if not busy and len(jobs) == 1:
-                timeout, end = QUIET, time.monotonic() + LONGEST_WAIT
-        return jobs
+        return len(jobs) > before
+
+    def _accept(self, jobs: list[Job], job: Job | None) -> None:
+        """Add a job; None closes the loop."""
+        if job is None:
+            self._closed = True
+        else:
+            jobs.append(job)
 
     def _fail(self, error: BaseException) -> None:
         ended = failure(error)

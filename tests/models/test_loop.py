@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import Any
@@ -13,7 +14,7 @@ from sottovoce.errors import EngineError, UsageError
 from sottovoce.models import Engine, Feed, Ids, LoadedModel, Record, Reply, Request, Rows, Sampling
 from sottovoce.models.engine.cache_manager import Limits
 from sottovoce.models.engine.kv_cache import KVCache
-from sottovoce.models.engine.loop import Loop
+from sottovoce.models.engine.loop import Loop, Worker
 from sottovoce.models.engine.request import Statistics
 from sottovoce.models.engine.scheduler import CHUNK
 from sottovoce.models.engine.sequence import Job
@@ -80,6 +81,28 @@ def test_those_who_ask_for_as_much_end_in_the_order_in_which_they_came(max_batch
     engine.run(request())
 
     assert order == list(range(9))
+
+
+class Untimed(queue.SimpleQueue[Any]):
+    """A queue that takes no timeout."""
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        assert timeout is None
+        return super().get(block)
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_no_wait_for_requests_has_a_timeout(busy: bool) -> None:
+    """Python 3.11 waits forever, once in ten thousand times, where a timeout of a `SimpleQueue` is over at once.
+
+    On a busy machine an engine then held a request until the next one came.
+    """
+    begin: Any = None  # no loop is made
+    worker, jobs = Worker(begin, None), [Job(request(), Future()) for _ in range(2)]
+    worker._queue = Untimed()
+    for job in jobs:
+        worker.take(job)
+    assert worker._gather(busy=busy) == jobs
 
 
 def test_a_large_request_is_not_overtaken_for_ever_by_small_ones() -> None:
