@@ -83,13 +83,15 @@ def test_more_samples_leave_the_first_ones_as_they_were(folder: str, store: Payl
     assert len(set(samples(4))) == 4
 
 
-async def test_many_samples_share_their_steps(folder: str, store: PayloadStore) -> None:
+async def test_many_samples_share_their_steps(
+    folder: str, store: PayloadStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from sottovoce.models import load
 
+    monkeypatch.setattr("sottovoce.models.engine.loop.QUIET", 0.1)  # so that on a busy machine none comes too late
     statistics = load(folder).engine.statistics
     requests, steps = statistics.requests, statistics.steps
     graph = baseline("self_consistency", model=[folder], samples=12, max_tokens=3, answer_turn=False, store=store)
     await graph.ainvoke(QUESTION)
-    # 36 steps one after another; how many join a batch depends on when they arrive
-    assert statistics.requests - requests == 12 and statistics.steps - steps < 12 * 3
+    assert statistics.requests - requests == 12 and statistics.steps - steps <= 6 * 3
     assert statistics.widest > 1
