@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +21,7 @@ from sottovoce.evaluation.experiments.running import opened
 from sottovoce.evaluation.experiments.schema import Experiment
 from sottovoce.evaluation.runs.log import LOG
 from sottovoce.evaluation.runs.places import places
-from sottovoce.evaluation.runs.reading import load_run
+from sottovoce.evaluation.runs.reading import head_in, load_run
 from sottovoce.evaluation.runs.running import Task, hold
 from sottovoce.evaluation.runs.starting import settings_of
 from sottovoce.evaluation.runs.trust import Trust, lies_in
@@ -259,3 +260,30 @@ def test_payloads_behind_a_link_are_not_removed(tmp_path: Path) -> None:
     first = next(places([folder], tmp_path / "store", []))
 
     assert "payloads' is a link" in first.held
+
+
+@pytest.mark.parametrize(
+    ("field", "found", "line"),
+    [
+        ("vote", "", "a vote's answer is '': expected one of the kind number"),
+        ("model", [["bundled"]], "line 1: settings.model"),
+    ],
+)
+def test_settings_and_votes_of_another_type_are_refused_as_a_log_is_read(
+    field: str, found: Any, line: str, tmp_path: Path
+) -> None:
+    """A vote for "" ended `measures`, and a list of lists `runs list`, in a traceback."""
+    model = ScriptedChatModel(["The answer is 2."] * 9)
+    task = Task("debate", Debate(agents=2, rounds=1), {"question": "1 + 1?", "kind": "number"}, models=model)
+    hold(task, PayloadStore(tmp_path / "store"), folder=tmp_path / "run")
+    log = tmp_path / "run" / LOG
+    lines = [json.loads(each) for each in log.read_text().splitlines()]
+    if field == "model":
+        lines[0]["settings"]["model"] = found
+    for event in (each for one in lines for each in one.get("events", []) if field == "vote"):
+        for vote in event.get("votes") or event.get("decision", {}).get("votes", ()):
+            vote["answer"] = found
+    log.write_text("".join(json.dumps(each) + "\n" for each in lines))
+
+    with pytest.raises(RecordError, match=re.escape(line)):
+        (head_in if field == "model" else load_run)(tmp_path / "run")
