@@ -17,8 +17,8 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.hosted import awithin, in_words_alone, named, spoken, structured, within
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Part, Place, Turn, words
-from sottovoce.errors import ContextOverflow, EngineError, LateReply
-from sottovoce.form import Form
+from sottovoce.core.errors import ContextOverflow, EngineError, LateReply
+from sottovoce.core.response_format import Form
 
 
 @dataclass(frozen=True)

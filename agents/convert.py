@@ -11,7 +11,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from sottovoce.channels.message import Heard, Part, Role, Turn
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 
 HEARD = "heard"
 NOTHING = "(nothing)"

@@ -26,10 +26,10 @@ from sottovoce.agents.convert import parts_of, to_turns
 from sottovoce.agents.streaming import Stream
 from sottovoce.channels.options import LONGEST_REPLY
 from sottovoce.channels.registry import create
-from sottovoce.errors import UsageError, nearest
-from sottovoce.form import Form
+from sottovoce.core.errors import UsageError, nearest
+from sottovoce.core.response_format import Form
+from sottovoce.core.sizes import Size
 from sottovoce.prompts.packs import TRAINED
-from sottovoce.sizes import Size
 
 if TYPE_CHECKING:
     from sottovoce.channels.message import Turn
@@ -182,7 +182,7 @@ class HookedChatModel(BaseChatModel):
 
     def _readable(self, turns: Sequence[Turn]) -> list[Turn]:
         """Return the turns, with messages of lost payloads as words if the store or a protocol of words allows it."""
-        from sottovoce.channels.lost import readable
+        from sottovoce.channels.missing_payload import readable
 
         told = self.store is not None and self.store.lost == "words"
         return readable(turns, self._load, in_words=told or not self.channel.latent)

@@ -24,8 +24,8 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import SecretStr, ValidationError
 
-from sottovoce.errors import SottovoceError, UsageError
-from sottovoce.form import Form
+from sottovoce.core.errors import SottovoceError, UsageError
+from sottovoce.core.response_format import Form
 
 T = TypeVar("T")
 PREFIX = "hosted:"

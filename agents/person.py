@@ -8,7 +8,7 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatResult
 
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 
 
 class Person(BaseChatModel):

@@ -19,7 +19,7 @@ from pydantic import Field, PrivateAttr
 
 from sottovoce.agents.convert import to_turns
 from sottovoce.channels.message import Place, Turn
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sottovoce.errors import LateReply
+from sottovoce.core.errors import LateReply
 
 if TYPE_CHECKING:
     from sottovoce.models import Engine, Reply, Request

@@ -16,7 +16,7 @@ import torch
 from benchmarks import batches, debates, decoding, formats, guiding, memory, reuse, step
 from benchmarks.loaded_models import BUNDLED, SHAPES, loaded_of
 from benchmarks.measuring import Asked, Table, interleaved
-from sottovoce.models.huggingface.pack import parameters_of
+from sottovoce.models.huggingface.packing import parameters_of
 
 ROOT = Path(__file__).resolve().parents[1]
 STARTS: Mapping[str, list[str]] = {

@@ -15,13 +15,13 @@ from typing import NamedTuple
 import torch
 from transformers import DynamicCache
 
-from sottovoce.evaluation.experiments.files import read_experiment
-from sottovoce.evaluation.experiments.folder import FILE, runs_in
-from sottovoce.evaluation.runs.record import Record
-from sottovoce.evaluation.runs.run import Run
-from sottovoce.evaluation.statistics import share
-from sottovoce.evaluation.views.tables import share_cells, table
+from sottovoce.analysis.statistics import share
+from sottovoce.experiments.files import read_experiment
+from sottovoce.experiments.folder import FILE, runs_in
 from sottovoce.models import LoadedModel, load
+from sottovoce.report.tables import share_cells, table
+from sottovoce.runs.record import Record
+from sottovoce.runs.run import Run
 
 TRUTH = "float32"
 AT_ONCE = 8  # tokens of a reply per pass

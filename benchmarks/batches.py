@@ -22,7 +22,7 @@ from benchmarks.decoding import generate
 from benchmarks.loaded_models import as_published, with_engine
 from benchmarks.measuring import Asked, Table, interleaved, times
 from sottovoce.models import Engine, LoadedModel, Reply, Request
-from sottovoce.nodes.settings import Debate
+from sottovoce.settings import Debate
 
 ROWS = (2, 8, 32, 128, 256)
 SETTINGS = Debate(agents=2, rounds=3, temperature=[0.7], answer_turn=False)

@@ -30,12 +30,12 @@ from sottovoce.channels.nl import NL
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Prompt, Protocol, Speech
 from sottovoce.channels.store import PayloadStore
-from sottovoce.evaluation.views.tables import table
 from sottovoce.models import Ids, LoadedModel, Piece, Request, Rows, Stop, load
 from sottovoce.models.huggingface.chat import ChatTemplate
+from sottovoce.nodes.prompt_builder import View
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.views import View
 from sottovoce.prompts.render import Prompts
+from sottovoce.report.tables import table
 
 LONGEST, COMPARED = 48, 12  # tokens of a message, and of the hearer's continuation
 LACKING = (0.05, 0.2, 0.5)

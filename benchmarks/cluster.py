@@ -15,13 +15,13 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sottovoce.evaluation.runs.head import head_of
-from sottovoce.evaluation.runs.limits import Limits
-from sottovoce.evaluation.runs.run import Run
-from sottovoce.evaluation.runs.running import hold_all
-from sottovoce.evaluation.runs.samples import samples
-from sottovoce.evaluation.views.tables import table
+from sottovoce.datasets.samples import samples
 from sottovoce.graphs import scheme
+from sottovoce.report.tables import table
+from sottovoce.runs.limits import Limits
+from sottovoce.runs.manifest import head_of
+from sottovoce.runs.run import Run
+from sottovoce.runs.runner import hold_all
 
 NONE = "none"
 WORKERS = (NONE, "ray:1", "ray:2")

@@ -12,7 +12,7 @@ from time import perf_counter
 
 from sottovoce.environments import sandbox
 from sottovoce.environments.problems import PROBLEMS
-from sottovoce.environments.trying import report
+from sottovoce.environments.test_runner import report
 
 
 def main(backend: str) -> None:

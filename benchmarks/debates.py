@@ -19,7 +19,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.debate import create_debate
 from sottovoce.models import LoadedModel
 from sottovoce.models.huggingface.network import Network
-from sottovoce.nodes.settings import Debate
+from sottovoce.settings import Debate
 
 DEBATES = 32
 IN_FLIGHT = (1, 8, 32, 128)

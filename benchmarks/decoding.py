@@ -22,7 +22,7 @@ from sottovoce.channels.protocol import Prompt, Protocol, Speech
 from sottovoce.channels.sde import SDE
 from sottovoce.models import Ids, LoadedModel, Request, Sampling, Stop
 from sottovoce.models.huggingface.network import Network
-from sottovoce.models.huggingface.pack import parameters_of
+from sottovoce.models.huggingface.packing import parameters_of
 from sottovoce.models.huggingface.passes import Pass
 
 NEW, NEW_OF_REAL = 64, 32  # tokens per reply; no stop ids, so that every rival generates the same number

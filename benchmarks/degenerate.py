@@ -15,12 +15,12 @@ from sottovoce.channels.degenerate import WINDOW, signs
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Speech
 from sottovoce.channels.registry import create
-from sottovoce.evaluation.arithmetic import questions
-from sottovoce.evaluation.views.tables import table
+from sottovoce.datasets.arithmetic import questions
 from sottovoce.models import LoadedModel, Request, load
+from sottovoce.nodes.prompt_builder import View
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.views import View
 from sottovoce.prompts.render import Prompts
+from sottovoce.report.tables import table
 
 LONGEST = 96
 WAYS = ("nl:0", "nl:0.7", "nl:1", "cipher:0.2", "cipher:0.4", "cipher:1")

@@ -11,7 +11,7 @@ from benchmarks.decoding import requests, spoken
 from benchmarks.loaded_models import with_engine
 from benchmarks.measuring import Asked, Run, Table, interleaved, percent
 from sottovoce.channels.nl import NL
-from sottovoce.form import Form
+from sottovoce.core.response_format import Form
 from sottovoce.models import LoadedModel, Request, Stop
 from sottovoce.models.engine.grammar import Grammars
 

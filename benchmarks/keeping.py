@@ -23,15 +23,15 @@ from typing import Any
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
-from sottovoce.evaluation.runs.head import head_of
-from sottovoce.evaluation.runs.limits import Limits
-from sottovoce.evaluation.runs.run import Run
-from sottovoce.evaluation.runs.running import hold_all
-from sottovoce.evaluation.runs.samples import samples
-from sottovoce.evaluation.views.tables import table
+from sottovoce.datasets.samples import samples
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.settings import Settings
+from sottovoce.report.tables import table
+from sottovoce.runs.limits import Limits
+from sottovoce.runs.manifest import head_of
+from sottovoce.runs.run import Run
+from sottovoce.runs.runner import hold_all
+from sottovoce.settings import Settings
 
 MODES = ("nothing", "memory", "folder")
 IN_FLIGHT = (1, 8, 32, 128)

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 from sottovoce.models import Engine, LoadedModel, assemble, load
 from sottovoce.models.huggingface.formats import Weights
 from sottovoce.models.huggingface.network import Network
-from sottovoce.models.huggingface.reordered import ReorderedLinear
+from sottovoce.models.huggingface.onednn_linear import ReorderedLinear
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 CHATML = (

@@ -15,18 +15,18 @@ from functools import cache
 from pathlib import Path
 from typing import cast, get_args
 
+from sottovoce.analysis.statistics import share
 from sottovoce.environments.encyclopedia.questions import Type, questions
 from sottovoce.environments.react import Action
-from sottovoce.evaluation.experiments.files import read_experiment
-from sottovoce.evaluation.experiments.folder import FILE, runs_in
-from sottovoce.evaluation.runs.record import Record
-from sottovoce.evaluation.runs.run import Run
-from sottovoce.evaluation.statistics import share
-from sottovoce.evaluation.views.tables import share_cells, table
+from sottovoce.experiments.files import read_experiment
+from sottovoce.experiments.folder import FILE, runs_in
 from sottovoce.nodes.ia import answered, exchange
 from sottovoce.nodes.madra import SELECT
 from sottovoce.nodes.react import ANSWER, Said, counted, steps_of
 from sottovoce.nodes.state import Discussion
+from sottovoce.report.tables import share_cells, table
+from sottovoce.runs.record import Record
+from sottovoce.runs.run import Run
 
 RELAY = ["finished", "steps", "search, lookup, finish", "repeated", "second calls", "invalid"]
 DEBATE = ["agreed", "rounds", "choices", "of what is needed", "of nothing"]

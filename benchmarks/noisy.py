@@ -24,25 +24,25 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
+from sottovoce.analysis.monitor_dataset import collected
+from sottovoce.analysis.statistics import paired_bootstrap
 from sottovoce.channels.message import Message
+from sottovoce.datasets.whodunit import games
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.wording import described
-from sottovoce.evaluation.collecting import collected
-from sottovoce.evaluation.runs.head import head_of
-from sottovoce.evaluation.runs.limits import Limits
-from sottovoce.evaluation.runs.run import Run
-from sottovoce.evaluation.runs.running import hold_all
-from sottovoce.evaluation.statistics import paired_bootstrap
-from sottovoce.evaluation.whodunit import games
-from sottovoce.monitors.chance import equal_resets
+from sottovoce.monitors.dataset import read_rows
 from sottovoce.monitors.monitor import Monitor
-from sottovoce.monitors.rows import read_rows
+from sottovoce.monitors.random_baseline import equal_resets
 from sottovoce.monitors.settings import Measure, Training
 from sottovoce.monitors.training import train
 from sottovoce.nodes.guard import Guard, spent
+from sottovoce.nodes.monitor_node import Intervention, Watch
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.settings import WhoDunit
-from sottovoce.nodes.watch import Intervention, Watch
+from sottovoce.runs.limits import Limits
+from sottovoce.runs.manifest import head_of
+from sottovoce.runs.run import Run
+from sottovoce.runs.runner import hold_all
+from sottovoce.settings import WhoDunit
 
 SETTINGS = WhoDunit(golden=True)
 MEASURE = Measure(positions="id", distribution="top")

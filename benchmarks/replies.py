@@ -13,11 +13,11 @@ import sys
 from collections.abc import Iterator
 
 from sottovoce.channels.message import Turn
-from sottovoce.evaluation.arithmetic import questions
-from sottovoce.evaluation.facts import two_facts
+from sottovoce.datasets.arithmetic import questions
+from sottovoce.datasets.facts import two_facts
 from sottovoce.models import Ids, LoadedModel, Request, Sampling, Stop, load
+from sottovoce.nodes.prompt_builder import View
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.views import View
 from sottovoce.prompts.render import Prompts
 
 LONGEST = 72

@@ -22,7 +22,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.debate import create_debate
 from sottovoce.models import Engine, Ids, Reply, Request, Statistics, Stop
 from sottovoce.models.engine.prefix_cache import chain, id_keys, position_keys, row_keys
-from sottovoce.nodes.settings import Debate
+from sottovoce.settings import Debate
 
 SETTINGS = Debate(agents=3, rounds=3)
 QUESTIONS = 8

@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sottovoce import Debate, PayloadStore, create_debate, open_saver
-from sottovoce.evaluation.views.tables import table
-from sottovoce.graphs.saver import kind_of
-from sottovoce.sizes import amount
+from sottovoce.core.sizes import amount
+from sottovoce.graphs.runtime.saver import kind_of
+from sottovoce.report.tables import table
 
 QUESTION = {"question": "What is 14 + 3 * 5 - 7?"}
 OF_SQLITE = (

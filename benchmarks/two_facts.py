@@ -12,17 +12,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
-from sottovoce.evaluation.experiments.files import read_experiment
-from sottovoce.evaluation.experiments.folder import FILE, runs_in
-from sottovoce.evaluation.runs.record import Record
-from sottovoce.evaluation.runs.run import Run
-from sottovoce.evaluation.statistics import share
-from sottovoce.evaluation.views.tables import percent, share_cells, table
+from sottovoce.analysis.statistics import share
+from sottovoce.experiments.files import read_experiment
+from sottovoce.experiments.folder import FILE, runs_in
 from sottovoce.graphs import scheme
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.question import Question, passages_of
 from sottovoce.nodes.state import Discussion, rounds_of
 from sottovoce.prompts import kinds
+from sottovoce.report.tables import percent, share_cells, table
+from sottovoce.runs.record import Record
+from sottovoce.runs.run import Run
 
 FIRST, LAST = "first", "last"
 Right = dict[str, list[bool]]

@@ -19,14 +19,14 @@ from typing import Any
 from benchmarks.replies import asked
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
-from sottovoce.evaluation.views.tables import table
 from sottovoce.graphs.scheme import scheme
 from sottovoce.nodes import mad, reconcile
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Discussion, Vote, heard
-from sottovoce.nodes.tally import ballot
+from sottovoce.nodes.votes import ballot
 from sottovoce.prompts import kinds
+from sottovoce.report.tables import table
 
 WORK = Path(__file__).parent / "work"
 KINDS = ("number", "option", "yes_no", "label", "text")

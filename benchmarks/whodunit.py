@@ -15,7 +15,7 @@ from sottovoce.environments.whodunit.actions import Malformed, read
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.knowledge import known
 from sottovoce.environments.whodunit.rules import is_over, opening, step
-from sottovoce.nodes.settings import WhoDunit
+from sottovoce.settings import WhoDunit
 
 
 class Played(NamedTuple):

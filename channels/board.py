@@ -15,8 +15,8 @@ from langgraph.channels.base import BaseChannel
 from langgraph.types import Overwrite
 
 from sottovoce.channels.message import EDITED, Message, Place
-from sottovoce.channels.written import written
-from sottovoce.errors import BoardConflict, RequestError
+from sottovoce.channels.message_validation import written
+from sottovoce.core.errors import BoardConflict, RequestError
 
 OVERWRITE = "__overwrite__"  # the key of an Overwrite in JSON
 Wire = list[dict[str, Any]]  # Any: plain JSON

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 import torch
 
 from sottovoce.channels.payload import Payload, Span
-from sottovoce.errors import ProtocolError, UsageError
+from sottovoce.core.errors import ProtocolError, UsageError
 from sottovoce.models import LoadedModel, Table
 from sottovoce.models.engine.vocabulary import Vocabulary
 

@@ -18,7 +18,7 @@ from sottovoce.channels.message import Heard
 from sottovoce.channels.options import CipherOptions, CriterionAt, Partial
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Prompt, Protocol, Speech, payload_ids
-from sottovoce.errors import ProtocolError
+from sottovoce.core.errors import ProtocolError
 from sottovoce.models import Edit, Feed, LoadedModel, Piece, Record, Reply, Request, Rows, Stop, Table, layers_read_ids
 
 SPARSE = 16  # largest weights stored per position, as an approximation

@@ -39,7 +39,7 @@ from sottovoce.channels.payload import COMPRESSED, Payload
 from sottovoce.channels.protocol import COMPAT, Protocol, Speech
 from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.channels.store import PayloadRef
-from sottovoce.errors import PayloadError, ProtocolError, UsageError
+from sottovoce.core.errors import PayloadError, ProtocolError, UsageError
 from sottovoce.models import Ids, LoadedModel, Reply, Request, Rows, Sampling, Stats, assemble, load, tensor_digest
 from sottovoce.models.engine.check import check
 

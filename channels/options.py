@@ -6,10 +6,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from sottovoce.bounds import Few
-from sottovoce.checked import Checked
-from sottovoce.errors import UsageError
-from sottovoce.trust import Names
+from sottovoce.core.bounds import Few
+from sottovoce.core.errors import UsageError
+from sottovoce.core.trust import Names
+from sottovoce.core.validation import Checked
 
 LONGEST_REPLY = 512  # tokens, as in the debates of SDE (arXiv 2506.19209)
 CompatName = Literal["paper", "reference"]

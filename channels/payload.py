@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from safetensors import SafetensorError
 
 from sottovoce.channels.compress import KEPT, is_carried, nbytes, placed, vectors
-from sottovoce.errors import PayloadError
+from sottovoce.core.errors import PayloadError
 
 if TYPE_CHECKING:  # torch takes seconds, and a discussion of hosted models needs none
     import torch

@@ -20,7 +20,7 @@ import torch
 
 from sottovoce.channels.options import Probe
 from sottovoce.channels.payload import Payload
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 
 if TYPE_CHECKING:
     from sottovoce.models import LoadedModel

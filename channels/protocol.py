@@ -19,8 +19,8 @@ from sottovoce.channels.options import CompatName, LatentOptions, ProtocolOption
 from sottovoce.channels.payload import COMPRESSED, Label, Payload
 from sottovoce.channels.probe import probed
 from sottovoce.channels.store import PayloadRef
-from sottovoce.errors import PayloadError, UsageError
-from sottovoce.form import Form
+from sottovoce.core.errors import PayloadError, UsageError
+from sottovoce.core.response_format import Form
 from sottovoce.models import (
     Base,
     Edit,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sottovoce.registry import Registry
+from sottovoce.core.registry import Registry
 
 if TYPE_CHECKING:  # it imports torch, and help needs only the names
     from sottovoce.channels.protocol import Protocol

@@ -17,7 +17,7 @@ from sottovoce.channels.message import Heard
 from sottovoce.channels.options import StateOptions
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Protocol, payload_ids
-from sottovoce.errors import ProtocolError
+from sottovoce.core.errors import ProtocolError
 from sottovoce.models import Edit, LoadedModel, Piece, Record, Reply, streams
 
 

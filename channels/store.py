@@ -25,9 +25,9 @@ from urllib.parse import quote, unquote
 from langchain_core.stores import ByteStore
 
 from sottovoce.channels.payload import Payload
-from sottovoce.errors import PayloadError
-from sottovoce.regular import bytes_of
-from sottovoce.sizes import amount
+from sottovoce.core.errors import PayloadError
+from sottovoce.core.regular_files import bytes_of
+from sottovoce.core.sizes import amount
 
 SUFFIX = ".safetensors"
 DIGEST = re.compile(r"[0-9a-f]{64}")

@@ -21,7 +21,7 @@ HAND_OVERS = (
     ("compile", "langgraph/graph/state.py", "the graph is compiled"),
     ("astream", "langgraph/pregel/main.py", "the graph starts"),
     ("get_runtime", "langgraph/runtime.py", "the opening reads the run's settings"),
-    ("ask", "sottovoce/worker.py", "an agent's prompt is rendered"),
+    ("ask", "sottovoce/core/worker.py", "an agent's prompt is rendered"),
     ("seed", "nodes/", "an act asks"),
     ("ainvoke", "language_models/chat_models.py", "its model is called"),
     ("encode", "chat.py", "the chat becomes tokens"),
@@ -69,7 +69,7 @@ class Walk:
 
 def main() -> None:
     """Run a debate and print the functions on its way."""
-    from sottovoce.cli import main as cli
+    from sottovoce.cli.main import main as cli
 
     walk = Walk()
     threading.setprofile(walk)

@@ -58,7 +58,7 @@ def fields(what: str) -> dict[str, Schema]:
     """Return the schemas of these options, by name."""
     from sottovoce.channels.options import CipherOptions, ProtocolOptions, StateOptions
     from sottovoce.graphs import scheme
-    from sottovoce.nodes.settings import OF_PROTOCOL, Settings
+    from sottovoce.settings import OF_PROTOCOL, Settings
 
     tables: dict[str, tuple[type[BaseModel], Collection[str]]] = {
         "common": (Settings, OF_PROTOCOL),
@@ -96,7 +96,7 @@ def retrievers(what: str) -> str:
 
 def published(what: str) -> str:
     """Return the table of published tables and figures that `reproduce` knows."""
-    from sottovoce.evaluation.published.files import names, read_published
+    from sottovoce.experiments.tables.table_files import names, read_published
 
     found = {name: read_published(name) for name in names()}
     lines = [

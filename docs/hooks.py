@@ -12,8 +12,10 @@ from draw import DRAWN, file_of  # in the same folder, where mkdocs looks
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("graphs", "nodes", "agents", "environments", "monitors", "prompts", "retrievers", "channels")
-FOLDERS += ("models", "evaluation", "sottovoce")
+ROOMS = ("graphs", "nodes", "agents", "environments", "monitors", "prompts", "retrievers", "channels", "models")
+ROOMS += ("experiments",)  # at the root; the others are in sottovoce/
+ROOMS += tuple(f"sottovoce/{room}" for room in ("settings", "datasets", "runs", "verify", "analysis", "report"))
+ROOMS += ("sottovoce/cli", "sottovoce/core")
 OUTSIDE = {"models/bundled/README.md": "card.md", "models/README.md": "families.md"}
 """Files of other folders that are also pages."""
 EXAMPLE = re.compile(r"^>>> .+?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
@@ -21,17 +23,17 @@ EXAMPLE = re.compile(r"^>>> .+?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 
 def on_files(files: Files, config: Any) -> Files:  # Any: mkdocs' configuration
     """Add a page for each folder, for each package in it, and for each file of OUTSIDE."""
-    for folder in FOLDERS:
-        package = "sottovoce" if folder == "sottovoce" else f"sottovoce.{folder}"
-        inside = (
-            [] if folder == "sottovoce" else sorted(path.parent.name for path in (ROOT / folder).glob("*/__init__.py"))
-        )
-        names = modules(package, ROOT / folder)
+    for room in ROOMS:
+        name = room.removeprefix("sottovoce/")
+        package = f"sottovoce.{name}"
+        inside = sorted(path.parent.name for path in (ROOT / room).glob("*/__init__.py"))
+        names = modules(package, ROOT / room)
         own = [name for name in names if not any(f"{name}.".startswith(f"{package}.{each}.") for each in inside)]
-        files.append(File.generated(config, f"reference/{folder}.md", content=_page(package, own)))
+        files.append(File.generated(config, f"reference/{name}.md", content=_page(package, own)))
         for each in inside:
-            content = _page(f"{package}.{each}", modules(f"{package}.{each}", ROOT / folder / each))
-            files.append(File.generated(config, f"reference/{folder}/{each}.md", content=content))
+            content = _page(f"{package}.{each}", modules(f"{package}.{each}", ROOT / room / each))
+            files.append(File.generated(config, f"reference/{name}/{each}.md", content=content))
+    files.append(File.generated(config, "reference/sottovoce.md", content=_page("sottovoce", ["sottovoce"])))
     for path, page in OUTSIDE.items():
         files.append(File.generated(config, page, content=(ROOT / path).read_text(encoding="utf-8")))
     return files

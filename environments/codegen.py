@@ -1,6 +1,6 @@
 """Parsers for the replies of coders, testers, judges and rankers in CodeGen, and pass@k.
 
-Nothing here runs a program; `trying.py` does. The rules follow Ohav/DyLAN's code (schemes of arXiv 2502.05986).
+Nothing here runs a program; `test_runner.py` does. The rules follow Ohav/DyLAN's code (schemes of arXiv 2502.05986).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 
 BLOCK = re.compile(
     r"^[ \t>]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)[^\n`]*\n(?P<code>.*?)"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
-from sottovoce.errors import UsageError
-from sottovoce.regular import text_of
+from sottovoce.core.errors import UsageError
+from sottovoce.core.regular_files import text_of
 
 Played = TypeVar("Played")
 

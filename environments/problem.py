@@ -9,8 +9,8 @@ import re
 
 from pydantic import ConfigDict, Field, field_validator
 
-from sottovoce.checked import Checked
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
+from sottovoce.core.validation import Checked
 
 CHECKED = re.compile(r"^def check\(", re.MULTILINE)
 

@@ -1,1 +1,1 @@
-"""Experiment files, and the published tables that `reproduce` runs: data, no code."""
+"""Experiments: lists of runs in one file each, published tables and searches; one folder keeps an experiment's runs."""

@@ -6,7 +6,7 @@ import json
 import sys
 from importlib import import_module
 
-from sottovoce.errors import SottovoceError, UsageError
+from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.graphs.scheme import SCHEMES, Scheme, scheme
 
 STUDIO = "https://smith.langchain.com"
@@ -21,7 +21,7 @@ CORS = {
     "allow_headers": ["*"],
     "expose_headers": SHOWN,
 }
-HTTP = {"app": "sottovoce.graphs.origins:app", "cors": CORS, "disable_webhooks": True}
+HTTP = {"app": "sottovoce.graphs.runtime.origins:app", "cors": CORS, "disable_webhooks": True}
 """Webhooks are off, since with them a client could make the server post to any address."""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Literal, Unpack
 
 from sottovoce.graphs.scheme import Given, Graph, Scheme, State
-from sottovoce.nodes.settings import CMD, SECRETARY
+from sottovoce.settings import CMD, SECRETARY
 
 ON_TIE = {"next_round": "rounds left", "secretary": "a tie", "send_representatives": "a tie"}
 
@@ -31,14 +31,14 @@ def after_level(state: State) -> Literal["next_round", "send_representatives", "
 
 def tied(state: State) -> bool:
     """Return whether several answers have the most votes."""
-    from sottovoce.nodes.tally import is_tie
+    from sottovoce.nodes.votes import is_tie
 
     return is_tie(state["votes"], state)
 
 
 def create_cmd(settings: CMD | None = None, **given: Unpack[Given]) -> Graph:
     """Return the uncompiled graph of CMD. Names in `models`: the agents, and "secretary" if there is one."""
-    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import cmd as acts
     from sottovoce.nodes.decide import vote
 

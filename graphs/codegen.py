@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, Unpack
 
-from sottovoce.environments.trying import Runner
+from sottovoce.environments.test_runner import Runner
 from sottovoce.graphs.scheme import Given, Graph, Scheme, State
-from sottovoce.nodes.settings import CodeGen
-from sottovoce.nodes.settings.codegen import PASSER, RANKER, REFLECTOR, TESTER
+from sottovoce.settings import CodeGen
+from sottovoce.settings.codegen import PASSER, RANKER, REFLECTOR, TESTER
 
 JUDGES = (PASSER, TESTER, REFLECTOR, RANKER)
 
@@ -38,9 +38,9 @@ def create_codegen(settings: CodeGen | None = None, *, runner: Runner | None = N
 
     `runner` runs programs instead of the sandbox that the settings name.
     """
-    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import codegen as acts
-    from sottovoce.nodes.codegen_trials import Trials
+    from sottovoce.nodes.codegen_tests import Trials
 
     settings, trials = CodeGen.given(settings), Trials(runner)
     coders = settings.speakers()

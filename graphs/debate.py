@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Literal, Unpack
 
 from sottovoce.graphs.scheme import Given, Graph, Scheme, State
-from sottovoce.nodes.settings import Debate
+from sottovoce.settings import Debate
 
 LAST_OR_NOT = {"next_round": "rounds left", "summarise": "rounds left", "decide": "last round"}
 """The reason for each edge, as drawings show it."""
@@ -33,9 +33,9 @@ def create_debate(settings: Debate | None = None, **given: Unpack[Given]) -> Gra
         settings: The defaults of its runs; the graph has nodes for their number of agents.
         given: `models`, `store` and `watch`, see `Given`.
     """
-    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import debate as acts
-    from sottovoce.nodes.opening import close_round
+    from sottovoce.nodes.setup import close_round
 
     settings = Debate.given(settings)
     frame = Frame(SCHEME, settings, **given, rule=acts.by_rule)

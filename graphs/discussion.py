@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, Unpack
 
 from sottovoce.graphs.scheme import Given, Graph, Scheme, State
-from sottovoce.nodes.settings import SECRETARY, MesSync
+from sottovoce.settings import SECRETARY, MesSync
 
 if TYPE_CHECKING:
     from sottovoce.nodes.rules import DiscussionRule
@@ -40,7 +40,7 @@ def another_round(state: State) -> Literal["next_round", "decide"]:
 
 def tie_or_end(state: State) -> Literal["next_round", "secretary", "decide"]:
     """Continue as long as any message was sent; then ask the secretary if there is a tie."""
-    from sottovoce.nodes.tally import is_tie
+    from sottovoce.nodes.votes import is_tie
 
     if another_round(state) == "next_round":
         return "next_round"
@@ -49,7 +49,7 @@ def tie_or_end(state: State) -> Literal["next_round", "secretary", "decide"]:
 
 def create_discussion(rule: DiscussionRule, settings: MesSync | None = None, **given: Unpack[Given]) -> Graph:
     """Return the uncompiled graph of a discussion. Names in `models`: the agents, and "secretary" if there is one."""
-    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import discussion as acts
     from sottovoce.nodes.cmd import secretary
     from sottovoce.nodes.rules import check_rule

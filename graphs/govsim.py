@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from sottovoce.graphs.scheme import Given, Graph, Scheme
-from sottovoce.nodes.settings import GovSim
+from sottovoce.settings import GovSim
 
 SUMMARISE, REFLECTS, WISHES = "summarise", "{}_reflects", "{}_wishes"
 """Names of nodes; the nodes of the talk have their agents' names."""
@@ -50,7 +50,7 @@ def another_month(state: Any) -> list[str]:
 
 def create_govsim(settings: GovSim | None = None, **given: Unpack[Given]) -> Graph:
     """Return the uncompiled graph of a game. Names in `models`: the agents (John, Kate, ...), "summarizer"."""
-    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import govsim as acts
 
     settings = GovSim.given(settings)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal, Unpack
 
 from sottovoce.graphs.scheme import Given, Graph, Scheme
-from sottovoce.nodes.settings import IA
+from sottovoce.settings import IA
 
 
 def another_round(state: Any) -> Literal["next_round", "decide"]:
@@ -22,9 +22,9 @@ def another_round(state: Any) -> Literal["next_round", "decide"]:
 
 def create_ia(settings: IA | None = None, **given: Unpack[Given]) -> Graph:
     """Return the uncompiled graph of information asymmetry. `given`: see `Given`."""
-    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import ia as acts
-    from sottovoce.nodes.opening import close_round
+    from sottovoce.nodes.setup import close_round
 
     settings = IA.given(settings)
     frame = Frame(SCHEME, settings, **given, rule=acts.by_box, begin=acts.begin)

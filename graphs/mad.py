@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, Literal, Unpack
 
 from sottovoce.graphs.scheme import Given, Graph, Scheme
-from sottovoce.nodes.settings import MAD
+from sottovoce.settings import MAD
 
 VERDICTS = {"decide": "settled", "next_round": "left open", "list_candidates": "left open in the last round"}
 
@@ -27,7 +27,7 @@ def after_verdict(state: Any) -> Literal["decide", "next_round", "list_candidate
 
 def create_mad(settings: MAD | None = None, **given: Unpack[Given]) -> Graph:
     """Return the uncompiled graph of MAD. Names in `models`: the debaters, "moderator", "judge"; else see `Given`."""
-    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import mad as acts
 
     settings = MAD.given(settings)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Literal, Unpack
 
 from sottovoce.graphs.scheme import Given, Graph, Scheme, State
-from sottovoce.nodes.settings import MADRA
+from sottovoce.settings import MADRA
 
 
 def who_begins(debaters: list[str]) -> Callable[[State], list[str]]:
@@ -37,9 +37,9 @@ def after_judge(state: Any) -> Literal["next_round", "summarise"]:
 
 def create_madra(settings: MADRA | None = None, **given: Unpack[Given]) -> Graph:
     """Return the uncompiled graph of MADRA. Names in `models`: debaters, "judge", "summarizer"; else see `Given`."""
-    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import madra as acts
-    from sottovoce.nodes.opening import close_round
+    from sottovoce.nodes.setup import close_round
 
     settings = MADRA.given(settings)
     debaters = settings.speakers()

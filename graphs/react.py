@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Literal, Unpack
 
 from sottovoce.graphs.scheme import Given, Graph, Scheme, State
-from sottovoce.nodes.settings import ReAct
+from sottovoce.settings import ReAct
 
 
 def whose_turn(state: State) -> str:
@@ -27,7 +27,7 @@ def another_step(state: Any) -> Literal["next_round", "decide"]:
 
 def create_react(settings: ReAct | None = None, **given: Unpack[Given]) -> Graph:
     """Return the uncompiled graph of a relay. Models by agent name may be local or hosted; else see `Given`."""
-    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import react as acts
 
     settings = ReAct.given(settings)

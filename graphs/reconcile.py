@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Literal, Unpack
 
 from sottovoce.graphs.scheme import Given, Graph, Scheme, State
-from sottovoce.nodes.settings import ReConcile
+from sottovoce.settings import ReConcile
 
 
 def after_vote(state: State) -> Literal["next_round", "decide"]:
@@ -22,7 +22,7 @@ def after_vote(state: State) -> Literal["next_round", "decide"]:
 
 def create_reconcile(settings: ReConcile | None = None, **given: Unpack[Given]) -> Graph:
     """Return the uncompiled graph of ReConcile. Models by agent name may be local or hosted; else see `Given`."""
-    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import reconcile as acts
     from sottovoce.nodes.decide import vote
 

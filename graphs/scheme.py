@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from typing_extensions import TypedDict
 
-from sottovoce.errors import RequestError, UsageError, choose, nearest
-from sottovoce.graphs.served import of_server
-from sottovoce.nodes.settings import Settings
-from sottovoce.registry import Registry
-from sottovoce.trust import Allow, Allowed
+from sottovoce.core.errors import RequestError, UsageError, choose, nearest
+from sottovoce.core.registry import Registry
+from sottovoce.core.trust import Allow, Allowed
+from sottovoce.graphs.runtime.served import of_server
+from sottovoce.settings import Settings
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
     from sottovoce.channels.message import Message
-    from sottovoce.nodes.given import Models
-    from sottovoce.nodes.watch import Watch
+    from sottovoce.nodes.inputs import Models
+    from sottovoce.nodes.monitor_node import Watch
 
 NAMES = (
     "debate",

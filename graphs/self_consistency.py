@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Unpack
 
 from sottovoce.graphs.scheme import Given, Graph, Scheme
-from sottovoce.nodes.settings import SelfConsistency
+from sottovoce.settings import SelfConsistency
 
 
 def create_self_consistency(settings: SelfConsistency | None = None, **given: Unpack[Given]) -> Graph:
     """Return the uncompiled graph of k samples. `given`: see `Given`."""
-    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes.answer import in_words
     from sottovoce.nodes.evidence import with_evidence
 

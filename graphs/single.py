@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Unpack
 
 from sottovoce.graphs.scheme import Given, Graph, Scheme
-from sottovoce.nodes.settings import Single
+from sottovoce.settings import Single
 
 
 def create_single(settings: Single | None = None, **given: Unpack[Given]) -> Graph:
     """Return the uncompiled graph of a single agent. `given`: see `Given`."""
-    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes.answer import answer
     from sottovoce.nodes.evidence import with_evidence
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from sottovoce.environments.whodunit.blunders import class_noted
 from sottovoce.graphs.scheme import Given, Graph, Scheme, State
-from sottovoce.nodes.settings import WhoDunit
+from sottovoce.settings import WhoDunit
 
 if TYPE_CHECKING:  # its file loads safetensors
     from sottovoce.channels.message import Message
@@ -35,7 +35,7 @@ def next_turn(state: Any) -> Literal["next_round", "decide"]:
 
 def create_whodunit(settings: WhoDunit | None = None, **given: Unpack[Given]) -> Graph:
     """Return the uncompiled graph of a game. Names in `models`: "Beth" (Accuser) and "Alex" (Intel), or the peers."""
-    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import whodunit as acts
 
     settings = WhoDunit.given(settings)

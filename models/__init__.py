@@ -3,7 +3,7 @@
 `load(name)` returns a `LoadedModel`; `loaded.engine.run(Request(...))` returns a `Reply`.
 """
 
-from sottovoce.form import Form
+from sottovoce.core.response_format import Form
 from sottovoce.models.attention import attention_of_last
 from sottovoce.models.base_temperature import (
     Base,
@@ -31,10 +31,10 @@ from sottovoce.models.engine.request import (
     Weigh,
 )
 from sottovoce.models.huggingface.chat import ChatTemplate, ChatTurn
+from sottovoce.models.huggingface.embedding_table import Table, tensor_digest
 from sottovoce.models.huggingface.family import layers_read_ids, streams
 from sottovoce.models.huggingface.formats import Dtype, Weights
 from sottovoce.models.huggingface.layers import record_activations
-from sottovoce.models.huggingface.table import Table, tensor_digest
 from sottovoce.models.huggingface.text import Span, overlapping
 from sottovoce.models.load import assemble, load, load_tokenizer, unload
 from sottovoce.models.loaded import LoadedModel, vocabulary_digest

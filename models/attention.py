@@ -7,7 +7,7 @@ from functools import partial
 
 import torch
 
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.models.engine.request import Edit, Ids, Piece
 from sottovoce.models.huggingface.layers import Change
 from sottovoce.models.loaded import LoadedModel

@@ -16,11 +16,11 @@ from typing import Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from sottovoce.core.regular_files import bytes_of
 from sottovoce.models.engine.request import Sampling
 from sottovoce.models.loaded import LoadedModel
 from sottovoce.models.sources import cache
 from sottovoce.models.sources.catalogue import defaults_of
-from sottovoce.regular import bytes_of
 
 FORMAT: Final = 1
 """Version of the stored measurement; a measurement in another format is repeated."""

@@ -12,19 +12,19 @@ from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from sottovoce.errors import ModelError
+from sottovoce.core.errors import ModelError
+from sottovoce.core.sizes import size_of
 from sottovoce.models.engine.engine import Engine
 from sottovoce.models.huggingface.chat import ChatTemplate
 from sottovoce.models.huggingface.devices import Device, Place, is_spread, place_of
 from sottovoce.models.huggingface.formats import PACKINGS, Dtype, Weights, never_exact, settled
-from sottovoce.models.huggingface.load import read, tokenizer_at
+from sottovoce.models.huggingface.load_files import read, tokenizer_at
 from sottovoce.models.huggingface.network import Network
-from sottovoce.models.huggingface.pack import format_of
-from sottovoce.models.huggingface.packed import Packing
+from sottovoce.models.huggingface.packed_weights import Packing
+from sottovoce.models.huggingface.packing import format_of
 from sottovoce.models.loaded import LoadedModel
-from sottovoce.models.room import check_room
+from sottovoce.models.memory_estimate import check_room
 from sottovoce.models.sources.locate import BUNDLED, locate, ready
-from sottovoce.sizes import size_of
 
 LOGGER = logging.getLogger(__name__)
 

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.models.engine.engine import Engine
 from sottovoce.models.engine.request import Sampling
 from sottovoce.models.huggingface.chat import ChatTemplate
+from sottovoce.models.huggingface.embedding_table import Table, weights_digest
 from sottovoce.models.huggingface.network import Network
-from sottovoce.models.huggingface.pack import format_of, parameters_of
-from sottovoce.models.huggingface.table import Table, weights_digest
+from sottovoce.models.huggingface.packing import format_of, parameters_of
 from sottovoce.models.huggingface.text import Detokenizer
 
 LATENT_DEPTH = 0.7  # default depth of the layer that is read and edited; never the last layer

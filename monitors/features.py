@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 
 Features = dict[str, float]
 """Statistics by name."""

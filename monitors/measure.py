@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.monitors.features import Features, combined, independent, joint, statistics
 from sottovoce.monitors.positions import POSITIONS, Spot
 from sottovoce.monitors.settings import Measure

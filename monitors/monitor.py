@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, FiniteFloat, model_validator
 
-from sottovoce.checked import Checked
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
+from sottovoce.core.outputs import write
+from sottovoce.core.regular_files import text_of
+from sottovoce.core.validation import Checked
+from sottovoce.monitors.dataset import Floats
 from sottovoce.monitors.features import logged
-from sottovoce.monitors.rows import Floats
 from sottovoce.monitors.settings import CHANCE, TURN, Measure
-from sottovoce.outputs import write
-from sottovoce.regular import text_of
 
 FORMAT: Literal[1] = 1
 Bounds = tuple[FiniteFloat, FiniteFloat]

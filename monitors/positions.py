@@ -17,9 +17,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from itertools import accumulate, product
 
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
+from sottovoce.core.registry import Registry
 from sottovoce.monitors.tokens import Tokens
-from sottovoce.registry import Registry
 
 Spot = tuple[int, ...]
 Selector = Callable[[Tokens], Sequence[Spot]]

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field, field_validator
 
-from sottovoce.bounds import Few
-from sottovoce.checked import Checked
-from sottovoce.errors import UsageError, choose
+from sottovoce.core.bounds import Few
+from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.validation import Checked
 from sottovoce.monitors.positions import POSITIONS
 from sottovoce.monitors.tokens import WHOLE
 

@@ -14,8 +14,8 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.errors import UsageError
-from sottovoce.monitors.rows import Floats
+from sottovoce.core.errors import UsageError
+from sottovoce.monitors.dataset import Floats
 
 STEPS = 100
 """Thresholds are 0, 1/100, ..., 1."""

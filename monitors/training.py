@@ -14,11 +14,11 @@ from importlib.util import find_spec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.errors import UsageError
-from sottovoce.monitors.chance import best_chance, chances, random_monitor, worth
+from sottovoce.core.errors import UsageError
+from sottovoce.monitors.dataset import Games, RowFile
 from sottovoce.monitors.features import logged
 from sottovoce.monitors.monitor import Bounds, Fitted, Monitor, matrix
-from sottovoce.monitors.rows import Games, RowFile
+from sottovoce.monitors.random_baseline import best_chance, chances, random_monitor, worth
 from sottovoce.monitors.settings import RANDOM, TURN, Rank, Training
 from sottovoce.monitors.threshold import Triggered, best_threshold, conformal_threshold, triggered
 

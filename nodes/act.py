@@ -16,7 +16,7 @@ from langchain_core.runnables import RunnableConfig, RunnableLambda
 
 from sottovoce.agents.ask import Call
 from sottovoce.nodes.context import Contexts, RunContext
-from sottovoce.nodes.people import by_person
+from sottovoce.nodes.human_input import by_person
 from sottovoce.nodes.progress import act_begins
 from sottovoce.nodes.state import Discussion, Update
 

@@ -16,11 +16,11 @@ from sottovoce.channels.message import Heard, Message, Turn
 from sottovoce.nodes.act import Act
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.decide import decided, last_votes, voted, votes_of
+from sottovoce.nodes.prompt_builder import View, blocks, viewpoint_slots
 from sottovoce.nodes.say import say_answer
-from sottovoce.nodes.settings import CMD, SECRETARY, grouped
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, rounds_of, said
-from sottovoce.nodes.tally import leading, number, took, viewpoints
-from sottovoce.nodes.views import View, blocks, viewpoint_slots
+from sottovoce.nodes.votes import leading, number, took, viewpoints
+from sottovoce.settings import CMD, SECRETARY, grouped
 
 Groups = Sequence[Sequence[str]]
 Reading = tuple[Mapping[str, Message], Sequence[Vote]]

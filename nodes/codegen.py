@@ -1,6 +1,6 @@
 """The acts of CodeGen (Barbi et al., arXiv 2502.05986, after DyLAN): coders write, judges review; the end of a round.
 
-Nothing here runs a program: separate nodes in `codegen_trials.py` do.
+Nothing here runs a program: separate nodes in `codegen_tests.py` do.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from langchain_core.runnables import RunnableLambda
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Message, Part
-from sottovoce.environments.alike import agreeing
+from sottovoce.environments.bleu import agreeing
 from sottovoce.environments.codegen import MOST_TESTS, assertions, code, scores, statements
 from sottovoce.environments.problem import Problem
-from sottovoce.nodes.codegen_views import (
+from sottovoce.nodes.codegen_prompts import (
     SCORED,
     Review,
     assertions_form,
@@ -31,9 +31,9 @@ from sottovoce.nodes.codegen_views import (
 )
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.say import say
-from sottovoce.nodes.settings import CodeGen
-from sottovoce.nodes.settings.codegen import REFLECTOR
 from sottovoce.nodes.state import RESTORED, Discussion, Update, Vote, heard, rounds_of, said
+from sottovoce.settings import CodeGen
+from sottovoce.settings.codegen import REFLECTOR
 
 TEST, REVIEW, RANK, RUN = "test", "review", "rank", "run"
 

@@ -21,17 +21,17 @@ from sottovoce.agents.hooked import WORDS, HookedChatModel
 from sottovoce.agents.hosted import hosted, is_hosted
 from sottovoce.agents.person import Person
 from sottovoce.channels.registry import PROTOCOLS
-from sottovoce.errors import UsageError
-from sottovoce.form import Form
-from sottovoce.nodes.edits import check_state, check_whole, kept_settings
-from sottovoce.nodes.given import Models, check_models, check_same, check_store, context_of
+from sottovoce.core.errors import UsageError
+from sottovoce.core.response_format import Form
+from sottovoce.core.trust import Allowed
+from sottovoce.nodes.inputs import Models, check_models, check_same, check_store, context_of
+from sottovoce.nodes.prompt_builder import View
 from sottovoce.nodes.question import Question, question_id
-from sottovoce.nodes.settings import OF_SAMPLING, Answers, AnySettings, Settings
 from sottovoce.nodes.state import Discussion, moment
-from sottovoce.nodes.views import View
+from sottovoce.nodes.state_validation import check_state, check_whole, kept_settings
 from sottovoce.prompts.packs import SHIPPED
 from sottovoce.prompts.render import Prompts
-from sottovoce.trust import Allowed
+from sottovoce.settings import OF_SAMPLING, Answers, AnySettings, Settings
 
 if TYPE_CHECKING:
     from sottovoce.models import Base

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, Turn
+from sottovoce.nodes.ablation import others_of
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.control import others_of
 from sottovoce.nodes.decide import decided, last_votes, majority
+from sottovoce.nodes.prompt_builder import View
 from sottovoce.nodes.say import say, say_answer
-from sottovoce.nodes.settings import Debate
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, attempt_of, moment, rounds_of
-from sottovoce.nodes.views import View
 from sottovoce.prompts import kinds
+from sottovoce.settings import Debate
 
 SUMMARISER = "summariser"
 """The author of the shared summary, which uses the first agent's model."""
@@ -89,7 +89,7 @@ def _later_turns(run: RunContext[Debate], state: Discussion, agent: str, summary
 
 def _given(run: RunContext[Debate], state: Discussion, agent: str, role: str) -> Message:
     """Return the message of an expert or a dummy: text without a payload (CIPHER's bounds)."""
-    texts = [state["solution"]] if role == "expert" else state["decoys"]  # `opening` checked that they exist
+    texts = [state["solution"]] if role == "expert" else state["decoys"]  # `setup` checked that they exist
     # Drawn again at each call, as in the published code.
     text = random.Random(run.seed(state, agent, role)).choice(texts)
     epoch, round, turn = moment(state)

@@ -13,7 +13,7 @@ from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.progress import is_decided
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, concluded, rounds_of
-from sottovoce.nodes.tally import Viewpoint, ballot, leading, viewpoints
+from sottovoce.nodes.votes import Viewpoint, ballot, leading, viewpoints
 from sottovoce.prompts import kinds
 
 Rule = Callable[[RunContext[Any], Any], Decision]  # Any: the settings and the state of every scheme

@@ -14,15 +14,15 @@ from langchain_core.runnables import RunnableLambda
 
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.nodes.act import plain
 from sottovoce.nodes.cmd import Reading, by_secretary
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule, first_of, receivers_of
 from sottovoce.nodes.say import say, unreadable
-from sottovoce.nodes.settings import SECRETARY, MesSync
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, heard, moment, said
+from sottovoce.settings import SECRETARY, MesSync
 
 Where = list[int | str]
 """Round, turn, agent and act of a message, which is the last attempt in the current epoch."""

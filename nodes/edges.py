@@ -8,7 +8,7 @@ from langchain_core.language_models.chat_models import BaseChatModel
 
 from sottovoce.agents.hooked import WORDS, HookedChatModel
 from sottovoce.agents.person import Person
-from sottovoce.errors import ProtocolError, command
+from sottovoce.core.errors import ProtocolError, command
 from sottovoce.nodes.context import RunContext
 
 

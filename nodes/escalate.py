@@ -13,12 +13,12 @@ from typing import Any
 
 from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Heard, Message, Part, Turn
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import votes_of
-from sottovoce.nodes.settings.base import Escalate
 from sottovoce.nodes.state import Discussion
-from sottovoce.nodes.tally import abstaining, viewpoints
+from sottovoce.nodes.votes import abstaining, viewpoints
+from sottovoce.settings.base import Escalate
 
 HEARD_LATENT, HEARD_PLAIN = "heard_latent", "heard_plain"
 """Statistics of a message: how many messages of the round before it heard with and without their payload."""

@@ -8,13 +8,13 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.channels.message import Message
-from sottovoce.errors import RetrievalError
+from sottovoce.core.errors import RetrievalError
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.libraries import searcher_of
 from sottovoce.nodes.question import Passage, Question
-from sottovoce.nodes.settings.looking import Pooled
+from sottovoce.nodes.retrieval import searcher_of
 from sottovoce.nodes.state import JSON, Discussion, Update, moment
 from sottovoce.retrievers.pool import Evidence, Origin, Pool
+from sottovoce.settings.retrieval import Pooled
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document

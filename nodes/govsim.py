@@ -16,20 +16,20 @@ from langchain_core.runnables import RunnableLambda
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Heard, Message, Part, Turn, words
-from sottovoce.environments.govsim import rules
-from sottovoce.environments.govsim.games import Game
+from sottovoce.core.errors import UsageError
+from sottovoce.core.response_format import Form
+from sottovoce.environments.govsim import fishery_rules
+from sottovoce.environments.govsim.fishery import Game
+from sottovoce.environments.govsim.fishery_rules import Month, World, is_over, opening, own_catch, report
+from sottovoce.environments.govsim.game_metrics import Ended, ended, measures
 from sottovoce.environments.govsim.harvest import read_tons
-from sottovoce.environments.govsim.metrics import Ended, ended, measures
-from sottovoce.environments.govsim.rules import Month, World, is_over, opening, own_catch, report
 from sottovoce.environments.govsim.talk import next_speaker, read_limit, read_summary, read_utterance
-from sottovoce.errors import UsageError
-from sottovoce.form import Form
 from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.prompt_builder import View, blocks
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.say import BEGUN, say
-from sottovoce.nodes.settings import GovSim
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, heard, moment, said
-from sottovoce.nodes.views import View, blocks
+from sottovoce.settings import GovSim
 
 TALK, SUMMARISE, LIMIT, REFLECT, WISH, HARVEST = "talk", "summarise", "limit", "reflect", "wish", "harvest"
 SUMMARIZER, LAKE = "summarizer", "lake"
@@ -106,9 +106,9 @@ def next_month(contexts: Contexts[GovSim]) -> RunnableLambda[Fishery, Update]:
     def next_month(state: Fishery) -> Update:
         contexts.of(state)  # refuses an invalid edit
         game, world = game_of(state), state["world"]
-        if not rules.is_harvested(world):
+        if not fishery_rules.is_harvested(world):
             raise UsageError(f"month {world['month']} was not harvested; resume the run from an earlier step")
-        after = world if is_over(game, world) else rules.next_month(game, world)
+        after = world if is_over(game, world) else fishery_rules.next_month(game, world)
         return {"world": after, "turn": state["turn"] + 1}
 
     return RunnableLambda(next_month, name="next_month")
@@ -120,9 +120,9 @@ def harvest(contexts: Contexts[GovSim]) -> RunnableLambda[Fishery, Update]:
     def harvest(state: Fishery) -> Update:
         run = contexts.of(state)
         game, wanted = game_of(state), {each.agent: read_tons(each.whole) for each in wishes(state)}
-        if rules.is_harvested(state["world"]) or set(wanted) != set(present(state)):
+        if fishery_rules.is_harvested(state["world"]) or set(wanted) != set(present(state)):
             raise UsageError(f"in this month there are wishes of {sorted(wanted)}; resume the run from an earlier step")
-        world = rules.harvest(game, state["world"], wanted)
+        world = fishery_rules.harvest(game, state["world"], wanted)
         epoch, round, turn = moment(state)
         done, order = world["harvests"][-1], run.order(LAKE)
         message = Message(LAKE, round, HARVEST, report(done), epoch=epoch, turn=turn + 1, order=order, source="rule")

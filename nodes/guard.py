@@ -12,18 +12,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from sottovoce.channels.message import Message
-from sottovoce.errors import UsageError, choose
-from sottovoce.monitors.chance import monitor_of
+from sottovoce.core.errors import UsageError, choose
 from sottovoce.monitors.monitor import Monitor
+from sottovoce.monitors.random_baseline import monitor_of
 from sottovoce.monitors.settings import ALL, CHANCE, EXCESS, TURN, Measure
 from sottovoce.monitors.tokens import WHOLE
 from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.monitor_node import NEXT, Intervention
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.redraw import AGAIN, check_redrawn
-from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import Discussion
 from sottovoce.nodes.uncertainty import decoder_of, features_of_acts, lacking
-from sottovoce.nodes.watch import NEXT, Intervention
+from sottovoce.settings import Settings
 
 STEP: tuple[Literal["epoch", "round", "turn", "act", "attempt"], ...] = ("epoch", "round", "turn", "act", "attempt")
 """The keys that parallel interventions share."""

@@ -13,19 +13,19 @@ from langchain_core.documents import Document
 
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Heard, Message, Turn, words
-from sottovoce.form import Form
+from sottovoce.core.response_format import Form
+from sottovoce.nodes.ablation import others_of
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.control import others_of
 from sottovoce.nodes.decide import majority
 from sottovoce.nodes.evidence import LIBRARY, evidence_of, retriever_of
+from sottovoce.nodes.prompt_builder import View, blocks
 from sottovoce.nodes.question import Passage, Question
 from sottovoce.nodes.say import answer_pattern, say
-from sottovoce.nodes.settings import IA
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
-from sottovoce.nodes.tally import ballot
-from sottovoce.nodes.views import View, blocks
+from sottovoce.nodes.votes import ballot
 from sottovoce.prompts import kinds
 from sottovoce.retrievers.passage import plain
+from sottovoce.settings import IA
 
 TALK, DEAL = "talk", "deal"
 SAID = r"[^\s][^\n]{0,119}"

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Heard, Message, Turn, words
-from sottovoce.form import Form
+from sottovoce.core.response_format import Form
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, voted
+from sottovoce.nodes.prompt_builder import View, blocks
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.say import form_of, say
-from sottovoce.nodes.settings import MAD
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of, said
-from sottovoce.nodes.tally import ballot, boxed, took, vote_of
-from sottovoce.nodes.views import View, blocks
+from sottovoce.nodes.votes import ballot, boxed, took, vote_of
 from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import read_json, read_lines
+from sottovoce.settings import MAD
 
 Rounds = Sequence[Mapping[str, Message]]
 """Messages by round and agent; the last round may be incomplete."""

@@ -17,17 +17,17 @@ from langchain_core.runnables import RunnableLambda
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Heard, Message, Part, Turn
-from sottovoce.nodes.chosen import CHOSEN, marked_choice, selected, selection_form
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.decide import decided, majority, voted
 from sottovoce.nodes.evidence import Search, numbers, passages, search, told
-from sottovoce.nodes.in_brackets import AGREED, agree, ballot, stated, verdict
+from sottovoce.nodes.madra_choice import CHOSEN, marked_choice, selected, selection_form
+from sottovoce.nodes.madra_verdict import AGREED, agree, ballot, stated, verdict
+from sottovoce.nodes.prompt_builder import View, blocks
 from sottovoce.nodes.question import Passage, shown
 from sottovoce.nodes.say import CUT, say, say_answer
-from sottovoce.nodes.settings import MADRA
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, rounds_of, said
-from sottovoce.nodes.views import View, blocks
 from sottovoce.retrievers.pool import Pool, merged
+from sottovoce.settings import MADRA
 
 SELECT, AGREE, SUMMARISE = "select", "agree", "summarise"
 JUDGE, SUMMARIZER = "judge", "summarizer"

@@ -11,8 +11,8 @@ from typing import Any, NotRequired, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from sottovoce.checked import first_wrong
-from sottovoce.errors import UsageError, choose
+from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.validation import first_wrong
 from sottovoce.prompts import kinds
 
 DESCRIBED = ConfigDict(use_attribute_docstrings=True)

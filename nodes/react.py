@@ -16,20 +16,20 @@ from langchain_core.runnables import RunnableLambda
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Heard, Message, Part, Turn, words
 from sottovoce.channels.payload import Span
+from sottovoce.core.errors import RetrievalError, UsageError
+from sottovoce.core.response_format import Form
 from sottovoce.environments import react
 from sottovoce.environments.pages import Library
 from sottovoce.environments.react import Action, Malformed, World
-from sottovoce.errors import RetrievalError, UsageError
-from sottovoce.form import Form
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.decide import decided, voted
 from sottovoce.nodes.evidence import evidence_of
-from sottovoce.nodes.libraries import FoundPassages, library_of
+from sottovoce.nodes.prompt_builder import View, blocks
+from sottovoce.nodes.retrieval import FoundPassages, library_of
 from sottovoce.nodes.say import answer_pattern, say
-from sottovoce.nodes.settings import ReAct
 from sottovoce.nodes.state import JSON, RESTORED, Decision, Discussion, Update, attempt_of, heard, moment
-from sottovoce.nodes.views import View, blocks
 from sottovoce.retrievers.pool import Origin
+from sottovoce.settings import ReAct
 
 STEP, ACTION, OBSERVE, ANSWER = "step", "action", "observe", "answer"
 ENVIRONMENT = "environment"

@@ -8,16 +8,15 @@ from typing import Any
 
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Heard, Message, Turn, words
-from sottovoce.form import Form
+from sottovoce.core.response_format import Form
 from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.convincing_samples import ANSWER, CONFIDENCE, REASONING, rendered
 from sottovoce.nodes.decide import decided, last_votes, votes_of
+from sottovoce.nodes.prompt_builder import View, viewpoint_slots
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.samples import ANSWER, CONFIDENCE, REASONING, rendered
 from sottovoce.nodes.say import form_of, say
-from sottovoce.nodes.settings import ReConcile
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
-from sottovoce.nodes.tally import abstaining, boxed, leading, viewpoints, vote_of
-from sottovoce.nodes.views import View, viewpoint_slots
+from sottovoce.nodes.votes import abstaining, boxed, leading, viewpoints, vote_of
 from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import (
     Structured,
@@ -28,6 +27,7 @@ from sottovoce.prompts.structured import (
     recalibrated,
     stated_confidence,
 )
+from sottovoce.settings import ReConcile
 
 SURE = Form(pattern=r"0(\.[0-9]{1,2})?|1(\.0)?", unknown=False)
 SAMPLES = "convincing samples"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sottovoce.channels.message import Place
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.state import Discussion
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sottovoce.channels.message import Heard, Message, Part, Turn
-from sottovoce.errors import UsageError, choose
+from sottovoce.core.errors import UsageError, choose
 from sottovoce.nodes.decide import majority
+from sottovoce.nodes.prompt_builder import View, blocks
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Discussion, Vote
-from sottovoce.nodes.views import View, blocks
 
 RULE = "rule"
 """The author of remarks when all agents are silent."""

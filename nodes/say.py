@@ -14,16 +14,16 @@ from sottovoce.agents.ask import Ask, Call
 from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Heard, Message, Place, Turn
 from sottovoce.channels.store import PayloadRef
-from sottovoce.form import Form
+from sottovoce.core.response_format import Form
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.donors import donated, with_donors
 from sottovoce.nodes.escalate import escalated, hearing
-from sottovoce.nodes.people import HUMAN
+from sottovoce.nodes.human_input import HUMAN
+from sottovoce.nodes.probes import donated, with_donors
+from sottovoce.nodes.prompt_builder import blocks
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.redraw import redrawn
 from sottovoce.nodes.state import NOTE, Discussion, attempt_of, heard, moment
 from sottovoce.nodes.uncertainty import measured
-from sottovoce.nodes.views import blocks
 from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import encodable
 

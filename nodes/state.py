@@ -14,9 +14,9 @@ from langchain_core.messages import AnyMessage
 from typing_extensions import TypedDict
 
 from sottovoce.channels.board import Board
-from sottovoce.channels.entry import Chat
+from sottovoce.channels.input_channel import Chat
 from sottovoce.channels.message import Message, latest
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.nodes.question import Question
 
 JSON = dict[str, Any]  # Any: plain JSON, as in checkpoints

@@ -11,7 +11,7 @@ from sottovoce.agents.ask import is_hooked
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadRef
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 
 if TYPE_CHECKING:
     from sottovoce.channels.store import PayloadStore

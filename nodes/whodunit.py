@@ -16,6 +16,7 @@ from sottovoce.agents.ask import Ask
 from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Heard, Message, Part, Turn, words
 from sottovoce.channels.payload import Span
+from sottovoce.core.response_format import Form
 from sottovoce.environments.whodunit import players
 from sottovoce.environments.whodunit.actions import Action, Malformed, Role, located, read
 from sottovoce.environments.whodunit.blunders import NOTES
@@ -24,14 +25,13 @@ from sottovoce.environments.whodunit.knowledge import told
 from sottovoce.environments.whodunit.metrics import Ended, measures
 from sottovoce.environments.whodunit.rules import RETRIES, World, cancelled, is_over, opening, passed, step
 from sottovoce.environments.whodunit.wording import described, fact, people
-from sottovoce.form import Form
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided
+from sottovoce.nodes.prompt_builder import View, blocks
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.say import say
-from sottovoce.nodes.settings import WhoDunit
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, attempt_of, heard, moment
-from sottovoce.nodes.views import View, blocks
+from sottovoce.settings import WhoDunit
 
 ACTS: dict[Role, str] = {"accuser": "request", "intel": "reply", "peer": "act"}
 ACTION, OBJECT = "Action:", "{"

@@ -19,9 +19,9 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template, TemplateError, meta
 
 from sottovoce.channels.message import Heard, Part
-from sottovoce.errors import PromptError, choose
+from sottovoce.core.errors import PromptError, choose
+from sottovoce.core.regular_files import text_of
 from sottovoce.prompts import bounds
-from sottovoce.regular import text_of
 
 BUILT_IN = Path(__file__).parent
 PACKS = BUILT_IN / "packs"

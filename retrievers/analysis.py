@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
 
-from sottovoce.checked import Checked
-from sottovoce.errors import UsageError, choose
+from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.validation import Checked
 
 WORD = re.compile(r"\w+(?:(?:['’]|(?<=\d)[.,](?=\d))\w+)*")
 POSSESSIVE = ("'s", "’s")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field
 
-from sottovoce.checked import Checked
-from sottovoce.errors import CorpusError, UsageError
+from sottovoce.core.errors import CorpusError, UsageError
+from sottovoce.core.validation import Checked
 from sottovoce.retrievers.analysis import Analysis
 from sottovoce.retrievers.manifest import AGAIN, fingerprint, read_manifest
 from sottovoce.retrievers.passage import Hit, Passage

@@ -18,9 +18,9 @@ from typing import Any, Protocol
 
 from filelock import FileLock, Timeout
 
-from sottovoce.checked import Checked
-from sottovoce.errors import CorpusError, UsageError
-from sottovoce.regular import bytes_of
+from sottovoce.core.errors import CorpusError, UsageError
+from sottovoce.core.regular_files import bytes_of
+from sottovoce.core.validation import Checked
 from sottovoce.retrievers.corpus import Corpus
 from sottovoce.retrievers.manifest import Manifest, write_manifest, write_whole
 from sottovoce.retrievers.passage import Passage

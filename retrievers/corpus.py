@@ -18,8 +18,8 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO
 
-from sottovoce.errors import CorpusError
-from sottovoce.regular import opened
+from sottovoce.core.errors import CorpusError
+from sottovoce.core.regular_files import opened
 from sottovoce.retrievers.passage import Metadata, Passage, plain
 
 DOCID, TEXT = ("docid", "id", "_id"), ("text", "contents")

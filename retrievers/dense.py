@@ -14,9 +14,9 @@ from typing import Any, Protocol, Self
 
 from langchain_core.embeddings import Embeddings
 
-from sottovoce.checked import Checked
-from sottovoce.errors import CorpusError, UsageError
-from sottovoce.regular import text_of
+from sottovoce.core.errors import CorpusError, UsageError
+from sottovoce.core.regular_files import text_of
+from sottovoce.core.validation import Checked
 from sottovoce.retrievers.encoders import DEFAULT, DPRQuestions, SentenceEncoder
 from sottovoce.retrievers.manifest import AGAIN, fingerprint, read_manifest
 from sottovoce.retrievers.passage import Hit, Passage

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.embeddings import Embeddings
 
-from sottovoce.errors import CorpusError, ModelError
+from sottovoce.core.errors import CorpusError, ModelError
 from sottovoce.retrievers.pooling import linear, pooled, unit
 from sottovoce.retrievers.sentence_files import OF_PASSAGES, OF_QUERIES, SentenceFiles, sentence_files
 
@@ -48,8 +48,8 @@ class LoadedModel:
         import torch
         import transformers
 
+        from sottovoce.models.huggingface.checkpoint_check import check_adapter, check_code
         from sottovoce.models.huggingface.quiet import quiet
-        from sottovoce.models.huggingface.sound import check_adapter, check_code
 
         quiet()
         where = self._folder or folder_of(self.name)

@@ -15,7 +15,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from typing_extensions import TypeIs
 
-from sottovoce.errors import RetrievalError, UsageError, first_line
+from sottovoce.core.errors import RetrievalError, UsageError, first_line
 from sottovoce.retrievers.passage import Filter, Filtered, Hit, Passage, Searcher, key_of, plain
 from sottovoce.retrievers.retriever import PassageRetriever
 

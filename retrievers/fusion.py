@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.retrievers.passage import Hit, Passage, Searcher, key_of
 
 CONSTANT = 60

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pydantic import SecretStr
 
-from sottovoce.errors import RetrievalError, UsageError
-from sottovoce.outputs import check_owner
+from sottovoce.core.errors import RetrievalError, UsageError
+from sottovoce.core.outputs import check_owner
 from sottovoce.retrievers.passage import Hit, Passage
 from sottovoce.retrievers.service import JSON, Patience, Trouble, answer, words
 

@@ -22,7 +22,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from sottovoce.errors import UsageError, first_line
+from sottovoce.core.errors import UsageError, first_line
 
 Taken = ParamSpec("Taken")
 Given = TypeVar("Given")

@@ -13,8 +13,8 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from sottovoce.checked import Checked
-from sottovoce.errors import CorpusError, RetrievalError, UsageError
+from sottovoce.core.errors import CorpusError, RetrievalError, UsageError
+from sottovoce.core.validation import Checked
 from sottovoce.retrievers import jvm
 from sottovoce.retrievers.corpus import metadata_of
 from sottovoce.retrievers.manifest import AGAIN, FILE, read_manifest

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from sottovoce.errors import CorpusError, UsageError
+from sottovoce.core.errors import CorpusError, UsageError
 from sottovoce.retrievers import jvm
 from sottovoce.retrievers.lucene import FOLDER, NAME, LuceneSettings
 from sottovoce.retrievers.passage import Passage

@@ -11,9 +11,9 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from sottovoce.bounds import Count
-from sottovoce.checked import Checked
-from sottovoce.errors import UsageError
+from sottovoce.core.bounds import Count
+from sottovoce.core.errors import UsageError
+from sottovoce.core.validation import Checked
 from sottovoce.retrievers.building import SHARD, Maker
 
 

@@ -8,10 +8,10 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
-from sottovoce.checked import Checked
-from sottovoce.errors import CorpusError, UsageError
-from sottovoce.outputs import INDEX
-from sottovoce.regular import bytes_of
+from sottovoce.core.errors import CorpusError, UsageError
+from sottovoce.core.outputs import INDEX
+from sottovoce.core.regular_files import bytes_of
+from sottovoce.core.validation import Checked
 
 FILE = INDEX
 AGAIN = "build it again with `python cli.py index`"

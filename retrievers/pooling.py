@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sottovoce.errors import ModelError
-from sottovoce.regular import bytes_of
+from sottovoce.core.errors import ModelError
+from sottovoce.core.regular_files import bytes_of
 
 if TYPE_CHECKING:
     import torch

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sottovoce.errors import CorpusError, RetrievalError, UsageError, command, nearest
+from sottovoce.core.errors import CorpusError, RetrievalError, UsageError, command, nearest
 from sottovoce.retrievers import jvm
 from sottovoce.retrievers.dense import ByDocid, check_length
 from sottovoce.retrievers.encoders import DPRQuestions

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sottovoce.registry import Registry
+from sottovoce.core.registry import Registry
 from sottovoce.retrievers.passage import MOST, Searcher
 
 if TYPE_CHECKING:

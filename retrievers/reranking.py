@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from langchain_core.documents import BaseDocumentCompressor, Document
 
-from sottovoce.errors import ModelError, RetrievalError, UsageError, first_line
+from sottovoce.core.errors import ModelError, RetrievalError, UsageError, first_line
 from sottovoce.retrievers.encoders import BATCH, LoadedModel, folder_of
 from sottovoce.retrievers.foreign import DOTTED, imported, made
 from sottovoce.retrievers.passage import Filter, Hit, Searcher, search

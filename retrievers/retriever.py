@@ -10,8 +10,8 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import run_in_executor
 from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
-from sottovoce.checked import first_wrong
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
+from sottovoce.core.validation import first_wrong
 from sottovoce.retrievers.passage import MOST, Filter, Hit, Searcher, search
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from sottovoce.errors import ModelError
-from sottovoce.regular import bytes_of
+from sottovoce.core.errors import ModelError
+from sottovoce.core.regular_files import bytes_of
 
 Mode = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
 MODES: tuple[Mode, ...] = get_args(Mode)

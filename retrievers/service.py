@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from sottovoce.errors import RetrievalError
+from sottovoce.core.errors import RetrievalError
 
 if TYPE_CHECKING:
     import requests

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from sottovoce.errors import CorpusError
+from sottovoce.core.errors import CorpusError
 from sottovoce.retrievers.manifest import AGAIN
 from sottovoce.retrievers.passage import Passage
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from sottovoce.errors import CorpusError, UsageError
-from sottovoce.regular import text_of
+from sottovoce.core.errors import CorpusError, UsageError
+from sottovoce.core.regular_files import text_of
 from sottovoce.retrievers.passage import Hit
 from sottovoce.retrievers.store import PassageStore
 

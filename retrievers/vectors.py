@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.embeddings import Embeddings
 
-from sottovoce.errors import CorpusError, UsageError, first_line
+from sottovoce.core.errors import CorpusError, UsageError, first_line
 from sottovoce.retrievers.manifest import AGAIN
 from sottovoce.retrievers.passage import Passage
 

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from sottovoce import __version__
-from sottovoce.errors import RetrievalError, UsageError
+from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.retrievers.passage import Hit, Passage
 from sottovoce.retrievers.service import JSON, Patience, Trouble, answer, words
 

@@ -16,7 +16,7 @@ def main() -> int:
     """
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # shells ignore SIGINT in background jobs
     _answer(_leave, usual)
-    from sottovoce.cli import main as run
+    from sottovoce.cli.main import main as run
 
     _answer(signal.default_int_handler, usual)  # asyncio replaces only this handler
     try:

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PLUGIN = Path(__file__).parent / "plugin"
 SCRIPT = """
 import contextlib, io, json, sys
-from sottovoce.cli import main
+from sottovoce.cli.main import main
 results = []
 for command in json.loads(sys.argv[1]):
     out, err = io.StringIO(), io.StringIO()
@@ -163,7 +163,7 @@ def test_its_prompts_can_be_replaced_by_a_pack_and_are_part_of_a_run_s_digest(tm
     (tmp_path / "panel" / "others.md").write_text("{% for message in others %}A colleague: {{ message }}{% endfor %}")
     code = f"""
 from panel import Panel
-from sottovoce.evaluation.runs.head import prompts_digest
+from sottovoce.runs.manifest import prompts_digest
 print(prompts_digest("panel", Panel(), {{}}) != prompts_digest("panel", Panel(prompts={str(tmp_path)!r}), {{}}))
 """
     assert process("-c", code) == "True\n"

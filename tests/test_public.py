@@ -15,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 
 import sottovoce
 from sottovoce.graphs import schemes
-from sottovoce.nodes.settings import Settings
+from sottovoce.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES: list[str] = vars(sottovoce)["__all__"]

@@ -17,7 +17,11 @@ ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 WRITTEN = [README, ROOT / "CONTRIBUTING.md", *PAGES, *sorted(ROOT.glob("*/README.md"))]
-MADE_BY_THE_BUILD = {ROOT / "docs" / "reference" / f"{folder.parent.name}.md" for folder in ROOT.glob("*/__init__.py")}
+MADE_BY_THE_BUILD = {
+    ROOT / "docs" / "reference" / f"{path.parent.name}.md"
+    for pattern in ("*/__init__.py", "sottovoce/*/__init__.py")
+    for path in ROOT.glob(pattern)
+}
 MADE = re.compile(r"<!-- made: .*?<!-- end -->", re.DOTALL)
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!\w+:)([^)#]*)(#[^)]*)?\)")

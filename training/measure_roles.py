@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sottovoce.errors import choose
-from sottovoce.evaluation.statistics import share
-from sottovoce.evaluation.views.tables import percent, share_cells, table
+from sottovoce.analysis.statistics import share
+from sottovoce.core.errors import choose
 from sottovoce.models import load
 from sottovoce.prompts.structured import read_confidence, read_json
+from sottovoce.report.tables import percent, share_cells, table
 from sottovoce.training.data import Chat, replies
 from sottovoce.training.problems import UNKNOWN
 from sottovoce.training.product import trained_prompts

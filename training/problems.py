@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from sottovoce.evaluation.arithmetic import MIXED, SHORT, SPLIT, Expression, Shape, Split, deal, draw, listed
+from sottovoce.datasets.arithmetic import MIXED, SHORT, SPLIT, Expression, Shape, Split, deal, draw, listed
 from sottovoce.prompts import kinds
 from sottovoce.training.product import Question
 

@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sottovoce.channels.message import Heard, Message, Turn
-from sottovoce.evaluation.walk import convince_turns
+from sottovoce.experiments.convincing_search import convince_turns
 from sottovoce.graphs.scheme import scheme
 from sottovoce.nodes import cmd, mad, reconcile
+from sottovoce.nodes.convincing_samples import ANSWER, CONFIDENCE, REASONING
+from sottovoce.nodes.prompt_builder import View
 from sottovoce.nodes.question import Question, passages_of, shown
-from sottovoce.nodes.samples import ANSWER, CONFIDENCE, REASONING
 from sottovoce.nodes.say import BEGUN, form_of, unreadable
-from sottovoce.nodes.settings import COMPONENTS, SECRETARY, Order, grouped
-from sottovoce.nodes.tally import ballot
-from sottovoce.nodes.views import View
+from sottovoce.nodes.votes import ballot
 from sottovoce.prompts import kinds
 from sottovoce.prompts.packs import SHIPPED
 from sottovoce.prompts.render import Prompts
+from sottovoce.settings import COMPONENTS, SECRETARY, Order, grouped
 
 __all__ = ["COMPONENTS", "SECRETARY", "Order", "Question", "Turn", "View", "grouped"]
 

@@ -152,7 +152,7 @@ def _samples(rng: random.Random, form: Form, prompts: Prompts) -> list[str]:
     samples = []
     for _ in range(rng.choice((1, 1, 2)) if rng.random() < SAMPLES else 0):
         shown = pose(rng, problems.plain(rng), form)
-        reply = product.reconcile_json(shown.working([]), shown.stated([]), "1.0")  # as `nodes.samples` shows them
+        reply = product.reconcile_json(shown.working([]), shown.stated([]), "1.0")  # as prompts show them
         slots = {"question": shown.question["question"], "choices": lettered(shown.offered), "reply": reply}
         samples.append(words(prompts.render("reconcile/sample", **slots)))
     return samples

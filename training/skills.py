@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from sottovoce.evaluation.arithmetic import MIXED, draw, listed, solution
+from sottovoce.datasets.arithmetic import MIXED, draw, listed, solution
 from sottovoce.training import debates, problems, product, schemes
 from sottovoce.training.data import Chat
 from sottovoce.training.debates import Talk, names, seen, some

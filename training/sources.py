@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from sottovoce.evaluation.arithmetic import Split
+from sottovoce.datasets.arithmetic import Split
 from sottovoce.prompts.kinds import lettered
 from sottovoce.prompts.render import Prompts
 from sottovoce.training import problems

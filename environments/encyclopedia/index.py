@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from sottovoce.core.errors import UsageError
 from sottovoce.environments.encyclopedia.library import encyclopedia
-from sottovoce.errors import UsageError
 from sottovoce.retrievers.bm25 import BM25Index
 from sottovoce.retrievers.passage import Passage
 

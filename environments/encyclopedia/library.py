@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from sottovoce.environments.encyclopedia.articles import Article
-from sottovoce.environments.encyclopedia.made import made
+from sottovoce.environments.encyclopedia.generate import made
 from sottovoce.environments.encyclopedia.written import written
 from sottovoce.environments.pages import Page, Pages
 

@@ -18,10 +18,10 @@ from itertools import pairwise
 from typing import Literal
 
 from sottovoce.environments.encyclopedia.articles import Article
-from sottovoce.environments.encyclopedia.finding import MOST_STEPS, Gold, Trail, absent, trail
 from sottovoce.environments.encyclopedia.library import Encyclopedia, encyclopedia
+from sottovoce.environments.encyclopedia.lookup import MOST_STEPS, Gold, Trail, absent, trail
 from sottovoce.environments.encyclopedia.relations import RELATIONS, Kind
-from sottovoce.environments.encyclopedia.wordings import BRIDGES, COMPARED, FACTS
+from sottovoce.environments.encyclopedia.templates import BRIDGES, COMPARED, FACTS
 
 Type = Literal["bridge", "comparison", "strategy", "claim", "fact"]
 TYPES: tuple[Type, ...] = ("bridge", "comparison", "strategy", "claim")

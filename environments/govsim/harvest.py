@@ -9,7 +9,7 @@ import random
 import re
 from collections.abc import Mapping
 
-from sottovoce.environments.govsim.games import Allocation
+from sottovoce.environments.govsim.fishery import Allocation
 
 MARKED = re.compile(
     r"\banswer\b[\s*_`\"']{0,8}(?:is\b[\s*_]{0,8})?"

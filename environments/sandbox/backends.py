@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from sottovoce.core.errors import choose
 from sottovoce.environments.sandbox.limits import Limits
-from sottovoce.errors import choose
 
 ISOLATED = ("bwrap", "namespaces")
 """Backends that use isolation by the kernel, preferred one first."""
@@ -37,8 +37,10 @@ class Interpreter:
 @cache
 def keeper() -> str:
     """Return the supervisor's source as one text, since another user may be unable to read its files."""
-    walls, rest = (Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("walls.py", "keeper.py"))
-    return f"{walls}\n{JOINT.sub('', rest)}"
+    isolation, rest = (
+        Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("isolation.py", "supervisor.py")
+    )
+    return f"{isolation}\n{JOINT.sub('', rest)}"
 
 
 def layout(python: Interpreter) -> tuple[list[str], list[tuple[str, str]]]:

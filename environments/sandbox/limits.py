@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 
 MIB = 1 << 20
 SMALLEST_MEMORY = 64 * MIB

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
+from sottovoce.core.errors import UsageError, choose
 from sottovoce.environments.sandbox.backends import BACKENDS, ISOLATED
-from sottovoce.environments.sandbox.holding import hold
+from sottovoce.environments.sandbox.host_check import is_root, missing
 from sottovoce.environments.sandbox.limits import Limits, Outcome, refused
-from sottovoce.environments.sandbox.machine import is_root, missing
-from sottovoce.errors import UsageError, choose
+from sottovoce.environments.sandbox.sandboxed_process import hold
 
 ANY = "isolated"
 """The first of `ISOLATED` that this machine offers."""

@@ -10,9 +10,9 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
-from sottovoce.checked import first_wrong
-from sottovoce.errors import UsageError
-from sottovoce.regular import text_of
+from sottovoce.core.errors import UsageError
+from sottovoce.core.regular_files import text_of
+from sottovoce.core.validation import first_wrong
 
 Attributes = Mapping[str, tuple[str, ...]]
 """Values by attribute."""

@@ -16,10 +16,10 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from sottovoce.checked import Checked
+from sottovoce.core.errors import UsageError
+from sottovoce.core.validation import Checked
 from sottovoce.environments.game_file import Split, read_file
 from sottovoce.environments.whodunit.attributes import ALL, Attributes, Name, Text, combinations
-from sottovoce.errors import UsageError
 
 Person = dict[Name, Text]
 Fact = tuple[str, str]

@@ -12,24 +12,24 @@ from typing import NamedTuple
 from jinja2 import TemplateError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from sottovoce.errors import ModelError
+from sottovoce.core.errors import ModelError
+from sottovoce.core.sizes import amount
 from sottovoce.models.base_temperature import default_sampling, drawn_temperature, known_top_p
 from sottovoce.models.doctor.readable import temperature
 from sottovoce.models.doctor.selftest import CHECKS, WHAT_TO_DO, Found, Trial
-from sottovoce.models.engine.memory import default_budget
+from sottovoce.models.engine.cache_budget import default_budget
 from sottovoce.models.huggingface.devices import place_of
 from sottovoce.models.huggingface.family import LAYERS_READ_IDS, layers_read_ids, streams
 from sottovoce.models.huggingface.formats import PACKINGS, Dtype, Weights, settled
-from sottovoce.models.huggingface.load import read
-from sottovoce.models.huggingface.pack import Inventory, parameters_of
-from sottovoce.models.huggingface.reordered import reordered_bytes
+from sottovoce.models.huggingface.load_files import read
+from sottovoce.models.huggingface.onednn_linear import reordered_bytes
+from sottovoce.models.huggingface.packing import Inventory, parameters_of
 from sottovoce.models.load import assemble
 from sottovoce.models.loaded import LoadedModel
-from sottovoce.models.room import check_room
+from sottovoce.models.memory_estimate import check_room
 from sottovoce.models.sources.cache import Source, source_of
+from sottovoce.models.sources.checksum import changed
 from sottovoce.models.sources.locate import locate, ready
-from sottovoce.models.sources.sums import changed
-from sottovoce.sizes import amount
 
 SEEN = {
     "smollm2": "sde scores lower: 25 of 40 two-fact questions right at its default layer, 33 with text "

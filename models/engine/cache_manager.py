@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
+from sottovoce.models.engine.cache_budget import default_budget, hold, out_of_memory, shares_of
 from sottovoce.models.engine.kv_cache import KVCache
-from sottovoce.models.engine.memory import default_budget, hold, out_of_memory, shares_of
 from sottovoce.models.engine.prefix_cache import PrefixCache
 from sottovoce.models.engine.runner import ROUND, whole_rounds
 from sottovoce.models.engine.sequence import Job, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from sottovoce.errors import ContextOverflow, UsageError
+from sottovoce.core.errors import ContextOverflow, UsageError
 from sottovoce.models.engine.request import Request, Rows
 from sottovoce.models.huggingface.family import unscaled
 from sottovoce.models.huggingface.network import Network

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import torch
 
-from sottovoce.models.engine import means, sampling
-from sottovoce.models.engine.memory import upload
+from sottovoce.models.engine import mean_embedding, sampling
+from sottovoce.models.engine.cache_budget import upload
 from sottovoce.models.engine.sequence import Choice, Sequence
-from sottovoce.models.huggingface import scans
-from sottovoce.models.huggingface.table import Table
+from sottovoce.models.huggingface import vocabulary_search
+from sottovoce.models.huggingface.embedding_table import Table
 
 
 def choose(own: Table, sequences: list[Sequence], logits: torch.Tensor, at_least: int = 0) -> list[Choice]:
@@ -25,7 +25,7 @@ def choose(own: Table, sequences: list[Sequence], logits: torch.Tensor, at_least
     masks = {i: mask for i, each in enumerate(sequences) if (mask := each.mask()) is not None}
     allowed = sampling.limit(logits, masks) if masks else logits
     ids = torch.zeros(len(sequences), dtype=torch.long, device=logits.device)
-    averaged: dict[int, means.Mean] = {}
+    averaged: dict[int, mean_embedding.Mean] = {}
     groups: dict[tuple[str, object], list[int]] = {}
     for i, each in enumerate(sequences):
         if kind := each.chooses(masks.get(i)):
@@ -36,15 +36,15 @@ def choose(own: Table, sequences: list[Sequence], logits: torch.Tensor, at_least
         if how == "token":
             ids[at] = _draw(allowed[at], some)
         else:
-            ids[at], made = means.average(own, some, logits[at], at_least)
+            ids[at], made = mean_embedding.average(own, some, logits[at], at_least)
             averaged.update(zip(group, made, strict=True))
     finite = logits.amax(-1).isfinite() & logits.amin(-1).isfinite()
     checked = torch.where(finite, ids, -1)
     if any(each.wants_best for each in sequences):
-        chosen, best = torch.stack([checked, scans.argmax(allowed)]).tolist()  # the only sync of a pass
+        chosen, best = torch.stack([checked, vocabulary_search.argmax(allowed)]).tolist()  # the only sync of a pass
     else:
         chosen, best = checked.tolist(), [-1] * len(sequences)  # likewise
-    known = means.look_up(own, sequences, averaged, chosen, at_least)
+    known = mean_embedding.look_up(own, sequences, averaged, chosen, at_least)
     found = enumerate(zip(known, best, logits.unbind(), strict=True))
     choices = [Choice(*each, *averaged.get(i, ())) for i, each in found]
     return [_in_form(own, *each) for each in zip(sequences, choices, strict=True)]
@@ -62,7 +62,7 @@ def _in_form(own: Table, sequence: Sequence, choice: Choice) -> Choice:
         return replace(choice, id=id, written=written)
     rows = {table.key: table.rows[id] for table in (own, *feed.tables)}
     weights = torch.zeros_like(choice.logits).index_fill(0, upload([id], choice.logits.device), 1.0)
-    (largest,) = means.largest(weights[None], sequence.request.record.sparse)
+    (largest,) = mean_embedding.largest(weights[None], sequence.request.record.sparse)
     return replace(choice, id=id, written=written, rows=rows, largest=largest)
 
 
@@ -72,6 +72,6 @@ def _draw(logits: torch.Tensor, sequences: list[Sequence]) -> torch.Tensor:
     if any(penalty != 1.0 for penalty in penalties):
         logits = sampling.penalise(logits, [[*each.prompt_ids, *each.ids] for each in sequences], penalties)
     if all(each.temperature == 0 for each in samplings):
-        return scans.argmax(logits)
+        return vocabulary_search.argmax(logits)
     u = [one.u if each.temperature > 0 else 0.0 for one, each in zip(sequences, samplings, strict=True)]
     return sampling.draw(logits, samplings, upload(u, logits.device, torch.float64))

@@ -15,6 +15,7 @@ from functools import partial
 
 from transformers import PreTrainedTokenizerBase
 
+from sottovoce.core.sizes import size_of
 from sottovoce.models.engine.cache_manager import Limits
 from sottovoce.models.engine.check import check
 from sottovoce.models.engine.grammar import Grammar, grammar_of
@@ -23,7 +24,6 @@ from sottovoce.models.engine.prefix_cache import chain, position_keys
 from sottovoce.models.engine.request import Reply, Request, Statistics
 from sottovoce.models.engine.sequence import Job
 from sottovoce.models.huggingface.network import Network
-from sottovoce.sizes import size_of
 
 MAX_BATCH = 64
 EXACT_BATCH = 16  # every step of an exact engine has as many sequences, so fewer are cheaper

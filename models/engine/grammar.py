@@ -13,9 +13,9 @@ from textwrap import shorten
 from llguidance import LLMatcher
 from transformers import PreTrainedTokenizerBase
 
-from sottovoce.errors import UsageError
-from sottovoce.form import Form, Schema
-from sottovoce.models.engine.ending import EMPTY, Endings
+from sottovoce.core.errors import UsageError
+from sottovoce.core.response_format import Form, Schema
+from sottovoce.models.engine.forced_completion import EMPTY, Endings
 from sottovoce.models.engine.request import Stop
 from sottovoce.models.engine.vocabulary import Vocabulary
 

@@ -14,14 +14,14 @@ from collections.abc import Callable
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from sottovoce.errors import EngineError
+from sottovoce.core.errors import EngineError
 from sottovoce.models.engine.cache_manager import Limits
 from sottovoce.models.engine.request import Statistics
 from sottovoce.models.engine.runner import Batch, Made, Runner
 from sottovoce.models.engine.scheduler import Scheduler
 from sottovoce.models.engine.sequence import Job, Sequence, failure
+from sottovoce.models.huggingface.nan_diagnosis import unsound
 from sottovoce.models.huggingface.network import Network
-from sottovoce.models.huggingface.unsound import unsound
 
 LONGEST_END = 10.0  # seconds that a finalizer waits for the thread of a freed engine
 QUIET = 0.001  # seconds without a new request after which an idle engine starts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from sottovoce.models.huggingface.table import Table
+from sottovoce.models.huggingface.embedding_table import Table
 
 LATER = -2  # in place of an id that is not looked up yet
 MOST = 1024  # maximum number of waiting means

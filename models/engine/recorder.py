@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import torch
 
 from sottovoce.models.engine import sampling
-from sottovoce.models.engine.memory import upload
+from sottovoce.models.engine.cache_budget import upload
 from sottovoce.models.engine.pending import LATER, Pending
 from sottovoce.models.engine.request import Record, Sparse, Stats
 from sottovoce.models.huggingface.passes import FINAL

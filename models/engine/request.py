@@ -11,8 +11,8 @@ from typing import Literal
 
 import torch
 
-from sottovoce.form import Form
-from sottovoce.models.huggingface.table import Table
+from sottovoce.core.response_format import Form
+from sottovoce.models.huggingface.embedding_table import Table
 
 Weigh = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """(raw logits (b, V), probabilities at the request's temperature (b, V)) -> averaging weights (b, V)."""

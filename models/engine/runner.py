@@ -9,9 +9,9 @@ from functools import partial
 import torch
 from torch import nn
 
+from sottovoce.models.engine.cache_budget import upload
 from sottovoce.models.engine.decode import choose
 from sottovoce.models.engine.kv_cache import KVCache
-from sottovoce.models.engine.memory import upload
 from sottovoce.models.engine.request import Ids
 from sottovoce.models.engine.sequence import Choice, Sequence
 from sottovoce.models.huggingface.layers import Change

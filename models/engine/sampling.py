@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sottovoce.models.engine.memory import upload
+from sottovoce.models.engine.cache_budget import upload
 from sottovoce.models.engine.request import Sampling
 
 DRAWN = 64  # uniforms generated at a time; the number does not change their values

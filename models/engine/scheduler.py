@@ -13,16 +13,16 @@ from itertools import takewhile
 
 from transformers import PreTrainedTokenizerBase
 
-from sottovoce.errors import EngineError, SottovoceError
+from sottovoce.core.errors import EngineError, SottovoceError
+from sottovoce.core.sizes import amount
+from sottovoce.models.engine.cache_budget import out_of_memory
 from sottovoce.models.engine.cache_manager import CacheManager, Limits
-from sottovoce.models.engine.memory import out_of_memory
 from sottovoce.models.engine.pending import Pending
 from sottovoce.models.engine.prefix_cache import chain
 from sottovoce.models.engine.request import Reply, Statistics
 from sottovoce.models.engine.runner import ROUND, Batch
 from sottovoce.models.engine.sequence import Job, Sequence, let_go
 from sottovoce.models.huggingface.network import Network
-from sottovoce.sizes import amount
 
 LOGGER = logging.getLogger(__name__)
 CHUNK = 1024  # positions of prompts that are read between two decoding steps

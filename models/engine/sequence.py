@@ -12,9 +12,9 @@ from typing import Literal
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from sottovoce.errors import EngineError, SottovoceError
+from sottovoce.core.errors import EngineError, SottovoceError
+from sottovoce.models.engine.constrained_decoding import Chosen, Finish, Free, Written, guide_of
 from sottovoce.models.engine.grammar import Grammar
-from sottovoce.models.engine.guide import Chosen, Finish, Free, Written, guide_of
 from sottovoce.models.engine.pending import Pending
 from sottovoce.models.engine.prefix_cache import id_keys, row_keys
 from sottovoce.models.engine.recorder import Largest, Recorder

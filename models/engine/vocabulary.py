@@ -14,7 +14,7 @@ from llguidance.hf import from_tokenizer
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 
 FOUND = "failed to compile JSON schema: "  # precedes llguidance's reason for refusing a schema
 Mask = NDArray[np.bool_]

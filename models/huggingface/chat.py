@@ -18,8 +18,8 @@ from typing import Any, Protocol, TypeVar
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
-from sottovoce.errors import ModelError, UsageError
-from sottovoce.worker import Worker
+from sottovoce.core.errors import ModelError, UsageError
+from sottovoce.core.worker import Worker
 
 MARK = re.compile("\ue000([0-9]{0,9})\ue001")
 """The mark for a hole or for characters to be read as plain text; empty between two texts."""

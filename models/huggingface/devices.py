@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from sottovoce.errors import ModelError
+from sottovoce.core.errors import ModelError
 
 Device = str | Mapping[str, int | str]
 """A torch device, "auto", "map", or a device (or "disk") for each module by its dotted name; "" is the whole model."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from sottovoce.errors import ModelError, choose
+from sottovoce.core.errors import ModelError, choose
 from sottovoce.models.huggingface.devices import Place
-from sottovoce.models.huggingface.packed import Packing
+from sottovoce.models.huggingface.packed_weights import Packing
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 """The dtype that a model computes in."""

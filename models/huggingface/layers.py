@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from sottovoce.errors import ModelError
+from sottovoce.core.errors import ModelError
 
 PATHS = (  # ends of module paths, because a wrapper (PEFT, a multimodal model) puts its own names before them
     "model.layers",  # Llama, Qwen, Mistral, Gemma, Phi-3, OLMo-2, StableLM, Granite

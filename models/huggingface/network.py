@@ -13,14 +13,14 @@ import torch
 from torch import nn
 from transformers import DynamicCache, PreTrainedModel
 
-from sottovoce.errors import ModelError
-from sottovoce.models.huggingface.captured import Captured
+from sottovoce.core.errors import ModelError
+from sottovoce.models.huggingface.cuda_graphs import Captured
+from sottovoce.models.huggingface.embedding_table import Table
 from sottovoce.models.huggingface.family import Attention
 from sottovoce.models.huggingface.layers import Change, Hooks, capture, decoder_layers, hooked
-from sottovoce.models.huggingface.pack import parameters_of
+from sottovoce.models.huggingface.onednn_linear import ReorderedLinear
+from sottovoce.models.huggingface.packing import parameters_of
 from sottovoce.models.huggingface.passes import FINAL, CacheView, Kind, Pass, Reading, kinds_of
-from sottovoce.models.huggingface.reordered import ReorderedLinear
-from sottovoce.models.huggingface.table import Table
 
 SMALL = 20_000_000  # parameters; below this, one thread is faster than two
 

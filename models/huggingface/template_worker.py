@@ -2,8 +2,8 @@
 
 It runs as a script and imports nothing of this package. A template comes with a model folder. It may loop without end,
 repeat a text a billion times, or nest lists whose text fills the memory. So each rendering has seconds of CPU time, and
-the process has limited memory; exceeding either kills the process (`sottovoce.worker` starts another). Templates have
-the names that transformers gives them (`chat_template_utils`, transformers 5); tests compare the output of both.
+the process has limited memory; exceeding either kills the process (`core.worker` starts another). Templates have the
+names that transformers gives them (`chat_template_utils`, transformers 5); tests compare the output of both.
 """
 
 import json

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from sottovoce.models.huggingface.packed import Grid
+from sottovoce.models.huggingface.packed_weights import Grid
 
 FILE = "blocks.safetensors"
 D, M = slice(0, 2), slice(2, 4)  # bytes of a block's scale and minimum, float16

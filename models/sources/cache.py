@@ -16,10 +16,10 @@ from typing import Literal
 import psutil
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from sottovoce.errors import ModelError
-from sottovoce.models.sources.sums import write_sums
-from sottovoce.places import models_folder
-from sottovoce.regular import bytes_of
+from sottovoce.core.errors import ModelError
+from sottovoce.core.paths import models_folder
+from sottovoce.core.regular_files import bytes_of
+from sottovoce.models.sources.checksum import write_sums
 
 FORMAT: Literal[2] = 2
 """Version of a folder's contents; a folder in another format is made again."""

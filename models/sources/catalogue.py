@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sottovoce.errors import choose
+from sottovoce.core.errors import choose
 
 
 @dataclass(frozen=True)

@@ -29,14 +29,14 @@ from transformers import (
     modeling_gguf_pytorch_utils,
 )
 
-from sottovoce.errors import ModelError, first_line
-from sottovoce.models.huggingface.pack import matrices
+from sottovoce.core.errors import ModelError, first_line
+from sottovoce.core.regular_files import opened
+from sottovoce.models.huggingface.packing import matrices
 from sottovoce.models.huggingface.quiet import quiet
 from sottovoce.models.sources.blocks import keep
 from sottovoce.models.sources.cache import Conversion, Source, made, root, source_of, write_source
 from sottovoce.models.sources.packages import digest_of
 from sottovoce.models.sources.splitting import split_as_trained
-from sottovoce.regular import opened
 
 MAGIC = b"GGUF"
 HALF = {"F16": torch.float16, "BF16": torch.bfloat16}

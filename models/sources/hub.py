@@ -11,7 +11,7 @@ from pathlib import Path
 from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
 from huggingface_hub.errors import HfHubHTTPError
 
-from sottovoce.errors import ModelError, command, first_line
+from sottovoce.core.errors import ModelError, command, first_line
 
 CONFIG = "config.json"
 BROKEN = 500  # and above: the server exists but cannot answer

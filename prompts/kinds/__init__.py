@@ -27,6 +27,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
+from sottovoce.core.registry import Registry
 from sottovoce.prompts.kinds.about import is_sentence
 from sottovoce.prompts.kinds.choices import bare
 from sottovoce.prompts.kinds.kind import Kind as Kind
@@ -38,7 +39,6 @@ from sottovoce.prompts.kinds.recognise import kind_of as kind_of
 from sottovoce.prompts.kinds.sentences import sentences
 from sottovoce.prompts.kinds.worked import may_be_cut
 from sottovoce.prompts.structured import read_json
-from sottovoce.registry import Registry
 
 OURS = ("number", "option", "yes_no", "label", "text")
 KINDS = Registry[Kind](

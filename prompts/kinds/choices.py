@@ -5,7 +5,7 @@ import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.prompts.kinds.marks import PREFIX, normalise
 from sottovoce.prompts.kinds.nothing import UNKNOWN
 from sottovoce.prompts.kinds.prose import plain

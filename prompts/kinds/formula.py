@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from sottovoce.worker import Worker
+from sottovoce.core.worker import Worker
 
 LONGEST = 200  # characters; no result is longer
 WORKER = Worker(Path(__file__).with_name("latex_worker.py"))

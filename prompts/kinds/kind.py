@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sottovoce.form import Form
+from sottovoce.core.response_format import Form
 from sottovoce.prompts.kinds.marks import unmarked
 
 Choices = Sequence[str]

@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from sottovoce.errors import UsageError
-from sottovoce.form import Form
+from sottovoce.core.errors import UsageError
+from sottovoce.core.response_format import Form
 from sottovoce.prompts.kinds import worked
 from sottovoce.prompts.kinds.expression import FORMULA, FRACTION, named, outcome, tidied
 from sottovoce.prompts.kinds.kind import Choices, Kind

@@ -5,8 +5,8 @@ import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sottovoce.errors import UsageError
-from sottovoce.form import Form
+from sottovoce.core.errors import UsageError
+from sottovoce.core.response_format import Form
 from sottovoce.prompts.kinds import choices as known
 from sottovoce.prompts.kinds.kind import Choices, Kind
 from sottovoce.prompts.kinds.letters import by_value, claimed, headed, implied, letter_range, opened

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.prompts.kinds import about, shorten
 from sottovoce.prompts.kinds.about import SHORTEST, VERB
 from sottovoce.prompts.kinds.expected import is_expected

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from sottovoce.errors import UsageError
-from sottovoce.form import Form
+from sottovoce.core.errors import UsageError
+from sottovoce.core.response_format import Form
 from sottovoce.prompts.kinds import about
 from sottovoce.prompts.kinds.kind import Choices, Kind
 from sottovoce.prompts.kinds.nothing import UNKNOWN

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sottovoce.errors import UsageError, nearest
+from sottovoce.core.errors import UsageError, nearest
 
 SHIPPED = Path(__file__).parent
 PAPER = "paper"

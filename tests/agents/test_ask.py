@@ -14,11 +14,11 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Place, Turn
 from sottovoce.channels.store import PayloadStore
-from sottovoce.form import Form
+from sottovoce.core.response_format import Form
 from sottovoce.graphs.cmd import create_cmd
 from sottovoce.graphs.mad import create_mad
 from sottovoce.models import Ids, Request
-from sottovoce.nodes.settings import CMD, MAD
+from sottovoce.settings import CMD, MAD
 from tests.graphs.support import Recording
 from tests.support import ids, reciting_loaded, tiny_loaded
 

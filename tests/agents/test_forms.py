@@ -15,8 +15,8 @@ from sottovoce.agents.convert import to_messages
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Heard, Message, Turn
 from sottovoce.channels.store import PayloadRef, PayloadStore
-from sottovoce.errors import UsageError
-from sottovoce.form import Form
+from sottovoce.core.errors import UsageError
+from sottovoce.core.response_format import Form
 from sottovoce.models import Rows
 from tests.support import HIDDEN, tiny_loaded
 

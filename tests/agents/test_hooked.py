@@ -19,7 +19,7 @@ from sottovoce.agents.convert import in_words, to_messages, to_turns
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Heard, Message, Role, Turn
 from sottovoce.channels.store import PayloadRef, PayloadStore
-from sottovoce.errors import ContextOverflow, EngineError, PayloadError, UsageError
+from sottovoce.core.errors import ContextOverflow, EngineError, PayloadError, UsageError
 from sottovoce.models import Ids, LoadedModel, Rows, assemble, load
 from sottovoce.models.base_temperature import CAUTIOUS, USUAL
 from tests.chats import DEEPSEEK, QWEN_3, tokenizer_with

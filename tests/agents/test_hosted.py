@@ -22,10 +22,10 @@ from pydantic import ConfigDict, Field, SecretStr
 from sottovoce.agents.ask import Ask, Call
 from sottovoce.agents.hosted import LONGEST, failure, hosted, is_hosted, passes, structured
 from sottovoce.channels.message import Place, Turn
-from sottovoce.errors import EngineError, UsageError
-from sottovoce.form import Form
+from sottovoce.core.errors import EngineError, UsageError
+from sottovoce.core.response_format import Form
 from sottovoce.nodes.context import made_from
-from sottovoce.nodes.settings import Debate
+from sottovoce.settings import Debate
 
 MINI = "hosted:openai:gpt-4o-mini"
 KEY = "sk-no-key-of-anybody"

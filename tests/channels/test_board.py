@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from sottovoce.channels.board import Board
 from sottovoce.channels.message import EDITED, Message, latest
 from sottovoce.channels.store import PayloadRef, text_digest
-from sottovoce.errors import BoardConflict
+from sottovoce.core.errors import BoardConflict
 
 AGENTS = ["agent_2", "agent_10", "Zoë", "agent_1"]
 """In the order of the settings, which no alphabet has."""

@@ -20,7 +20,7 @@ from sottovoce.channels.message import Heard, Message
 from sottovoce.channels.nl import NL
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import ProtocolError
+from sottovoce.core.errors import ProtocolError
 from sottovoce.models import Ids, LoadedModel, Request, Rows, Sampling, assemble, load
 from tests.support import (
     CHATML,

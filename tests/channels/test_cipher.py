@@ -13,7 +13,7 @@ from sottovoce.channels.options import CompatName, Partial
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Speech
 from sottovoce.channels.store import PayloadRef, PayloadStore
-from sottovoce.errors import ProtocolError, UsageError
+from sottovoce.core.errors import ProtocolError, UsageError
 from sottovoce.models import Ids, LoadedModel, Request, Rows, Sampling, assemble
 from sottovoce.models.engine.sampling import distribution
 from tests.support import (

@@ -17,7 +17,7 @@ from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Protocol
 from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import PayloadError, UsageError
+from sottovoce.core.errors import PayloadError, UsageError
 from sottovoce.models import Rows, Sampling
 from tests.support import hear, say, tiny_loaded
 

@@ -18,7 +18,7 @@ from sottovoce.channels.nl import NL
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Load, Prompt, Protocol, Speech
 from sottovoce.channels.sde import SDE
-from sottovoce.errors import PayloadError, ProtocolError
+from sottovoce.core.errors import PayloadError, ProtocolError
 from sottovoce.models import Edit, Ids, LoadedModel, Piece, Reply, Request, Rows
 
 Read = tuple[Piece, tuple[Edit, ...]]

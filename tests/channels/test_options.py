@@ -13,7 +13,7 @@ from sottovoce.channels.nl import NL
 from sottovoce.channels.options import CipherOptions, ProtocolOptions, StateOptions
 from sottovoce.channels.protocol import Protocol
 from sottovoce.channels.sde import SDE, Hidden
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 
 
 def test_options_load_no_torch() -> None:

@@ -9,7 +9,7 @@ import torch
 
 from sottovoce.channels.payload import COMPRESSED, FORMAT, METADATA, Label, Payload
 from sottovoce.channels.store import PayloadRef, text_digest
-from sottovoce.errors import PayloadError
+from sottovoce.core.errors import PayloadError
 from tests.support import noise
 
 LABEL = Label("sde", "The answer is 22 €.", "tiny", "w" * 16, "v" * 16, layers=(0, 2))

@@ -17,7 +17,7 @@ from sottovoce.channels.probe import noise, noise_like, probed
 from sottovoce.channels.protocol import Protocol
 from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.channels.store import PayloadRef, PayloadStore
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.models import Ids, Request, Rows, Sampling
 from tests.support import hear, say, tiny_loaded
 

@@ -17,7 +17,7 @@ from sottovoce.channels.protocol import Protocol, Speech
 from sottovoce.channels.registry import PROTOCOLS, create
 from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import PayloadError, UsageError
+from sottovoce.core.errors import PayloadError, UsageError
 from sottovoce.models import Ids, LoadedModel, Request, Rows, Sampling, assemble
 from tests import chats
 from tests.chats import tokenizer_with

@@ -11,7 +11,7 @@ from sottovoce.channels.nl import NL
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import ProtocolError, UsageError
+from sottovoce.core.errors import ProtocolError, UsageError
 from sottovoce.models import Edit, Ids, LoadedModel, Request, Sampling, assemble
 from tests.support import HIDDEN, close, hear, say, tiny_loaded, tiny_model, tiny_tokenizer
 

@@ -15,7 +15,7 @@ from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSync
 from sottovoce.channels.message import Message
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadStore, default_root
-from sottovoce.errors import PayloadError
+from sottovoce.core.errors import PayloadError
 from tests.support import noise
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.cli import main
+from sottovoce.cli.main import main
 
 
 @dataclass(frozen=True)

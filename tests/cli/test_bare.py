@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.errors import command
-from sottovoce.evaluation.trained import check_trained
+from sottovoce.core.errors import command
+from sottovoce.datasets.trained import check_trained
 from sottovoce.graphs import schemes
-from sottovoce.nodes.settings import Debate, WhoDunit
 from sottovoce.prompts.packs import TRAINED
+from sottovoce.settings import Debate, WhoDunit
 from tests.cli.conftest import Call
 
 TAUGHT = TRAINED["bundled"].schemes

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from sottovoce import __version__
-from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
-from sottovoce.evaluation.runs.reading import load_run
-from sottovoce.evaluation.runs.shelf import kept
-from sottovoce.nodes.settings import Debate, Single
+from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.retrievers.registry import ABOUT, RETRIEVERS
+from sottovoce.runs.read import load_run
+from sottovoce.runs.run_directory import kept
+from sottovoce.settings import Debate, Single
 from tests.cli.conftest import Call, Models
 
 FAST = ("--max-tokens", "6")
@@ -214,7 +214,7 @@ def environment() -> dict[str, str]:
 def start(*arguments: object, **streams: object) -> subprocess.Popen[str]:
     # A shell's background jobs ignore SIGINT, and so does all that they start: tests that run there included.
     heed = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    call = [sys.executable, "-c", heed + "from sottovoce.cli import main; sys.exit(main())"]
+    call = [sys.executable, "-c", heed + "from sottovoce.cli.main import main; sys.exit(main())"]
     return subprocess.Popen(  # type: ignore[call-overload,no-any-return]  # its streams, by name
         [*call, *map(str, arguments)], env=environment(), text=True, **streams
     )

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.config_file import config_path, read_config
-from sottovoce.errors import UsageError
-from sottovoce.nodes.settings import Debate, Settings, Single
-from sottovoce.options import build
+from sottovoce.cli.config_file import config_path, read_config
+from sottovoce.cli.scheme_options import build
+from sottovoce.core.errors import UsageError
+from sottovoce.settings import Debate, Settings, Single
 from tests.cli.conftest import Call
 
 TEXT = """

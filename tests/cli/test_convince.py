@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.evaluation.arithmetic import questions
-from sottovoce.nodes.samples import read_samples
+from sottovoce.datasets.arithmetic import questions
+from sottovoce.nodes.convincing_samples import read_samples
 from tests.cli.conftest import Call, Models
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.evaluation.runs.reading import load_run
-from sottovoce.evaluation.runs.shelf import shelf
 from sottovoce.models import unload
+from sottovoce.runs.read import load_run
+from sottovoce.runs.run_directory import shelf
 from tests.cli.conftest import Call, Models
 from tests.cli.test_commands import start, wait_for_messages
 from tests.support import tiny_model, tiny_tokenizer

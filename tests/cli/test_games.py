@@ -8,8 +8,8 @@ from typing import Any
 
 from sottovoce.environments.game_file import SPLITS
 from sottovoce.environments.whodunit.games import split_of
-from sottovoce.evaluation.runs.reading import load_run
-from sottovoce.evaluation.runs.shelf import kept
+from sottovoce.runs.read import load_run
+from sottovoce.runs.run_directory import kept
 from tests.cli.conftest import Call
 from tests.support import tiny_model, tiny_tokenizer
 

@@ -11,11 +11,11 @@ import pytest
 import typer
 import typer.main
 
-from sottovoce.cli import AREAS, app
-from sottovoce.commands.help import show_help
+from sottovoce.cli.commands.help import show_help
+from sottovoce.cli.main import AREAS, app
 from sottovoce.graphs import schemes
-from sottovoce.nodes.settings import Settings
-from sottovoce.nodes.settings.groups import FIRST, GROUPS, heading
+from sottovoce.settings import Settings
+from sottovoce.settings.option_groups import FIRST, GROUPS, heading
 from tests.cli.conftest import Call
 
 SAME = ("draw", "symmetry", "tune", "step")

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 import openai
 import pytest
 
-from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.graphs.debate import create_debate
-from sottovoce.nodes.settings import Debate
+from sottovoce.runs.read import load_run
+from sottovoce.settings import Debate
 from tests.cli.conftest import Answer, Call, Models
 
 MINI = "hosted:openai:gpt-4o-mini"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from sottovoce.analysis.llm_judge import agreements, kappa
 from sottovoce.channels.store import PayloadStore
-from sottovoce.evaluation.judging import agreements, kappa
-from sottovoce.evaluation.runs.reading import load_run
-from sottovoce.evaluation.runs.running import hold
+from sottovoce.runs.read import load_run
+from sottovoce.runs.runner import hold
 from tests.cli.conftest import Call, Models
-from tests.evaluation.support import task
+from tests.runs.support import task
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.evaluation.collecting import _tokenizer
-from sottovoce.evaluation.runs.reading import load_run
-from sottovoce.evaluation.runs.shelf import kept
-from sottovoce.monitors.rows import read_rows
+from sottovoce.analysis.monitor_dataset import _tokenizer
+from sottovoce.monitors.dataset import read_rows
 from sottovoce.monitors.settings import Measure
+from sottovoce.runs.read import load_run
+from sottovoce.runs.run_directory import kept
 from tests.cli.conftest import Call, Models
 from tests.monitors.synthetic import rows, written
 

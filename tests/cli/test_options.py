@@ -12,14 +12,14 @@ import pytest
 from pydantic import BaseModel
 
 from sottovoce.channels.registry import PROTOCOLS
-from sottovoce.evaluation.runs.limits import Limits
-from sottovoce.evaluation.runs.question import QuestionOptions
-from sottovoce.evaluation.views.output import Output
+from sottovoce.cli.scheme_options import build, command
+from sottovoce.datasets.question_source import QuestionOptions
 from sottovoce.graphs import NAMES, scheme
-from sottovoce.nodes.settings import Debate
-from sottovoce.options import build, command
 from sottovoce.prompts.kinds import KINDS
+from sottovoce.report.output import Output
 from sottovoce.retrievers.registry import RETRIEVERS
+from sottovoce.runs.limits import Limits
+from sottovoce.settings import Debate
 from tests.cli.conftest import Call
 
 
@@ -61,7 +61,7 @@ def test_help_tells_choices_and_defaults(call: Call, monkeypatch: pytest.MonkeyP
 
 def test_neither_torch_nor_langgraph_is_loaded_for_help() -> None:
     calls = [["--help"], ["debate", "--help"], ["convince", "--help"], ["list"], ["debate", "--rounds", "0"]]
-    program = f"import sys; from sottovoce.cli import main; [main(each) for each in {calls!r}]; "
+    program = f"import sys; from sottovoce.cli.main import main; [main(each) for each in {calls!r}]; "
 
     run = subprocess.run(
         [sys.executable, "-c", program + "print(*sys.modules, file=sys.stderr)"],
@@ -69,7 +69,7 @@ def test_neither_torch_nor_langgraph_is_loaded_for_help() -> None:
     )  # fmt: skip
 
     loaded = set(run.stderr.split())
-    assert "sottovoce.evaluation.convincing" in loaded
+    assert "sottovoce.experiments.convincing" in loaded
     assert {"torch", "transformers", "langgraph", "langchain_core", "yaml", "networkx", "sympy"} & loaded == set()
 
 

@@ -1,4 +1,4 @@
-"""Every option that names a file or folder only reads, or goes through `sottovoce.outputs`: nothing is written over."""
+"""Every option that names a file or folder only reads, or goes through `core.outputs`: nothing is written over."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 import typer
 
 from sottovoce.channels.store import PayloadStore
-from sottovoce.cli import app
-from sottovoce.errors import UsageError
-from sottovoce.evaluation.runs.reading import load_run
-from sottovoce.evaluation.runs.run import Run
-from sottovoce.evaluation.runs.running import hold
-from sottovoce.outputs import EXPERIMENT, INDEX, RUN, SEARCH, OutputFile, check_folder
+from sottovoce.cli.main import app
+from sottovoce.core.errors import UsageError
+from sottovoce.core.outputs import EXPERIMENT, INDEX, RUN, SEARCH, OutputFile, check_folder
+from sottovoce.runs.read import load_run
+from sottovoce.runs.run import Run
+from sottovoce.runs.runner import hold
 from tests.cli.conftest import Call
-from tests.evaluation.support import task
+from tests.runs.support import task
 
 WORLDS = {"whodunit": "whodunit", "govsim": "govsim", "codegen": "problems"}
 SAMPLES = (
@@ -105,7 +105,7 @@ def test_every_option_that_names_a_place_is_read_or_stands_in_a_table_of_outputs
         if not known and not command.startswith("step "):
             wrong.append(f"{command} {option}")
 
-    assert wrong == [], "add it to READ, FILES or FOLDERS; what is written goes through sottovoce.outputs"
+    assert wrong == [], "add it to READ, FILES or FOLDERS; what is written goes through sottovoce.core.outputs"
 
 
 def test_every_command_that_writes_a_file_can_be_forced_and_says_what_that_does() -> None:

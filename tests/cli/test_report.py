@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.evaluation.runs.shelf import kept
+from sottovoce.runs.run_directory import kept
 from tests.cli.conftest import Call, Models
 from tests.cli.test_errors import FAILED, USAGE, refused
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.evaluation.runs.log import Log
-from sottovoce.evaluation.runs.reading import load_run
-from sottovoce.evaluation.runs.shelf import kept
+from sottovoce.runs.log import Log
+from sottovoce.runs.read import load_run
+from sottovoce.runs.run_directory import kept
 from tests.cli.conftest import Call, Models
 from tests.cli.test_errors import FAILED, USAGE, refused
 

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce import __version__, completing
-from sottovoce.cli import main
+from sottovoce import __version__
+from sottovoce.cli import completion
+from sottovoce.cli.main import main
 from tests.cli.conftest import Call, Models
 from tests.cli.test_commands import FAST, environment, start
 
@@ -122,7 +123,7 @@ def test_a_broken_config_file_does_not_keep_models_from_being_offered(
     (tmp_path / "config.toml").write_text("[models")
     monkeypatch.setenv("SOTTOVOCE_CONFIG", str(tmp_path / "config.toml"))
 
-    assert completing.models("b") == ["bundled"]
+    assert completion.models("b") == ["bundled"]
 
 
 def test_completion_can_be_installed(call: Call) -> None:

@@ -10,17 +10,17 @@ import pytest
 from pydantic import Field
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.errors import EngineError, UsageError
-from sottovoce.evaluation.views.output import console_of
-from sottovoce.evaluation.views.stepping import Session
-from sottovoce.evaluation.views.stepping_stops import Stops
+from sottovoce.cli.screens.step import Session
+from sottovoce.cli.screens.step_stops import Stops
+from sottovoce.core.errors import EngineError, UsageError
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import heard
+from sottovoce.report.output import console_of
 from tests.cli.conftest import Call, Models
 from tests.cli.test_errors import USAGE, refused
 from tests.graphs.support import NEEDED, QUESTION
-from tests.nodes.test_watch import SCRIPTS, held, model_of
+from tests.nodes.test_monitor_node import SCRIPTS, held, model_of
 
 ASKED = cast(Question, QUESTION)
 FEW = ("--max-tokens", 4, "--answer-turn", "off", "--rounds", 1)

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.environments.alike import agreeing, bleu
+from sottovoce.core.errors import UsageError
+from sottovoce.environments.bleu import agreeing, bleu
 from sottovoce.environments.codegen import assertions, code, pass_at_k, ranks, reflections, scores, where
 from sottovoce.environments.problem import Problem
 from sottovoce.environments.problems import PROBLEMS, Written
 from sottovoce.environments.sandbox import Limits, Outcome, run
 from sottovoce.environments.sandbox.running import why_not
-from sottovoce.environments.trying import Failed, Report, report, tried, watched
-from sottovoce.errors import UsageError
+from sottovoce.environments.test_runner import Failed, Report, report, tried, watched
 
 PROBLEM = 'def add(a, b):\n    """The sum."""\n'
 ADD = "def add(a, b):\n    return a + b"

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from sottovoce.environments.encyclopedia import encyclopedia
-from sottovoce.environments.encyclopedia.asides import ASIDES
+from sottovoce.environments.encyclopedia.distractors import ASIDES
 from sottovoce.environments.encyclopedia.library import Encyclopedia
 from sottovoce.environments.encyclopedia.questions import LABELS, TYPES, Asked, Type, questions
 from sottovoce.environments.encyclopedia.relations import OF, RELATIONS

@@ -13,12 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sottovoce.core.errors import UsageError
 from sottovoce.environments.govsim import harvest
-from sottovoce.environments.govsim.games import AGENTS, FITTED_ON, TESTED_ON, Allocation, Game, read_game, starts
-from sottovoce.environments.govsim.harvest import allocate, read_tons
-from sottovoce.environments.govsim.metrics import Ended, Metrics, ended, equality, metrics
-from sottovoce.environments.govsim.players import Player, free_rider, greedy, play, sustainable
-from sottovoce.environments.govsim.rules import (
+from sottovoce.environments.govsim.fishers import Player, free_rider, greedy, play, sustainable
+from sottovoce.environments.govsim.fishery import AGENTS, FITTED_ON, TESTED_ON, Allocation, Game, read_game, starts
+from sottovoce.environments.govsim.fishery_rules import (
     World,
     has_collapsed,
     is_harvested,
@@ -29,8 +28,9 @@ from sottovoce.environments.govsim.rules import (
     report,
     threshold,
 )
-from sottovoce.environments.govsim.rules import harvest as harvested
-from sottovoce.errors import UsageError
+from sottovoce.environments.govsim.fishery_rules import harvest as harvested
+from sottovoce.environments.govsim.game_metrics import Ended, Metrics, ended, equality, metrics
+from sottovoce.environments.govsim.harvest import allocate, read_tons
 
 ALLOCATIONS: tuple[Allocation, ...] = ("stochastic", "proportional")
 GAME = Game(start=100)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.environments.govsim import talk
-from sottovoce.environments.govsim.games import AGENTS
+from sottovoce.environments.govsim.fishery import AGENTS
 from sottovoce.environments.govsim.talk import MESSAGES, Utterance, next_speaker, read_limit, read_utterance
 
 

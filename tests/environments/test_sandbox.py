@@ -13,12 +13,12 @@ from textwrap import dedent
 
 import pytest
 
+from sottovoce.core.errors import UsageError
 from sottovoce.environments.sandbox import Limits, described, run
 from sottovoce.environments.sandbox.backends import BACKENDS, ISOLATED, Interpreter, bubblewrap, command, keeper
-from sottovoce.environments.sandbox.holding import Heard, aside, outcome
 from sottovoce.environments.sandbox.limits import Outcome
 from sottovoce.environments.sandbox.running import why_not
-from sottovoce.errors import UsageError
+from sottovoce.environments.sandbox.sandboxed_process import Heard, aside, outcome
 from tests.environments.hostile import Bait, Hostile, bait, corpus, tried
 
 FAST = Limits(seconds=10.0, memory=256 << 20)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sottovoce.core.errors import UsageError
 from sottovoce.environments.whodunit import players
 from sottovoce.environments.whodunit.actions import Action, Malformed, Role, read
 from sottovoce.environments.whodunit.attributes import ALL, attributes, combinations, read_attributes
@@ -18,7 +19,6 @@ from sottovoce.environments.whodunit.knowledge import known, told
 from sottovoce.environments.whodunit.metrics import Ended, measures
 from sottovoce.environments.whodunit.rules import World, cancelled, is_over, opening, step
 from sottovoce.environments.whodunit.wording import CLAUSES, WORDINGS, clause, described, question
-from sottovoce.errors import UsageError
 
 PEERS = ("Alex", "Beth", "Charlie", "David", "Elizabeth", "Fred")
 WORDS = WORDINGS["positive"]

@@ -18,8 +18,8 @@ import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from sottovoce.channels.message import Message
-from sottovoce.evaluation.runs.events import Asked, Listener
-from sottovoce.graphs.saver import open_saver
+from sottovoce.graphs.runtime.saver import open_saver
+from sottovoce.runs.events import Asked, Listener
 from tests.database import Server
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "durable.py"

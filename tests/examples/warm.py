@@ -3,9 +3,6 @@
 import langgraph.checkpoint.postgres
 import langgraph.checkpoint.sqlite  # noqa: F401  # with the above: what savers import
 
-import sottovoce.evaluation.runs.events
-import sottovoce.graphs.debate
-import sottovoce.nodes.debate  # noqa: F401  # with the above: what a debate imports
 from sottovoce import HookedChatModel
 
 LOADED = HookedChatModel(model="bundled", exact=True).loaded

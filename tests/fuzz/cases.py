@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from sottovoce.errors import SottovoceError
+from sottovoce.core.errors import SottovoceError
 
 LONGEST = 60
 """Seconds of a case, on a machine that others use too."""

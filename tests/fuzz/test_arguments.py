@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import typer
 
-from sottovoce.cli import app, main
+from sottovoce.cli.main import app, main
 from tests.fuzz.cases import drawn, held, text
 
 Command = tuple[list[str], Any]  # Any: typer's own, which is private

@@ -15,7 +15,7 @@ import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
-from sottovoce.errors import RequestError
+from sottovoce.core.errors import RequestError
 from sottovoce.graphs import NAMES, scheme
 from tests.fuzz.cases import drawn, held, kept, text, value
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.cli import main
-from sottovoce.evaluation.runs.log import LOG
+from sottovoce.cli.main import main
 from sottovoce.monitors.settings import Measure
+from sottovoce.runs.log import LOG
 from tests.fuzz.cases import drawn, held
 from tests.fuzz.damage import damaged
 from tests.nodes.test_guard import monitor

@@ -10,7 +10,7 @@ import torch
 
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import PayloadError
+from sottovoce.core.errors import PayloadError
 from tests.fuzz.cases import drawn, held, mutated
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sottovoce.errors import UsageError
+from sottovoce.cli.scheme_options import build
+from sottovoce.core.errors import UsageError
 from sottovoce.graphs import schemes
-from sottovoce.nodes.settings import Debate
-from sottovoce.options import build
+from sottovoce.settings import Debate
 from tests.fuzz.cases import drawn, held, mutated, text, value
 
 

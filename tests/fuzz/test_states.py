@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import InvalidUpdateError
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.nodes.state import Discussion
 from tests.fuzz.cases import drawn, edited, held, kept, value
 from tests.graphs.support import QUESTION, debating

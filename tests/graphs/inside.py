@@ -8,8 +8,8 @@ from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
 from sottovoce.graphs.debate import SCHEME
-from sottovoce.nodes.settings import Debate
 from sottovoce.nodes.state import Decision
+from sottovoce.settings import Debate
 
 
 class Desk(TypedDict):

@@ -8,7 +8,7 @@ import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
 from tests.graphs.support import KEYS, QUESTION, Graph, board, replies
 

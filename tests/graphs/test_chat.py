@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from sottovoce.errors import RequestError
+from sottovoce.core.errors import RequestError
 from tests.graphs.support import debating, script
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}

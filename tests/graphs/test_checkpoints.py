@@ -22,10 +22,10 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import BoardConflict, UsageError
+from sottovoce.core.errors import BoardConflict, UsageError
 from sottovoce.graphs.debate import create_debate
 from sottovoce.models import Ids, Rows, load
-from sottovoce.nodes.settings import Debate
+from sottovoce.settings import Debate
 from tests.graphs.support import (
     KEYS,
     QUESTION,
@@ -194,7 +194,7 @@ import os, signal, sys, time
 from langgraph.checkpoint.sqlite import SqliteSaver
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.graphs.debate import create_debate
-from sottovoce.nodes.settings import Debate
+from sottovoce.settings import Debate
 
 class Mortal(ScriptedChatModel):
     def _generate(self, messages, stop=None, run_manager=None, **kwargs):

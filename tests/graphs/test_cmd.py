@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
 from sottovoce.channels.message import Heard
-from sottovoce.errors import UsageError
-from sottovoce.nodes.settings import CMD
+from sottovoce.core.errors import UsageError
+from sottovoce.settings import CMD
 from tests.graphs.support import board, built, calls, heard, held
 
 LETTERS = "ABCDEFGHIJKL"

@@ -13,16 +13,16 @@ from langgraph.checkpoint.memory import InMemorySaver
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
 from sottovoce.channels.message import Heard, Message
 from sottovoce.channels.store import PayloadStore
+from sottovoce.core.errors import UsageError
+from sottovoce.core.response_format import Form
 from sottovoce.environments.codegen import ranks, scores
 from sottovoce.environments.sandbox.running import why_not
-from sottovoce.errors import UsageError
-from sottovoce.form import Form
 from sottovoce.graphs.codegen import JUDGES, create_codegen
 from sottovoce.models import Rows
-from sottovoce.nodes.codegen_views import assertions_form, code_form, reflections_form
-from sottovoce.nodes.settings import CodeGen
-from sottovoce.nodes.settings.codegen import CODERS
-from sottovoce.nodes.watch import Intervention
+from sottovoce.nodes.codegen_prompts import assertions_form, code_form, reflections_form
+from sottovoce.nodes.monitor_node import Intervention
+from sottovoce.settings import CodeGen
+from sottovoce.settings.codegen import CODERS
 from tests.graphs.coding import ScriptedRunner, Verdict, block, reviews, runs
 from tests.graphs.support import Recording, calls, lonely_loaded
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.graphs import NAMES, scheme
-from sottovoce.nodes.settings import COMPONENTS
-from sottovoce.nodes.views import View
+from sottovoce.nodes.prompt_builder import View
 from sottovoce.prompts.render import Prompts
+from sottovoce.settings import COMPONENTS
 from tests.graphs.support import QUESTION, built, held
 from tests.tables import pairs
 

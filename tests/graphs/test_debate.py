@@ -11,7 +11,7 @@ import pytest
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Heard
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from tests.graphs.support import board, calls, debating, heard, held, lonely, marked, script, texts
 
 NAMES = ["agent_1", "agent_2", "agent_3"]

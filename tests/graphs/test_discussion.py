@@ -19,24 +19,24 @@ from sottovoce.agents.ask import Ask
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
 from sottovoce.channels.message import Heard, Message, Turn
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.graphs.cmd import create_cmd
 from sottovoce.graphs.debate import SCHEME
 from sottovoce.graphs.discussion import create_discussion
-from sottovoce.graphs.frame import Frame
+from sottovoce.graphs.runtime.frame import Frame
 from sottovoce.nodes.cmd import answer_turns, discuss_turns
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.debate import average
-from sottovoce.nodes.given import Models
-from sottovoce.nodes.opening import close_round
+from sottovoce.nodes.inputs import Models
+from sottovoce.nodes.prompt_builder import View
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule
 from sottovoce.nodes.say import say, unreadable
-from sottovoce.nodes.settings import CMD, Debate, MesSync, grouped
+from sottovoce.nodes.setup import close_round
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, said
-from sottovoce.nodes.tally import ballot, viewpoints
-from sottovoce.nodes.views import View
+from sottovoce.nodes.votes import ballot, viewpoints
 from sottovoce.prompts.render import Prompts
+from sottovoce.settings import CMD, Debate, MesSync, grouped
 from tests.graphs.support import (
     QUESTION,
     Graph,

@@ -14,11 +14,11 @@ from transformers import PreTrainedModel
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import ContextOverflow, ModelError, ProtocolError, UsageError
+from sottovoce.core.errors import ContextOverflow, ModelError, ProtocolError, UsageError
 from sottovoce.models import LoadedModel, Rows, assemble, load
 from sottovoce.models.base_temperature import Measured, keep
 from sottovoce.nodes.context import Contexts
-from sottovoce.nodes.settings import Debate
+from sottovoce.settings import Debate
 from tests.graphs.support import Recording, board, built, calls, debating, held, replies
 from tests.support import tiny_model, tiny_tokenizer
 

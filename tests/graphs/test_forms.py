@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sottovoce.graphs import NAMES, scheme
-from sottovoce.nodes.settings import Settings
-from sottovoce.nodes.settings.base import Controlled
-from sottovoce.nodes.settings.groups import FIRST, OF_CONTROL, place
+from sottovoce.settings import Settings
+from sottovoce.settings.base import Controlled
+from sottovoce.settings.option_groups import FIRST, OF_CONTROL, place
 
 
 @pytest.mark.parametrize("name", NAMES)

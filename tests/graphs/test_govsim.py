@@ -13,16 +13,16 @@ from langgraph.checkpoint.memory import InMemorySaver
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
 from sottovoce.channels.message import Heard
 from sottovoce.channels.store import PayloadStore
-from sottovoce.environments.govsim.games import Game
-from sottovoce.environments.govsim.players import Player, free_rider, greedy, sustainable
-from sottovoce.environments.govsim.rules import World
-from sottovoce.errors import UsageError
-from sottovoce.evaluation.govsim import games
+from sottovoce.core.errors import UsageError
+from sottovoce.datasets.govsim import games
+from sottovoce.environments.govsim.fishers import Player, free_rider, greedy, sustainable
+from sottovoce.environments.govsim.fishery import Game
+from sottovoce.environments.govsim.fishery_rules import World
 from sottovoce.graphs.govsim import create_govsim
 from sottovoce.models import Rows
 from sottovoce.nodes.govsim import utterance_form
-from sottovoce.nodes.settings import GovSim
-from sottovoce.nodes.watch import Intervention
+from sottovoce.nodes.monitor_node import Intervention
+from sottovoce.settings import GovSim
 from tests.graphs.support import Recording, lonely_loaded
 
 KEYS = ["board", "decision", "world", "game", "settings", "epochs", "interventions"]

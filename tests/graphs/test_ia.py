@@ -10,11 +10,11 @@ import pytest
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Heard
 from sottovoce.channels.store import PayloadStore
-from sottovoce.evaluation.world import about_the_world
+from sottovoce.datasets.encyclopedia import about_the_world
 from sottovoce.graphs.ia import create_ia
 from sottovoce.models import Rows
 from sottovoce.nodes.ia import boxed, exchange
-from sottovoce.nodes.settings import IA
+from sottovoce.settings import IA
 from tests.graphs.support import Recording, calls, heard, lonely_loaded
 
 KEYS = ["board", "decision", "round", "documents"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.graphs import NAMES, scheme
 
 LOADED = "import sys; import {modules}; print(sorted({{name.split('.')[0] for name in sys.modules}} & {{{heavy}}}))"
@@ -26,7 +26,7 @@ def test_importing_the_schemes_loads_no_torch() -> None:
 
 
 def test_listing_the_schemes_loads_no_langgraph() -> None:
-    assert loaded("sottovoce.graphs, sottovoce.nodes.settings", "torch", "langgraph", "langchain_core") == "[]"
+    assert loaded("sottovoce.graphs, sottovoce.settings", "torch", "langgraph", "langchain_core") == "[]"
 
 
 def test_drawing_a_debate_and_running_it_with_scripted_replies_loads_no_torch() -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Heard
-from sottovoce.errors import UsageError
-from sottovoce.nodes.settings import MAD
-from sottovoce.nodes.views import View
+from sottovoce.core.errors import UsageError
+from sottovoce.nodes.prompt_builder import View
 from sottovoce.prompts.render import Prompts
+from sottovoce.settings import MAD
 from tests.graphs.support import board, built, calls, heard, held
 
 OPEN = '{"Whether there is a preference": "No", "Supported Side": "", "Reason": "Unclear.", "debate_answer": ""}'

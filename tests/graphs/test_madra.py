@@ -10,17 +10,17 @@ import pytest
 from langchain_core.outputs import ChatResult
 
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
-from sottovoce.errors import RetrievalError, UsageError
-from sottovoce.evaluation.world import about_the_world
-from sottovoce.graphs.frame import Frame
+from sottovoce.core.errors import RetrievalError, UsageError
+from sottovoce.datasets.encyclopedia import about_the_world
 from sottovoce.graphs.madra import SCHEME, create_madra
+from sottovoce.graphs.runtime.frame import Frame
 from sottovoce.graphs.single import create_single
-from sottovoce.nodes.chosen import selected, selection_form
-from sottovoce.nodes.in_brackets import agree, stated
 from sottovoce.nodes.madra import Madra, begin, by_summarizer, judge, summarise, talk
-from sottovoce.nodes.settings import MADRA, Single
+from sottovoce.nodes.madra_choice import selected, selection_form
+from sottovoce.nodes.madra_verdict import agree, stated
 from sottovoce.retrievers import Hit, Passage
 from sottovoce.retrievers.registry import register_retriever
+from sottovoce.settings import MADRA, Single
 from tests.graphs.support import calls, heard
 from tests.retrievers.support import Canned
 

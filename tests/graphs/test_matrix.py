@@ -10,13 +10,13 @@ from sottovoce.agents.convert import to_messages
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Turn
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import ProtocolError
+from sottovoce.core.errors import ProtocolError
 from sottovoce.graphs import NAMES, scheme
 from sottovoce.models import Rows
 from sottovoce.nodes import cmd, mad
+from sottovoce.nodes.prompt_builder import View
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Vote, rounds_of
-from sottovoce.nodes.views import View
 from sottovoce.prompts.render import Prompts
 from tests.graphs.support import QUESTION, State, board, built, held, lonely
 from tests.support import tiny_model, tiny_tokenizer

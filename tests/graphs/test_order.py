@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.graphs.frame import Frame
 from sottovoce.graphs.mad import SCHEME
+from sottovoce.graphs.runtime.frame import Frame
 from sottovoce.nodes.mad import argue, by_verdict, moderate
-from sottovoce.nodes.settings import MAD
+from sottovoce.settings import MAD
 from tests.graphs.support import InOrder, built, held, outcome
 
 JSON = '{{"reasoning": "So.", "answer": "{}", "confidence_level": "0.{}"}}'

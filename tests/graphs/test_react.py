@@ -11,21 +11,21 @@ from langgraph.checkpoint.memory import InMemorySaver
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Heard
 from sottovoce.channels.store import PayloadStore
+from sottovoce.core.errors import RetrievalError, UsageError
+from sottovoce.core.registry import Registry
+from sottovoce.datasets.encyclopedia import about_the_world
 from sottovoce.environments.encyclopedia.questions import LABELS, Asked, questions
 from sottovoce.environments.react import Malformed
-from sottovoce.errors import RetrievalError, UsageError
-from sottovoce.evaluation.world import about_the_world
 from sottovoce.graphs.react import create_react
 from sottovoce.models import Rows
+from sottovoce.nodes.monitor_node import Intervention
+from sottovoce.nodes.prompt_builder import View
 from sottovoce.nodes.question import passages_of
 from sottovoce.nodes.react import counted, step_turns, steps_of
-from sottovoce.nodes.settings import ReAct
-from sottovoce.nodes.views import View
-from sottovoce.nodes.watch import Intervention
 from sottovoce.prompts.render import Prompts
-from sottovoce.registry import Registry
 from sottovoce.retrievers import Hit, Passage
 from sottovoce.retrievers.registry import RETRIEVERS
+from sottovoce.settings import ReAct
 from tests.graphs.support import Recording, lonely_loaded
 from tests.tables import some
 

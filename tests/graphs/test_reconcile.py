@@ -9,10 +9,10 @@ import pytest
 
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
 from sottovoce.channels.message import Heard, Message
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.nodes.reconcile import ballot
-from sottovoce.nodes.settings import ReConcile
 from sottovoce.prompts.structured import recalibrated
+from sottovoce.settings import ReConcile
 from tests.graphs.support import board, built, calls, heard, held
 
 Said = Sequence[str | tuple[object, object]]

@@ -14,8 +14,8 @@ import torch
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 
-from sottovoce.errors import RecordError, UsageError
-from sottovoce.graphs.saver import open_saver, shown
+from sottovoce.core.errors import RecordError, UsageError
+from sottovoce.graphs.runtime.saver import open_saver, shown
 from tests.database import PASSWORD, Server
 
 KINDS = ("memory", "sqlite", "postgres")

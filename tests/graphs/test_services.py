@@ -10,12 +10,12 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.errors import RetrievalError
+from sottovoce.core.errors import RetrievalError
+from sottovoce.core.registry import Registry
 from sottovoce.graphs.ia import create_ia
 from sottovoce.graphs.react import create_react
-from sottovoce.nodes.settings import IA, ReAct
-from sottovoce.registry import Registry
 from sottovoce.retrievers.registry import RETRIEVERS
+from sottovoce.settings import IA, ReAct
 from tests.retrievers.services import Reply, Service, serving
 from tests.retrievers.test_google import BROKEN, FOUND, GONE, KEY, REFUSED, SPENT, google
 

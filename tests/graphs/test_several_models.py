@@ -12,8 +12,8 @@ import pytest
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
-from sottovoce.cli import main
-from sottovoce.errors import ProtocolError
+from sottovoce.cli.main import main
+from sottovoce.core.errors import ProtocolError
 from sottovoce.models import LoadedModel, load, unload
 from tests.graphs.support import State, debating, held, replies, texts
 from tests.models import quantise

@@ -21,7 +21,7 @@ from langgraph_sdk.errors import BadRequestError
 
 from examples.drive_server import ROOT, Wrong, drive_all, serving
 from sottovoce.graphs import NAMES
-from sottovoce.nodes.settings.groups import place
+from sottovoce.settings.option_groups import place
 
 QUESTION = {"question": "What is 14 + 3 * 5 - 7?"}
 DRIVER = ROOT / "examples" / "drive_server.py"
@@ -231,7 +231,7 @@ async def test_a_page_of_another_origin_starts_nothing(
 
 # What the library says of itself, and of the runs that the tests above let fail.
 THEIRS = re.compile(
-    r"`durability` has no effect|format_exc_info|sottovoce\.errors\.\w+Error|Bad Request Error"
+    r"`durability` has no effect|format_exc_info|sottovoce\.core\.errors\.\w+Error|Bad Request Error"
     r"|POST \S+/state 400|GET \S+/graph 400"
 )
 

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.graphs import NAMES
 from tests.graphs.support import KEYS, QUESTION, Graph, built, debating, held, marked
 from tests.graphs.test_schemes_resume import exact, graph_of

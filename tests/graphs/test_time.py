@@ -13,10 +13,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import LateReply
+from sottovoce.core.errors import LateReply
 from sottovoce.graphs.debate import create_debate
 from sottovoce.models import LoadedModel, assemble
-from sottovoce.nodes.settings import Debate
+from sottovoce.settings import Debate
 from tests.graphs.support import KEYS, QUESTION, Graph, Recording, State
 from tests.support import tiny_model, tiny_tokenizer
 

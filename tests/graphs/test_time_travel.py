@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.debate import create_debate
-from sottovoce.nodes.settings import Debate
+from sottovoce.settings import Debate
 from tests.graphs.support import QUESTION, Graph
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}

@@ -13,13 +13,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.errors import RequestError, UsageError
+from sottovoce.core.errors import RequestError, UsageError
+from sottovoce.core.trust import Allowed, Names, Words
 from sottovoce.graphs import scheme, schemes
 from sottovoce.graphs.codegen import create_codegen
 from sottovoce.graphs.debate import create_debate
-from sottovoce.nodes.settings import Debate, MesSync
 from sottovoce.prompts.packs import SHIPPED
-from sottovoce.trust import Allowed, Names, Words
+from sottovoce.settings import Debate, MesSync
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
 SECRET = "root-password-4711"
@@ -186,7 +186,7 @@ def test_every_field_that_takes_text_says_whether_it_names_something(kind: type[
         for name, info in kind.model_fields.items()
         if _takes_text(info.annotation) and not any(isinstance(mark, Names | Words) for mark in info.metadata)
     ]
-    assert not unmarked, "annotate them with Names or Words of sottovoce.trust"
+    assert not unmarked, "annotate them with Names or Words of sottovoce.core.trust"
 
 
 def _takes_text(annotation: Any) -> bool:

@@ -13,18 +13,18 @@ from langgraph.checkpoint.memory import InMemorySaver
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
 from sottovoce.channels.message import Heard
 from sottovoce.channels.store import PayloadStore
+from sottovoce.core.errors import UsageError
+from sottovoce.datasets.whodunit import games
 from sottovoce.environments.whodunit import players
 from sottovoce.environments.whodunit.actions import Malformed, read
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.rules import RETRIES, opening, step
 from sottovoce.environments.whodunit.wording import described, fact
-from sottovoce.errors import UsageError
-from sottovoce.evaluation.whodunit import games
 from sottovoce.graphs.whodunit import create_whodunit, manner
 from sottovoce.models import Rows
-from sottovoce.nodes.settings import WhoDunit
-from sottovoce.nodes.watch import Intervention
+from sottovoce.nodes.monitor_node import Intervention
 from sottovoce.nodes.whodunit import ended, form, values_in
+from sottovoce.settings import WhoDunit
 from tests.graphs.support import Recording, lonely_loaded
 
 KEYS = ["board", "decision", "world", "game", "settings", "epochs"]

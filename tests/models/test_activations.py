@@ -7,7 +7,7 @@ import doctest
 import pytest
 import torch
 
-from sottovoce.errors import ModelError
+from sottovoce.core.errors import ModelError
 from sottovoce.models import record_activations
 from sottovoce.models.huggingface import layers
 from tests.models.support import hooks, words

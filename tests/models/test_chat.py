@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from jinja2 import TemplateError
 
-from sottovoce.errors import ModelError, UsageError
+from sottovoce.core.errors import ModelError, UsageError
 from sottovoce.models.huggingface.chat import ChatTemplate
 from tests import chats
 from tests.chats import tokenizer_with

@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import MambaConfig, MambaForCausalLM, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
-from sottovoce.errors import ModelError
+from sottovoce.core.errors import ModelError
 from sottovoce.models import assemble
 from sottovoce.models.doctor import Finding, diagnose, examine
 from sottovoce.models.doctor.diagnosis import FACTS

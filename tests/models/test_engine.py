@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from sottovoce.errors import ContextOverflow, EngineError, UsageError
+from sottovoce.core.errors import ContextOverflow, EngineError, UsageError
 from sottovoce.models import Edit, Engine, Feed, Ids, Record, Request, Rows, Sampling, Stop, assemble
 from tests.models.support import LIMIT, busy
 from tests.support import (

@@ -16,7 +16,7 @@ from sottovoce.channels.message import Heard, Message
 from sottovoce.channels.protocol import Protocol
 from sottovoce.channels.registry import create
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import ContextOverflow, ModelError, ProtocolError
+from sottovoce.core.errors import ContextOverflow, ModelError, ProtocolError
 from sottovoce.models import Edit, Engine, Feed, Ids, LoadedModel, Record, Reply, Request, Rows, Sampling, assemble
 from sottovoce.models.huggingface.layers import hooked
 from tests.support import (

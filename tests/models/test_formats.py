@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import nn
 
-from sottovoce.errors import ModelError
+from sottovoce.core.errors import ModelError
 from sottovoce.models import assemble, load
 from sottovoce.models.huggingface.formats import PACKINGS, settled
-from sottovoce.models.huggingface.packed import Packing
-from sottovoce.models.room import Header, check_room, needed
+from sottovoce.models.huggingface.packed_weights import Packing
+from sottovoce.models.memory_estimate import Header, check_room, needed
 from tests.models import quantise
-from tests.models.test_packed import model_of, packed_model
+from tests.models.test_packed_weights import model_of, packed_model
 from tests.support import tiny_model, tiny_tokenizer
 
 packings = pytest.mark.parametrize("packing", PACKINGS)

@@ -13,10 +13,10 @@ import torch
 from gguf import GGMLQuantizationType, dequantize, quantize
 from transformers import PreTrainedModel
 
-from sottovoce.errors import ModelError
+from sottovoce.core.errors import ModelError
 from sottovoce.models import load
 from sottovoce.models.doctor import diagnose
-from sottovoce.models.huggingface.pack import Inventory, matrices
+from sottovoce.models.huggingface.packing import Inventory, matrices
 from sottovoce.models.sources import source_of
 from sottovoce.models.sources.blocks import Blocks
 from sottovoce.models.sources.locate import ready

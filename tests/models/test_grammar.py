@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from sottovoce.errors import UsageError
-from sottovoce.form import UNKNOWN, Form
+from sottovoce.core.errors import UsageError
+from sottovoce.core.response_format import UNKNOWN, Form
 from sottovoce.models import Ids, Sampling, Stop, assemble
+from sottovoce.models.engine.constrained_decoding import Guided, guide_of
 from sottovoce.models.engine.grammar import Grammar, grammar_of
-from sottovoce.models.engine.guide import Guided, guide_of
 from tests.models.support import fresh
 from tests.support import request, tiny_loaded, tiny_model, tiny_tokenizer
 

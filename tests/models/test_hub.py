@@ -15,7 +15,7 @@ from tests.support import tiny_model, tiny_tokenizer
 
 ASK = """
 import json, sys, time
-from sottovoce.errors import ModelError
+from sottovoce.core.errors import ModelError
 from sottovoce.models import load
 for name in sys.argv[1:]:
     began = time.monotonic()

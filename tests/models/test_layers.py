@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from sottovoce.errors import ModelError
+from sottovoce.core.errors import ModelError
 from sottovoce.models.huggingface.layers import decoder_layers, hooked
 from tests.support import FAMILIES, noise, tiny_model
 

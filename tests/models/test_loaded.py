@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import GenerationConfig
 
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.models import LoadedModel, Sampling, assemble
 from tests.support import tiny_loaded, tiny_model, tiny_tokenizer
 

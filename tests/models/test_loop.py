@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from sottovoce.errors import EngineError, UsageError
+from sottovoce.core.errors import EngineError, UsageError
 from sottovoce.models import Engine, Feed, Ids, LoadedModel, Record, Reply, Request, Rows, Sampling
 from sottovoce.models.engine.cache_manager import Limits
 from sottovoce.models.engine.kv_cache import KVCache

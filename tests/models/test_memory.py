@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from sottovoce.errors import EngineError
+from sottovoce.core.errors import EngineError
+from sottovoce.core.sizes import amount
 from sottovoce.models import Feed, Record, Request, Sampling
-from sottovoce.models.engine.cache_manager import CacheManager
-from sottovoce.models.engine.memory import (
+from sottovoce.models.engine.cache_budget import (
     LEAST,
     LIMITS,
     default_budget,
@@ -21,8 +21,8 @@ from sottovoce.models.engine.memory import (
     left_in_container,
     out_of_memory,
 )
+from sottovoce.models.engine.cache_manager import CacheManager
 from sottovoce.models.huggingface.passes import Kind
-from sottovoce.sizes import amount
 from tests.models.support import LIMIT, busy, fresh, living, slots, words
 from tests.support import edit, request, rows, same_reply
 

@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 
 from sottovoce.channels.registry import create
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import ModelError
+from sottovoce.core.errors import ModelError
 from sottovoce.models import Dtype, Feed, LoadedModel, Record, Stop, load
 from tests.models import quantise
 from tests.support import close, edit, request, rows, same_reply, say, tiny_model

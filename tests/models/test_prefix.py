@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sottovoce.errors import EngineError
+from sottovoce.core.errors import EngineError
 from sottovoce.models import Edit, Engine, Feed, Ids, LoadedModel, Record, Request, Rows, Sampling, Stop
 from sottovoce.models.engine.kv_cache import KVCache
 from sottovoce.models.engine.prefix_cache import PrefixCache, chain, id_keys

@@ -11,7 +11,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from sottovoce.errors import ModelError, PackageMissing, PullError, UsageError
+from sottovoce.core.errors import ModelError, PackageMissing, PullError, UsageError
 from sottovoce.models import load, pull, pulled
 from sottovoce.models.sources import CATALOGUE, Package, kept, remove, root, source_of
 from sottovoce.models.sources.cache import made

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.monitors.dataset import Games, Row, games_of
 from sottovoce.monitors.features import statistics
-from sottovoce.monitors.rows import Games, Row, games_of
 
 ACTIONS = 5
 CLEAR, CONFUSED = 7.0, 1.0

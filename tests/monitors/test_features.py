@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import kurtosis as scipy_kurtosis
 
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.monitors.features import FLOOR, combined, independent, joint, logged, statistics
 
 P = np.array([0.7, 0.2, 0.05, 0.05])

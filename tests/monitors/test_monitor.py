@@ -15,12 +15,12 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures
 
-from sottovoce.errors import UsageError
-from sottovoce.evaluation.foretelling import foretell
-from sottovoce.evaluation.statistics import paired_bootstrap
-from sottovoce.monitors.chance import equal_resets, worth
+from sottovoce.analysis.monitor_evaluation import foretell
+from sottovoce.analysis.statistics import paired_bootstrap
+from sottovoce.core.errors import UsageError
+from sottovoce.monitors.dataset import Row, games_of, read_rows
 from sottovoce.monitors.monitor import Monitor
-from sottovoce.monitors.rows import Row, games_of, read_rows
+from sottovoce.monitors.random_baseline import equal_resets, worth
 from sottovoce.monitors.settings import Measure, Training
 from sottovoce.monitors.training import Trained, fit, split, train, tried
 from tests.monitors.synthetic import Player, games, rows, written

@@ -11,8 +11,8 @@ import torch
 from langchain_core.messages import AIMessage
 
 from sottovoce.channels.payload import Label, Payload
+from sottovoce.core.errors import UsageError
 from sottovoce.environments.whodunit.wording import WORDINGS
-from sottovoce.errors import UsageError
 from sottovoce.monitors.features import joint, statistics
 from sottovoce.monitors.measure import features_of
 from sottovoce.monitors.positions import PEOPLE, POSITIONS

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.errors import UsageError
-from sottovoce.monitors.chance import best_chance, chances, equal_resets, worth
+from sottovoce.core.errors import UsageError
+from sottovoce.monitors.random_baseline import best_chance, chances, equal_resets, worth
 from sottovoce.monitors.threshold import Triggered, best_threshold, conformal_threshold, triggered
 
 GAMES = st.lists(st.tuples(st.integers(-20, 130).map(lambda n: n / 100), st.booleans()), min_size=1, max_size=30)

@@ -13,11 +13,11 @@ from pydantic import Field, PrivateAttr
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, Place, Turn
-from sottovoce.graphs.frame import Frame
+from sottovoce.graphs.runtime.frame import Frame
 from sottovoce.graphs.scheme import Scheme
 from sottovoce.nodes.context import Contexts, RunContext
-from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import Discussion
+from sottovoce.settings import Settings
 
 NAMES = ["zoe", "agent_10", "agent_2", "Bob"]
 

@@ -14,8 +14,8 @@ from sottovoce.channels.message import Message, Turn
 from sottovoce.nodes.act import Act, node
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.say import say
-from sottovoce.nodes.settings import Debate
 from sottovoce.nodes.state import Discussion, Update
+from sottovoce.settings import Debate
 
 STATE = cast(
     Discussion,

@@ -9,7 +9,7 @@ import pytest
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.nodes.state import Decision
-from sottovoce.nodes.tally import ballot
+from sottovoce.nodes.votes import ballot
 from tests.graphs.support import board, debating, held
 
 SILENT = "Hm."

@@ -8,12 +8,12 @@ import pytest
 
 from sottovoce.channels.message import Heard, Message, Turn
 from sottovoce.channels.store import PayloadRef, text_digest
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.escalate import check_escalation, escalated, hearing
-from sottovoce.nodes.settings import Debate
 from sottovoce.nodes.state import Discussion
 from sottovoce.prompts.render import Prompts
+from sottovoce.settings import Debate
 
 
 def run(**settings: Any) -> RunContext[Debate]:

@@ -13,8 +13,7 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import RecordError, UsageError
-from sottovoce.evaluation.runs.head import head_of
+from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.graphs import NAMES, scheme
 from sottovoce.graphs.govsim import create_govsim
 from sottovoce.monitors.monitor import Monitor
@@ -22,9 +21,10 @@ from sottovoce.monitors.settings import Measure
 from sottovoce.monitors.tokens import of_payload
 from sottovoce.nodes.guard import Guard, chance, spent
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.settings import Debate, GovSim, WhoDunit
 from sottovoce.nodes.state import heard
 from sottovoce.nodes.uncertainty import decoder_of, measured
+from sottovoce.runs.manifest import head_of
+from sottovoce.settings import Debate, GovSim, WhoDunit
 from tests.graphs.support import KEYS, QUESTION
 from tests.nodes.support import Unsure, state_of
 from tests.support import ids, tiny_loaded

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from sottovoce.form import Form
+from sottovoce.core.response_format import Form
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.settings import Debate
 from sottovoce.prompts.kinds import KINDS
 from sottovoce.prompts.render import Prompts
+from sottovoce.settings import Debate
 
 FIELDS = Form.of_object("answer")
 LETTERS, YES_NO, NUMBER = (KINDS[kind].grammar(["x", "y"]) for kind in ("option", "yes_no", "number"))

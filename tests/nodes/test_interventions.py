@@ -11,15 +11,15 @@ from langgraph.types import Command
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
+from sottovoce.nodes.monitor_node import Intervention
 from sottovoce.nodes.say import say
-from sottovoce.nodes.settings import Debate, ReAct
 from sottovoce.nodes.state import Discussion, Update, heard
-from sottovoce.nodes.watch import Intervention
+from sottovoce.settings import Debate, ReAct
 from tests.graphs.support import KEYS, QUESTION
 from tests.nodes.support import Run, ask, framed, told
-from tests.nodes.test_watch import SCRIPTS, THREAD, model_of
+from tests.nodes.test_monitor_node import SCRIPTS, THREAD, model_of
 
 MORE = [*KEYS, "epochs", "interventions"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sottovoce.agents.hooked import HookedChatModel
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.graphs.debate import create_debate
 from sottovoce.nodes.context import made_from
-from sottovoce.nodes.settings import CMD, MAD, Debate, Settings
+from sottovoce.settings import CMD, MAD, Debate, Settings
 
 
 def hooked(settings: Settings) -> dict[str, HookedChatModel]:

@@ -14,8 +14,8 @@ from langgraph.types import RetryPolicy
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, Place
 from sottovoce.nodes.act import node
-from sottovoce.nodes.opening import close_round
 from sottovoce.nodes.say import say
+from sottovoce.nodes.setup import close_round
 from sottovoce.nodes.state import Discussion, Update, attempt_of, heard, marked, reset, rounds_of, said
 from tests.graphs.support import KEYS, QUESTION, InOrder
 from tests.nodes.support import NAMES, Failing, Run, ask, framed, places, run_of, state_of, told

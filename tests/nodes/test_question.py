@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
+from sottovoce.nodes.prompt_builder import View
 from sottovoce.nodes.question import Passage, check_question, passage_of, passages_of, question_id, shown
-from sottovoce.nodes.views import View
 from sottovoce.prompts.render import Prompts
 from tests.graphs.support import debating, held
 

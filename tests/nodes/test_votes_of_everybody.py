@@ -8,10 +8,10 @@ import pytest
 from pydantic import Field
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.graphs.frame import Frame
+from sottovoce.graphs.runtime.frame import Frame
 from sottovoce.graphs.scheme import Graph, Scheme
 from sottovoce.nodes.answer import answer
-from sottovoce.nodes.settings import Settings
+from sottovoce.settings import Settings
 
 
 class Bench(Settings):

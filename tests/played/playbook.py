@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
 
 QUESTIONS: dict[str, dict[str, Any]] = {

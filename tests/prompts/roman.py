@@ -2,7 +2,7 @@
 
 import re
 
-from sottovoce.form import Form
+from sottovoce.core.response_format import Form
 from sottovoce.prompts.kinds import Kind
 
 DIGITS = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}

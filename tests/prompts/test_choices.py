@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from sottovoce.errors import UsageError
-from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
+from sottovoce.core.errors import UsageError
+from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.nodes.question import check_question
-from sottovoce.nodes.settings import Debate
 from sottovoce.prompts.kinds import lettered, read_reply, right, target_of
 from sottovoce.prompts.kinds.choices import bare
+from sottovoce.settings import Debate
 
 PLAIN = "expected a plain number, as answers are read: 22, -3.5"
 RED_BLUE = ["red", "blue"]

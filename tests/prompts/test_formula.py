@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from blockbuster import blockbuster_ctx
 
+from sottovoce.core.worker import Worker
 from sottovoce.prompts.kinds import formula, read
 from sottovoce.prompts.kinds.formula import LONGEST
-from sottovoce.worker import Worker
 
 
 @pytest.fixture(scope="module")

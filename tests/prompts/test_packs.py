@@ -8,12 +8,12 @@ import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import words
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.nodes.context import wording
-from sottovoce.nodes.settings import Debate
-from sottovoce.nodes.views import View
+from sottovoce.nodes.prompt_builder import View
 from sottovoce.prompts import packs
 from sottovoce.prompts.render import Prompts
+from sottovoce.settings import Debate
 
 QUESTION = {"question": "Which river?", "documents": {"agent_1": ["A."], "agent_2": ["B."]}}
 

@@ -12,11 +12,11 @@ from shutil import copy
 import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.errors import UsageError
-from sottovoce.form import Form
+from sottovoce.core.errors import UsageError
+from sottovoce.core.response_format import Form
 from sottovoce.graphs.single import create_single
+from sottovoce.nodes.prompt_builder import View
 from sottovoce.nodes.question import Question, check_question
-from sottovoce.nodes.views import View
 from sottovoce.prompts.kinds import KINDS, named, placeholder, read, read_field, read_value, same
 from sottovoce.prompts.render import Prompts
 from tests.prompts.roman import ROMAN
@@ -57,7 +57,7 @@ def test_a_discussion_is_held_in_it() -> None:
 
 
 def test_the_command_line_takes_it() -> None:
-    from sottovoce.evaluation.runs.question import QuestionOptions
+    from sottovoce.datasets.question_source import QuestionOptions
 
     assert QuestionOptions.model_validate({"kind": "roman"}).kind == "roman"
     with pytest.raises(UsageError, match=r"^unknown kind of answer 'greek'; choose from: label, .*, roman, text, "):
@@ -96,7 +96,7 @@ def test_a_package_s_entry_point_is_found_when_its_name_is_asked_for(installed: 
 
 def test_help_lists_it_without_loading_it_torch_or_langgraph(installed: Path) -> None:
     code = (
-        "import os; os.environ['COLUMNS'] = '150'; from sottovoce.cli import main; main(['debate', '--help']); "
+        "import os; os.environ['COLUMNS'] = '150'; from sottovoce.cli.main import main; main(['debate', '--help']); "
         "print(sorted({'numerals', 'torch', 'langgraph'} & {*sys.modules}))"
     )
     shown = run(installed, code)
@@ -107,7 +107,9 @@ def test_help_lists_it_without_loading_it_torch_or_langgraph(installed: Path) ->
 
 
 def test_a_package_that_cannot_be_imported_is_named_in_one_line(installed: Path) -> None:
-    code = "from sottovoce.cli import main; sys.stderr = sys.stdout; print(main(['single', '?', '--kind', 'broken']))"
+    code = (
+        "from sottovoce.cli.main import main; sys.stderr = sys.stdout; print(main(['single', '?', '--kind', 'broken']))"
+    )
     assert run(installed, code) == (
         "sottovoce: kind of answer 'broken' of 'nowhere:KIND' cannot be imported: No module named 'nowhere'\n2\n"
     )

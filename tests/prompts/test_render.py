@@ -8,10 +8,10 @@ import psutil
 import pytest
 
 from sottovoce.channels.message import Heard, Message, words
-from sottovoce.errors import PromptError
-from sottovoce.evaluation.runs.head import EVERYWHERE
+from sottovoce.core.errors import PromptError
 from sottovoce.graphs.scheme import NAMES
 from sottovoce.prompts.render import BUILT_IN, Prompts
+from sottovoce.runs.manifest import EVERYWHERE
 
 ROOT = Path(__file__).resolve().parents[2]
 QUESTION = "What is 14 + 3?"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sottovoce.nodes.state import Vote
-from sottovoce.nodes.tally import viewpoints
+from sottovoce.nodes.votes import viewpoints
 from sottovoce.prompts.kinds import read_reply, right, same
 from sottovoce.prompts.kinds.sentences import first, sentences
 from tests.prompts.hard.text import CAPITAL, FIRST, JOB, RIVER

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sottovoce.errors import PackageMissing
+from sottovoce.core.errors import PackageMissing
 from sottovoce.models import LoadedModel, load, pull
 
 NAME = "smollm2"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.errors import PackageMissing
+from sottovoce.core.errors import PackageMissing
 from sottovoce.models import pull
 from sottovoce.retrievers.bm25 import BM25Index
 from sottovoce.retrievers.building import build_index

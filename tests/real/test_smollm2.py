@@ -7,11 +7,11 @@ import torch
 from langchain_core.messages import HumanMessage
 
 from sottovoce.agents.hooked import HookedChatModel
-from sottovoce.cli import main
+from sottovoce.cli.main import main
 from sottovoce.models import Feed, Ids, LoadedModel, Record, Request, Stop, load, pulled
 from sottovoce.models.doctor import diagnose
 from sottovoce.models.doctor.selftest import CHECKS
-from sottovoce.models.huggingface.pack import matrices
+from sottovoce.models.huggingface.packing import matrices
 from sottovoce.models.sources.blocks import Blocks
 from tests.support import FLOAT32, same_reply
 

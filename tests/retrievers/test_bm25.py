@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.errors import CorpusError, UsageError
+from sottovoce.core.errors import CorpusError, UsageError
 from sottovoce.retrievers import Passage
 from sottovoce.retrievers.analysis import Analysis
 from sottovoce.retrievers.bm25 import BM25Index, BM25Settings, best

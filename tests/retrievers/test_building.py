@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sottovoce.errors import CorpusError, UsageError
+from sottovoce.core.errors import CorpusError, UsageError
 from sottovoce.retrievers import Passage, open_retriever
 from sottovoce.retrievers.analysis import Analysis
 from sottovoce.retrievers.bm25 import BM25Index, BM25Settings

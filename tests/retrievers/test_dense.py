@@ -13,7 +13,7 @@ import pytest
 from langchain_core.embeddings import Embeddings
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
-from sottovoce.errors import CorpusError, ModelError, UsageError
+from sottovoce.core.errors import CorpusError, ModelError, UsageError
 from sottovoce.retrievers import PassageRetriever, open_retriever
 from sottovoce.retrievers.bm25_maker import BM25Maker
 from sottovoce.retrievers.building import build_index

@@ -15,7 +15,7 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 from transformers import BertConfig, BertForSequenceClassification
 
-from sottovoce.errors import CorpusError, ModelError, RetrievalError, UsageError
+from sottovoce.core.errors import CorpusError, ModelError, RetrievalError, UsageError
 from sottovoce.retrievers import Hit, Passage, PassageRetriever, open_retriever
 from sottovoce.retrievers.bm25 import BM25Index
 from sottovoce.retrievers.bm25_maker import BM25Maker

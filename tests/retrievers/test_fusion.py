@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
-from sottovoce.errors import RetrievalError, UsageError
+from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.retrievers import Hit, Passage, PassageRetriever, open_retriever
 from sottovoce.retrievers.bm25 import BM25Index
 from sottovoce.retrievers.bm25_maker import BM25Maker

@@ -18,7 +18,7 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 
-from sottovoce.errors import RetrievalError, UsageError
+from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.retrievers import PassageRetriever, open_retriever
 from sottovoce.retrievers.google import VARIABLE, Google
 from sottovoce.retrievers.pool import pool_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.retrievers import jvm, open_retriever
 
 

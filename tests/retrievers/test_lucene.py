@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
-from sottovoce.errors import CorpusError, UsageError
+from sottovoce.core.errors import CorpusError, UsageError
 from sottovoce.retrievers import Passage, PassageRetriever, jvm, open_retriever
 from sottovoce.retrievers.bm25 import BM25Index
 from sottovoce.retrievers.building import build_index

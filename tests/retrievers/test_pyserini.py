@@ -13,8 +13,8 @@ import faiss
 import numpy as np
 import pytest
 
-from sottovoce.cli import main
-from sottovoce.errors import CorpusError, RetrievalError, UsageError
+from sottovoce.cli.main import main
+from sottovoce.core.errors import CorpusError, RetrievalError, UsageError
 from sottovoce.retrievers import jvm, open_retriever
 from sottovoce.retrievers.bm25_maker import BM25Maker
 from sottovoce.retrievers.building import build_index
@@ -116,7 +116,7 @@ def test_a_java_that_cannot_be_started_is_told(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "release").write_text('JAVA_VERSION="21.0.8"\n')
     (tmp_path / "segments_1").write_bytes(b"")
     done = ran(
-        f"import sottovoce.errors\ntry: {SEARCH}\nexcept sottovoce.errors.UsageError as error: print(error)",
+        f"import sottovoce.core.errors\ntry: {SEARCH}\nexcept sottovoce.core.errors.UsageError as error: print(error)",
         tmp_path,
         JAVA_HOME=str(tmp_path),
     )

@@ -12,7 +12,7 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from sottovoce import retrievers
-from sottovoce.errors import UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.retrievers import Hit, Passage, PassageRetriever, open_retriever
 from sottovoce.retrievers.bm25 import BM25Index
 from sottovoce.retrievers.pool import pool_of

@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import T5Config, T5EncoderModel
 
-from sottovoce.errors import ModelError
+from sottovoce.core.errors import ModelError
 from sottovoce.retrievers.encoders import SentenceEncoder
 from sottovoce.retrievers.pooling import pooled
 from sottovoce.retrievers.sentence_files import sentence_files

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
-from sottovoce.errors import RetrievalError, UsageError
+from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.retrievers import PassageRetriever, open_retriever
 from sottovoce.retrievers.wikipedia import VARIABLE, Wikipedia
 from tests.retrievers.services import AT_ONCE, HTML, Reply, Service, serving

@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from sottovoce.evaluation.arithmetic import MIXED, Expression, draw, questions, split_knowledge
+from sottovoce.datasets.arithmetic import MIXED, Expression, draw, questions, split_knowledge
 from sottovoce.models import BUNDLED_FOLDER
 from sottovoce.prompts import kinds
 from sottovoce.training import debates, problems, tokenizer

@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from sottovoce.evaluation.arithmetic import Expression
+from sottovoce.datasets.arithmetic import Expression
 from sottovoce.prompts import kinds
 from sottovoce.training import problems
 from sottovoce.training.problems import FORMS, Form, Problem, pose

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.evaluation.experiments.files import read_experiment
-from sottovoce.evaluation.experiments.rows import prepare
+from sottovoce.experiments.files import read_experiment
+from sottovoce.experiments.rows import prepare
 from sottovoce.models import BUNDLED_FOLDER
 from sottovoce.training import debates, problems, tokenizer
 from sottovoce.training.data import Encoder

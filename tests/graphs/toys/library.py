@@ -9,15 +9,15 @@ from pydantic import Field
 
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Heard, Turn
-from sottovoce.form import Form
+from sottovoce.core.response_format import Form
 from sottovoce.graphs.debate import another_round
-from sottovoce.graphs.frame import Frame
+from sottovoce.graphs.runtime.frame import Frame
 from sottovoce.graphs.scheme import Graph, Scheme
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import passages_of, shown
 from sottovoce.nodes.say import say
-from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import Discussion, Update, heard
+from sottovoce.settings import Settings
 
 
 class Library(Settings):

@@ -1,0 +1,148 @@
+"""LangGraph state channels for input: the entry of a question, and values that can be removed again.
+
+They let a thread take one question after another: a value missing in the next question is not the last one's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, Self, get_type_hints
+
+from langchain_core.messages import BaseMessage, convert_to_messages
+from langgraph.channels import EphemeralValue, LastValue, UntrackedValue
+from langgraph.config import get_config
+from langgraph.types import Command
+from pydantic import BaseModel
+
+from sottovoce.core.errors import RequestError, nearest
+
+Check = Callable[[Any], None]  # Any: the input's `TypedDict`
+
+
+class Given(LastValue[Any]):  # Any: a type of the state
+    """The last value that was written; None removes it, and its key is then absent from the state."""
+
+    def update(self, values: Sequence[Any]) -> bool:  # Any: see the class
+        """Apply the write of a superstep, and return whether anything changed."""
+        was_there = self.is_available()
+        written = super().update(values)
+        if written and self.value is None:
+            self.value = LastValue(self.typ).value  # LangGraph's own mark of an empty channel
+            return was_there
+        return written
+
+
+class Chat(UntrackedValue[Any]):  # Any: messages, or their JSON
+    """The discussion as LangChain's messages; checkpoints omit them, since they have the board and the decision."""
+
+    def get(self) -> list[BaseMessage]:
+        """Return the messages.
+
+        Raises:
+            RequestError: the written value is not messages.
+        """
+        return _read(super().get())
+
+    def update(self, values: Sequence[Any]) -> bool:  # Any: see the class
+        """Apply a write, and return whether anything changed; None removes the messages."""
+        changed = super().update(values)
+        if self.value is None:
+            self.value = UntrackedValue(self.typ).value  # LangGraph's own mark of an empty channel
+        return changed
+
+
+class Entry(EphemeralValue[Any]):  # Any: the input of every scheme
+    """The entry of a question into a graph, before its thread changes; its type is the input's `TypedDict`."""
+
+    def __init__(self, typ: Any, check: Check) -> None:  # Any: LangGraph's own
+        """Create the channel; `check` validates the values of an input whose keys are known."""
+        super().__init__(typ)
+        self._check = check
+
+    def copy(self) -> Self:
+        """Return a channel with the same value."""
+        return self.from_checkpoint(self.value)
+
+    def from_checkpoint(self, checkpoint: Any) -> Self:  # Any: see the class
+        """Return a channel with a checkpoint's value, or with LangGraph's mark of an empty channel."""
+        new = type(self)(self.typ, self._check)
+        new.key, new.value = self.key, checkpoint
+        return new
+
+    def update(self, values: Sequence[Any]) -> bool:  # Any: inputs
+        """Apply an input, and return whether anything changed.
+
+        Raises:
+            RequestError: it is not a dict, has a key that is not in the type, or is not a question.
+        """
+        taken = [filled(_asked(value), self.typ) for value in values]
+        for each in taken:
+            # LangGraph (1.2) draws a graph with an empty input; in a thread, the opening refuses it.
+            if given := {name: value for name, value in each.items() if value is not None}:
+                self._check(given)
+        return super().update(taken)
+
+
+def filled(value: Any, schema: type[Any]) -> dict[str, Any]:  # Any: an input
+    """Return an input with all keys of `schema`; missing values are None.
+
+    A subgraph gets the whole state of its parent: unknown keys are dropped there, and refused everywhere else.
+
+    Raises:
+        RequestError: it is not a dict, or has an unknown key.
+    """
+    found, known = _by_key(value), _keys(schema)  # type: ignore[arg-type]  # mypy holds type[Any] for unhashable
+    unknown = [key for key in found if key not in known]
+    if unknown and not is_nested():
+        raise RequestError(nearest("key in the input:", unknown[0], known))
+    return {key: found.get(key) for key in known}
+
+
+def _asked(value: Any) -> Any:  # Any: an input
+    """Return an input, with the last human message as its question if it has none, as chat front ends send it."""
+    if not isinstance(value, Mapping) or "messages" not in value or value.get("question") is not None:
+        return value
+    asked = [message for message in _read(value["messages"]) if message.type == "human"]
+    if not asked and not is_nested():
+        raise RequestError(f"messages are {value['messages']!r}, without a human message; expected the question there")
+    if not asked:
+        return value
+    rest = {key: each for key, each in value.items() if key != "messages"}
+    return {**rest, "question": str(asked[-1].text)}
+
+
+def _read(messages: Any) -> list[BaseMessage]:  # Any: a value of the input
+    try:
+        return convert_to_messages(messages if isinstance(messages, list | tuple) else [messages])
+    except (ValueError, TypeError, NotImplementedError, KeyError) as error:
+        raise RequestError(f"messages are {messages!r}; expected LangChain's, or their JSON") from error
+
+
+def is_nested() -> bool:
+    """Return whether this runs in a node of another graph, whose state may have other keys."""
+    try:
+        return "langgraph_node" in (get_config().get("metadata") or {})
+    except RuntimeError:  # outside any graph
+        return False
+
+
+def _by_key(value: Any) -> Mapping[str, Any]:  # Any: see `filled`
+    """Return an input as a mapping; a parent's state may be a pydantic model or a dataclass."""
+    if isinstance(value, Mapping):
+        return value
+    if isinstance(value, Command):  # LangGraph (1.2) treats it as an input if a thread has no checkpoint
+        raise RequestError(
+            "a Command was given to a thread without a discussion; ask a question first, or check the thread_id"
+        )
+    if isinstance(value, BaseModel):
+        return {name: getattr(value, name) for name in type(value).model_fields}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    raise RequestError(f"the input is {value!r}; expected a dict, like {{'question': 'What is 1 + 1?'}}")
+
+
+@cache
+def _keys(schema: type[Any]) -> tuple[str, ...]:
+    return tuple(get_type_hints(schema))

@@ -1,0 +1,111 @@
+"""The rules of GovSim's fishery (Piatti et al., arXiv 2404.16698): harvest, collapse and regrowth.
+
+In a month, all agents state their wishes in private, the harvest is allocated, they talk and reflect, and then the
+game ends or the fish double. So agents also talk in the month of a collapse, and a reset of the talk returns to the
+state after the harvest, without drawing again. The state is plain JSON, and each step returns a new one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from typing_extensions import TypedDict
+
+from sottovoce.core.bounds import Few
+from sottovoce.environments.govsim.fishery import Game
+from sottovoce.environments.govsim.harvest import allocate
+
+
+class Month(TypedDict):
+    """One harvest, all in tons."""
+
+    month: int
+    """1-based."""
+    pool: int
+    """Tons in the lake before the harvest."""
+    threshold: int
+    """Most tons that each agent can catch without reducing the fish of the next month."""
+    wanted: dict[str, int]
+    caught: dict[str, int]
+    left: int
+
+
+class World(TypedDict):
+    """The state of a game."""
+
+    month: int
+    """The current month, 1-based."""
+    pool: Few
+    """Current tons in the lake."""
+    harvests: list[Month]
+
+
+def opening(game: Game) -> World:
+    """Return the state before the first harvest."""
+    return World(month=1, pool=game.start, harvests=[])
+
+
+def threshold(pool: int, agents: int) -> int:
+    """Return the sustainable tons for each agent: half of the lake divided equally, rounded down each time."""
+    return pool // 2 // agents
+
+
+def is_harvested(world: World) -> bool:
+    """Return whether this month's harvest is done."""
+    return len(world["harvests"]) == world["month"]
+
+
+def harvest(game: Game, world: World, wishes: Mapping[str, int | None]) -> World:
+    """Return the state after the wishes of all agents present; an unreadable wish (None) is 0.
+
+    Wishes are limited to the tons in the lake, the range that agents may choose from.
+    """
+    there, pool = game.present(world["month"]), world["pool"]
+    assert not is_harvested(world), "there is one harvest a month"
+    assert set(wishes) == set(there), f"wishes of {sorted(wishes)}, expected {sorted(there)}"
+    wanted = {agent: max(0, min(wishes[agent] or 0, pool)) for agent in there}
+    rng = random.Random(f"govsim/{game.seed}")  # used once per game: if agents want more than there is, nothing is left
+    caught = allocate(pool, wanted, game.allocation, rng)
+    left = pool - sum(caught.values())
+    done = Month(
+        month=world["month"],
+        pool=pool,
+        threshold=threshold(pool, len(there)),
+        wanted=wanted,
+        caught=caught,
+        left=left,
+    )
+    return {**world, "pool": left, "harvests": [*world["harvests"], done]}
+
+
+def has_collapsed(game: Game, world: World) -> bool:
+    """Return whether the last harvest left too few fish."""
+    return bool(world["harvests"]) and world["harvests"][-1]["left"] < game.collapse
+
+
+def is_over(game: Game, world: World) -> bool:
+    """Return whether the game is over: after a harvest that left too few fish, or the last month's."""
+    return is_harvested(world) and (has_collapsed(game, world) or world["month"] >= game.months)
+
+
+def next_month(game: Game, world: World) -> World:
+    """Start the next month: the fish double, up to the number of the first month."""
+    assert is_harvested(world) and not is_over(game, world), "a month begins after a harvest that left enough"
+    return {**world, "month": world["month"] + 1, "pool": min(game.start, 2 * world["pool"])}
+
+
+def report(done: Month) -> str:
+    """Return the report of a harvest for all agents: the catch of each."""
+    *others, last = [f"{agent} caught {_tons(tons)}" for agent, tons in done["caught"].items()]
+    return f"Month {done['month']}: {', '.join(others)}{' and ' * bool(others)}{last}."
+
+
+def own_catch(done: Month, agent: str) -> str:
+    """Return the private report for one agent: the tons in the lake, its wish and its catch."""
+    wanted, caught = _tons(done["wanted"][agent]), _tons(done["caught"][agent])
+    return f"The lake held {_tons(done['pool'])}. You wanted {wanted} and caught {caught}."
+
+
+def _tons(n: int) -> str:
+    return f"{n} ton{'s' * (n != 1)}"

@@ -1,1 +1,0 @@
-"""Evaluation: datasets, runs, scores and statistics."""

@@ -1,1 +1,0 @@
-"""Experiments: one file describes runs that belong together, one command runs them, one folder keeps them."""

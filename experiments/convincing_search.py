@@ -1,0 +1,184 @@
+"""The search for questions on which a human explanation convinces a model (ReConcile, Chen et al. 2023, section 3).
+
+Questions of a training file are asked in order. The model answers alone with ReConcile's first prompt; if that is
+wrong, it is asked again with the explanation; if that is right, the question is a convincing sample.
+One line of the file: {"question": "What is 14 + 3 * 5?", "target": "29", "explanation": "3 * 5 = 15; 14 + 15 = 29."}
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from pydantic import ValidationError
+
+from sottovoce.agents.ask import Ask
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.channels.message import Turn
+from sottovoce.core.errors import SottovoceError, UsageError, choose
+from sottovoce.core.validation import first_wrong
+from sottovoce.datasets.table_reader import read_text
+from sottovoce.nodes.act import node
+from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.convincing_samples import Sample, Samples
+from sottovoce.nodes.prompt_builder import View
+from sottovoce.nodes.question import Question, check_question
+from sottovoce.nodes.reconcile import answer_turns, form, stated
+from sottovoce.nodes.say import say
+from sottovoce.nodes.state import Discussion, Update
+from sottovoce.prompts import kinds
+from sottovoce.settings import Single
+
+WINDOW = 8  # questions asked concurrently: they fill a batch, and at most seven are wasted
+FIELDS = ("question", "target", "explanation", "solution", "kind", "choices", "id")
+EXPECTED = f"expected one object per line, with the fields: {', '.join(FIELDS)}"
+NEEDS = {
+    "target": "convincing samples need a right answer",
+    "solution": "convincing samples need an explanation (or solution)",
+}
+
+
+def read_training(path: Path) -> list[Question]:
+    """Read the questions of a JSON Lines file; their `solution` is the explanation. Empty lines are skipped.
+
+    Raises:
+        UsageError: the file cannot be read or contains no question, or a line (named in the message) is invalid.
+    """
+    name = f"training file {str(path)!r}"
+    text, _ = read_text(path, name)
+    # Not splitlines, which would also split at U+2028 inside a text.
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    if not lines:
+        raise UsageError(f"{name} is empty; {EXPECTED}")
+    return [_read_line(line, f"line {number} of {name}") for number, line in lines]
+
+
+def _read_line(line: str, name: str) -> Question:
+    """Parse a question and check that it can be asked, answered rightly and saved as a sample."""
+    try:
+        data = json.loads(line)
+        if not isinstance(data, dict):
+            raise UsageError(f"found {type(data).__name__}; {EXPECTED}")
+        if unknown := next((field for field in data if field not in FIELDS), None):
+            raise UsageError(choose("field", unknown, FIELDS))
+        given = {name: value for name, value in data.items() if value is not None}
+        if "explanation" in given and "solution" in given:
+            raise UsageError("found an explanation and a solution; expected one of them")
+        question = cast(Question, {"solution" if name == "explanation" else name: given[name] for name in given})
+        check_question(question, None, NEEDS)
+        target = kinds.target_of(question)
+        if target is None or not kinds.right(kinds.read_field(target, question), question):
+            found, kind = question["target"], kinds.kind_of(question)
+            raise UsageError(f"target is {found!r}; expected an answer of the kind {kind!r} that is parsed as itself")
+        _sample(question, None, target)
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{name} is no JSON: {error}") from error
+    return question
+
+
+def _sample(question: Question, before: str | None, after: str) -> Sample:
+    """Return a question as a convincing sample; raise UsageError if one of its texts is empty or not a text."""
+    shown = {"question": question["question"], "kind": kinds.kind_of(question)}
+    known = {
+        "choices": question.get("choices", []),
+        "explanation": question["solution"],
+        "answer": kinds.target_of(question),
+    }
+    try:
+        return Sample.model_validate({**shown, **known, "before": before, "after": after})
+    except ValidationError as error:
+        raise UsageError(first_wrong(error, "the sample")) from error
+
+
+@dataclass
+class Walk:
+    """The state of a search."""
+
+    run: RunContext[Single]
+    """The model that is asked, and the settings."""
+    asked: int = 0
+    wrong: int = 0
+    """Questions that the model answered wrongly alone; an abstention is wrong."""
+    samples: list[Sample] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """Return the text of the samples file, with the model that was convinced and its settings."""
+        run, ((agent, model),) = self.run, self.run.models.items()
+        return Samples(
+            model=str(getattr(model, "model", None) or model.get_name()),  # hosted models have no common attribute
+            weights=model.loaded.weights_key if isinstance(model, HookedChatModel) else None,
+            temperature=run.temperature(agent),
+            settings=run.settings.model_dump(mode="json"),
+            samples=self.samples,
+        ).to_json()
+
+
+async def walk(
+    contexts: Contexts[Single],
+    questions: Sequence[Question],
+    wanted: int,
+    progress: Callable[[Walk], None] = lambda walk: None,
+    window: int = WINDOW,
+) -> Walk:
+    """Ask until `wanted` samples are found or all questions are asked; the result equals asking one at a time.
+
+    Raises:
+        UsageError: there is no such model.
+        SottovoceError: the model failed at a question, which the message names.
+    """
+    fixed = {"settings": contexts.defaults.model_dump(mode="json"), "round": 0}
+    found = Walk(contexts.of(cast(Discussion, fixed)))
+    step = node(contexts, convince, found.run.settings.names()[0], "convince")
+    for start in range(0, len(questions), window):
+        some = questions[start : start + window]
+        states = [cast(Discussion, {**question, **fixed}) for question in some]
+        # Failures beyond the end of the search do not count.
+        replies = await asyncio.gather(*(step.ainvoke(state) for state in states), return_exceptions=True)
+        for question, reply in zip(some, replies, strict=True):
+            _take(found, question, reply)
+            progress(found)
+            if len(found.samples) == wanted:
+                return found
+    return found
+
+
+async def convince(run: RunContext[Single], state: Discussion, agent: str) -> Update:
+    """Ask a question, and ask again with the explanation if the answer is wrong. Updates: `before`, `after`."""
+    view = run.view(state, agent)
+    before = await _answered(run, state, Ask(agent, "answer", answer_turns(view), protocol="nl"), form(view))
+    if kinds.right(before, state):
+        return {"before": before}
+    again: Discussion = {**state, "round": 1}
+    after = await _answered(run, again, Ask(agent, "revise", convince_turns(view), protocol="nl"), form(view))
+    return {"before": before, "after": after}
+
+
+def convince_turns(view: View) -> tuple[Turn, ...]:
+    """Return the chat with the question and its explanation, without history, as in ReConcile's discussion."""
+    explained = view.prompts.render("reconcile/convince", explanation=view.question["solution"])
+    return (*view.system_turn(), Turn("user", view.asked(form(view), heard=explained)))
+
+
+async def _answered(run: RunContext[Single], state: Discussion, ask: Ask, form: str) -> str | None:
+    said = await say(run, state, ask, complain=lambda text: stated(text, state).complaint, form=form)
+    return stated(said[-1].text, state).answer
+
+
+def _take(found: Walk, question: Question, reply: Update | BaseException) -> None:
+    if isinstance(reply, SottovoceError) and not isinstance(reply, UsageError):  # those concern no single question
+        asked = textwrap.shorten(question["question"], 60, placeholder=" …")
+        raise type(reply)(f"question {asked!r}: {reply}") from reply
+    if isinstance(reply, BaseException):
+        raise reply
+    found.asked += 1
+    found.wrong += "after" in reply
+    if kinds.right(reply.get("after"), question):
+        found.samples.append(_sample(question, reply["before"], reply["after"]))

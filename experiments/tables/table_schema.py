@@ -1,0 +1,188 @@
+"""The format of a published table or figure: parts (data), models, rows, and the figures that are printed.
+
+    paper: {name: SDE, arxiv: "2506.19209", place: Table 2}
+    metrics: {accuracy: score}                     # as printed, and its meaning here: the score, or a measure
+    parts: {gsm8k: {dataset: gsm8k, file: gsm8k/test.jsonl, limit: 300}}
+    models: {qwen-7b: Qwen/Qwen2.5-7B-Instruct}    # a list: one for each agent
+    seeds: [0, 1, 2]
+    settings: {max-tokens: 512, prompts: paper}    # for all rows: each takes those that its scheme has
+    rows: {single: {scheme: single}, sde: {scheme: debate, protocol: sde}}
+    variants: {agents-2: {agents: 2}, agents-3: {agents: 3}}   # each row runs with each: sde-agents-2, ...
+    where: [{rows: sde, models: qwen-7b, layers: [22]}]        # settings of some rows, models or parts
+    published: {qwen-7b: {gsm8k: {single: .8789, sde: .9178}}}
+    error: none                                    # the kind of error that is printed
+    overlap: none, layers were chosen on another data set      # with data on which the authors chose settings
+
+The files are in `experiments/published`. Nothing here imports torch or langgraph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, Self
+
+from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
+
+from sottovoce.core.bounds import Seed
+from sottovoce.core.errors import UsageError, nearest
+from sottovoce.core.validation import Checked
+from sottovoce.experiments.schema import Given, Keyed
+from sottovoce.experiments.tables.figures import Figures, by_metric
+
+STANDARD_ERROR, INTERVAL = "standard error", "95 % interval"
+Error = Literal["none", "not said", "standard error", "95 % interval"]
+"""The meaning of `spread` in {mean: 60.0, spread: 2.3}."""
+SELECTS = ("rows", "models", "parts")
+"""Keys that select where a line of `where` applies; its other keys are settings."""
+ONLY, VARIED = "only", "varied"
+"""Keys of a row besides its scheme and settings: {only: {parts: gsm8k}, varied: false}."""
+
+
+class Paper(Checked):
+    """The place where a table is printed."""
+
+    name: str
+    arxiv: str
+    place: str
+    """Such as "Table 2" or "Figure 5"."""
+
+    @property
+    def words(self) -> str:
+        """The place in a phrase: "SDE (arXiv 2506.19209), Table 2"."""
+        return f"{self.name} (arXiv {self.arxiv}), {self.place}"
+
+
+class Published(Keyed):
+    """A table or a figure of a paper."""
+
+    model_config = ConfigDict(title="the published table")
+
+    about: str = Field(description="What the table shows.")
+    paper: Paper = Field(description="The place where the table is printed.")
+    claim: str = Field(default="", description="The claim of a figure whose numbers are not printed.")
+    metrics: dict[str, str] = Field(
+        default={"accuracy": "score"}, description="Printed metrics and their meaning here."
+    )
+    percent: list[str] = Field(default=[], description="Metrics that are printed in percent.")
+    parts: dict[str, Given] = Field(
+        description="Data by name: the questions of an experiment, and their worked examples (PAPER/TASK)."
+    )
+    models: dict[str, list[str]] = Field(description="Models by name: one for all agents, or one for each.")
+    gone: dict[str, str] = Field(default={}, description="Models that are no longer available, and why.")
+    seeds: list[Seed] = Field(default=[0], description="Each question is asked once under each.")
+    settings: Given = Field(default={}, description="Settings for all rows.")
+    rows: dict[str, Given] = Field(description="Rows by name, each a scheme with its settings.")
+    variants: dict[str, Given] = Field(default={}, description="Settings by name; each row runs once with each.")
+    where: list[Given] = Field(default=[], description="Settings of some rows, models or parts.")
+    best_of: dict[str, list[str]] = Field(default={}, description="Rows of the table that are the best of several.")
+    published: dict[str, dict[str, dict[str, Any]]] = Field(  # Any: a figure, or figures by metric
+        description="By model, part and row; {} where no number is printed."
+    )
+    error: Error = Field(description="The kind of error that the paper prints with its figures.")
+    overlap: str = Field(description="Rows whose questions the authors also used to choose settings or to train.")
+    printed: dict[str, dict[str, float]] = Field(
+        default={}, description="Figures of the paper that no row reproduces, such as means over parts."
+    )
+    plotted: list[str] = Field(default=[], description="Results that the paper draws without numbers.")
+    needs: dict[str, str] = Field(default={}, description="Files besides the data, and how to get them.")
+    missing: dict[str, str] = Field(default={}, description="Rows and other things that cannot run here, and why.")
+    differs: list[str] = Field(default=[], description="Differences from the paper.")
+    small: Given = Field(default={}, description="Of a small run: sample, limit, and settings for all rows.")
+    against: str | None = Field(default=None, description="The row that others are compared with.")
+    _rows: dict[str, tuple[str, Given]] = PrivateAttr(default={})
+
+    @field_validator("models", mode="before")
+    @classmethod
+    def _listed(cls, given: Any) -> Any:  # Any: parsed YAML
+        if not isinstance(given, Mapping):
+            return given
+        return {name: each if isinstance(each, list) else [each] for name, each in given.items()}
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        self._rows |= {name: (base, row) for name, base, row in _varied(self.rows, self.variants)}
+        if not (self.claim or self.published):
+            raise UsageError("nothing is published; expected figures in 'published', or a claim in 'claim'")
+        for said in (*self.where, *(row[ONLY] for row in self.rows.values() if ONLY in row)):
+            self._check_known(said)
+        for rows in self.best_of.values():
+            self._check("row in best_of", rows, self._rows)
+        self._check("metric in percent", self.percent, self.metrics)
+        self._check("model in gone", self.gone, self.models)
+        self._check_figures()
+        return self
+
+    @property
+    def every_row(self) -> list[str]:
+        """The names of all rows, each with its variants."""
+        return [*self._rows]
+
+    def rows_of(self, model: str, part: str) -> dict[str, Given]:
+        """Return the rows of one model and one part, each a scheme with its own settings, without the common ones."""
+        return {
+            name: self._settled((name, base), row, model, part)
+            for name, (base, row) in self._rows.items()
+            if _chosen(row.get(ONLY, {}), (name, base), model, part)
+        }
+
+    def figures(self, model: str, part: str) -> Figures:
+        """Return the printed figures of one model and one part, by row and metric."""
+        given, first = self.published.get(model, {}).get(part, {}), next(iter(self.metrics))
+        return {row: by_metric(each, first) for row, each in given.items()}
+
+    def held(self) -> Iterator[tuple[str, str]]:
+        """Yield each model with each part for which it has rows."""
+        yield from ((model, part) for model in self.models for part in self.parts if self.rows_of(model, part))
+
+    def _settled(self, names: tuple[str, str], row: Given, model: str, part: str) -> Given:
+        found = {key: value for key, value in row.items() if key not in (ONLY, VARIED)}
+        for line in self.where:
+            if _chosen(line, names, model, part):
+                found |= {key: value for key, value in line.items() if key not in SELECTS}
+        return found
+
+    def _check_known(self, said: Mapping[str, Any]) -> None:  # Any: parsed YAML
+        known = {"rows": {**self.rows, **self._rows}, "models": self.models, "parts": self.parts}
+        for key in SELECTS:
+            self._check(f"name among {key} in 'where'", _many(said.get(key, [])), known[key])
+
+    def _check_figures(self) -> None:
+        rows = {**self._rows, **self.best_of, **self.missing}
+        self._check("model in published", self.published, self.models)
+        for model, parts in self.published.items():
+            self._check("part in published", parts, self.parts)
+            for part in parts:
+                figures = self.figures(model, part)
+                self._check("row in published", figures, rows)
+                for by in figures.values():
+                    self._check("metric in published", by, self.metrics)
+
+    @staticmethod
+    def _check(what: str, names: Any, known: Any) -> None:  # Any: a collection of names
+        for name in names:
+            if name not in known:
+                raise UsageError(nearest(what, name, known))
+
+
+def _varied(rows: Mapping[str, Given], variants: Mapping[str, Given]) -> Iterator[tuple[str, str, Given]]:
+    """Yield each row's name, its name in the file and its content; a row that varies comes once with each variant."""
+    for name, row in rows.items():
+        if not variants or not row.get(VARIED, True):
+            yield name, name, row
+            continue
+        for variant, more in variants.items():
+            yield f"{name}-{variant}", name, {**row, **more}
+
+
+def _chosen(said: Mapping[str, Any], names: tuple[str, str], model: str, part: str) -> bool:
+    """Return whether a line is for this row (by its own name, or its name in the file), model and part."""
+    rows = said.get("rows")
+    return (
+        (rows is None or bool({*names} & {*_many(rows)}))
+        and model in _many(said.get("models", model))
+        and part in _many(said.get("parts", part))
+    )
+
+
+def _many(given: Any) -> list[str]:  # Any: parsed YAML
+    return [*map(str, given)] if isinstance(given, list) else [str(given)]

@@ -1,0 +1,251 @@
+"""The common frame of all graphs: first and last nodes, and methods that add acts of agents as nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, get_args, get_type_hints
+
+from langgraph.graph import END, START
+from langgraph.types import CachePolicy, RetryPolicy
+
+from sottovoce.agents.hosted import passes
+from sottovoce.channels.message import Message
+from sottovoce.core.errors import UsageError
+from sottovoce.core.trust import Allow, Allowed
+from sottovoce.graphs.runtime.threads import DiscussionGraph
+from sottovoce.graphs.scheme import Graph, Scheme
+from sottovoce.nodes.act import Act, node
+from sottovoce.nodes.approval import Approval, Deed, no_deed
+from sottovoce.nodes.cache_key import key_of
+from sottovoce.nodes.context import Contexts
+from sottovoce.nodes.decide import Rule, by_majority, decide
+from sottovoce.nodes.inputs import Models
+from sottovoce.nodes.monitor_node import (
+    MONITORS,
+    Silent,
+    Watch,
+    go_back,
+    held_back,
+    judging,
+    next_of,
+    watching,
+    watching_all,
+)
+from sottovoce.nodes.question import Question
+from sottovoce.nodes.setup import Begin, next_round, nothing, opening
+from sottovoce.nodes.state import RESTORED, Discussion, outcome_of
+from sottovoce.settings import Settings
+
+Spread = Callable[[Any], str | Sequence[str]]
+"""A router to one node, or to several that run in parallel."""
+Labels = Mapping[str, str]
+"""The reason that a router leads to a node, by node, as drawings show it; unique within a router."""
+PLAIN: Labels = MappingProxyType({})
+RESET, AGAIN = "reset", "again"
+RETRY = RetryPolicy(max_attempts=3, jitter=False, retry_on=passes)  # waits 0.5 s, then 1 s; clients add jitter
+"""The retries of an act: only hosted models have transient failures."""
+
+
+class Frame:
+    """A graph with START -> opening -> next_round and decide -> END; a scheme adds the agents between them."""
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        settings: Settings,
+        models: Models = None,
+        store: Any = None,  # Any: a PayloadStore; naming its type would import torch
+        watch: Watch | str | None = None,
+        cached: bool = False,
+        allow: Allow | None = None,
+        *,
+        rule: Rule = by_majority,
+        begin: Begin = nothing,
+        state: type[Any] = Discussion,
+        question: type[Any] = Question,
+        back_to: int = -1,
+    ) -> None:
+        """Create the graph with its first and last nodes.
+
+        Args:
+            scheme: The scheme's record.
+            settings: The defaults of the graph's runs; the graph's nodes depend on them.
+            models: See `Given`, as for `store`, `watch`, `cached` and `allow`.
+            rule: The rule that decides.
+            begin: Returns the first values of the scheme's own state keys.
+            state: `Discussion`, or a subclass of the scheme; `question` likewise.
+            back_to: The mark that a reset returns to: -1, the beginning of the last round, or 0, that of the first.
+        """
+        self._gates: dict[str, str] = {}
+        allowed = Allowed.of(allow, scheme.settings)
+        self.watch, self.back_to, self.cached = _watch_of(watch, allowed.resolved(settings)), back_to, cached
+        self._approves = bool(settings.approve)
+        held = self._held = self._approves or self.watch is not None
+        self.contexts: Contexts[Any] = Contexts(
+            scheme.settings,
+            settings,
+            models,
+            store,
+            scheme.answers,
+            restored(state),
+            state,
+            scheme.own_prompts,
+            allowed=allowed,
+        )
+        graph = DiscussionGraph(
+            state,
+            self.contexts.of,
+            self.contexts.speakers,
+            context_schema=scheme.settings,
+            input_schema=question,
+            output_schema=outcome_of(state, question),
+        )
+        self.graph: Graph = graph
+        self.graph.add_node("opening", opening(self.contexts, begin, question, self.watch, graph.anew))
+        self.graph.add_node("next_round", next_round(self.contexts, watched=self.watch is not None))
+        self.graph.add_node("decide", decide(self.contexts, rule), defer=held)
+        self.graph.add_edge(START, "opening")
+        self.graph.add_edge("opening", "next_round")
+        self.graph.add_edge("decide", END)
+        if self.watch is not None:
+            self.graph.add_node(RESET, go_back())
+            self.graph.add_edge(RESET, "next_round")
+
+    def act(
+        self,
+        name: str,
+        act: Act,
+        *,
+        to: str | Spread,
+        ends: Sequence[str] = (),
+        role: str = "agent",
+        agent: str = "",
+        watched: bool = True,
+        approved: bool = True,
+        deed: Deed = no_deed,
+        silent: Silent | None = None,
+        labels: Labels = PLAIN,
+    ) -> None:
+        """Add the node in which an agent performs an act, and the edges that follow it.
+
+        `agent` is the node's name unless given. `to` is a node, or a router to one or several of `ends`, by default
+        those of its `Literal` return type; `labels` give the reason for each. A watched act has two nodes, and the
+        edges follow the second; a node that waits for several acts is a `join`. A monitor never stops an act that is
+        not `watched`, and people never approve one that is not `approved`; `deed` describes the act to them.
+        `silent` updates the world if the act is muted.
+        """
+        watch = judging(self.watch) if self.watch and watched else None
+        if self._approves and approved:
+            watch = Approval(watch, name, deed)
+        spoken = act if watch is None else held_back(act, name)
+        self.graph.add_node(
+            name,
+            node(self.contexts, spoken, agent or name, name),
+            metadata={"role": role},
+            retry_policy=RETRY,
+            cache_policy=CachePolicy(key_func=key_of(self.contexts, agent or name, name)) if self.cached else None,
+        )
+        if watch is None:
+            self._follow(name, to, ends, labels)
+        else:
+            self.graph.add_edge(name, f"watch_{name}")
+            self._watch(name, watching(self.contexts, watch, name, silent, self.back_to), to, ends, labels)
+
+    def join(
+        self,
+        name: str,
+        step: Any,  # Any: anything that LangGraph accepts as a node
+        *,
+        to: str | Spread,
+        ends: Sequence[str] = (),
+        together: Callable[[Any], list[Message]] | None = None,
+        labels: Labels = PLAIN,
+    ) -> None:
+        """Add a node without an agent that waits for all agents before it, and the edges that follow it.
+
+        Under a watch the node also waits for agents that are asked again or restarted by a reset. So it must not be
+        on the path of agents that run in parallel: it would run at the same time as the node that waits for them.
+        `together` returns the messages that a watch judges together before the step uses them; add such a node
+        before the nodes that lead to it.
+        """
+        self.graph.add_node(name, step, defer=self._held)
+        self._follow(name, to, ends, labels)
+        if self.watch is not None and together is not None:
+            watch = watching_all(self.contexts, judging(self.watch), name, together, self.back_to)
+            self._watch(name, watch, name, (), defer=True)
+            self._gates[name] = f"watch_{name}"
+
+    def _watch(
+        self,
+        name: str,
+        watch: Any,
+        to: str | Spread,
+        ends: Sequence[str],
+        labels: Labels = PLAIN,
+        *,
+        defer: bool = False,
+    ) -> None:  # Any: anything that LangGraph accepts as a node
+        """Add the watching node before or after `name`, and the edges that follow it."""
+        self.graph.add_node(f"watch_{name}", watch, metadata={"role": "monitor"}, defer=defer)
+        what_next, (onwards, targets) = next_of(name), self._targets(to, ends, labels)
+        again = name if name in targets else AGAIN
+
+        def after_watch(state: Any) -> str | Sequence[str]:  # Any: the state of every scheme
+            match what_next(state):
+                case "again":
+                    return again
+                case "reset":
+                    return RESET
+                case "nothing":
+                    return []
+            return onwards(state)
+
+        back: dict[Hashable, str] = {} if self.watch is None else {RESET: RESET}
+        self.graph.add_conditional_edges(f"watch_{name}", after_watch, {**targets, again: name, **back})
+
+    def _follow(self, name: str, to: str | Spread, ends: Sequence[str], labels: Labels) -> None:
+        onwards, targets = self._targets(to, ends, labels)
+        if callable(to):
+            self.graph.add_conditional_edges(name, onwards, targets)
+        else:
+            self.graph.add_edge(name, *targets.values())
+
+    def _targets(self, to: str | Spread, ends: Sequence[str], labels: Labels) -> tuple[Spread, dict[Hashable, str]]:
+        """Return a router to labels, and the node of each label: the watching node before it if it has one."""
+
+        def onwards(state: Any) -> str | Sequence[str]:  # Any: the state of every scheme
+            found = to(state) if callable(to) else to
+            return labels.get(found, found) if isinstance(found, str) else [labels.get(each, each) for each in found]
+
+        targets = list(ends or _ends(to)) if callable(to) else [to]
+        # Only the gates that exist by now: a watch must not lead to itself.
+        return onwards, {labels.get(each, each): self._gates.get(each, each) for each in targets}
+
+
+def _watch_of(watch: Any, settings: Settings) -> Watch | None:  # Any: a user's argument
+    """Return the given watch, or one that asks the monitors of the settings.
+
+    Raises:
+        UsageError: the argument is not a watch, or the settings name monitors too.
+    """
+    if watch is not None and settings.watch:
+        raise UsageError("a watch was given, and the settings name monitors too; choose one of them")
+    if settings.watch:
+        from sottovoce.nodes.guard import Guard  # late: numpy
+
+        return Guard.of(settings)
+    found: Watch | None = MONITORS[watch] if isinstance(watch, str) else watch
+    if found is not None and not callable(found):
+        raise UsageError(f"watch is of type {type(found).__name__}; expected a watch, its name, or Guard(monitor)")
+    return found
+
+
+def restored(state: type[Any]) -> tuple[str, ...]:
+    """Return the keys of a state that a reset restores, as annotated."""
+    hints = get_type_hints(state, include_extras=True)
+    return tuple(name for name, hint in hints.items() if RESTORED in getattr(hint, "__metadata__", ()))
+
+
+def _ends(router: Spread) -> tuple[str, ...]:
+    return get_args(get_type_hints(router)["return"])

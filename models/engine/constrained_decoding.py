@@ -1,0 +1,249 @@
+"""Constrained decoding of one reply: free text first if the format allows it, then token by token.
+
+A guide is an immutable value. A pass's choice makes the next guide, which the sequence adopts after the pass, so a
+failed pass or a restarted request leaves nothing behind.
+
+    Free    -> Marker   at a stop id, or when the remaining tokens are needed, if the format is forced
+            -> Guided   as soon as the marker stands at the beginning of a line
+    Marker  -> Guided   once it is written, whatever the model prefers
+    Guided  -> the end  when the format is complete and neither the model nor the format continues
+
+Until the format is complete, a token is written only if it leads there and leaves enough tokens to get there. After
+that the model is free again: its first token that the format does not accept ends the reply, at the point where the
+format was last complete.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from llguidance import LLMatcher
+
+from sottovoce.models.engine.forced_completion import EMPTY
+from sottovoce.models.engine.grammar import ROOM, Grammar
+from sottovoce.models.engine.vocabulary import Mask
+from sottovoce.models.huggingface.text import BROKEN
+
+BEFORE = r"^[ \t*_#>-]*"
+"""The characters allowed before the marker on its line, as in "**Answer:"."""
+Finish = Literal["stop", "stop_text", "length"]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The choice of a pass for one sequence, with the state of the reply."""
+
+    token: int
+    """The drawn token; with a mean feed, the likeliest token that the format accepts."""
+    nearest: int | None
+    """The nearest token of the mean; None if no mean was made."""
+    stops: bool
+    """True if the choice is a stop."""
+    ids: Sequence[int]
+    """The reply so far."""
+    left: int
+    """Number of tokens that may still be written, this one included."""
+
+    @property
+    def freely(self) -> int:
+        """The token that would be written without a format."""
+        return self.token if self.nearest is None else self.nearest
+
+
+@dataclass(frozen=True)
+class Written:
+    """The effect of a choice on the reply."""
+
+    then: Guide
+    id: int | None
+    """The token to write; None ends the reply before it."""
+    as_token: bool = True
+    """True if it is fed as a token, even with a mean feed."""
+    ends: bool = False
+    """True if the reply ends after it."""
+
+    @property
+    def finish(self) -> Finish | None:
+        """The reason why the reply ends with it; None if it does not end."""
+        if self.id is not None and not self.ends:
+            return None
+        return "length" if self.then.short else "stop"
+
+
+@dataclass(frozen=True, eq=False)
+class Guide:
+    """The progress of a reply through its format."""
+
+    grammar: Grammar
+    short: bool = False
+    """True if anything was cut short because few tokens were left."""
+    complete: int | None = None
+    """The number of reply tokens at which the format was last complete."""
+
+    @property
+    def forced(self) -> bool:
+        """True if the next token is known, so that none needs to be chosen."""
+        return False
+
+    def mask(self) -> Mask | None:
+        """Return the tokens that may be chosen; None if all may."""
+        return None
+
+    def next(self, chosen: Chosen) -> Written:
+        """Return the effect of a pass's choice."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Free(Guide):
+    """The state before the marker."""
+
+    room: int
+    """Tokens that marker and format need."""
+    decode: Callable[[Sequence[int]], str]
+
+    def next(self, chosen: Chosen) -> Written:
+        """Return the choice, or the marker where the reply, or its one free line, would end."""
+        over, freely = chosen.stops or self._breaks(chosen), Written(self, chosen.freely, as_token=False)
+        if over or chosen.left <= self.room:
+            if not self.grammar.form.forced:
+                return Written(self, None) if over else freely
+            return self._write(self.grammar.marker(self.decode(chosen.ids)), chosen, short=not over)
+        if not self._may_close(chosen.freely):
+            return freely
+        before, text = self.decode(chosen.ids), self.decode([*chosen.ids, chosen.freely])
+        found = re.search(BEFORE + re.escape(self.grammar.form.after), text, re.MULTILINE | re.IGNORECASE)
+        if found is None:
+            return freely
+        vocabulary = self.grammar.vocabulary
+        behind = vocabulary.after(self.grammar.start, vocabulary.ids(text[found.end() :]))
+        begun = None if behind is None else begin(self.grammar, behind, chosen, short=False)
+        if begun is None:  # the token continues in a way that the format does not allow
+            return self._write(vocabulary.ids(text[len(before) : found.end()]), chosen, short=False)
+        return replace(freely, then=begun)
+
+    def _breaks(self, chosen: Chosen) -> bool:
+        """Return True if this choice ends the one free line; lines before the first word do not count."""
+        if not self.grammar.form.one_line or "\n" not in self.decode([chosen.freely]):
+            return False
+        return bool(self.decode(chosen.ids).strip())
+
+    def _write(self, marker: tuple[int, ...], chosen: Chosen, *, short: bool) -> Written:
+        return Marker(self.grammar, short, queue=marker).next(chosen)
+
+    def _may_close(self, id: int) -> bool:
+        """Return True if the marker may end with this token; only then is the whole text decoded."""
+        said = self.decode([id])
+        return self.grammar.form.after[-1].casefold() in said.casefold() or BROKEN in said
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Marker(Guide):
+    """The state while the marker is written."""
+
+    queue: tuple[int, ...]
+
+    @property
+    def forced(self) -> bool:
+        """Always True."""
+        return True
+
+    def next(self, chosen: Chosen) -> Written:
+        """Return the next token of the marker."""
+        id, rest = self.queue[0], self.queue[1:]
+        begun = None if rest else begin(self.grammar, self.grammar.start, chosen, short=self.short)
+        return Written(begun or replace(self, queue=rest), id)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Guided(Guide):
+    """The state within the format."""
+
+    matcher: LLMatcher
+    path: tuple[int, ...]
+    """A short completion; () once the format was complete."""
+    room: int
+    """Tokens reserved for each text that the path leaves empty."""
+    queue: int = 0
+    """The number of tokens of the path to write next."""
+
+    @property
+    def forced(self) -> bool:
+        """True while a text, or the whole reply, is being closed."""
+        return self.queue > 0
+
+    def mask(self) -> Mask | None:
+        """Return the tokens that lead on; None once the format is complete."""
+        if self.forced or self.complete is not None:
+            return None
+        mask = self.grammar.vocabulary.mask(self.matcher)
+        return mask if mask.any() else None  # llguidance reached one of its limits: only the path remains
+
+    def next(self, chosen: Chosen) -> Written:
+        """Return the choice if it leads on and leaves enough tokens, else the next token of the path."""
+        if self.forced:
+            return self._close(chosen, self.queue)
+        if chosen.nearest is not None and (after := self._behind(chosen.nearest, chosen)):
+            return Written(after, chosen.nearest, as_token=False, ends=after.matcher.is_stopped())
+        if after := self._behind(chosen.token, chosen):
+            return Written(after, chosen.token, ends=after.matcher.is_stopped())
+        return Written(self, None) if self.complete is not None else self._close(chosen, self._to_close())
+
+    def _behind(self, id: int, chosen: Chosen) -> Guided | None:
+        """Return the state after one more token; None if the token does not lead on or leaves too few tokens."""
+        matcher = self.grammar.vocabulary.after(self.matcher, (id,))
+        if matcher is None:
+            return None
+        if matcher.is_accepting():
+            return replace(self, matcher=matcher, path=(), complete=len(chosen.ids) + 1)
+        if self.complete is not None:
+            return replace(self, matcher=matcher)
+        left, grammar = chosen.left - 1, self.grammar
+        path = grammar.endings.onward(self.path, id, matcher) or grammar.ending(matcher, left)
+        if path is None or len(path) + self.room * grammar.fields(path) > left:
+            return None
+        return replace(self, matcher=matcher, path=path)
+
+    def _to_close(self) -> int:
+        """Return the length of the path up to the next text with reserved tokens; the whole length if there is none."""
+        text = b""
+        for i, id in enumerate(self.path):
+            text += self.grammar.vocabulary.text((id,))
+            if EMPTY in text:
+                return i or len(self.path)
+        return len(self.path)
+
+    def _close(self, chosen: Chosen, queue: int) -> Written:
+        id, path = self.path[0], self.path[1:]
+        matcher = self.grammar.vocabulary.after(self.matcher, (id,))
+        assert matcher is not None, "a path leads on"
+        complete = None if path else len(chosen.ids) + 1
+        after = replace(self, matcher=matcher, path=path, queue=queue - 1, complete=complete, short=True)
+        return Written(after, id, ends=not path)
+
+
+def begin(grammar: Grammar, matcher: LLMatcher, chosen: Chosen, *, short: bool) -> Guided | None:
+    """Return the state within the format after this choice; None if too few tokens are left."""
+    return guided(grammar, matcher, len(chosen.ids) + 1, chosen.left - 1, short=short)
+
+
+def guided(grammar: Grammar, matcher: LLMatcher, at: int, left: int, *, short: bool = False) -> Guided | None:
+    """Return the state within the format after `at` tokens, with `left` more allowed; None if these are too few."""
+    path = grammar.path if matcher is grammar.start else grammar.ending(matcher, left)
+    if path is None or len(path) > left:
+        return None
+    room = min(ROOM, (left - len(path)) // (grammar.fields(path) + 1))
+    complete = at if matcher.is_accepting() else None
+    return Guided(grammar, short, complete, matcher=matcher.deep_copy(), path=path, room=room)
+
+
+def guide_of(grammar: Grammar, max_new: int, decode: Callable[[Sequence[int]], str]) -> Guide:
+    """Return the guide at the beginning of a reply."""
+    if grammar.form.after:
+        return Free(grammar, room=grammar.room(max_new), decode=decode)
+    begun = guided(grammar, grammar.start, 0, max_new)
+    assert begun is not None, "the engine checked the request"
+    return begun

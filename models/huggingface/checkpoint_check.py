@@ -1,0 +1,207 @@
+"""Checks that a model's files are valid and fit one another; an error is one line: file, found, expected."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from sottovoce.core.errors import ModelError, SottovoceError
+from sottovoce.core.regular_files import text_of
+
+CONFIG, ADAPTER = "config.json", "adapter_config.json"
+ATTENTIONS = ("eager", "sdpa")
+"""Implementations of attention that are part of transformers and torch."""
+WEIGHTS = "model.safetensors"
+INDEX = f"{WEIGHTS}.index.json"
+SMALL_FILES = (CONFIG, "generation_config.json", "tokenizer_config.json", INDEX)
+NUMBERED = re.compile(r"(.*?)\.(\d+)\.")
+"""The name of a layer's weight: the path of the layers, and the layer's number."""
+AGAIN = "fetch the folder again, as one"
+
+
+@contextmanager
+def reading(name: str, what: str = "") -> Iterator[None]:
+    """Turn any error of a library that reads untrusted files into a ModelError of one line.
+
+    Raises:
+        ModelError: with the model, `what` was read, and the library's message.
+    """
+    try:
+        yield
+    except SottovoceError:
+        raise
+    except Exception as error:  # each library has its own error classes, and few are documented
+        raise ModelError(f"model {name!r} cannot be loaded: {what and f'{what}: '}{reason(error)}") from error
+
+
+def reason(error: Exception) -> str:
+    """Return the message of a library's error in one line."""
+    text = str(error).strip()
+    if "trust_remote_code" in text:
+        return "it needs code of its own, which is never run; use a model that transformers supports"
+    first = text.split("\n")[0].rstrip()
+    told = " ".join(text.split()) if first.endswith(":") else first
+    return told if " " in told else f"{type(error).__name__} {told}".rstrip()  # a KeyError has only the key
+
+
+def check_files(name: str, folder: Path) -> None:
+    """Refuse a folder with unreadable or missing files.
+
+    Raises:
+        ModelError: names the first such file, or says that the folder is an adapter.
+    """
+    check_adapter(name, folder)
+    found = {file: _json(name, folder / file) for file in SMALL_FILES if (folder / file).is_file()}
+    shards = found.get(INDEX, {}).get("weight_map") or {}
+    for shard in sorted(set(map(str, shards.values())) if isinstance(shards, dict) else ()):
+        if not (folder / shard).is_file():
+            raise ModelError(f"model {name!r} has no file {shard!r}, which {INDEX} names; {AGAIN}")
+    tensors = shapes(name, folder)
+    promised = found.get(CONFIG, {}).get("num_hidden_layers")
+    if tensors and isinstance(promised, int) and promised > len(tensors):  # any number would be built
+        raise ModelError(_of_layers(name, promised, tensors))
+
+
+def check_adapter(name: str, folder: Path) -> None:
+    """Refuse an adapter: with `peft` installed, transformers would open the model that it names.
+
+    Raises:
+        ModelError: names the file.
+    """
+    if (folder / ADAPTER).is_file():
+        raise ModelError(f"model {name!r} has {ADAPTER}, which names another model; merge the adapter into its model")
+
+
+def check_code(name: str, config: PreTrainedConfig) -> None:
+    """Refuse a config that names an attention on a hub: transformers (5.23) would fetch and run that code.
+
+    Raises:
+        ModelError: names the attention.
+    """
+    if (found := getattr(config, "_attn_implementation", None)) not in (None, *ATTENTIONS):
+        raise ModelError(
+            f"model {name!r} names the attention {found!r} in {CONFIG}, which may be code of a hub; "
+            f"expected {' or '.join(ATTENTIONS)}, or no such line"
+        )
+    for part in config.sub_configs:
+        if isinstance(inner := getattr(config, part, None), PreTrainedConfig):
+            check_code(name, inner)
+
+
+def shapes(name: str, folder: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Return the file and the shape of each tensor.
+
+    Raises:
+        ModelError: a file is not a safetensors file, or is cut.
+    """
+    found = dict[str, tuple[str, tuple[int, ...]]]()
+    for file in sorted(path for path in folder.glob("model*.safetensors") if path.is_file()):
+        try:
+            with safe_open(file, "pt") as opened:
+                found |= {key: (file.name, tuple(opened.get_slice(key).get_shape())) for key in opened.keys()}
+        except (SafetensorError, OSError) as error:
+            size = file.stat().st_size
+            why = f"{file.name} is damaged: {error}; found {size:,} bytes, expected a whole safetensors file"
+            raise ModelError(f"model {name!r} cannot be loaded: {why}; {AGAIN}") from error
+    return found
+
+
+def check_weights(name: str, model: PreTrainedModel, where: str, report: Mapping[str, Iterable[str]]) -> None:
+    """Refuse weights that transformers would make up or drop: random weights, or more layers than it builds.
+
+    Raises:
+        ModelError: says what the files contain and what config.json requires.
+    """
+    counts, missing = _counts(model.state_dict()), sorted(report["missing_keys"])
+    beyond = [
+        key
+        for key in report["unexpected_keys"]
+        if (at := NUMBERED.match(key)) and int(at[2]) >= counts.get(at[1], 10**9)
+    ]
+    layered = [key for key in missing if NUMBERED.match(key)]
+    tensors = shapes(name, Path(where)) if beyond or missing else {}  # empty for a hub
+    held = _counts(tensors)
+    for where_layers, layers in counts.items():
+        if (layered or beyond) and held.get(where_layers, layers) != layers:
+            raise ModelError(_of_layers(name, layers, tensors, where_layers))
+    if missing:
+        raise ModelError(
+            f"model {name!r} lacks {len(missing)} of its weights, {missing[0]!r} among them, which {CONFIG} requires: "
+            f"{_files(tensors)} {len(tensors)} others; {AGAIN}"
+        )
+
+
+def check_tokenizer(name: str, tokenizer: PreTrainedTokenizerBase, rows: int) -> None:
+    """Refuse a tokenizer without words, or with more tokens than the model has rows.
+
+    Only added tokens may be beyond the `rows` of the embedding table: some models never had rows for them.
+
+    Raises:
+        ModelError: says how many tokens and rows there are.
+    """
+    if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
+        raise ModelError(
+            f"model {name!r} has no tokenizer; expected tokenizer.json or its family's own files beside it"
+        )
+    if tokenizer.vocab_size > rows:
+        raise ModelError(
+            f"model {name!r} has the tokenizer of another model: it has {tokenizer.vocab_size:,} tokens, and the "
+            f"weights have {rows:,} rows of embeddings; put the model's own tokenizer.json beside them"
+        )
+
+
+def misfit(name: str, where: str, config: PreTrainedConfig) -> str:
+    """Return the error message for weights that do not have the shapes in config.json."""
+    with torch.device("meta"):
+        asked = {
+            key: tuple(value.shape) for key, value in AutoModelForCausalLM.from_config(config).state_dict().items()
+        }
+    for key, (file, shape) in shapes(name, Path(where)).items():
+        if asked.get(key, shape) != shape:
+            told = f"{file} holds {key!r} in shape {_by(shape)}, but {CONFIG} requires {_by(asked[key])}"
+            return f"model {name!r} cannot be loaded: {told}; {AGAIN}"
+    return f"model {name!r} cannot be loaded: its weights do not have the shapes that {CONFIG} requires; {AGAIN}"
+
+
+def _json(name: str, file: Path) -> dict[str, Any]:  # Any: JSON
+    try:
+        found = json.loads(text_of(file))
+    except (OSError, ValueError, RecursionError) as error:
+        why = f"{file.name} is not a valid JSON file ({str(error).splitlines()[0]})"
+        raise ModelError(f"model {name!r} cannot be loaded: {why}; {AGAIN}") from error
+    if not isinstance(found, dict):
+        told = f"{file.name} contains {type(found).__name__}, expected a JSON object"
+        raise ModelError(f"model {name!r} cannot be loaded: {told}; {AGAIN}")
+    return found
+
+
+def _of_layers(name: str, promised: int, tensors: Mapping[str, tuple[str, object]], at: str | None = None) -> str:
+    counts = _counts(tensors)
+    held = counts.get(at, 0) if at is not None else max(counts.values(), default=0)
+    told = f"{CONFIG} specifies {promised} layers, but {_files(tensors)} {held}"
+    return f"model {name!r} cannot be loaded: {told}; {AGAIN}"
+
+
+def _counts(names: Iterable[str]) -> dict[str, int]:
+    """Return the number of layers by their path."""
+    found = dict[str, int]()
+    for at in filter(None, map(NUMBERED.match, names)):
+        found[at[1]] = max(found.get(at[1], 0), int(at[2]) + 1)
+    return found
+
+
+def _files(tensors: Mapping[str, tuple[str, object]]) -> str:
+    names = sorted({file for file, _ in tensors.values()})
+    return f"{names[0]} holds" if len(names) == 1 else f"{len(names)} files of weights hold"
+
+
+def _by(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))

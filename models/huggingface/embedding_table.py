@@ -1,0 +1,199 @@
+"""The embedding table of a model, and a digest of all its weights."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
+
+import torch
+from torch import nn
+
+from sottovoce.models.huggingface import vocabulary_search
+from sottovoce.models.huggingface.devices import entry
+
+SPACED = 64  # values of each tensor in a digest of weights
+LEFT_OUT = 1e-7  # maximum share of the weights' sum that is left out: as much as float32 rounds
+SUMMED = 1e-5  # of a cosine: far above the effect of the order of float32 sums
+NEIGHBOURS = 16  # cached for each token: a vector near the token is nearest to one of them
+PROMISING = 0.75  # cosine to a guess; below it, a guess hardly ever helps
+BLOCK = 64  # rows whose cosines with the whole table are in memory at a time
+
+
+def tensor_digest(*tensors: torch.Tensor) -> str:
+    """Return the sha256, in hex, of the shapes, dtypes and bytes of the tensors."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        flat = tensor.detach().cpu().contiguous()
+        digest.update(f"{tuple(flat.shape)} {flat.dtype};".encode())
+        digest.update(flat.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+class Table:
+    """The embedding rows (V, E) of token ids 0 .. V-1."""
+
+    def __init__(self, rows: torch.Tensor) -> None:
+        """Keep `rows` unchanged; `key` identifies them by a digest of their values."""
+        self.rows = rows
+        self._neighbours: dict[int, tuple[torch.Tensor, float]] = {}
+        """Closest rows of an id, and the lowest of their cosines, for the ids requested so far."""
+
+    @classmethod
+    def of(cls, embedding: nn.Module, vocabulary: int) -> Table:
+        """Read the table through its module, because some families scale inside it (Gemma).
+
+        `vocabulary` excludes rows that pad a table beyond its tokenizer.
+        """
+        with torch.no_grad():
+            return cls(embedding(torch.arange(vocabulary, device=entry(embedding))).detach())
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def width(self) -> int:
+        """E, the embedding width."""
+        return int(self.rows.shape[1])
+
+    @cached_property
+    def key(self) -> str:
+        """A short digest of shape and 4096 evenly spaced values, enough to distinguish models."""
+        flat = self.rows.reshape(-1)
+        step = max(1, len(flat) // 4096)
+        return tensor_digest(torch.tensor(self.rows.shape), flat[::step].float())[:16]
+
+    @cached_property
+    def centre(self) -> torch.Tensor:
+        """The mean of all rows, (E,), in the table's dtype."""
+        return self.rows.float().mean(0).to(self.rows.dtype)
+
+    @cached_property
+    def _unit(self) -> torch.Tensor:
+        return nn.functional.normalize(self.rows.float(), dim=-1).to(self.rows.dtype)
+
+    def mean(self, weights: torch.Tensor, *, whole: bool = False) -> torch.Tensor:
+        """Average the rows under weights (b, V) -> (b, E), in the table's dtype.
+
+        On a CPU only the heaviest rows of the table are read, unless `whole`: the weights left out are at most
+        LEFT_OUT of their sum, which moves a mean by at most LEFT_OUT * max|row|.
+        """
+        weights = weights.to(self.rows.device)
+        found = None if whole or self.rows.device.type != "cpu" else self._mean_of_heaviest(weights)
+        return weights.to(self.rows.dtype) @ self.rows if found is None else found
+
+    def _mean_of_heaviest(self, weights: torch.Tensor) -> torch.Tensor | None:
+        """Return the means; None if one product with the whole table is cheaper or the weights are not finite."""
+        sizes = weights.abs()
+        total = sizes.sum(-1, keepdim=True)
+        # V weights below this add up to at most LEFT_OUT of the total, so the tail need not be summed.
+        heavy = vocabulary_search.larger(sizes, total * (LEFT_OUT / len(self)))
+        if len(heavy) > len(self) or not total.isfinite().all():
+            return None
+        first = torch.searchsorted(heavy, torch.arange(len(weights)) * len(self))  # of each mean; `heavy` is sorted
+        chosen = weights.flatten()[heavy].to(self.rows.dtype)
+        return nn.functional.embedding_bag(heavy % len(self), self.rows, first, mode="sum", per_sample_weights=chosen)
+
+    def nearest(self, rows: torch.Tensor, guesses: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the ids (b,) of the nearest rows by cosine; the first wins ties.
+
+        The lengths of the given `rows` do not affect the order, so only the table's rows are normalized. `guesses`
+        (b,) are ids close to the nearest ones: if a guess makes the result certain, the whole table is not searched.
+        """
+        rows = rows.to(self.rows.dtype)
+        if guesses is None:
+            return self._look_through(rows)
+        ids = self._among_neighbours(rows, guesses)
+        open = ids < 0
+        return ids.masked_scatter(open, self._look_through(rows[open]))
+
+    def nearer(self, rows: torch.Tensor, ids: torch.Tensor, rivals: torch.Tensor) -> torch.Tensor:
+        """Return (b,) True if rows (b, E) are certainly nearer to their ids (b,) than to all their rivals (b, n)."""
+        cosines = self._cosines(rows, torch.cat([ids[:, None], rivals], 1))
+        return cosines[:, 0] > cosines[:, 1:].amax(-1) + self._rounding
+
+    def _look_through(self, rows: torch.Tensor) -> torch.Tensor:
+        return torch.cat([vocabulary_search.argmax(block @ self._unit.T) for block in rows.split(BLOCK)])
+
+    def _among_neighbours(self, rows: torch.Tensor, guesses: torch.Tensor) -> torch.Tensor:
+        """Return the ids (b,) of the nearest rows that are certainly among the neighbors of the guesses, else -1.
+
+        That is certain if a row's angle to its guess is less than half of the angle between the guess and everything
+        that is not its neighbor: those are then farther from the row than the guess is.
+        """
+        to_guess = self._cosines(rows, guesses[:, None])[:, 0]
+        ids = torch.full_like(guesses, -1)
+        (promising,) = (to_guess > PROMISING).nonzero(as_tuple=True)
+        if not len(promising):
+            return ids
+        near, edge = self._neighbours_of(guesses[promising])
+        best = self._cosines(rows[promising], near).topk(2, dim=-1)
+        clear = best.values[:, 0] > best.values[:, 1] + self._rounding  # of equal ones the first would win
+        within = to_guess[promising] > ((1 + edge) / 2).sqrt() + self._rounding  # the cosine of half an angle
+        ids[promising] = near.gather(1, best.indices[:, :1])[:, 0].where(clear & within, -1)
+        return ids
+
+    def _neighbours_of(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the rows (b, n) closest to those of ids (b,), these included, and a bound (b,) on other cosines."""
+        asked = ids.tolist()
+        new = torch.tensor(sorted({*asked} - {*self._neighbours}), dtype=torch.long, device=ids.device)
+        for some in new.split(BLOCK):
+            found = (self._unit[some] @ self._unit.T).topk(min(NEIGHBOURS, len(self)), dim=-1)
+            each = zip(found.indices.unbind(), found.values[:, -1].tolist(), strict=True)
+            self._neighbours.update(zip(some.tolist(), each, strict=True))
+        near, edges = zip(*(self._neighbours[id] for id in asked), strict=True)
+        return torch.stack(near), torch.tensor(edges, device=ids.device)
+
+    def _cosines(self, rows: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        """Return the cosines (b, n) of rows (b, E) and n ids each (b, n), float32."""
+        unit = nn.functional.normalize(rows.float(), dim=-1)
+        return (self._unit[ids].float() @ unit[:, :, None])[:, :, 0]
+
+    @property
+    def _rounding(self) -> float:
+        """A bound on the rounding error of a difference between two cosines."""
+        return 2 * torch.finfo(self.rows.dtype).eps + SUMMED
+
+
+def weights_digest(model: nn.Module) -> str:
+    """Return a digest of every tensor's name, shape, dtype and 64 spaced values, to recognize the same weights.
+
+    Scales of quantized weights count too. Weights that accelerate has offloaded are fetched one module at a time, which
+    must not happen while the model computes.
+    """
+    digest = hashlib.sha256()
+    for name, tensor in _tensors(model):
+        flat = tensor.reshape(-1)
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype};".encode())
+        digest.update(tensor_digest(flat[:: max(1, len(flat) // SPACED)]).encode())
+    return digest.hexdigest()[:16]
+
+
+def _tensors(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the tensors of a checkpoint by name, module by module."""
+    for path, module in model.named_modules():
+        below = tuple(f"{child}." for child, _ in module.named_children())
+        with _fetched(module):
+            for name, tensor in module.state_dict().items():
+                if isinstance(tensor, torch.Tensor) and not name.startswith(below):
+                    yield from _plain(f"{path}.{name}", tensor)
+
+
+def _plain(name: str, tensor: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield a tensor, or the plain tensors of a packed one (torchao)."""
+    if not hasattr(tensor, "__tensor_flatten__"):
+        yield name, tensor
+        return
+    for part in tensor.__tensor_flatten__()[0]:
+        yield from _plain(f"{name}.{part}", getattr(tensor, part))
+
+
+def _fetched(module: nn.Module) -> AbstractContextManager[None]:
+    """Return a context in which offloaded weights of the module are available."""
+    if not hasattr(module, "_hf_hook"):
+        return nullcontext()
+    from accelerate.utils import align_module_device  # late: an optional package, present if the hook is
+
+    fetched: AbstractContextManager[None] = align_module_device(module)
+    return fetched

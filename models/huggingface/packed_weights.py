@@ -1,0 +1,168 @@
+"""Linear maps with matrices stored in 8 or 4 bits per value, on the packed int4 kernel that torch has for CPUs.
+
+Values are in groups of 32, each with a scale and a zero. 8-bit values are two planes of 4 bits, which the kernel adds
+up. (torch's int8 kernel has one scale for a whole row: SmolLM2 then answers 7.5 % fewer questions.)
+
+Few rows (decoding steps) go through the kernel, which reads the matrix once as it is stored; its inputs and outputs are
+bfloat16 and its sums float32. (With float32 rows it is 30 times slower.) For many rows (prompts) the same numbers are
+widened to float32 for that one call and multiplied as usual. The number of rows in the call decides, by a fixed
+threshold, and the two paths differ by the rounding of inputs and outputs to bfloat16.
+
+Memory: a plane takes 0.5 byte per value and 4 bytes per group of 32, so int4 takes 0.625 and int8 1.25 bytes per
+value. No other copy is kept: widening reads the packed order back and takes 4 bytes per value of one matrix during a
+call. Keeping the plain order too would take 0.5 byte more per value of a plane.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import torch
+from torch import nn
+
+from sottovoce.core.errors import ModelError
+
+Packing = Literal["int8", "int4"]
+GROUP = 32
+"""Adjacent values of a row with one scale and zero, as in a GGUF file's blocks; the kernel supports no fewer."""
+ROWS = 64
+"""The number of rows of a packed matrix is a multiple of this, which the kernel processes at a time."""
+FEW = 64
+"""Rows up to which the kernel is faster for one plane (measured on AVX-512, widening included); half for two."""
+AT_ONCE = 64 * ROWS  # rows packed in one call, which takes four bytes per value
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """A matrix (n, k) of w = (q - 8) * scale + zero; GROUP adjacent values of a row share scale and zero."""
+
+    q: torch.Tensor
+    """(n, k) uint8, 0 to 15."""
+    scale: torch.Tensor
+    """(n, k / GROUP)"""
+    zero: torch.Tensor
+    """(n, k / GROUP)"""
+
+    @classmethod
+    def of_bytes(cls, q: torch.Tensor, scale: torch.Tensor) -> Grid:
+        """Return w = q * scale, q (n, k) int8 in -128 to 127, as planes (n, 2k) of q = 16 * high + low, exactly."""
+        high, low = ((q >> 4) + 8).view(torch.uint8), (q & 15).view(torch.uint8)
+        scales, zeros = (16 * scale, scale), (torch.zeros_like(scale), 8 * scale)
+        return cls(*(torch.cat(planes, dim=1) for planes in ((high, low), scales, zeros)))
+
+
+class Packed(nn.Module):
+    """A packed linear map; input and output keep their dtype.
+
+    w = (q - 8) * scale + zero in groups; with two planes, each input is multiplied by the sum of both.
+    """
+
+    bias: torch.Tensor | None
+    packed: torch.Tensor
+    scales: torch.Tensor
+
+    def __init__(
+        self,
+        grid: Grid,
+        packing: Packing,
+        bias: torch.Tensor | None = None,
+        origin: str = "float32",
+        *,
+        planes: int = 1,
+    ) -> None:
+        """Pack a grid (n, planes * k); its scales and zeros are rounded to bfloat16.
+
+        `packing` names the format of the whole model, `origin` the source of the numbers.
+        """
+        super().__init__()
+        rows, columns = grid.q.shape
+        self.in_features, self.out_features, self.planes = columns // planes, rows, planes
+        self.packing, self.origin, self.few = packing, origin, FEW // planes
+        self.tied = False
+        """True if its matrix is also the embedding table."""
+        self.register_buffer("bias", bias)
+        self.register_buffer("packed", _packed(grid.q), persistent=False)  # in an order that depends on this machine
+        scales = torch.stack([grid.scale, grid.zero], dim=-1).transpose(0, 1)  # (k / GROUP, n, 2) for the kernel
+        self.register_buffer("scales", scales.bfloat16().contiguous())
+
+    def get_extra_state(self) -> torch.Tensor:
+        """Return the values 0 to 15, (n, k) in plain order, two per byte: the same state dict on any machine."""
+        q = unpacked(self.packed).T
+        return q[:, 0::2] | q[:, 1::2] << 4
+
+    def set_extra_state(self, state: torch.Tensor) -> None:
+        """Pack values from `get_extra_state`."""
+        self.packed = _packed(torch.stack([state & 15, state >> 4], dim=-1).flatten(1))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Map inputs (..., k) to outputs (..., n)."""
+        rows = inputs.reshape(-1, self.in_features)
+        made = self._kernel(rows) if rows.shape[0] <= self.few else rows @ self.widened().to(rows.dtype)
+        if (bias := self._buffers["bias"]) is not None:  # `self.bias` takes a microsecond in Python
+            made = made + bias
+        return made.view(*inputs.shape[:-1], self.out_features)
+
+    def _kernel(self, rows: torch.Tensor) -> torch.Tensor:
+        packed, scales = self._buffers["packed"], self._buffers["scales"]
+        halved = rows.bfloat16() if self.planes == 1 else rows.bfloat16().repeat(1, self.planes)
+        made: torch.Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu.default(halved, packed, GROUP, scales)
+        return made.to(rows.dtype)
+
+    def widened(self) -> torch.Tensor:
+        """Return the matrix (k, n) in float32."""
+        levels = unpacked(self.packed).view(torch.int8).sub_(8).unflatten(0, (-1, GROUP)).float()  # (groups, GROUP, n)
+        scale, zero = self.scales.permute(2, 0, 1).float().contiguous().unsqueeze(2)  # (groups, 1, n); else 4x slower
+        whole = torch.addcmul(zero, levels, scale, out=levels).flatten(0, 1)
+        return whole if self.planes == 1 else whole.unflatten(0, (self.planes, -1)).sum(0)
+
+    def extra_repr(self) -> str:
+        """Return the text of nn.Linear, with the format and the source of the numbers."""
+        return f"in_features={self.in_features}, out_features={self.out_features}, {self.packing} of {self.origin}"
+
+
+@dataclass(frozen=True)
+class _Order:
+    """A kernel's order of values: blocks of `block` rows, in which each byte has one column's values of two rows."""
+
+    block: int
+    halves: bool
+    """True if the rows of a byte are half a block apart; False if they are adjacent."""
+
+
+ORDERS = (_Order(64, True), _Order(32, True), _Order(32, False))  # torch 2.13: AVX-512; AVX2; any other
+
+
+def _packed(q: torch.Tensor) -> torch.Tensor:
+    """Return values (n, k) uint8 as (n, k / 2) bytes in the kernel's own order."""
+    parts = (part.int().contiguous() for part in q.split(AT_ONCE))
+    return torch.cat([torch.ops.aten._convert_weight_to_int4pack_for_cpu(part, 1) for part in parts])
+
+
+def unpacked(packed: torch.Tensor) -> torch.Tensor:
+    """Return packed values in plain order, (k, n) uint8."""
+    return _in_order(packed, _order())
+
+
+def _in_order(packed: torch.Tensor, order: _Order) -> torch.Tensor:
+    rows, columns = packed.shape[0], 2 * packed.shape[1]
+    blocks = packed.view(-1, columns, order.block // 2).transpose(0, 1)  # (k, blocks, bytes)
+    return torch.stack([blocks & 15, blocks >> 4], dim=2 if order.halves else 3).reshape(columns, rows)
+
+
+@cache
+def _order() -> _Order:
+    """Return the order of this machine's kernel, found by packing known values.
+
+    Raises:
+        ModelError: the order is unknown.
+    """
+    known = torch.randint(16, (2 * ROWS, GROUP), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    packed = _packed(known)
+    for order in ORDERS:
+        if torch.equal(_in_order(packed, order).T, known):
+            return order
+    raise ModelError(
+        f"torch {torch.__version__} packs int4 weights in an order that is not known here; use int8 or float32"
+    )

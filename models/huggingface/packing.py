@@ -1,0 +1,138 @@
+"""Packing of a loaded model's linear maps in place, and an inventory of which were packed, from what, and which not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
+
+from sottovoce.models.huggingface.onednn_linear import ReorderedLinear
+from sottovoce.models.huggingface.packed_weights import GROUP, ROWS, Grid, Packed, Packing
+
+LEVELS_8, LEVELS_4 = 127, 15  # largest absolute level of int8; number of steps of int4
+PLAIN = (nn.Linear, ReorderedLinear, Conv1D)  # a family's own class may compute differently
+
+
+class Own(Protocol):
+    """The blocks that a model's matrices were dequantized from, by names in its state dict."""
+
+    def kind(self, name: str) -> str | None:
+        """Return the type of a matrix's blocks; None if it had none."""
+
+    def grid(self, name: str) -> Grid | None:
+        """Return the grid of a matrix if its blocks were stored: (n, k), or (n, 2k) for two planes."""
+
+
+def pack(model: PreTrainedModel, packing: Packing, own: Own) -> None:
+    """Replace a model's linear maps, its head included, by packed ones, except those that no kernel supports.
+
+    The matrices are packed one by one, so that no second copy of the weights is needed. The embedding table is not
+    packed: a head that was tied to it gets a matrix of its own.
+    """
+    table = model.get_input_embeddings().weight
+    for path, module in [*model.named_modules()]:
+        if fits(module):
+            made = _packed(module, f"{path}.weight", packing, own)
+            made.tied = module.weight is table
+            model.set_submodule(path, made)
+    for parameter in model.parameters():
+        parameter.data = parameter.data.clone()  # otherwise the rest keeps its whole file in memory
+
+
+def matrices(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Return the matrices (n, k) of a model's linear maps, by their names in its state dict."""
+    return {f"{path}.weight": _matrix(each) for path, each in model.named_modules() if type(each) in PLAIN}
+
+
+def fits(module: nn.Module) -> bool:
+    """Return True if a kernel supports the matrix of a module."""
+    if type(module) not in PLAIN:
+        return False
+    rows, columns = _matrix(module).shape
+    return rows % ROWS == 0 and columns % GROUP == 0
+
+
+def _matrix(module: nn.Module) -> torch.Tensor:
+    """Return the matrix (n, k) that maps k inputs to n outputs; GPT-2 stores its transpose."""
+    weight: torch.Tensor = module.weight.detach()  # type: ignore[operator]  # a parameter
+    return weight.T if isinstance(module, Conv1D) else weight
+
+
+def _packed(module: nn.Module, name: str, packing: Packing, own: Own) -> Packed:
+    matrix, bias, kind = _matrix(module), getattr(module, "bias", None), own.kind(name)
+    bias = None if bias is None else bias.detach()
+    grid, origin = own.grid(name), f"own blocks of {kind}"
+    if grid is None or (packing == "int8" and grid.q.shape == matrix.shape):  # 4 bits are fewer than requested
+        rounded = rounded_to_int8 if packing == "int8" else rounded_to_int4
+        grid, origin = rounded(matrix.float()), f"rounded from {kind or str(matrix.dtype).removeprefix('torch.')}"
+    return Packed(grid, packing, bias, origin, planes=grid.q.shape[1] // matrix.shape[1])
+
+
+def rounded_to_int8(matrix: torch.Tensor) -> Grid:
+    """Return w as two planes of q * scale with q from -127 to 127, as in Q8_0, after rounding the scale to bfloat16."""
+    groups = matrix.unflatten(1, (-1, GROUP))  # (n, k / GROUP, GROUP)
+    scale = (groups.abs().amax(2) / LEVELS_8).bfloat16()
+    q = (groups / _not_zero(scale)[..., None]).round_().clamp_(-LEVELS_8, LEVELS_8)
+    return Grid.of_bytes(q.flatten(1).to(torch.int8), scale)
+
+
+def rounded_to_int4(matrix: torch.Tensor) -> Grid:
+    """Return the grid from the minimum to the maximum of each group, after rounding scale and zero to bfloat16."""
+    groups = matrix.unflatten(1, (-1, GROUP))  # (n, k / GROUP, GROUP)
+    least, most = groups.aminmax(dim=2)
+    scale = ((most - least) / LEVELS_4).bfloat16()
+    zero = (least + 8 * scale.float()).bfloat16()
+    q = ((groups - zero[..., None]) / _not_zero(scale)[..., None] + 8).round_().clamp_(0, LEVELS_4)
+    return Grid(q.flatten(1).to(torch.uint8), scale, zero)
+
+
+def _not_zero(scale: torch.Tensor) -> torch.Tensor:
+    return torch.where(scale == 0, 1, scale.float())
+
+
+def format_of(model: nn.Module) -> str:
+    """Return the storage format of a model's matrices: int8 or int4, otherwise the name of its dtype."""
+    packed = next((each.packing for each in model.modules() if isinstance(each, Packed)), None)
+    return packed or str(next(model.parameters()).dtype).removeprefix("torch.")
+
+
+def parameters_of(model: nn.Module) -> int:
+    """Return the number of trained parameters in any storage format; tied ones count once."""
+    packed = list(_all_packed(model))
+    own = sum(each.in_features * each.out_features for each in packed if not each.tied)
+    biases = sum(each.out_features for each in packed if each.bias is not None)
+    return own + biases + sum(each.numel() for each in model.parameters())
+
+
+def _all_packed(model: nn.Module) -> Iterator[Packed]:
+    return (module for module in model.modules() if isinstance(module, Packed))
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """The result of packing a model's linear maps."""
+
+    packed: Counter[str]
+    """Number of packed maps by the origin of their numbers."""
+    left: Counter[str]
+    """Number of unpacked maps by the reason."""
+
+    @classmethod
+    def of(cls, model: nn.Module) -> Inventory:
+        """Count the linear maps of a model."""
+        packed = Counter(each.origin for each in _all_packed(model))
+        linear = [each for each in model.modules() if isinstance(each, nn.Linear | Conv1D)]
+        return cls(packed, Counter(_reason(each) for each in linear))
+
+
+def _reason(module: nn.Module) -> str:
+    if type(module) not in PLAIN:
+        return f"{type(module).__name__} is of the family's own"
+    rows, columns = _matrix(module).shape
+    return f"{rows} x {columns} is not a multiple of {ROWS} x {GROUP}"

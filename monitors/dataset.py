@@ -1,0 +1,171 @@
+"""Training data of monitors: one row for each turn, as JSON Lines, and the games that the rows form.
+
+    {"game": "17", "turn": 3, "role": "accuser", "features": {"entropy": 0.8, ...}, "failed": true}
+
+`features` is null if a reply had none of the positions; such a row has no score. `failed` refers to the whole
+game. `measured`, if present, says how features were measured (`Measure`) and is the same in all rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, FiniteFloat
+
+from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.regular_files import bytes_of
+from sottovoce.core.validation import Checked
+from sottovoce.monitors.settings import ALL, TURN, Measure
+
+Floats = NDArray[np.float64]
+
+
+class Row(Checked):
+    """One turn of one role in one game."""
+
+    game: str | int
+    turn: int = Field(ge=0)
+    role: str
+    features: dict[str, FiniteFloat] | None
+    failed: bool
+    measured: Measure | None = None
+
+
+@dataclass(frozen=True)
+class Games:
+    """The turns of one role that have features, by game."""
+
+    role: str
+    names: list[str | int]
+    failed: NDArray[np.bool_]
+    """One value for each game."""
+    game: NDArray[np.intp]
+    """Game of each turn, as an index into `names`; a game without turns never triggers."""
+    columns: dict[str, Floats]
+    """For each feature, including `turn`, one value for each turn."""
+    measured: Measure | None
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def turns(self) -> NDArray[np.intp]:
+        """Number of turns of each game."""
+        return np.bincount(self.game, minlength=len(self))
+
+    def highest(self, scores: Floats) -> Floats:
+        """Return the highest score over the turns of each game; minus infinity for a game without turns."""
+        found = np.full(len(self), -np.inf)
+        np.maximum.at(found, self.game, scores)
+        return found
+
+    def part(self, games: Sequence[int]) -> Games:
+        """Return these games, in this order."""
+        new = np.full(len(self), -1, dtype=np.intp)
+        new[list(games)] = np.arange(len(games))
+        of = new[self.game]
+        columns = {name: values[of >= 0] for name, values in self.columns.items()}
+        names = [self.names[at] for at in games]
+        return Games(self.role, names, self.failed[list(games)], of[of >= 0], columns, self.measured)
+
+
+@dataclass(frozen=True)
+class RowFile:
+    """The rows of a file."""
+
+    path: Path
+    digest: str
+    """SHA-256 of its bytes, in hexadecimal."""
+    rows: list[Row]
+
+    @property
+    def name(self) -> str:
+        """Name in error messages."""
+        return _called(self.path)
+
+    def games(self, role: str | None = None) -> Games:
+        """Return the games of one role, or of `all` roles together; None selects the only role.
+
+        Raises:
+            UsageError: there are several roles and `role` is None, no row has this role, or rows contradict each other.
+        """
+        roles = list(dict.fromkeys(row.role for row in self.rows))
+        if role is None and len(roles) > 1:
+            raise UsageError(
+                f"{self.name} has rows of {len(roles)} roles; choose one: {', '.join(sorted(roles))}, or {ALL}"
+            )
+        if role == ALL:
+            return replace(games_of(self.rows, self.name), role=ALL)
+        role = roles[0] if role is None else role
+        if role not in roles:
+            raise UsageError(choose("role", role, roles))
+        return games_of([row for row in self.rows if row.role == role], self.name)
+
+
+def read_rows(path: Path) -> RowFile:
+    """Read a file of rows.
+
+    Raises:
+        UsageError: it cannot be read, has no rows, or a line is not a row; the message names the line.
+    """
+    name = _called(path)
+    try:
+        data = bytes_of(path)
+        lines = data.decode("utf-8").split("\n")
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} is not UTF-8: {error.reason} at byte {error.start}") from error
+    rows = [_row(line, f"line {number} of {name}") for number, line in enumerate(lines, 1) if line.strip()]
+    if not rows:
+        raise UsageError(f"{name} is empty; expected a line of JSON for each turn")
+    return RowFile(path, hashlib.sha256(data).hexdigest(), rows)
+
+
+def games_of(rows: Sequence[Row], name: str = "rows") -> Games:
+    """Return the games of rows, in the order in which they first appear.
+
+    Raises:
+        UsageError: rows of a game disagree on whether it failed, or rows have different features.
+    """
+    failed: dict[str | int, bool] = {}
+    for row in rows:
+        if failed.setdefault(row.game, row.failed) is not row.failed:
+            raise UsageError(f"{name}: game {row.game!r} failed in one row and not in another; expected all alike")
+    places = {game: at for at, game in enumerate(failed)}
+    with_features = [(row, row.features) for row in rows if row.features is not None]
+    measured = _the_only(name, [row.measured for row in rows], "measured")
+    features = _the_only(name, [tuple(sorted(each)) for _, each in with_features] or [()], "features")
+    columns = {each: np.array([found[each] for _, found in with_features]) for each in features}
+    columns[TURN] = np.array([float(row.turn) for row, _ in with_features])
+    game = np.array([places[row.game] for row, _ in with_features], dtype=np.intp)
+    return Games(rows[0].role, list(failed), np.array(list(failed.values()), dtype=bool), game, columns, measured)
+
+
+def _called(path: Path) -> str:
+    return f"file of rows {str(path)!r}"
+
+
+def _row(line: str, where: str) -> Row:
+    try:
+        values: Any = json.loads(line)  # Any: JSON
+        if not isinstance(values, dict):
+            raise UsageError(f"found {type(values).__name__}; expected one JSON object per line")
+        return Row.model_validate(values)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where} is not JSON: {error}") from error
+
+
+def _the_only(name: str, found: Sequence[Any], what: str) -> Any:  # Any: a property that all rows share
+    if others := [each for each in found if each != found[0]]:
+        raise UsageError(f"{name}: {what} is {others[0]} in one row and {found[0]} in another; expected all alike")
+    return found[0]

@@ -1,0 +1,121 @@
+"""The prompts of CodeGen's coders and judges, and the forms of their replies.
+
+Solutions and reviews, which are parts of replies, are heard by the protocol; the rules' findings (if a solution runs,
+which tests it passes) are text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations
+
+from typing_extensions import TypedDict
+
+from sottovoce.channels.message import Heard, Message, Part, Turn, words
+from sottovoce.core.response_format import Form
+from sottovoce.environments.codegen import HIGHEST, LOWEST, where
+from sottovoce.nodes.prompt_builder import View, blocks
+from sottovoce.settings.codegen import PASSER, REFLECTOR, TESTER
+
+SCORED = (PASSER, TESTER, REFLECTOR)
+"""The judges whose help coders score, in this order."""
+ANYTHING = r"(?:\n(?s:.*))?"
+CODE = r"\n(?:[ \t]*(?:(?:[^` \t\n]|``?[^`\n])[^\n]*)?\n)+[ \t]*```[^\n]*"
+"""A code block after its opening: lines that do not begin with a fence, and the fence."""
+SCORE = f"[{LOWEST}-{HIGHEST}]"
+SCORES = rf"\[\[{', '.join([SCORE] * len(SCORED))}\]\]"
+NOTHING = "(nothing)"
+
+
+class Review(TypedDict):
+    """The judges' findings about a solution."""
+
+    agent: str
+    """Its author."""
+    error: str
+    """Why it does not run at all; empty if it runs."""
+    passed: list[str]
+    failed: list[list[str]]
+    """Pairs of a test and the solution's result."""
+    reflection: list[int] | None
+    """The span of its review in the Reflector's reply, in characters; None if none could be read."""
+
+
+# Prompts
+
+
+def first_turns(view: View, name: str) -> tuple[Turn, ...]:
+    """Return the prompt with the problem alone."""
+    form = words(view.prompts.render("codegen/solve", function=name))
+    return (*_role(view, "coder"), Turn("user", blocks(view.known([]), view.question_of(form))))
+
+
+def later_turns(
+    view: View, name: str, solutions: Sequence[tuple[Review, Message]], reflected: Message
+) -> tuple[Turn, ...]:
+    """Return the two best solutions of the round before with their reviews, and the problem."""
+    feedback = [_feedback(view, review, said, reflected) for review, said in solutions]
+    heard = view.prompts.render("codegen/feedback", others=feedback)
+    solve = words(view.prompts.render("codegen/solve", function=name))
+    improve = words(view.prompts.render("codegen/improve", judges=SCORED))
+    asked = blocks(view.known([]), heard, view.question_of(f"{solve} {improve}"))
+    return (*_role(view, "coder"), Turn("user", asked))
+
+
+def judge_turns(view: View, solutions: Sequence[Message], request: Sequence[Part]) -> tuple[Turn, ...]:
+    """Return the solutions with their numbers, the problem, and the request to a judge."""
+    heard = view.prompts.render("codegen/solutions", others=[solution(view, said) for said in solutions])
+    asked = blocks(view.known([]), heard, view.question_of(words(request)))
+    return (*_role(view, "judge"), Turn("user", asked))
+
+
+def solution(view: View, said: Message) -> Heard | str:
+    """Return the solution in a reply, as others hear it."""
+    start, end = where(said.text)
+    inside = said.text[start:end]
+    begin = start + len(inside) - len(inside.lstrip("\n"))  # not spaces: the first line may be indented
+    span = (begin, start + len(inside.rstrip()))
+    return Heard(said, (span,), own=said.agent == view.agent) if span[0] < span[1] else NOTHING
+
+
+def _feedback(view: View, review: Review, said: Message, reflected: Message) -> list[object]:
+    start, end = review["reflection"] or (0, 0)
+    reflection = Heard(reflected, ((start, end),)) if start < end else ""
+    return [solution(view, said), review["error"], review["passed"], review["failed"], reflection]
+
+
+def _role(view: View, kind: str) -> list[Turn]:
+    return view.system_turn(*view.prompts.render(f"codegen/{kind}", role=view.agent))
+
+
+# Forms of replies
+
+
+def code_form(*, scored: bool) -> Form:
+    """Return the form of a Python block after free reasoning; if `scored`, only that of the judges' scores.
+
+    Only one part of a reply can have a form, and monitors read the scores.
+    """
+    if scored:
+        return Form(pattern=SCORES, after="Help:", unknown=False)
+    return Form(pattern=f"{CODE}{ANYTHING}", after="```python", unknown=False)
+
+
+def assertions_form() -> Form:
+    """Return the form of at least one line with an assertion, followed by anything."""
+    return Form(pattern=rf"[^\n]+{ANYTHING}", after="assert", unknown=False)
+
+
+def reflections_form() -> Form:
+    """Return the form of reviews: free text that contains at least the beginning of the first one."""
+    return Form(pattern=rf"[^\n]*{ANYTHING}", after="[reflection 1]:", unknown=False)
+
+
+def rank_form(count: int) -> Form:
+    """Return the form of the line that names the two best solutions, after free reasoning."""
+    return Form(choices=pairs(count), after="Best:", unknown=False)
+
+
+def pairs(count: int) -> tuple[str, ...]:
+    """Return every ranking that a Ranker can choose."""
+    return tuple(f"[{first}, {second}]" for first, second in permutations(range(1, count + 1), 2))

@@ -1,0 +1,93 @@
+"""People in a discussion: the graph stops with a request (LangGraph's `interrupt`), and resumes with the reply.
+
+The request (`Interrupt.value`) is plain JSON, and so is the value to resume with: a text, or an object with one under
+"text".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.types import interrupt
+
+from sottovoce.agents.ask import Call
+from sottovoce.channels.message import words
+from sottovoce.core.errors import UsageError
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.state import JSON, Discussion
+
+HUMAN = "human"
+"""The source of messages that a person wrote."""
+SAVER = "__pregel_checkpointer"
+"""The key of a run's checkpointer in LangGraph's configuration (1.2); without one an interrupt ends a run for good."""
+EXPECTED = 'a text, or {"text": "..."}'
+Reply = bool | str
+BEGINNING = "by the settings"
+
+
+def check_people(run: RunContext[Any], config: RunnableConfig) -> list[str]:  # Any: any scheme
+    """Return notes on the agents that people play.
+
+    Raises:
+        UsageError: there is no checkpointer to store the discussion until they answer.
+    """
+    if run.settings.asks_people:
+        check_saver("a person takes part", config)
+    return [f"a person plays {agent}" for agent in run.settings.human]
+
+
+def check_saver(why: str, config: RunnableConfig) -> None:
+    """Refuse a graph that cannot resume after an interrupt.
+
+    Raises:
+        UsageError: it has no checkpointer.
+    """
+    if not config.get("configurable", {}).get(SAVER):
+        raise UsageError(f"{why}, but the graph has no checkpointer; compile it with one")
+
+
+def by_person(state: Discussion, call: Call, node: str) -> AIMessage | None:
+    """Return the reply of a person who plays the agent or rewrote its message; None without one.
+
+    The person sees the agent, the act, the reason, and the turns that a model would have read. Each call is a request
+    of its own: a reply that cannot be read is requested again, like a model's.
+    """
+    ask, why = call.ask, _why(state, call.ask.agent)
+    written = state.get("pending", {}).get(node, {}).get("written", {})
+    if ask.act in written and not call.asked:
+        return AIMessage(written[ask.act], additional_kwargs={"source": HUMAN})
+    if why is None:
+        return None
+    turns = [[turn.role, words(turn.parts)] for turn in ask.turns]
+    value = {"agent": ask.agent, "act": ask.act, "why": why, "turns": turns, "begun": ask.beginning}
+    return AIMessage(str(asked(value, text_of)), additional_kwargs={"source": HUMAN})
+
+
+def asked(
+    value: JSON, read: Callable[[Any], Reply | None], expected: str = EXPECTED
+) -> Reply:  # Any: what somebody resumes the graph with
+    """Interrupt with `value` until the graph is resumed with a valid reply; the error is added as "wrong".
+
+    The values that a graph was resumed with stay in its checkpoints: an exception would block the thread forever.
+    """
+    found = read(reply := interrupt(value))
+    while found is None:
+        found = read(reply := interrupt({**value, "wrong": f"found {reply!r}; expected {expected}"}))
+    return found
+
+
+def _why(state: Discussion, agent: str) -> str | None:
+    """Return why a person plays the agent: by the settings, or since an intervention; None if nobody does."""
+    if agent in state["settings"].get("human", []):
+        return BEGINNING
+    handed = [each for each in state.get("interventions", []) if each["what"] == HUMAN]
+    return next((each["why"] for each in handed if agent in each["agent"].split(", ")), None)
+
+
+def text_of(reply: Any) -> str | None:  # Any: as above
+    """Return the text of a reply; None if it has none."""
+    text = reply.get("text") if isinstance(reply, dict) else reply
+    return text if isinstance(text, str) else None

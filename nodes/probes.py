@@ -1,0 +1,255 @@
+"""Probes that replace payloads by those of a finished run's messages about other questions.
+
+Under `shuffled` each question hears another one's messages: at each place (agent, act, round) the questions of the
+donor run are sorted by the lengths of their messages there, and neighbors are swapped, so that every question gives
+once, receives once, and never gets its own. The lengths are those of the donor run; ties are ordered by the run's
+seed, the word "probe" and the place, never by a payload's content. A question that the donor run did not ask gets the
+message of the nearest length. If a place has no other question, messages come from the same act and round of any
+agent, from the same act, or from anywhere, again by length. Under `noise_cov` up to `SAMPLED` messages of a place are
+heard as one distribution.
+
+Donors are copied into the run's own store, which then does not need the donor run, and are named in the messages
+that heard them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.channels.message import Heard, Message, Part, Turn
+from sottovoce.channels.options import ProtocolOptions
+from sottovoce.channels.store import PayloadRef
+from sottovoce.core.errors import UsageError
+from sottovoce.core.regular_files import text_of
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.question import Question, document_digests, question_digest, question_id
+from sottovoce.nodes.state import JSON, Discussion
+
+if TYPE_CHECKING:
+    from sottovoce.channels.store import PayloadStore
+
+LOG, PAYLOADS = "log.jsonl", "payloads"
+"""Names in a run directory (see sottovoce/runs/log.py for the lines of the log)."""
+SAMPLED = 8
+"""Maximum number of messages from which `noise_cov` computes mean and covariance."""
+Where = tuple[str, str, int]
+"""Agent, act and round."""
+Said = Mapping[Where, Mapping[str, PayloadRef]]
+"""Payloads by place and question (`content_of`); only those of the last attempt."""
+
+
+@dataclass(frozen=True)
+class Donors:
+    """The payloads in the messages of a finished run."""
+
+    folder: Path
+    protocol: str
+    said: Mapping[int, Said]
+    """Payloads by seed."""
+    asked: Mapping[str, tuple[str, str]]
+    """Text and content of the questions by id; the log has a game's beginning, the state its current form."""
+
+    def question(self, state: Discussion) -> str:
+        """Return the key of a discussion's question in `said`, whether or not the donor run asked it."""
+        text, content = self.asked.get(question_id(state), ("", ""))
+        return content if text == state["question"] else content_of(state)
+
+    def of(self, message: Message, question: str, seed: int) -> PayloadRef:
+        """Return the payload that replaces a message's own; `question` is the key of the message's question.
+
+        Raises:
+            UsageError: the donor run has no payload about another question.
+        """
+        here, pool = self._pool(message, question, seed)
+        if here and question in pool:
+            return pool[deranged({each: ref.tokens for each, ref in pool.items()}, _name(message, seed))[question]]
+        length = message.payload.tokens if message.payload else 0
+        others = {each: ref for each, ref in pool.items() if each != question}
+        nearest = min(others, key=lambda each: (abs(others[each].tokens - length), _hash(_name(message, seed), each)))
+        return others[nearest]
+
+    def some(self, message: Message, question: str, seed: int) -> tuple[PayloadRef, ...]:
+        """Return the payloads of up to `SAMPLED` other questions. Errors: see `of`."""
+        _, pool = self._pool(message, question, seed)
+        names = sorted(pool, key=lambda each: _hash(_name(message, seed), each))[: SAMPLED + 1]
+        return tuple(pool[each] for each in names if each != question)[:SAMPLED]
+
+    def _pool(self, message: Message, question: str, seed: int) -> tuple[bool, Mapping[str, PayloadRef]]:
+        """Return True if another question has a message at this very place, and the messages of the nearest place."""
+        said = self.said.get(seed) or self.said[min(self.said)]
+        own = (message.agent, message.act, message.round)
+        for place in (own, own[1:], own[1:2], ()):  # this place, that act and round, that act, any
+            places = sorted((where for where in said if _is_of(where, place)), key=lambda at: (at[0] == own[0], at))
+            pool = _joined(said[where] for where in places)  # the agent's own come last, and override others
+            if pool.keys() - {question}:
+                return place == own, pool
+        raise UsageError(
+            f"run {str(self.folder)!r} has no payload about another question than this one; "
+            "pass --probe-from a similar run of two or more questions"
+        )
+
+    def copied(self, ref: PayloadRef, store: PayloadStore | None) -> PayloadRef:
+        """Copy a payload to a run's own store, and return its reference there."""
+        from sottovoce.channels.store import PayloadStore  # late: torch
+
+        return (store or PayloadStore()).put(ref.load(PayloadStore(self.folder / PAYLOADS)))
+
+
+def content_of(question: Question) -> str:
+    """Return the sha256 of a question and its documents, since many questions may share their text."""
+    return hashlib.sha256(json.dumps([question_digest(question), *document_digests(question)]).encode()).hexdigest()
+
+
+def deranged(lengths: Mapping[str, int], seed: str) -> dict[str, str]:
+    """Return a permutation of two or more questions without fixed points, between similar lengths."""
+    order = sorted(lengths, key=lambda each: (lengths[each], _hash(seed, each)))
+    found, pairs = dict[str, str](), len(order) - 3 if len(order) % 2 else len(order)
+    for one, other in zip(order[:pairs:2], order[1:pairs:2], strict=True):
+        found |= {one: other, other: one}
+    rest = order[pairs:]
+    return found | dict(zip(rest, rest[1:] + rest[:1], strict=True))
+
+
+def _is_of(where: Where, place: tuple[str | int, ...]) -> bool:
+    return place == (where if len(place) == 3 else where[1 : 1 + len(place)])
+
+
+def _joined(several: Iterable[Mapping[str, PayloadRef]]) -> dict[str, PayloadRef]:
+    return {question: ref for refs in several for question, ref in refs.items()}
+
+
+def _name(message: Message, seed: int) -> str:
+    return json.dumps([seed, "probe", message.agent, message.act, message.round])
+
+
+def _hash(seed: str, question: str) -> str:
+    return hashlib.sha256(f"{seed} {question}".encode()).hexdigest()
+
+
+def check_probes(run: RunContext[Any]) -> list[str]:  # Any: any scheme
+    """Return notes on the probe under which each agent hears others.
+
+    Raises:
+        UsageError: the payloads of another run are needed, but cannot be used.
+    """
+    notes = []
+    for name in run.models:
+        options = _options(run, name)
+        if options.probe != "none":
+            donors_of(run, name)
+            told = f", from the run {options.probe_from!r}" if options.probe_from else ""
+            notes.append(f"{name} hears others under the probe {options.probe!r}{told}")
+    return notes
+
+
+def with_donors(run: RunContext[Any], state: Discussion, agent: str, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    """Return a prompt in which others' messages have the donors or seeds for the agent's probe."""
+    probe, donors = _options(run, agent).probe, donors_of(run, agent)
+    if probe == "none":
+        return turns
+    store, seed = run.store_of(agent), run.settings.seed
+    question = donors.question(state) if donors else ""
+
+    def given(part: Part) -> Part:
+        if isinstance(part, str) or part.own or part.plain or (ref := part.message.latent) is None:
+            return part
+        part = replace(part, chance=json.dumps([seed, question_id(state)]))
+        if donors is None or ref.protocol != donors.protocol:
+            return part
+        message = part.message
+        one = probe == "shuffled"
+        refs = (donors.of(message, question, seed),) if one else donors.some(message, question, seed)
+        return replace(part, donors=tuple(donors.copied(each, store) for each in refs))
+
+    return tuple(replace(turn, parts=tuple(map(given, turn.parts))) for turn in turns)
+
+
+def donated(turns: tuple[Turn, ...]) -> tuple[tuple[PayloadRef, ...], tuple[str, ...]]:
+    """Return the donors of a prompt, each once, and notes on the messages that they replace, with both lengths."""
+    parts = [part for turn in turns for part in turn.parts if isinstance(part, Heard) and part.donors]
+    refs = {ref.sha256: ref for part in parts for ref in part.donors}
+    notes = [
+        f"hears {part.message.agent} of round {part.message.round + 1} ({part.message.payload.tokens} tokens) by "
+        f"another question's {' + '.join(str(ref.tokens) for ref in part.donors)} tokens"
+        for part in parts
+        if part.message.payload
+    ]
+    return tuple(refs.values()), tuple(dict.fromkeys(notes))
+
+
+def donors_of(run: RunContext[Any], agent: str) -> Donors | None:
+    """Return the donors for an agent's probe; None if the probe does not need any.
+
+    Raises:
+        UsageError: there is no such run, it is not finished, or it has no payload of this protocol.
+    """
+    name, model = _options(run, agent).probe_from, run.model(agent)
+    if not name or not isinstance(model, HookedChatModel):
+        return None
+    key = f"donors {model.protocol} {name}"
+    if key not in run.memo:
+        run.memo[key] = read_donors(run_of(name, run.store_of(agent)), model.protocol)
+    found: Donors = run.memo[key]
+    return found
+
+
+def _options(run: RunContext[Any], agent: str) -> ProtocolOptions:
+    """Return the options of the agent's protocol."""
+    model = run.model(agent)
+    return model.channel.options if isinstance(model, HookedChatModel) else ProtocolOptions()
+
+
+def read_donors(folder: Path, protocol: str) -> Donors:
+    """Read the payloads of a protocol from a finished run. Errors: see `donors_of`."""
+    try:
+        lines = [json.loads(line) for line in text_of(folder / LOG).splitlines()]
+        if not lines or not _is_over(lines[-1]):
+            raise UsageError(f"run {str(folder)!r} is not finished, as --probe-from needs; resume it first")
+        said: dict[int, dict[Where, dict[str, PayloadRef]]] = {}
+        questions: list[Question] = [line["question"] for line in lines if line["line"] == "question"]
+        asked = {question_id(each): (each["question"], content_of(each)) for each in questions}
+        for seed, id, message in _messages(lines):
+            ref = message.latent
+            if ref is not None and ref.protocol == protocol and ref.tokens and not message.withdrawn:
+                place = (message.agent, message.act, message.round)
+                said.setdefault(seed, {}).setdefault(place, {})[asked[id][1]] = ref
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"the run of --probe-from cannot be read from {str(folder / LOG)!r}: {error}") from error
+    if not said:
+        raise UsageError(f"run {str(folder)!r} has no payload of protocol {protocol!r}; pass --probe-from another run")
+    if len({question for places in said.values() for refs in places.values() for question in refs}) < 2:
+        raise UsageError(f"run {str(folder)!r} has payloads about one question; --probe-from needs two or more")
+    return Donors(folder, protocol, said, asked)
+
+
+def _is_over(last: JSON) -> bool:
+    """Return True if all discussions of a log ended, with a result or a failure."""
+    counts: dict[str, int] = last.get("counts", {})
+    ended = counts.get("done", 0) + counts.get("failed", 0) == counts.get("discussions")
+    return last["line"] == "done" or bool(last["line"] == "stopped" and ended)
+
+
+def _messages(lines: list[JSON]) -> Iterator[tuple[int, str, Message]]:
+    """Yield all messages of a log with seed and question id, without those before a discussion's restart."""
+    by_discussion: dict[tuple[str, int], list[JSON]] = {}
+    for line in lines:
+        if line["line"] in ("step", "again"):
+            steps = by_discussion.setdefault((line["of"][0], line["of"][1]), [])
+            steps.extend(line["events"]) if line["line"] == "step" else steps.clear()
+    for (question, seed), events in by_discussion.items():
+        for event in events:
+            if event["event"] == "said":
+                values = {name: value for name, value in event.items() if name != "event"}
+                yield seed, question, Message.from_dict(values)
+
+
+def run_of(name: str, store: PayloadStore | None) -> Path:
+    """Return the folder of a run: a sibling of the run that owns `store`, or else the path `name`."""
+    beside = [store.root.parent.parent / name] if store is not None and Path(name).name == name else []
+    return next((folder for folder in beside if (folder / LOG).exists()), Path(name))

@@ -1,0 +1,239 @@
+"""Prompt builder: pure functions from a question and the messages so far to the turns of a prompt.
+
+The history shape is a chat (Du et al. 2023; SDE): question, own answer, the others'
+answers, own answer, ... The fresh shape is one prompt for each round (CIPHER): the last round's
+answers of the others, and the agent's own. Experiments on positional bias (CIPHER B.1) swap the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sottovoce.channels.message import Heard, Message, Part, Turn, words
+from sottovoce.nodes.question import Question, passages_of, shown
+from sottovoce.nodes.state import Vote
+from sottovoce.nodes.votes import abstaining, number, viewpoints
+from sottovoce.prompts.kinds import KINDS, kind_of, lettered, placeholder
+from sottovoce.prompts.render import Prompts, printable
+from sottovoce.settings import COMPONENTS, Answers, Order, Share
+
+
+@dataclass(frozen=True)
+class View:
+    """One agent's view of a question: its prompts, documents and system prompt."""
+
+    prompts: Prompts
+    question: Question
+    owner: str | None
+    """The owner of the documents it shows; None shows those of all agents, as in the single baselines."""
+    system: str = ""
+    agent: str = ""
+    """The agent whose wording of the question and starting view it shows."""
+    components: frozenset[str] = frozenset(COMPONENTS)
+    """The prompt components that are switched on."""
+    answers: Answers = "short"
+    """The wording of the request for an answer: a marked line, or the sentence that small models write."""
+    share: Share = "own_words"
+    """The wording of the request to share facts, if the agent knows a part of them."""
+
+    def independent(self, form: str | None = None, demonstrations: Sequence[str] = ()) -> tuple[Turn, ...]:
+        """Return the question alone; an agent that knows a part of the facts is asked to share them first.
+
+        A model that answers from a part of the facts invents the rest, and hearers cannot see what it invented.
+        """
+        alone = self.asked(form, demonstrations) if form is not None or not self.knows_a_part else self._shares()
+        return (*self.system_turn(), Turn("user", alone))
+
+    def asked(
+        self, form: str | None = None, demonstrations: Sequence[str] = (), heard: Sequence[Part] = ()
+    ) -> tuple[Part, ...]:
+        """Return a full turn: what the agent knows, what it hears, and last the question and the form.
+
+        `form` replaces the request for the answer's form; `demonstrations` come before the task's own.
+        """
+        return blocks(self.known(self.documents(), demonstrations), heard, self.question_of(form))
+
+    def known(self, documents: Sequence[str], demonstrations: Sequence[str] = ()) -> tuple[Part, ...]:
+        """Return the question's context: description, worked examples, documents and starting view."""
+        task = self.question
+        shown = task.get("demonstrations") if self._on("demonstrations") else None
+        return self.prompts.render(
+            "shared/known",
+            **self.slots(),
+            documents=documents,
+            description=self.description(),
+            demonstrations=[*demonstrations, *(shown or [])],
+            starting_view=task.get("starting_views", {}).get(self.agent, ""),
+        )
+
+    def question_of(self, form: str | None = None, *, again: bool = False) -> tuple[Part, ...]:
+        """Return the question as this agent reads it, and the request for the answer's form.
+
+        `again`: the chat showed the question before. The default prompts repeat it; some papers' do not.
+        """
+        form = self.form() if form is None else form
+        return self.prompts.render("shared/question", **self.slots(), form=form, again=again)
+
+    def form(self) -> str:
+        """Return the request for the steps and for the answer, each if it is switched on.
+
+        The task's own description of the answer replaces the kind's.
+        """
+        steps, described = self._on("chain_of_thought"), self._on("answer_description")
+        own, form = self.question.get("answer_description"), KINDS[self.kind].form
+        if described and not own and form in self.prompts.names():
+            return self._answer_form(form)
+        asked = [words(self.prompts.render("shared/steps"))] if steps else []
+        return " ".join([*asked, own or form] if described else asked)
+
+    def _answer_form(self, sentence: str) -> str:
+        """Return the request for an answer: the marked line, or the file `sentence`, which a pack may replace."""
+        listed = self.question.get("choices") or []
+        if self.answers == "sentence" or self.prompts.replaces(sentence):
+            return words(self.prompts.render(sentence, steps=self.steps, choices=listed))
+        choices = listed if self.kind == "label" else []  # an option's choices are shown with their letters
+        slots = {"steps": self.steps, "kind": self.kind, "value": self.value(), "choices": choices}
+        return words(self.prompts.render("shared/answer_line", **slots))
+
+    def value(self) -> str:
+        """Return the placeholder of an answer in a JSON form: "a number", or the task's own words."""
+        own = self.question.get("answer_description") if self._on("answer_description") else None
+        return placeholder({"kind": self.kind, "answer_description": own})
+
+    @property
+    def kind(self) -> str:
+        """The kind of the answer."""
+        return kind_of(self.question)
+
+    @property
+    def steps(self) -> bool:
+        """True if the prompt asks for the steps."""
+        return self._on("chain_of_thought")
+
+    def history(
+        self, own: Sequence[Message], others: Sequence[Sequence[Message]], order: Order | None = None
+    ) -> tuple[Turn, ...]:
+        """Return the chat so far. `own[r]` and `others[r]` are the answers of round r, from 0 to the last.
+
+        `order` restates the agent's own last answer beside the others' answers. After a first round that shared facts,
+        the chat begins with one prompt instead: the agent's facts, the others' messages and its own message.
+        """
+        turns = [*self.independent()]
+        for r, (said, heard) in enumerate(zip(own, others, strict=True)):
+            last = r == len(own) - 1
+            if not r and heard and not order and self.knows_a_part:
+                slots = self._blocks(heard, said, None, latest=last)
+                shared = self.prompts.render("debate/revise_shared", others=slots["others"], own=slots["own"])
+                turns = [*self.system_turn(), Turn("user", self.asked(heard=shared))]
+                continue
+            turns.append(Turn("assistant", (Heard(said, latest=last, own=True),)))
+            turns.append(self._revise(said, heard, last=last, order=order if last else None))
+        return tuple(turns)
+
+    def history_of_summaries(self, own: Sequence[Message], summaries: Sequence[Message]) -> tuple[Turn, ...]:
+        """Return the chat so far, with one summary in place of each round's answers."""
+        turns = [*self.independent()]
+        for r, (said, summary) in enumerate(zip(own, summaries, strict=True)):
+            last = r == len(own) - 1
+            turns.append(Turn("assistant", (Heard(said, latest=last, own=True),)))
+            turns.append(self.user("debate/revise_from_summary", summary=Heard(summary, latest=last)))
+        return tuple(turns)
+
+    def fresh(self, own: Message, others: Sequence[Message], order: Order | None = None) -> tuple[Turn, ...]:
+        """Return one prompt: the question's context, and the last round's answers, the agent's own last (or first)."""
+        heard = self.prompts.render("debate/revise", **self._blocks(others, own, order or "others_first", latest=True))
+        return (*self.system_turn(), Turn("user", self.asked(heard=heard)))
+
+    def summarise(self, others: Sequence[Message]) -> tuple[Turn, ...]:
+        """Return the question, and the answers to summarize."""
+        said = self.prompts.render("debate/summarise", others=[Heard(message) for message in others])
+        return (*self.system_turn(), Turn("user", blocks(self.question_of(""), said)))
+
+    def _revise(self, own: Message, others: Sequence[Message], *, last: bool, order: Order | None) -> Turn:
+        if not others:  # a debate of one checks itself (Du et al.)
+            return self.user("debate/verify")
+        return self.user("debate/revise", **self._blocks(others, own if order else None, order, latest=last))
+
+    def _blocks(
+        self, others: Sequence[Message], own: Message | None, order: Order | None, *, latest: bool
+    ) -> dict[str, Any]:  # Any: what a slot takes
+        return {
+            "others": [Heard(message, latest=latest) for message in others],
+            "own": Heard(own, latest=latest, own=True) if own else "",
+            "own_first": order == "own_first",
+        }
+
+    def user(self, prompt: str, form: str | None = None, **slots: object) -> Turn:
+        """Return a later turn of a chat: a prompt, then the question again and the request for the answer's form."""
+        return Turn("user", blocks(self.prompts.render(prompt, **slots), self.question_of(form, again=True)))
+
+    def slots(self) -> dict[str, object]:
+        """Return the question as this agent reads it, and the choices with letters."""
+        question = self.question.get("wordings", {}).get(self.agent, self.question["question"])
+        choices = self.question.get("choices") or []
+        return {"question": question, "choices": lettered(choices) if self.kind == "option" else []}
+
+    def description(self) -> str:
+        """Return the description of the task's questions, if it is switched on."""
+        return self.question.get("description", "") if self._on("question_description") else ""
+
+    def documents(self, *, numbered: bool = False) -> list[str]:
+        """Return the passages that this agent knows, as it reads them; `numbered` from 1 if a scheme needs it."""
+        passages = passages_of(self.question, self.owner)
+        return [shown(passage, number if numbered else None) for number, passage in enumerate(passages, 1)]
+
+    def system_turn(self, *of_scheme: Part) -> list[Turn]:
+        """Return the turn with the scheme's and the agent's system prompt; no turn if there is none."""
+        parts: list[Part] = [*of_scheme]
+        if self.system:
+            parts += ["\n", self.system] if parts else [self.system]
+        return [Turn("system", tuple(parts))] if parts else []
+
+    @property
+    def knows_a_part(self) -> bool:
+        """True if the agent has documents, but not all of them."""
+        mine = passages_of(self.question, self.owner)
+        return bool(mine) and mine != passages_of(self.question, None)
+
+    def _shares(self) -> tuple[Part, ...]:
+        """Return the question, and the request to share the agent's facts with others."""
+        share = self.prompts.render("shared/share", documents=self.documents(), verbatim=self.share == "verbatim")
+        return blocks(self.known([]), self.question_of(""), share)
+
+    def _on(self, component: str) -> bool:
+        return component in self.components
+
+
+def blocks(*parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Return the parts of a prompt, joined by empty lines; empty parts are left out."""
+    found: list[Part] = []
+    for block in filter(None, parts):
+        for part in (*(["\n\n"] if found else []), *block):
+            if isinstance(part, str) and found and isinstance(found[-1], str):
+                found[-1] += part  # adjacent texts are tokenized as one
+            else:
+                found.append(part)
+    return tuple(found)
+
+
+def viewpoint_slots(
+    view: View, votes: Sequence[Vote], heard: Mapping[str, Heard] | None = None, most: int | None = None
+) -> list[tuple[str, list[Heard]]]:
+    """Return each answer as a line with its number of agents, and the messages of at most `most` of them.
+
+    Abstentions come last, under a line that cannot be mistaken for an answer.
+    """
+    held: list[tuple[str | None, list[str]]] = [(each.answer, each.agents) for each in viewpoints(votes, view.question)]
+    if silent := abstaining(votes):
+        held.append((None, silent))
+    return [
+        (_line(view, answer, agents), [(heard or {})[name] for name in agents[:most] if heard])
+        for answer, agents in held
+    ]
+
+
+def _line(view: View, answer: str | None, agents: Sequence[str]) -> str:
+    count, answer = len(agents), answer and printable(answer)
+    return words(view.prompts.render("shared/viewpoint", number=number(count), count=count, answer=answer))

@@ -1,0 +1,154 @@
+"""The library that agents search, by the settings: the built-in encyclopedia, the question's documents, a retriever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from sottovoce.core.errors import UsageError
+from sottovoce.environments.encyclopedia import encyclopedia
+from sottovoce.environments.pages import Found, Library, Page, Pages, key
+from sottovoce.environments.sentences import paragraphs, sentences
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.question import Question, passages_of
+from sottovoce.settings import ReAct
+from sottovoce.settings.retrieval import DOCUMENTS, ENCYCLOPEDIA
+
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
+
+    from sottovoce.retrievers import Passage, Searcher
+    from sottovoce.retrievers.bm25 import BM25Index
+    from sottovoce.retrievers.passage import Filter
+
+BEST = 3
+"""Number of passages on a page (SDE)."""
+
+
+@runtime_checkable
+class Wiki(Protocol):
+    """A service that has whole pages."""
+
+    def page(self, title: str) -> Passage | None:
+        """Return the page of that title; None without one."""
+
+    def similar(self, query: str, n: int) -> list[str]:
+        """Return up to `n` similar titles."""
+
+
+class Articles:
+    """A wiki as a library, read as in ReAct's code: paragraphs and lists count, section headings do not."""
+
+    def __init__(self, wiki: Wiki) -> None:
+        self._wiki = wiki
+
+    def page(self, name: str) -> Page | None:
+        """Return the page of that name in sentences; None if there is none, or if it is a disambiguation page."""
+        found = self._wiki.page(name)
+        return Page(found.title, sentences(paragraphs(found.text))) if found else None
+
+    def similar(self, name: str, n: int) -> list[str]:
+        """Return the titles that the wiki's own search finds."""
+        return self._wiki.similar(name, n)
+
+
+class FoundPassages(Found):
+    """The best passages of a search as one page, with the documents of the last search."""
+
+    def __init__(self, searcher: Searcher, filter: Filter) -> None:
+        from sottovoce.retrievers import PassageRetriever  # late: it brings LangChain's retrievers
+
+        self.documents: list[Document] = []
+        self._retriever = PassageRetriever(searcher=searcher, filter=dict(filter))
+        super().__init__(self._texts)
+
+    def _texts(self, query: str) -> list[str]:
+        self.documents = self._retriever.invoke(query, k=BEST)
+        return [each.page_content for each in self.documents]
+
+
+def library_of(run: RunContext[ReAct], question: Question) -> Library:
+    """Return the library of a run; libraries other than the question's documents are opened once.
+
+    Raises:
+        UsageError: there is no such library, or it cannot be searched this way.
+    """
+    settings = run.settings
+    if settings.library == DOCUMENTS and settings.search == "title":
+        return Pages(_joined(_titled(question)))
+    if settings.search == "passages":
+        return FoundPassages(searcher_of(run, question, settings.library), settings.filter)
+    if settings.library not in run.memo:
+        run.memo[settings.library] = _by_title(settings.library)
+    found: Library = run.memo[settings.library]
+    return found
+
+
+def searcher_of(run: RunContext[Any], question: Question, spec: str) -> Searcher:
+    """Return a retriever by name, opened once in a run, or the question's documents, with the run's reranker.
+
+    Raises:
+        UsageError: it cannot be opened, or the question has no documents.
+    """
+    if spec == DOCUMENTS:
+        return _reranked(run, index_of(question))
+    name = f"retriever {spec}"  # libraries use the plain name as key
+    if name not in run.memo:
+        from sottovoce.retrievers.registry import open_searcher  # late: it may bring index libraries
+
+        run.memo[name] = _reranked(run, open_searcher(spec))
+    found: Searcher = run.memo[name]
+    return found
+
+
+def _reranked(run: RunContext[Any], searcher: Searcher) -> Searcher:
+    spec = run.settings.rerank
+    if spec is None:
+        return searcher
+    from sottovoce.retrievers.reranking import Reranked, open_reranker  # late: transformers
+
+    name = f"reranker {spec}"
+    if name not in run.memo:
+        run.memo[name] = open_reranker(spec)
+    return Reranked(searcher, run.memo[name])
+
+
+def _by_title(spec: str) -> Library:
+    name, _, seed = spec.partition(":")
+    if name == ENCYCLOPEDIA and (not seed or seed.isdecimal()):
+        return encyclopedia(int(seed or 0))
+    from sottovoce.retrievers.registry import open_searcher  # late: it may bring index libraries
+
+    searcher = open_searcher(spec)
+    if isinstance(searcher, Wiki):
+        return Articles(searcher)
+    raise UsageError(f"library {spec!r} finds passages, not pages by title; add --search passages")
+
+
+def index_of(question: Question) -> BM25Index:
+    """Return a BM25 index of the question's own documents.
+
+    Raises:
+        UsageError: it has no documents.
+    """
+    from sottovoce.retrievers.bm25 import BM25Index
+    from sottovoce.retrievers.passage import Passage
+
+    titled = enumerate(_titled(question), 1)
+    return BM25Index.build((Passage(str(number), text, title) for number, (title, text) in titled), source=DOCUMENTS)
+
+
+def _titled(question: Question) -> list[tuple[str, str]]:
+    passages = passages_of(question, None)
+    if not passages:
+        raise UsageError("the library is 'documents', but the question has none; add some, or use another library")
+    return [(each.get("title") or f"Document {number}", each["text"]) for number, each in enumerate(passages, 1)]
+
+
+def _joined(titled: Iterable[tuple[str, str]]) -> list[Page]:
+    """Return pages, with passages of one title joined: data sets split articles."""
+    pages: dict[str, Page] = {}
+    for title, text in titled:
+        before = pages.get(key(title), Page(title, ()))
+        pages[key(title)] = before._replace(sentences=before.sentences + sentences(text))
+    return list(pages.values())

@@ -1,0 +1,120 @@
+"""Checks of an edited state before the next node runs; the checkpoint before the edit is not affected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from functools import cache
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+from pydantic import ConfigDict, FailFast, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
+
+from sottovoce.channels.message_validation import written
+from sottovoce.core.bounds import MOST_STEPS
+from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.validation import first_wrong
+from sottovoce.nodes.question import check_question
+from sottovoce.nodes.state import JSON, Discussion
+
+WHOLE = ("protocol", "model", "seed", "agents", "rounds", "steps", "utterances", "consensus")
+"""Settings that routers read, or that show that all are there. Others may be newer than a resumed run."""
+
+OPENED = ("question", "round", "turn", "epochs", "marks")
+"""The keys that every discussion has after the node `opening`."""
+
+
+@with_config(ConfigDict(extra="allow"))
+class Held(TypedDict, total=False):
+    """The pending entry of a node: the update of a watched act, or the next step after a watch."""
+
+    board: list[JSON]
+    next: Literal["again", "reset", "nothing"]
+    to: int
+    """For a reset: the index of the mark."""
+    written: dict[str, str]
+    """For an edit: by act, the text that replaces the model's reply."""
+
+
+def kept_settings(state: Discussion) -> tuple[JSON, str]:
+    """Return the settings in a state, and their JSON text.
+
+    Raises:
+        UsageError: there are none, or they are not a JSON object.
+    """
+    kept: Any = state.get("settings")  # Any: may be edited
+    try:
+        text = json.dumps(kept, sort_keys=True)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"the state's settings are not JSON: {error}; write them as 'opening' did") from error
+    if kept is None and "round" not in state:
+        raise UsageError("this discussion was never opened; resume it from the step before 'opening'")
+    if not isinstance(kept, dict):
+        raise UsageError(f"the state's settings are {kept!r}; expected all of them by name, as 'opening' wrote them")
+    return kept, text
+
+
+def check_whole(kept: JSON, known: Collection[str]) -> None:
+    """Refuse incomplete settings: defaults would silently replace the missing ones.
+
+    Raises:
+        UsageError: names the first missing setting.
+    """
+    for name in WHOLE:
+        if name in known and name not in kept:
+            raise UsageError(f"the state's settings have no {name!r}; write all of them, as 'opening' did")
+
+
+def check_state(state: Mapping[str, Any], schema: type[Any], speakers: Collection[str]) -> None:  # Any: as edited
+    """Refuse an invalid state.
+
+    `schema` is the scheme's own state type; `speakers` are all agents that act or have a model.
+
+    Raises:
+        UsageError: a value has the wrong type, a number is out of range, or a message is by an unknown agent.
+    """
+    try:
+        _adapter(schema).validate_python(dict(state), strict=True)  # type: ignore[arg-type]  # holds it for unhashable
+    except ValidationError as error:
+        raise UsageError(f"in the state, {first_wrong(error, 'it')}") from error
+    for name in OPENED if "board" in state else ():  # in a graph, "board" is always there
+        if name not in state:
+            raise UsageError(f"the state has no {name!r}, which 'opening' wrote; resume from an earlier step")
+    if "question" in state:
+        check_question(state, None)  # type: ignore[arg-type]  # it reads what there is
+    for name, least in (("round", -1), ("turn", 0)):
+        if not least <= (found := state.get(name, least)) <= MOST_STEPS:
+            raise UsageError(f"in the state, {name} is {found}; expected {least} to {MOST_STEPS:,}")
+    _check_held(state.get("pending", {}))
+    for message in state.get("board", []):
+        if message.agent not in speakers and message.source != "rule":
+            raise UsageError(choose("agent on the board:", message.agent, sorted(speakers)))
+        if not message.epoch and message.round > max(state["round"], 0) and not state.get("epochs"):
+            raise UsageError(f"on the board, {message.place} is later than the state, in round {state['round']}")
+
+
+def _check_held(pending: Mapping[str, Held]) -> None:
+    """Refuse what types cannot express: a reset without a mark, and invalid messages."""
+    for name, held in pending.items():
+        if held.get("next") == "reset" and "to" not in held:
+            raise UsageError(f"in the state, pending.{name} has no 'to', the mark that a reset goes back to")
+        for message in held.get("board", []):
+            written(message)
+
+
+@cache
+def _adapter(schema: type[Any]) -> TypeAdapter[Any]:
+    """Return an adapter in which all keys are optional: most are added after the first node."""
+    hints = {name: _fail_fast(hint) for name, hint in get_type_hints(schema, include_extras=True).items()}
+    hints["pending"] = dict[str, Held]
+    return TypeAdapter(TypedDict(schema.__name__, hints, total=False))  # type: ignore[operator]  # made at run time
+
+
+def _fail_fast(hint: Any) -> Any:  # Any: a type
+    """Return the type with lists that fail at their first wrong item: each error takes about a kilobyte."""
+    if get_origin(hint) is Annotated:
+        inner, *marks = get_args(hint)
+        return Annotated[_fail_fast(inner), *marks]
+    if get_origin(hint) is list:
+        return Annotated[list[_fail_fast(get_args(hint)[0])], FailFast()]  # type: ignore[misc]  # made at run time
+    return hint

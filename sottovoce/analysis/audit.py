@@ -1,0 +1,119 @@
+"""Re-scoring of a run from its records under other scoring policies, to see how far the result depends on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from sottovoce.analysis.scorers import Scorer, cipher, du, sde
+from sottovoce.analysis.statistics import Difference, Share, paired_bootstrap, share
+from sottovoce.nodes.state import Decision
+from sottovoce.nodes.votes import leading, viewpoints
+from sottovoce.prompts import kinds
+from sottovoce.runs.record import Record, abstains
+from sottovoce.runs.run import Key, Run
+
+OURS = "ours"
+FAILED = "failed as wrong"
+"""The policy that counts failed discussions too, as verdicts do where scheme or protocol can cause them."""
+Policy = Callable[[Record, Decision], float | None]
+"""Scores a discussion in [0, 1]; None leaves it out."""
+
+
+@dataclass(frozen=True)
+class Audited:
+    """A run under one policy."""
+
+    policy: str
+    counted: int
+    """The number of discussions."""
+    accuracy: Share
+    difference: Difference | None
+    """The difference from ours, over the discussions of both; None for ours itself and if failed ones are counted."""
+    better: tuple[str, ...]
+    """Questions that score higher than under ours, one entry per discussion."""
+    worse: tuple[str, ...]
+
+
+def audit(run: Run) -> list[Audited]:
+    """Return the run under all policies that apply to any of its discussions; [] if no question has a target."""
+    found = {name: _scores(run, policy) for name, policy in POLICIES.items()}
+    if any(each.failed for each in run.results()):
+        scores = {(each.question, each.seed): each.failed_wrong for each in run.results()}
+        found[FAILED] = {key: score for key, score in scores.items() if score is not None}
+    return [_audited(name, scores, found[OURS]) for name, scores in found.items() if scores]
+
+
+def _scores(run: Run, policy: Policy) -> dict[Key, float]:
+    ended = {key: each for key, each in run.records.items() if each.decision and each.decision["score"] is not None}
+    scored = {key: policy(each, each.decision) for key, each in ended.items() if each.decision}
+    return {key: score for key, score in scored.items() if score is not None}
+
+
+def _audited(name: str, scores: Mapping[Key, float], ours: Mapping[Key, float]) -> Audited:
+    changes = {key: score - ours[key] for key, score in scores.items() if key in ours}
+    clusters = [question for question, _ in scores]
+    better, worse = (tuple(key[0] for key, by in changes.items() if sign * by > 0) for sign in (1, -1))
+    unlike = name == OURS or not changes or len(changes) < len(scores)  # ours has no score for failed ones
+    difference = None if unlike else paired_bootstrap([*changes.values()], clusters)
+    return Audited(name, len(scores), share([*scores.values()], clusters), difference, better, worse)
+
+
+# Policies
+
+
+def _ours(record: Record, decision: Decision) -> float | None:
+    return decision["score"]
+
+
+def _excluded(record: Record, decision: Decision) -> float | None:
+    return None if abstains(decision) else decision["score"]
+
+
+def _wrong(record: Record, decision: Decision) -> float | None:
+    return 0.0 if abstains(decision) else decision["score"]
+
+
+def _each(record: Record, decision: Decision) -> float | None:
+    """Return the mean over the agents' own answers; an unreadable answer is wrong."""
+    votes = decision["votes"]
+    return fmean(kinds.right(vote["answer"], record.question) for vote in votes) if votes else None
+
+
+def _ties_last(record: Record, decision: Decision) -> float | None:
+    """Score the most frequent answer; of equally frequent ones, that of the last agent."""
+    if not decision["votes"]:
+        return None
+    best = leading(viewpoints([*reversed(decision["votes"])], record.question))
+    return float(bool(best) and kinds.right(best[0].answer, record.question))
+
+
+def _published(scorers: Mapping[str, Scorer]) -> Policy:
+    """Return a policy that scores the texts of the last round as a paper's own program does."""
+
+    def policy(record: Record, decision: Decision) -> float | None:
+        scorer, texts = scorers.get(kinds.kind_of(record.question)), record.last_texts()
+        return scorer(texts, gold_of(record.question), record.question.get("choices", [])) if scorer and texts else None
+
+    return policy
+
+
+def gold_of(question: Mapping[str, Any]) -> str:  # Any: of a Question
+    """Return the right answer as its data set prints it: also after "####" in a solution (GSM8K), or a letter."""
+    solution = str(question.get("solution", ""))
+    behind = solution.rpartition("####")[2].strip() if "####" in solution else ""
+    return str(question.get("printed_target") or behind or kinds.target_of(question) or "")
+
+
+POLICIES: dict[str, Policy] = {
+    OURS: _ours,
+    "abstention excluded": _excluded,
+    "abstention wrong": _wrong,
+    "each agent by itself": _each,
+    "majority, ties to the last": _ties_last,
+    "as Du et al.": _published(du.SCORERS),
+    "as CIPHER": _published(cipher.SCORERS),
+    "as SDE": _published(sde.SCORERS),
+}

@@ -1,0 +1,154 @@
+"""The model calls of a discussion and the edges between them (CMD, arXiv 2402.18272, Appendix A), from a scripted run.
+
+The graph is run with agents that never agree, so that all rounds take place and ties are put to the tie-breaker. The
+prompts show who hears what. An agent's own history, including all that it read before, adds no edges.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal, NamedTuple
+
+from sottovoce.agents.scripted import Asked, ScriptedChatModel
+from sottovoce.channels.message import Heard, Place
+from sottovoce.core.errors import UsageError
+from sottovoce.settings import Settings
+from sottovoce.settings.human_input import People
+
+Carries = Literal["question", "full", "viewpoint", "summary", "vote"]
+Create = Callable[..., Any]  # Any: `create(settings, models=...)` returns an uncompiled graph
+Acts = tuple[str, ...]
+Key = tuple[int, int, str, str]
+"""Round, turn, agent and act of a call, whatever the attempt."""
+MOST_CALLS = 300  # half a minute if each agent hears all others
+QUESTION = {"question": "How many?", "solution": "The answer is 1.", "decoys": ["The answer is 2."]}
+FIRST_VALUE = 813_000_000_000
+VALUE = re.compile(r"\b813\d{9}\b")
+
+
+class Call(NamedTuple):
+    """One model call (an inference node in CMD)."""
+
+    agent: str
+    round: int
+    prompt: str
+    """The act and the prompt's distinct lines, without agents' names; for a dummy, the source of its message."""
+    turn: int = 0
+
+
+class Edge(NamedTuple):
+    """A message from one call to another; None is the question (source x) or the decision (sink y)."""
+
+    speaker: Call | None
+    hearer: Call | None
+    carries: Carries
+
+
+class Unrolled(NamedTuple):
+    """The calls of a discussion in chronological order, and the edges between them."""
+
+    calls: tuple[Call, ...]
+    edges: tuple[Edge, ...]
+    others: tuple[str, ...] = ()
+    """Agents that are called but do not discuss, named by their roles; they stay in place."""
+    left_out: str = ""
+    """A note on calls that are made but not listed; empty if all are."""
+
+    def agents(self) -> list[str]:
+        """Return the agents that discuss, in the order of their first calls."""
+        return [name for name in dict.fromkeys(call.agent for call in self.calls) if name not in self.others]
+
+
+class NeverAgreeing(ScriptedChatModel):
+    """A scripted model that states a new value in each answer, in the requested format, and leaves all else open."""
+
+    answers: Acts
+    undecided: frozenset[str] = frozenset()
+    """Agents that give no answer."""
+
+    def _next(self, agent: str) -> str:
+        if len(self._asked) > MOST_CALLS:
+            raise UsageError(f"the discussion has more than {MOST_CALLS} calls, too many; give fewer agents or rounds")
+        asked = self._asked[-1]
+        states = asked.act in self.answers and agent not in self.undecided
+        value = str(FIRST_VALUE + len(self._asked)) if states else "unknown"
+        if not (schema := (asked.options.get("form") or {}).get("schema")):
+            return f"The answer is {value}."
+        # A confidence is valid for any other field.
+        return json.dumps({name: value if "answer" in name else "0.5" for name in schema["properties"]})
+
+
+def unroll(create: Create, settings: Settings, answers: Acts = ("answer", "revise"), **question: Any) -> Unrolled:
+    """Return the calls that a scheme's `create`, or `partial(create_discussion, rule)`, makes with these settings.
+
+    No model is loaded. `answers` are the acts that contain answers; fields of the `question` (documents, wordings,
+    starting_views) may distinguish agents.
+
+    Raises:
+        UsageError: the discussion is too large.
+    """
+    chosen = settings.model_fields_set - settings.of_models() - {*People.model_fields}
+    values = settings.model_dump(include=chosen)
+
+    def hold(undecided: Iterable[str] = (), seed: int = 0) -> tuple[NeverAgreeing, Any, list[set[str]]]:
+        model = NeverAgreeing(answers=answers, undecided=frozenset(undecided))
+        graph = create(type(settings).model_validate({**values, "seed": settings.seed + seed}), models=model).compile()
+        config = {"recursion_limit": 10**6, "max_concurrency": 1}
+        state = graph.invoke({**QUESTION, **question}, config, output_keys=["board", "decision"])
+        rounds = range(state["board"][-1].round + 1)
+        return model, state, [{each.agent for each in state["board"] if each.round == round} for round in rounds]
+
+    model, state, speakers = hold()
+    board, names = state["board"], settings.names()
+    end = _settled_until(speakers, (hold(speakers[-1], seed)[-1] for seed in (1, 2, 3)))
+    asked = {Place(**each.place)[1:5]: each for each in model.asked if each.round < end and not each.place["attempt"]}
+    told = {each.place[1:5]: each.source for each in board if each.round < end and each.agent in names}  # a dummy's
+    told |= {key: _told(each, names) for key, each in asked.items()}
+    calls = {key: Call(key[2], key[0], told[key], key[1]) for each in board if (key := each.place[1:5]) in told}
+    stated = {value: each.place[1:5] for each in board for value in VALUE.findall(each.text)}
+    edges = [Edge(None, call, "question") for call in calls.values()]
+    edges += [Edge(calls[a], calls[b], how) for a, b, how in _edges(asked, stated, answers) if a in calls]
+    votes, by = state["decision"]["votes"], state["decision"].get("by")
+    deciding = {by, *(vote["agent"] for vote in votes if vote["counts"])} if end == len(speakers) else speakers[end - 1]
+    last = {call.agent: call for call in calls.values()}
+    edges += [Edge(call, None, "vote") for name, call in last.items() if name in deciding]
+    left_out = "" if end == len(speakers) else f"all from round {end + 1} on: who speaks there depends on the answers"
+    others = tuple(name for name in last if name not in settings.speakers())
+    return Unrolled(tuple(calls.values()), tuple(edges), others, left_out)
+
+
+def _settled_until(speakers: list[set[str]], other_runs: Iterable[list[set[str]]]) -> int:
+    """Return the first round whose speakers depend on answers or lots, else the number of rounds.
+
+    In the other runs the last speakers gave no answer, and lots fell differently.
+    """
+    runs = other_runs if speakers[-1] < speakers[0] else ()  # else no agents were selected to continue
+    differ = ([one != other for one, other in zip(speakers, run, strict=False)] for run in runs)
+    return next((each.index(True) for each in differ if True in each), len(speakers))
+
+
+def _edges(asked: dict[Key, Asked], stated: dict[str, Key], answers: Acts) -> Iterator[tuple[Key, Key, Carries]]:
+    """Yield who hears whom: others' messages, and their values in a prompt's text; what was read before is skipped."""
+    read = defaultdict[str, set[tuple[Key, Carries]]](set)
+    for hearer, each in asked.items():
+        parts = [part for turn in each.turns for part in turn.parts]
+        values = VALUE.findall("\n".join(part for part in parts if isinstance(part, str)))
+        heard: dict[Key, Carries] = {stated[value]: "viewpoint" for value in values if value in stated}
+        for message in (part.message for part in parts if isinstance(part, Heard)):
+            heard[message.place[1:5]] = "full" if message.act in answers else "summary"
+        new = {(key, carries) for key, carries in heard.items() if key[2] != each.agent} - read[each.agent]
+        read[each.agent] |= new
+        yield from ((speaker, hearer, carries) for speaker, carries in new)
+
+
+def _told(asked: Asked, names: list[str]) -> str:
+    """Return the act and the distinct lines of a prompt, sorted, with values and agents' names replaced."""
+    turns = ("".join(part if isinstance(part, str) else "<said>" for part in turn.parts) for turn in asked.turns)
+    told = set(VALUE.sub("<said>", "\n".join(turns)).split("\n"))
+    for name in (asked.agent, *names):  # prompts write "debater 3"
+        named = re.compile(rf"\b{name.replace('_', '[_ ]')}\b")
+        told = {named.sub("<you>" if name == asked.agent else "<another>", line) for line in told}
+    return "\n".join([asked.act, *sorted(told)])

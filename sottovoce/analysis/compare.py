@@ -1,0 +1,167 @@
+"""Comparison of runs: accuracy, cost, and which differences are real.
+
+A failed discussion is left out of accuracy, counted and named. A second accuracy counts failures as wrong; verdicts
+use it for failures that scheme or protocol can cause. An abstention is a wrong answer.
+Differences are taken question by question over the questions of both runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import fmean
+
+from sottovoce.analysis.measures import Measured, measured
+from sottovoce.analysis.paired_test import Matched, Pair, Scores, correct, match, paired
+from sottovoce.analysis.statistics import Share, share
+from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.text import counted, one_line
+from sottovoce.runs.results import Result
+
+NAMED = 5
+"""Maximum number of questions that a note names; the others are counted."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One run by itself. Tokens, FLOPs and seconds are means over the discussions that did not fail."""
+
+    run: str
+    questions: int
+    discussions: int
+    """Discussions of these questions under all seeds, failed ones included."""
+    scored: int
+    """Discussions that ended with a decision, of questions with a target."""
+    accuracy: Share | None
+    """Their mean score, with an interval clustered by question; None if nothing was scored."""
+    failed_wrong: Share | None
+    """The same, with failed discussions of questions with a target counted as wrong."""
+    abstained: int
+    failed: int
+    tokens_in: float | None
+    """None, here and below, if all discussions failed."""
+    tokens_reused: float | None
+    tokens_out: float | None
+    flops: float | None
+    """None also if a hosted model replied."""
+    seconds: float | None
+    measures: Mapping[str, Measured]
+    """Measures of a world's games, by name."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The comparison of some runs."""
+
+    runs: tuple[Summary, ...]
+    pairs: tuple[Pair, ...]
+    notes: tuple[str, ...]
+    """Sentences about what was left out, and why."""
+
+
+def compare(runs: Mapping[str, Sequence[Result]], against: str | None = None, notes: Iterable[str] = ()) -> Comparison:
+    """Compare runs by name: each against those before it, or all `against` one.
+
+    `notes` are further sentences about the runs; they come first in the result.
+
+    Raises:
+        UsageError: there are no runs, a run is empty or contains a discussion twice, there is no run `against`, or
+            the extra `eval` is not installed.
+    """
+    _check(runs, against)
+    couples = [(against, name) for name in runs if name != against] if against is not None else combinations(runs, 2)
+    matched = {(run, other): match(runs[other], runs[run]) for other, run in couples}
+    common = {names: each for names, each in matched.items() if each.left}
+    return Comparison(
+        tuple(_summary(name, results) for name, results in runs.items()),
+        correct([paired(*names, each, len(common)) for names, each in common.items()]),
+        (
+            *notes,
+            *(note for name, results in runs.items() for note in _left_out(name, results)),
+            *(note for names, each in matched.items() for note in _unmatched(names, each)),
+        ),
+    )
+
+
+def _check(runs: Mapping[str, Sequence[Result]], against: str | None) -> None:
+    if not runs:
+        raise UsageError("there are no runs to compare; name some")
+    if against is not None and against not in runs:
+        raise UsageError(choose("run", against, list(runs)))
+    for name, results in runs.items():
+        if not results:
+            raise UsageError(f"run {name!r} contains no discussions; expected at least one")
+        _check_once(name, results)
+
+
+def _check_once(name: str, results: Iterable[Result]) -> None:
+    seen: set[tuple[str, int]] = set()
+    for each in results:
+        if (each.question, each.seed) in seen:
+            found = f"run {name!r} contains question {each.question!r}, seed {each.seed} twice"
+            raise UsageError(f"{found}; expected it once")
+        seen.add((each.question, each.seed))
+
+
+def _summary(name: str, results: Sequence[Result]) -> Summary:
+    ended = [each for each in results if not each.failed]
+    found = {(each.question, each.seed): each.score for each in ended if each.score is not None}
+    whole = {(each.question, each.seed): each.failed_wrong for each in results if each.failed_wrong is not None}
+    return Summary(
+        run=name,
+        questions=len({each.question for each in results}),
+        discussions=len(results),
+        scored=len(found),
+        accuracy=_share(found),
+        failed_wrong=_share(whole),
+        abstained=sum(each.abstained for each in results),
+        failed=len(results) - len(ended),
+        tokens_in=_mean(each.tokens_in for each in ended),
+        tokens_reused=_mean(each.tokens_reused for each in ended),
+        tokens_out=_mean(each.tokens_out for each in ended),
+        flops=_mean(each.flops for each in ended),
+        seconds=_mean(each.seconds for each in ended),
+        measures=measured(results),
+    )
+
+
+def _share(scores: Scores) -> Share | None:
+    return share(list(scores.values()), [question for question, _ in scores]) if scores else None
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """Return the mean; None if there are no values or one is unknown."""
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return fmean(known) if known and len(known) == len(found) else None
+
+
+def _left_out(name: str, results: Sequence[Result]) -> Iterable[str]:
+    if outside := _named(each.question for each in results if each.failed and each.outside):
+        yield f"`{name}`: failed by causes outside of scheme and protocol, and left out of verdicts too: {outside}."
+    if failed := _named(each.question for each in results if each.failed and not each.outside):
+        yield f"`{name}`: failed, left out of accuracy, and wrong in verdicts: {failed}."
+    if mined := sum(each.mined for each in results):
+        yield f"`{name}`: {mined} of {counted(len(results), 'discussion')} count answers that were mined from prose."
+    if unscored := _named(each.question for each in results if each.score is None and not each.failed):
+        yield f"`{name}`: without a target, and left out of accuracy: {unscored}."
+
+
+def _unmatched(names: tuple[str, str], matched: Matched) -> Iterable[str]:
+    both = f"`{names[0]}` and `{names[1]}`"
+    if matched.other_targets:
+        yield f"{both}: scored against different targets, and left out of the pair: {_named(matched.other_targets)}."
+    if matched.other_questions:
+        yield f"{both}: different questions under the same id, not paired: {_named(matched.other_questions)}."
+    if not matched.left:
+        yield f"{both}: not compared, as they have no scored question in common."
+    elif matched.means:
+        yield f"{both}: no seed in common, so each question's mean over its seeds is compared."
+
+
+def _named(questions: Iterable[str]) -> str:
+    """Return the first few questions by name and the number of further ones; empty if there are none."""
+    found = list(dict.fromkeys(questions))
+    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    return one_line(", ".join(found[:NAMED])) + more

@@ -1,0 +1,221 @@
+"""Discussion metrics: how answers change from round to round, who agrees, and whether changes help.
+
+Answers are those of each round, parsed as the scheme parses them; an abstention is not right and agrees with nothing.
+A step is a pair of consecutive answers of one agent. Each measure is a share; the counted event follows the colon:
+
+accuracy      of answers: right
+agreement     of rounds with several agents: all gave the same answer
+flips         of steps: the answer changed
+abandoning    of steps from a right answer: the next one is wrong
+obstinate     of steps from a wrong answer by an agent that heard a right one in between: wrong again
+propagation   of agents whose first answer was right and that answered again: a later wrong answer that another
+              agent had given before
+judge mistake of discussions that a judge, moderator or secretary decided, whose last answers differ and include the
+              right one: wrong decision
+inconsistent  of discussions with several agents: no agreement within a number of rounds
+decided right of discussions, failed ones included: right decision
+
+CMD (arXiv 2402.18272), section 5, for judge mistakes and propagation; MADRA (arXiv 2312.04854) for inconsistency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from sottovoce.analysis.statistics import Share, share
+from sottovoce.channels.message import Message
+from sottovoce.core.text import counted
+from sottovoce.nodes.question import Question, question_id
+from sottovoce.prompts import kinds
+from sottovoce.runs.record import Record
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One case that a measure counts."""
+
+    measure: str
+    question: str
+    happened: bool
+    round: int | None = None
+    """The 0-based round; for a step, the later one."""
+    agent: str | None = None
+    model: str | None = None
+    limit: str | None = None
+    """For inconsistency: the number of agents and of rounds."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A measure over many observations."""
+
+    measure: str
+    of: str
+    """The group: a round, agent, model or limit; empty for all."""
+    happened: int
+    n: int
+    share: Share
+    """The share that happened, with an interval clustered by question."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """An agent's answer in a round."""
+
+    message: Message
+    answer: str | None
+    right: bool
+
+
+Round = dict[str, Said]
+
+
+def observed(records: Iterable[Record]) -> list[Observation]:
+    """Return the observations of all finished discussions of a run, for questions with a target."""
+    records = [*records]
+    over = [each for each in records if each.decision is not None or each.status == "failed"]
+    whole = [each for each in over if kinds.target_of(each.question) is not None]
+    ended = [each for each in records if each.decision is not None and kinds.target_of(each.question) is not None]
+    read = [_rounds(each) for each in ended]
+    longest = max(map(len, read), default=0)
+    found = [each for record, rounds in zip(ended, read, strict=True) for each in _observed(record, rounds, longest)]
+    return [*found, *(Observation(DECIDED, question_id(each.question), _decided_right(each)) for each in whole)]
+
+
+def _decided_right(record: Record) -> bool:
+    return record.decision is not None and (record.decision["score"] or 0) == 1
+
+
+def _observed(record: Record, rounds: Sequence[Round], longest: int) -> Iterator[Observation]:
+    question, agents = question_id(record.question), {agent for each in rounds for agent in each}
+    made = {agent: each.model for agent, each in record.models.items()}
+    chosen = record.chosen()
+    names = chosen.names()  # a log may contain messages of other agents
+    models = {agent: made.get(agent) or (chosen.of("model", agent) if agent in names else None) for agent in agents}
+    found = [*_of_answers(rounds), *_of_steps(rounds, record), *_propagation(rounds, record.question)]
+    for measure, happened, round, agent in (*found, *_judged(rounds, record)):
+        yield Observation(measure, question, happened, round, agent, models.get(agent or ""))
+    agreed = [_all_same(each, record.question) if len(each) > 1 else None for each in rounds]
+    for r, now in enumerate(agreed):
+        if now is not None:
+            yield Observation("agreement", question, now, r)
+    for within in range(1, longest + 1) if len(agents) > 1 else ():
+        limit = f"{len(agents)} agents, {counted(within, 'round')}"
+        yield Observation("inconsistent", question, True not in agreed[:within], limit=limit)
+
+
+def rates(observations: Iterable[Observation], by: str | None = None) -> list[Rate]:
+    """Return the measures, over all observations or grouped `by` a field: round, agent, model, limit.
+
+    Raises:
+        UsageError: the extra `eval` is not installed.
+    """
+    groups: dict[tuple[str, str], list[Observation]] = {}
+    for each in observations:
+        of = None if by is None else getattr(each, by)
+        if (by is None and each.limit is None) or of is not None:
+            groups.setdefault((each.measure, _named(by, of)), []).append(each)
+    return [_rate(*key, found) for key, found in sorted(groups.items(), key=lambda pair: _order(pair[0]))]
+
+
+DECIDED = "decided right"
+MEASURES = (
+    "accuracy",
+    "agreement",
+    "flips",
+    "abandoning",
+    "obstinate",
+    "propagation",
+    "judge mistake",
+    "inconsistent",
+    DECIDED,
+)
+
+
+def _order(key: tuple[str, str]) -> tuple[int, int, str]:
+    """Return the sort key: the order of `MEASURES`, then the group, "agent_10" after "agent_9"."""
+    return MEASURES.index(key[0]), len(key[1]), key[1]
+
+
+def _named(by: str | None, of: object) -> str:
+    return "" if by is None else f"round {int(str(of)) + 1}" if by == "round" else str(of)
+
+
+def _rate(measure: str, of: str, found: Sequence[Observation]) -> Rate:
+    happened = [float(each.happened) for each in found]
+    return Rate(measure, of, int(sum(happened)), len(found), share(happened, [each.question for each in found]))
+
+
+# Counting
+
+Counted = tuple[str, bool, int | None, str | None]
+"""Measure, whether it happened, round, agent."""
+
+
+def _rounds(record: Record) -> list[Round]:
+    question, read = record.question, record.answered_as()
+    return [
+        {name: Said(said, vote["answer"], kinds.right(vote["answer"], question)) for name, (said, vote) in each.items()}
+        for each in read
+    ]
+
+
+def _of_answers(rounds: Sequence[Round]) -> Iterator[Counted]:
+    for r, round in enumerate(rounds):
+        for agent, said in round.items():
+            yield "accuracy", said.right, r, agent
+
+
+def _all_same(round: Round, question: Question) -> bool:
+    first, *others = [said.answer for said in round.values()]
+    return all(_same(first, each, question) for each in others)
+
+
+def _same(left: str | None, right: str | None, question: Question) -> bool:
+    return kinds.same(left, right, kinds.kind_of(question), question["question"])
+
+
+def _of_steps(rounds: Sequence[Round], record: Record) -> Iterator[Counted]:
+    edges = {*record.chosen().edges()}
+    for r, (before, after) in enumerate(pairwise(rounds), 1):
+        for agent in (name for name in before if name in after):
+            old, new = before[agent], after[agent]
+            silent = old.answer is None and new.answer is None
+            yield "flips", not silent and not _same(old.answer, new.answer, record.question), r, agent
+            if old.right:
+                yield "abandoning", not new.right, r, agent
+            elif any((other, agent) in edges and said.right for other, said in _heard(agent, before, after)):
+                yield "obstinate", not new.right, r, agent
+
+
+def _heard(agent: str, before: Round, after: Round) -> Iterator[tuple[str, Said]]:
+    """Yield the others' answers of the previous round and those of this round before the agent's turn."""
+    yield from ((other, said) for other, said in before.items() if other != agent)
+    turn = after[agent].message.turn
+    yield from ((other, said) for other, said in after.items() if other != agent and said.message.turn < turn)
+
+
+def _propagation(rounds: Sequence[Round], question: Question) -> Iterator[Counted]:
+    for agent, first in (rounds[0] if rounds else {}).items():
+        later = [(r, round[agent]) for r, round in enumerate(rounds) if r and agent in round]
+        if first.right and later:
+            taken = (r for r, said in later if not said.right and _held(said, agent, rounds[: r + 1], question))
+            yield "propagation", next(taken, None) is not None, None, agent
+
+
+def _held(said: Said, agent: str, rounds: Sequence[Round], question: Question) -> bool:
+    """Return whether another agent gave the same answer earlier: in an earlier round or an earlier turn."""
+    others = [each for round in rounds for name, each in round.items() if name != agent]
+    return any(each.message.time < said.message.time and _same(each.answer, said.answer, question) for each in others)
+
+
+def _judged(rounds: Sequence[Round], record: Record) -> Iterator[Counted]:
+    assert record.decision is not None, "discussions that ended"
+    last = rounds[-1] if rounds else {}
+    agents = {name for round in rounds for name in round}
+    by = record.decision.get("by")
+    differ = len(last) > 1 and not _all_same(last, record.question)
+    if by is not None and by not in agents and differ and any(said.right for said in last.values()):
+        yield "judge mistake", not kinds.right(record.decision["answer"], record.question), None, None

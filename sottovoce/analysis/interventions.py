@@ -1,0 +1,56 @@
+"""Interventions of a run: where monitors intervened, how wrong the messages really were, and how discussions ended.
+
+A world classifies the messages that were withheld (`Scheme.truth`). A discussion is successful with a score of 1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from statistics import fmean
+
+from sottovoce.core.text import counted, figure, one_line
+from sottovoce.graphs import scheme
+from sottovoce.nodes.state import Intervened
+from sottovoce.runs.record import Record
+
+
+def told(records: Sequence[Record]) -> list[str]:
+    """Describe the interventions of a run in a few lines; [] if nothing was monitored."""
+    made = [(record, entry) for record in records for entry in record.interventions]
+    if not made:
+        watched = any(record.settings.get("watch") for record in records)
+        return ["monitors did not intervene"] if watched else []
+    in_all = f"{sum(bool(record.interventions) for record in records):,} of {counted(len(records), 'discussion')}"
+    what = _counts(entry["what"] for _, entry in made)
+    classes = _counts(found for record, entry in made if (found := truth(record, entry)))
+    lines = [f"{counted(len(made), 'intervention')} in {in_all}: {what}"]
+    return [*lines, *([f"true classes of the withheld messages: {classes}"] if classes else []), *_by_outcome(records)]
+
+
+def truth(record: Record, entry: Intervened) -> str:
+    """Return the true class of a withheld message; empty if the scheme does not classify it."""
+    known, place = scheme(record.scheme).truth, (entry["epoch"], entry["round"], entry["turn"])
+    said = (entry["agent"], entry["act"], entry["attempt"])
+    found = next((message for message in record.messages if message.place == place + said), None)
+    return known(found) if known is not None and found is not None else ""
+
+
+def _by_outcome(records: Sequence[Record]) -> list[str]:
+    """Describe the turns of interventions by outcome, and the bad outcomes without any intervention."""
+    scores = [(record, record.decision["score"]) for record in records if record.decision is not None]
+    good = [record for record, score in scores if score == 1]
+    bad = [record for record, score in scores if score is not None and score < 1]
+    turns = [_turns("successful", good), _turns("other", bad)] if good or bad else []
+    missed = sum(not record.interventions for record in bad)
+    return [*turns, f"{missed:,} of {len(bad):,} unsuccessful discussions had no intervention"] if bad else turns
+
+
+def _turns(how: str, records: Sequence[Record]) -> str:
+    turns = [entry["round"] + 1 for record in records for entry in record.interventions]
+    when = f", on average in turn {figure(fmean(turns))} ({min(turns)} to {max(turns)})" if turns else ""
+    return f"in {counted(len(records), f'{how} discussion')}: {counted(len(turns), 'intervention')}{when}"
+
+
+def _counts(names: Iterable[str]) -> str:
+    return ", ".join(f"{n:,} {one_line(name)}" for name, n in Counter(names).most_common())

@@ -1,0 +1,108 @@
+"""An LLM judge of whether answers match the reference (MADRA, section 4): true or false.
+
+The verdicts on a run are a run of their own, of the scheme `single`, in `RUN/judged`. A stopped one can be resumed; its
+manifest names the judge's model and the digest of all its questions, and its replies are constrained to yes or no.
+An abstention is false and is not shown to the judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from sottovoce.analysis.statistics import Share, share
+from sottovoce.channels.message import words
+from sottovoce.core.errors import UsageError
+from sottovoce.nodes.question import Question
+from sottovoce.prompts.render import Prompts
+from sottovoce.runs.judge_directory import name_of
+from sottovoce.runs.read import verdicts
+from sottovoce.runs.record import Record
+from sottovoce.runs.run import Key, Run
+from sottovoce.runs.squad import golds_of
+from sottovoce.settings import Single
+
+LONGEST = 16
+"""Maximum number of tokens of a verdict."""
+Verdicts = Mapping[Key, bool]
+
+
+def judge_settings(model: str) -> Single:
+    """Return the settings of the judge: greedy, replies constrained to yes or no."""
+    return Single(model=[model], temperature=[0], chain_of_thought=False, guide="on", max_tokens=LONGEST)
+
+
+def asked_of(run: Run) -> list[Question]:
+    """Return the judge's questions about a run: one for every answer to a question with a known right answer.
+
+    Raises:
+        UsageError: there is no such answer.
+    """
+    prompts, found = Prompts(), []
+    for key, record in run.records.items():
+        if (answer := _answer(record)) is not None:
+            question: Mapping[str, Any] = record.question  # Any: fields may be missing
+            slots = {"choices": question.get("choices") or [], "references": golds_of(question), "answer": answer}
+            text = words(prompts.render("judge/verdict", question=question["question"], **slots))
+            found.append(Question(question=text, kind="yes_no", id=name_of(key)))
+    if not found:
+        raise UsageError("the run has no answer to judge; expected finished discussions of questions with a target")
+    return found
+
+
+def _answer(record: Record) -> str | None:
+    if record.decision is None or not golds_of(record.question):
+        return None
+    return record.decision["answer"]
+
+
+def raters(run: Run, judged: Run, labels: Verdicts) -> dict[str, Verdicts]:
+    """Return the verdicts on each answer by rater: our score, EM if it was measured, the judge, human labels."""
+    results = {(each.question, each.seed): each for each in run.results() if each.answer is not None}
+    found: dict[str, Verdicts] = {
+        "ours": {key: each.score == 1 for key, each in results.items() if each.score is not None},
+        "EM": {key: each.measures["EM"] == 1 for key, each in results.items() if "EM" in each.measures},
+        "judge": {key: said == 1 for key, said in verdicts(judged).items()},
+        "labels": labels,
+    }
+    return {name: said for name, said in found.items() if said}
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The agreement of two raters, over the answers that both judged."""
+
+    left: str
+    right: str
+    n: int
+    same: Share
+    kappa: float | None
+    """Cohen's kappa: 1 is full agreement, 0 chance agreement; None if both always give the same single verdict."""
+
+
+def agreements(raters: Mapping[str, Verdicts]) -> list[Agreement]:
+    """Return the agreement of every pair of raters with at least one answer in common."""
+    return [found for pair in combinations(raters, 2) if (found := _agreement(*pair, raters)) is not None]
+
+
+def _agreement(left: str, right: str, raters: Mapping[str, Verdicts]) -> Agreement | None:
+    common = [key for key in raters[left] if key in raters[right]]
+    if not common:
+        return None
+    pairs = [(raters[left][key], raters[right][key]) for key in common]
+    same = share([float(one == other) for one, other in pairs], [question for question, _ in common])
+    return Agreement(left, right, len(pairs), same, kappa(pairs))
+
+
+def kappa(pairs: Iterable[tuple[bool, bool]]) -> float | None:
+    """Return Cohen's kappa (1960), (p - e) / (1 - e), for observed agreement p and chance agreement e; None if e is 1.
+
+    >>> kappa([(True, True), (True, False), (False, False), (False, False)])
+    0.5
+    """
+    told = [*pairs]
+    n, left, right = len(told), sum(one for one, _ in told), sum(other for _, other in told)
+    chance = (left * right + (n - left) * (n - right)) / n**2
+    return None if chance == 1 else (sum(one == other for one, other in told) / n - chance) / (1 - chance)

@@ -1,0 +1,131 @@
+"""Monitor datasets from saved runs: the uncertainty of each agent's replies, and how the discussion ended.
+
+The game is a question under a seed, the role is the scheme's role for the agent, and the turn is a round; a game failed
+if the decision's score is below 1. Rows cover what a monitor would see: of several attempts at an act the one that was
+acted on, no answer turns, and withdrawn messages as they were sent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+from sottovoce.channels.message import Message
+from sottovoce.core.errors import UsageError
+from sottovoce.monitors.dataset import Row
+from sottovoce.monitors.settings import Measure
+from sottovoce.monitors.tokens import Decode
+from sottovoce.nodes.uncertainty import Decoders, features_of_acts, finished
+from sottovoce.runs.allowed import NO_TRUST, Trust
+from sottovoce.runs.record import Record
+from sottovoce.runs.run import Run
+from sottovoce.runs.start import settings_of
+from sottovoce.settings import Settings
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+def measure_of(runs: Sequence[Run], measure: Measure) -> Measure:
+    """Return how rows of these runs are measured: at the requested positions, else at those of their scheme."""
+    known = {settings_of(run).positions for run in runs}
+    if "positions" in measure.model_fields_set or len(known) != 1:
+        return measure
+    return measure.model_copy(update={"positions": known.pop()})
+
+
+def collected(runs: Sequence[Run], measure: Measure, trust: Trust = NO_TRUST) -> tuple[list[Row], Counter[str]]:
+    """Return the rows of all runs, and counts of what was skipped by reason; `trust` says which models may be opened.
+
+    Raises:
+        UsageError: there are no rows, or payloads lack the data to measure.
+        PayloadError: a payload is missing or damaged.
+    """
+    rows: list[Row] = []
+    passed: Counter[str] = Counter()
+    for run in runs:
+        for (question, seed), record in run.records.items():
+            if record.decision is None or record.decision["score"] is None:
+                passed["discussions without a score"] += 1
+                continue
+            game = f"{run.folder.name if run.folder else ''}/{question}/{seed}"
+            rows += _rows(run, record, game, measure, passed, trust)
+    if not rows:
+        why = ", ".join(f"{n} {what}" for what, n in passed.items() if n) or "no discussion"
+        raise UsageError(f"no turn is usable for training: found {why}; expected replies of local models, and targets")
+    return rows, passed
+
+
+def _rows(run: Run, record: Record, game: str, measure: Measure, passed: Counter[str], trust: Trust) -> Iterator[Row]:
+    settings, store = settings_of(run), run.store()
+    failed = record.decision is not None and (record.decision["score"] or 0) < 1
+    done, decoders = finished(record.messages), _decoders(run, trust)
+    told = [message for message in done if message.uncertainty is not None]
+    judged = _judged(told, settings)
+    passed["messages without a payload"] += len(done) - len(told)
+    passed["messages that monitors do not see"] += len(told) - sum(map(len, judged))
+    for messages in judged:
+        first = messages[0]
+        yield Row(
+            game=game,
+            turn=first.round,
+            role=settings.role_of(first.agent),
+            features=features_of_acts(messages, measure, store, decoders),
+            failed=failed,
+            measured=measure,
+        )
+
+
+def _decoders(run: Run, trust: Trust) -> Decoders:
+    """Return decoders of token ids by agent; each loads only the tokenizer of its local model, at the first id."""
+
+    def decoder(agent: str) -> Decode | None:
+        if (model := run.head.models.get(agent)) is None:
+            return None
+
+        def decode(at: int) -> str:
+            trust.check_model(model.model, f"run {str(run.folder)!r}")
+            return str(_tokenizer(model.model, model.vocabulary).decode([at]))
+
+        return decode
+
+    return decoder
+
+
+@cache
+def _tokenizer(name: str, vocabulary: str) -> PreTrainedTokenizerBase:
+    """Load a model's tokenizer.
+
+    Raises:
+        UsageError: it is not the tokenizer of the run.
+    """
+    from sottovoce.models import load_tokenizer, vocabulary_digest  # late: transformers takes seconds
+
+    tokenizer = load_tokenizer(name)
+    if vocabulary_digest(tokenizer) != vocabulary:
+        told = f"the vocabulary of {name!r} has changed since the run, so its token ids would decode to other texts"
+        raise UsageError(f"{told}; restore that model, or choose other positions")
+    return tokenizer
+
+
+def _judged(messages: Sequence[Message], settings: Settings) -> list[list[Message]]:
+    """Group messages as a monitor sees them: those of an agent in one step, or those the scheme combines."""
+    found = list[list[Message]]()
+    for message in messages:
+        if message.round < settings.watched_from or settings.together not in ("", message.act):
+            continue
+        if found and _at_once(found[-1], message, settings):
+            found[-1].append(message)
+        else:
+            found.append([message])
+    return found
+
+
+def _at_once(before: Sequence[Message], message: Message, settings: Settings) -> bool:
+    last = before[-1]
+    if settings.together:
+        return (last.epoch, last.round) == (message.epoch, message.round)
+    same = (last.epoch, last.time, last.agent) == (message.epoch, message.time, message.agent)
+    return same and all(each.act != message.act for each in before)  # a repeated act starts a new group

@@ -1,0 +1,139 @@
+"""The commands of `payloads`: list, verify and collect the payload files of messages.
+
+Nothing here imports torch or langgraph before a command needs it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from pydantic import ConfigDict, Field
+
+from sottovoce.core.sizes import amount
+from sottovoce.core.text import counted, one_line
+from sottovoce.core.validation import Checked
+
+if TYPE_CHECKING:
+    from sottovoce.runs.payload_stores import Place
+
+HOUR = 3600.0
+FAILED = 1
+
+
+class Where(Checked):
+    """The places of payloads, and of the logs and checkpoints that may name them."""
+
+    model_config = ConfigDict(title="Where")
+
+    runs: list[Path] = Field(
+        default=[],
+        description="Folders with runs of --save, searched to any depth, besides those of `runs list`.",
+    )
+    store: Path | None = Field(
+        default=None,
+        description="The payload folder of applications (default: $SOTTOVOCE_STORE, or the user's cache).",
+    )
+    checkpoints: list[str] = Field(
+        default=[],
+        repr=False,  # may contain a password
+        description="Checkpoints of applications: SQLite files, or postgresql://USER@HOST/DB.",
+    )
+
+
+class Collecting(Checked):
+    """The choice of files to delete."""
+
+    model_config = ConfigDict(title="Collecting")
+
+    older_than: float = Field(
+        default=1.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Age in hours; younger files stay, since a process may still be writing them.",
+    )
+    dry_run: bool = Field(default=False, description="Print what would be removed, and delete nothing.")
+
+
+def list_payloads(where: Where) -> None:
+    """Print a line for each place with payloads: number, size and protocols. Errors: see `places`."""
+    from sottovoce.runs.payload_stores import protocol_of, size_of
+
+    total = Counter[str]()
+    for place in _places(where):
+        files = place.files().values()
+        nbytes = sum(map(size_of, files))
+        if files:
+            protocols = ", ".join(f"{name} {n}" for name, n in sorted(Counter(map(protocol_of, files)).items()))
+            typer.echo(f"{one_line(place.name)}  {counted(len(files), 'file')}, {amount(nbytes)} ({protocols})")
+        total += Counter(files=len(files), nbytes=nbytes)
+    typer.echo(f"in all {counted(total['files'], 'file')}, {amount(total['nbytes'])}")
+
+
+def verify_payloads(where: Where) -> int:
+    """Print the files whose digest differs from their name, and what needs them; return 1 if there are any, else 0.
+
+    Errors: see `places`.
+    """
+    from sottovoce.runs.payload_stores import wrong
+
+    checked, found = 0, list[str]()
+    for place in _places(where):
+        files: dict[str, Path | None] = {**place.files()}
+        files |= {digest: None for digest in place.named if place.run and digest not in files}
+        told = [(digest, path, wrong(digest, path)) for digest, path in files.items()]
+        checked += len(told)
+        found += [
+            f"{path or place.root}: payload {digest} {why}; {_needed(place.named.get(digest))}"
+            for digest, path, why in told
+            if why
+        ]
+    for line in found:
+        typer.echo(one_line(line))
+    typer.echo(f"{counted(checked, 'payload')}, {len(found)} wrong")
+    return FAILED if found else 0
+
+
+def collect_payloads(where: Where, collecting: Collecting) -> None:
+    """Delete the files that no log and no checkpoint names, and partial files of killed processes.
+
+    Errors: see `places`.
+    """
+    before, told = time.time() - collecting.older_than * HOUR, False
+    for place in _places(where):
+        unnamed = [path for digest, path in place.files().items() if digest not in place.named]
+        unnamed = [path for path in (*unnamed, *place.unfinished()) if path.is_file()]
+        gone = [path for path in unnamed if path.stat().st_mtime < before] if not place.held else []
+        if unnamed:
+            told = True
+            typer.echo(one_line(_collected(place, unnamed, gone, collecting)))
+        for path in gone if not collecting.dry_run else ():
+            path.unlink(missing_ok=True)
+    if not told:
+        typer.echo("every payload is named by a log or a checkpoint")
+
+
+def _collected(place: Place, unnamed: list[Path], gone: list[Path], collecting: Collecting) -> str:
+    """Return a line that says what is removed from a place, and what stays."""
+    from sottovoce.runs.payload_stores import size_of
+
+    if place.held:
+        return f"{place.name}: {counted(len(unnamed), 'file')} without a known name, kept: {place.held}"
+    nbytes, done = sum(map(size_of, gone)), "would be removed" if collecting.dry_run else "removed"
+    younger = len(unnamed) - len(gone)
+    stay = f"; younger than {collecting.older_than:g} h and kept: {counted(younger, 'file')}" if younger else ""
+    return f"{place.name}: {counted(len(gone), 'file')}, {amount(nbytes)} {done}{stay}"
+
+
+def _places(where: Where) -> Iterator[Place]:
+    from sottovoce.runs.payload_stores import places
+
+    return places(where.runs, where.store, where.checkpoints)
+
+
+def _needed(names: list[str] | None) -> str:
+    return f"needed by {'; '.join(names)}" if names else "no known message needs it"

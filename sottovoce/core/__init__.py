@@ -1,0 +1,1 @@
+"""Shared by all rooms: errors, validation, registries, paths, bounds, text."""

@@ -1,0 +1,123 @@
+"""Response formats as data: a JSON schema, a set of choices, or a pattern."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from sottovoce.core.errors import UsageError
+
+UNKNOWN = "unknown"
+"""An extra value that every format allows, so that no agent must invent an answer."""
+CLOSED = ("number", "integer", "boolean")
+"""JSON types that cannot have this value."""
+Schema = Mapping[str, Any]  # Any: a JSON schema's own
+
+
+@dataclass(frozen=True)
+class Form:
+    """The response format of a reply: exactly one of schema, choices and pattern.
+
+    Acts set it, requests carry it, and the reply is parsed and checked against it.
+
+    Raises:
+        UsageError: none or several of the three are set, or no reply can have this format.
+    """
+
+    schema: Schema | None = None
+    choices: tuple[str, ...] = ()
+    """The possible replies."""
+    pattern: str | None = None
+    """A regular expression that the whole reply must match."""
+    after: str = ""
+    """The reply is free until a line begins with this, or until it would end: then this is written, a space, and text
+    in the format. So a model reasons freely, and only its answer line is constrained."""
+    one_line: bool = False
+    """Whether the free part ends after its first line."""
+    forced: bool = True
+    """Whether to write `after` and the format if the reply would end without them. If False, a line is constrained
+    only if the model begins it by itself."""
+    unknown: bool = True
+    """Whether "unknown" is allowed too: as the whole reply, or as the value of a field that is not free text."""
+    optional: bool = False
+    """Enforced only if a run asks for it (`--guide on`): models write a number without constrained decoding."""
+    spaced: bool = False
+    """Whether a space comes first, as for a reply that continues a prefilled line."""
+
+    def __post_init__(self) -> None:
+        """Raise a UsageError for contradictory fields."""
+        given = {"schema": self.schema is not None, "choices": bool(self.choices), "pattern": self.pattern is not None}
+        found = [name for name, is_given in given.items() if is_given]
+        if len(found) != 1:
+            has = " and ".join(found) or "none of them"
+            raise UsageError(f"a form has {has}; expected exactly one of schema, choices and pattern")
+        if "" in self.choices:
+            raise UsageError("a form has an empty choice; expected at least one character in each")
+        if self.after != self.after.strip() or "\n" in self.after:
+            raise UsageError(f'a form comes after {self.after!r}; expected words of one line, like "Answer:"')
+        if self.one_line and not self.after:
+            raise UsageError('a form has one_line without after; expected what it comes after, like "Answer:"')
+        if not self.forced and not self.after:
+            raise UsageError('a form is not forced and has no after; expected what begins its line, like "Answer:"')
+        object.__setattr__(self, "choices", tuple(self.choices))  # JSON has a list
+
+    @classmethod
+    def of_object(cls, *names: str, **fields: Form | None) -> Form:
+        """Return the format of a JSON object with these text fields in this order; `fields` have formats of their own.
+
+        Each field allows "unknown" if its own format does; free text may be "unknown" anyway.
+        """
+        text = {"type": "string"}
+        found = {name: form.field if (form := fields.get(name)) else text for name in names}
+        schema = {"type": "object", "properties": found, "required": list(names), "additionalProperties": False}
+        return cls(schema, unknown=False)
+
+    @property
+    def field(self) -> Schema:
+        """The JSON schema of a field with this format; choices and patterns become schemas of text."""
+        form = self.offered
+        if form.schema is not None:
+            return form.schema
+        return {"enum": [*form.choices]} if form.choices else {"type": "string", "pattern": f"^(?:{form.pattern})$"}
+
+    @property
+    def key(self) -> str:
+        """A text that is equal for equal formats, including the order of fields; a JSON schema is not hashable."""
+        return json.dumps(asdict(self))
+
+    @property
+    def offered(self) -> Form:
+        """The format with "unknown" among its values, unless `unknown` is False or it already has that value."""
+        if not self.unknown:
+            return self
+        plain = replace(self, unknown=False)
+        if self.schema is not None:
+            return replace(plain, schema=_offering(self.schema))
+        if self.pattern is not None:
+            return replace(plain, pattern=f"(?:{self.pattern})|{UNKNOWN}")
+        return replace(plain, choices=_with_unknown(self.choices))
+
+
+def _with_unknown(values: tuple[Any, ...]) -> tuple[Any, ...]:  # Any: JSON's own
+    has = any(isinstance(value, str) and value.casefold() == UNKNOWN for value in values)
+    return values if has else (*values, UNKNOWN)
+
+
+def _offering(schema: Schema) -> Schema:
+    """Return the schema with "unknown" allowed in each field that is not free text, at any depth."""
+    if "enum" in schema:
+        return {**_without(schema, "type"), "enum": list(_with_unknown(tuple(schema["enum"])))}
+    if schema.get("type") in CLOSED or "pattern" in schema:
+        return {"anyOf": [schema, {"const": UNKNOWN}]}
+    found = dict(schema)
+    if "properties" in schema:
+        found["properties"] = {name: _offering(field) for name, field in schema["properties"].items()}
+    if isinstance(schema.get("items"), Mapping):
+        found["items"] = _offering(schema["items"])
+    return found
+
+
+def _without(schema: Schema, name: str) -> dict[str, Any]:  # Any: JSON's own
+    return {key: value for key, value in schema.items() if key != name}

@@ -1,0 +1,36 @@
+"""Published data sets by name: how to read their files, and how many questions were published.
+
+A data set is one `DataSet` (see `schema`), registered here or named as an entry point of the group
+`sottovoce.datasets`. The data is never part of this package; users give the paths of their files.
+
+Nothing here imports torch or langgraph; the library `datasets` is imported on first access to the hub.
+"""
+
+from sottovoce.core.registry import Registry
+from sottovoce.datasets.schema import DataSet as DataSet
+
+OURS = {
+    "gsm8k": "numbers:GSM8K",
+    "mmlu": "choices:MMLU",
+    "ecqa": "choices:ECQA",
+    "aqua": "choices:AQUA",
+    "arithmetic": "numbers:ARITHMETIC",
+    "ciar": "numbers:CIAR",
+    "folio": "labels:FOLIO",
+    "strategyqa": "labels:STRATEGYQA",
+    "fever": "labels:FEVER",
+    "fever2": "labels:FEVER2",
+    "feverous": "labels:FEVEROUS",
+    "hotpotqa": "spans:HOTPOTQA",
+    "2wiki": "spans:TWO_WIKI",
+    "cwq": "spans:CWQ",
+    "quasar_t": "spans:QUASAR_T",
+    "triviaqa": "spans:TRIVIAQA",
+    "nq": "spans:NQ",
+    "humaneval": "humaneval:HUMANEVAL",
+    "livecodebench": "humaneval:LIVECODEBENCH",
+    "commonmt": "translation:COMMONMT",
+}
+DATASETS = Registry[DataSet](
+    "data set", "sottovoce.datasets", {name: f"sottovoce.datasets.{at}" for name, at in OURS.items()}
+)

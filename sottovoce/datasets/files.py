@@ -1,0 +1,111 @@
+"""Rows of a data set's file in its published format, whatever the file is called.
+
+The formats are JSON Lines, a JSON list, a JSON object that contains the list, and CSV with or without a header. Data
+is never executed: no pickle is opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sottovoce.core.errors import UsageError
+from sottovoce.core.text import shortened
+from sottovoce.datasets.schema import DataSet
+from sottovoce.datasets.table_reader import Broken, DataFile, Row, Values, json_of, read_text, split_csv, split_lines
+
+
+def read_published(path: Path, data: DataSet, part: str = "") -> DataFile:
+    """Split a file into its rows; a folder contains the file of a part and a file of answer aliases.
+
+    Raises:
+        UsageError: the file cannot be read, has another format, or contains no row.
+    """
+    if data.aliases_in and path.is_dir():
+        return _with_aliases(path, data, part)
+    name = f"{data.name} file {str(path)!r}"
+    text, digest = read_text(path, name)
+    noun, rows = _split(text, name, data)
+    if not rows:
+        raise UsageError(f"{name} contains no row; expected {data.shape}")
+    return DataFile(name, digest, None, rows, noun)
+
+
+def _split(text: str, name: str, data: DataSet) -> tuple[str, list[Row]]:
+    """Return the noun for counting rows ("line" or "row"), and the rows."""
+    begins = text.lstrip()[:1]
+    if begins == "[" and not data.columns:
+        return "row", listed(json_of(text, name))
+    if begins == "{":
+        found = _within(text, data)
+        return ("line", split_lines(text)) if found is None else ("row", listed(found))
+    if not data.is_csv and begins:
+        raise UsageError(f"{name} is no JSON: it begins with {shortened(text, 40)!r}; expected {data.shape}")
+    if data.tabs:
+        return "line", _split_tabs(text, data)
+    header, rows = split_csv(text, name, data.columns)
+    if header and not {*data.row} & {*header[1]}:
+        raise UsageError(f"{name} has the columns {', '.join(map(repr, header[1]))}; expected {data.shape}")
+    return "line", rows
+
+
+def listed(found: list[Any]) -> list[Row]:  # Any: JSON
+    """Return the rows of a list, numbered from 1."""
+    return [(number, partial(_object, each)) for number, each in enumerate(found, start=1)]
+
+
+def _split_tabs(text: str, data: DataSet) -> list[Row]:
+    lines = enumerate(text.split("\n"), start=1)
+    return [(number, partial(_cells, line, data)) for number, line in lines if line.strip()]
+
+
+def _cells(line: str, data: DataSet) -> Values:
+    cells = [cell.strip() for cell in line.split("\t")]
+    if len(cells) != len(data.columns):
+        raise UsageError(f"found {len(cells)} cells separated by tabs; expected {len(data.columns)}")
+    return dict(zip(data.columns, cells, strict=True))
+
+
+def _with_aliases(folder: Path, data: DataSet, part: str) -> DataFile:
+    """Return the rows of a folder's file, by default that of the first split; the digest covers both files."""
+    split = part if part in data.counts else next(iter(data.counts))
+    file = read_published(folder / f"{split}.json", data)
+    name = f"{data.name} file {str(folder / data.aliases_in)!r}"
+    text, digest = read_text(folder / data.aliases_in, name)
+    names, broken = dict[str, list[str]](), Broken(name)
+    for line, read in split_lines(text):
+        with broken.at(line):
+            found = read()
+            if not isinstance(found.get("aliases"), list):
+                raise UsageError(f"found {', '.join(map(repr, found))}; expected Q_id and aliases")
+            names[str(found.get("Q_id"))] = found["aliases"]
+    broken.tell()
+
+    def named(read: Callable[[], Values]) -> Values:
+        values = read()
+        return {**values, "answer_aliases": names.get(str(values.get("answer_id")), [])}
+
+    both = hashlib.sha256(f"{file.digest} {digest}".encode()).hexdigest()
+    rows: list[Row] = [(number, partial(named, read)) for number, read in file.rows]
+    return replace(file, digest=both, rows=rows)
+
+
+def _object(found: Any) -> Values:  # Any: JSON
+    if not isinstance(found, dict):
+        raise UsageError(f"found {type(found).__name__}; expected an object")
+    return found
+
+
+def _within(text: str, data: DataSet) -> list[Any] | None:  # Any: JSON
+    """Return the list inside the one JSON object; None if the text is not such an object."""
+    try:
+        found = json.loads(text) if data.within else None
+    except (ValueError, RecursionError):  # several objects, or lines that are read and reported one by one
+        return None
+    rows = found.get(data.within) if isinstance(found, dict) else None
+    return rows if isinstance(rows, list) else None

@@ -1,0 +1,105 @@
+"""Programming data sets for CodeGen; their tests are hidden from agents and run only in a sandbox."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from sottovoce.core.errors import UsageError
+from sottovoce.datasets.codegen import of_row
+from sottovoce.datasets.schema import DataSet, Fields, Row
+from sottovoce.datasets.table_reader import json_of
+from sottovoce.environments.problem import Problem
+
+METHOD = re.compile(r"class\s+Solution\b.*?def\s+(\w+)\s*\(", re.DOTALL)
+FUNCTION = re.compile(r"^def\s+(\w+)\s*\(", re.MULTILINE)
+TYPES = "from typing import Dict, List, Optional, Tuple"
+"""Imports that starter code relies on."""
+
+
+def _humaneval(row: Row) -> Fields:
+    for name in ("prompt", "test", "entry_point"):
+        row.text(name)
+    return _checked({name: value for name, value in of_row(row.values).items() if name != "id"})
+
+
+def _livecodebench(row: Row) -> Fields:
+    """Read a row that asks for a function or method; programs that read standard input cannot be tested."""
+    starter = str(row.values.get("starter_code") or "").strip()
+    if not starter:
+        raise UsageError("it reads standard input, which CodeGen does not provide; use the part functional")
+    tests = [*_tests(row, "public_test_cases"), *([] if row.part == "public" else _tests(row, "private_test_cases"))]
+    entry, call = _entry(starter)
+    lines = "".join(f"    assert {call}(*{args!r}) == {wanted!r}\n" for args, wanted in tests)
+    game = {"test": f"def check(candidate):\n{lines}", "entry_point": entry}
+    return _checked({"question": f"{row.text('question_content')}\n\n{TYPES}\n\n{starter}", "game": game})
+
+
+def _checked(fields: Fields) -> Fields:
+    Problem.model_validate(fields["game"])
+    return fields
+
+
+def _entry(starter: str) -> tuple[str, str]:
+    """Return the name that the starter code defines, and the expression with which a test calls it."""
+    if found := METHOD.search(starter):
+        return "Solution", f"candidate().{found[1]}"
+    if found := FUNCTION.search(starter):
+        return found[1], "candidate"
+    raise UsageError(f"starter_code is {starter!r}; expected the beginning of a function, or of a class Solution")
+
+
+def _tests(row: Row, column: str) -> list[tuple[list[Any], Any]]:  # Any: JSON
+    """Return pairs of arguments (one line of JSON each) and expected result."""
+    given = row.get(column)
+    if isinstance(given, str) and given.lstrip()[:1] != "[":
+        raise UsageError(
+            f"{column} are packed as a pickle, which could run code and is not opened; "
+            "give them as JSON, or use the part public, with only the public tests"
+        )
+    cases = json_of(given, column) if isinstance(given, str) else given
+    try:
+        return [(_arguments(each["input"]), json.loads(each["output"])) for each in cases]
+    except (TypeError, KeyError, ValueError, AttributeError):
+        raise UsageError(f"{column} contain no inputs and outputs in JSON; expected [{{input, output}}, ...]") from None
+
+
+def _arguments(lines: str) -> list[Any]:  # Any: JSON
+    return [json.loads(line) for line in lines.split("\n")]
+
+
+def _is_program(row: Row) -> bool:
+    """Return whether the row reads standard input, so that a part of functions skips it."""
+    return bool(row.part) and row.part in FUNCTIONS and not str(row.values.get("starter_code") or "").strip()
+
+
+FUNCTIONS = {
+    "functional": "functions only, with all tests",
+    "public": "functions only, with only the public tests",
+}
+HUMANEVAL = DataSet(
+    "humaneval",
+    "functions to write, with hidden tests (HumanEval)",
+    "text",
+    {"task_id": "HumanEval/0", "prompt": "def f(x):", "canonical_solution": "...", "test": "...", "entry_point": "f"},
+    _humaneval,
+    {"test": 164},
+    "pass@1",
+    own_id=("task_id",),
+    needs="codegen --sandbox",
+)
+LIVECODEBENCH = DataSet(
+    "livecodebench",
+    "problems of programming contests (LiveCodeBench, release v5); only those that ask for a function",
+    "text",
+    {"question_id": "...", "question_content": "...", "starter_code": "...", "public_test_cases": "[...]"},
+    _livecodebench,
+    {"release_v5": 880},
+    "pass@1",
+    parts=FUNCTIONS,
+    own_id=("question_id",),
+    kept=("difficulty", "contest_date"),
+    passes_over=_is_program,
+    needs="codegen --sandbox",
+)

@@ -1,0 +1,209 @@
+"""Question files, JSON Lines or CSV: each row is a question, and its columns are the fields of `Question`.
+
+One line of a .jsonl file: {"question": "What is 14 + 3 * 5?", "target": 29, "subject": "sums"}. In a cell of
+CSV, a list (choices, aliases, decoys, demonstrations, hints) is a JSON array, or texts separated by |; fields by
+agent (documents, wordings, starting_views) are JSON. Other columns, such as `subject`, are metadata: no agent reads
+them, and rows can be filtered by them. The id of a row without one is a digest of what it asks. A row of HumanEval,
+in JSON Lines, is a problem for CodeGen.
+
+Nothing here imports torch or langgraph.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sottovoce.core.errors import UsageError
+from sottovoce.core.text import counted
+from sottovoce.datasets.codegen import of_row
+from sottovoce.datasets.columns import check_names, named, question_from
+from sottovoce.datasets.row_filter import read_conditions
+from sottovoce.datasets.table_reader import STDIN, Broken, DataFile, Values, read_rows
+from sottovoce.nodes.question import Question, check_question
+from sottovoce.settings import Settings
+
+WHAT = "question file"
+
+
+@dataclass(frozen=True)
+class AskedRow:
+    """A row as a question."""
+
+    line: int
+    """The line on which it begins, from 1."""
+    question: Question
+    """Always with an id and a kind."""
+    metadata: Values
+    """Its other columns; no agent reads them."""
+
+    @property
+    def fields(self) -> Values:
+        """All fields by which rows can be filtered."""
+        return {**self.metadata, **self.question}
+
+
+@dataclass(frozen=True)
+class QuestionFile:
+    """The rows of a file that are asked, in order."""
+
+    path: Path
+    digest: str
+    """sha256 of the file's bytes, in hexadecimal."""
+    rows: tuple[AskedRow, ...]
+    total: int
+    """Number of rows in the file."""
+    where: tuple[str, ...] = ()
+    """The conditions that these rows meet."""
+    order: str | None = None
+    """The order of these rows, in words, if it is not the file's."""
+    skipped: int = 0
+    """Number of rows that meet the conditions and were skipped."""
+    data_set: str | None = None
+    """For a published dataset: its name and part."""
+    noun: str = "line"
+    """See `DataFile.noun`."""
+
+    @property
+    def name(self) -> str:
+        """Its name in errors."""
+        return f"{self.data_set} file {str(self.path)!r}" if self.data_set else f"{WHAT} {str(self.path)!r}"
+
+    @property
+    def taken(self) -> str:
+        """A phrase for the rows and their file: "40 of 200 rows of a.csv with split=test"."""
+        file = "stdin" if self.path == STDIN else self.path.name
+        of = f"{self.data_set} ({file})" if self.data_set else file
+        taken = "all" if len(self.rows) == self.total else f"{len(self.rows):,} of"
+        conditions = f" with {' and '.join(self.where)}" if self.where else ""
+        order = f" {self.order}" if self.order else ""
+        skipped = f" behind the first {self.skipped:,}" if self.skipped else ""
+        return f"{taken} {counted(self.total, 'row')} of {of}{conditions}{order}{skipped}"
+
+    @property
+    def metadata(self) -> dict[str, Values]:
+        """Other columns of rows that have some, by the question's id."""
+        return {row.question["id"]: row.metadata for row in self.rows if row.metadata}
+
+    @property
+    def questions(self) -> list[Question]:
+        """The questions of the rows."""
+        return [row.question for row in self.rows]
+
+    def take(
+        self, where: Sequence[str] = (), limit: int | None = None, shuffle: int | None = None, skip: int = 0
+    ) -> QuestionFile:
+        """Return the rows that meet all conditions of `where` (see `Condition`): `limit` of them, after `skip`.
+
+        `shuffle` is a seed of Python's `random`, by which the rows that meet the conditions are shuffled first, as the
+        authors of ReAct (seed 233) and of Du et al. (seed 0) shuffled theirs.
+
+        Raises:
+            UsageError: a condition is not valid, names a field that no row has, or no row is left.
+        """
+        fields = [*dict.fromkeys(name for row in self.rows for name in row.fields)]
+        conditions, broken, rows = read_conditions(where, fields), Broken(self.name, self.noun), []
+        for row in self.rows:
+            with broken.at(row.line):
+                rows += [row] if all(condition.holds(row.fields) for condition in conditions) else []
+        broken.tell()
+        if not rows:
+            raise UsageError(f"no row of {self.name} has {' and '.join(map(str, conditions))}; expected at least one")
+        if shuffle is not None:
+            random.Random(shuffle).shuffle(rows)
+        if skip >= len(rows):
+            raise UsageError(f"--skip is {skip:,}, and {self.name} has {counted(len(rows), 'such row')}; skip fewer")
+        end = None if limit is None else skip + limit
+        shuffled = None if shuffle is None else f"shuffled by seed {shuffle}"
+        return replace(
+            self, rows=tuple(rows[skip:end]), where=tuple(map(str, conditions)), order=shuffled, skipped=skip
+        )
+
+    def check(self, settings: Settings) -> None:
+        """Check that all rows can be discussed with these settings.
+
+        Raises:
+            UsageError: see `check_question`; with the line of the first such row.
+        """
+        broken = Broken(self.name, self.noun)
+        for row in self.rows:
+            with broken.at(row.line):
+                check(row.question, settings)
+        broken.tell()
+
+
+def check(question: Question, settings: Settings) -> None:
+    """Check that a question can be asked with these settings. Errors: see `check_question` and `check_game`."""
+    if question.get("game") is not None:  # first: the agents of a question's wordings belong to its game
+        settings.check_game(question)
+    check_question(question, settings.owners(), settings.needs(), settings.names())
+
+
+def read_questions(
+    path: Path | str,
+    where: Sequence[str] = (),
+    limit: int | None = None,
+    common: Mapping[str, Any] | None = None,  # Any: fields of a Question
+) -> list[Question]:
+    """Return the questions of a file: the first `limit` rows that meet all of `where`: "subject=sums", "level<=3".
+
+    `common` has fields for rows that lack them: {"kind": "option"}.
+
+    Raises:
+        UsageError: the file or one of its rows cannot be read or asked, or no row is left.
+    """
+    return read_file(path, common).take(where, limit).questions
+
+
+def read_file(path: Path | str, common: Mapping[str, Any] | None = None) -> QuestionFile:  # Any: see read_questions
+    """Return all rows of a file, each checked as far as possible without a scheme's settings.
+
+    Raises:
+        UsageError: the file cannot be read, or a row is broken or has the id of another row. The message quotes the
+            first such row with its line, and counts the others.
+    """
+    file = read_rows(Path(path), WHAT)
+    if file.header is not None:
+        line, names = file.header
+        broken = Broken(file.name)
+        with broken.at(line):
+            check_names(names)
+        broken.tell()
+    rows = _asked(file, dict(common or {}))
+    return QuestionFile(Path(path), file.digest, rows, len(rows))
+
+
+def _asked(file: DataFile, common: Values) -> tuple[AskedRow, ...]:
+    found: dict[str, AskedRow] = {}
+    broken = Broken(file.name)
+    for line, read in file.rows:
+        with broken.at(line):
+            row = _row(line, read(), common, cells=file.header is not None)
+            if other := found.get(row.question["id"]):
+                raise UsageError(_twice(row, other, read()))
+            found[row.question["id"]] = row
+    broken.tell()
+    return tuple(found.values())
+
+
+def _row(line: int, values: Values, common: Values, *, cells: bool) -> AskedRow:
+    if not cells:  # CSV names are in the header, and were checked there
+        values = of_row(values)
+        check_names(values)
+    question, metadata = question_from(values, common, cells=cells)
+    try:
+        check_question(question, None)
+    except UsageError as error:
+        taken = f"; it has no kind, and was recognized as {question['kind']!r}" if "target" in question else ""
+        raise UsageError(f"{error}{'' if values.get('kind') else taken}") from error
+    question["id"] = question.get("id") or named(question)
+    return AskedRow(line, question, metadata)
+
+
+def _twice(row: AskedRow, other: AskedRow, values: Values) -> str:
+    if values.get("id") is None:
+        return f"asks the same as line {other.line}, and has no id; drop one of them, or give both an id"
+    return f"has the id {row.question['id']!r}, like line {other.line}; give each row its own"

@@ -1,0 +1,198 @@
+"""The question source of a run: one question, a file of them, or samples generated from a seed.
+
+Nothing here imports torch or langgraph: the command line reads `QuestionOptions` to print its help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import ConfigDict, Field, field_validator
+
+from sottovoce.core.bounds import Count
+from sottovoce.core.errors import UsageError
+from sottovoce.core.validation import Checked
+from sottovoce.datasets.by_agent import dealt_documents, texts_by_agent
+from sottovoce.datasets.games import stored
+from sottovoce.datasets.question_files import check, read_file
+from sottovoce.datasets.samples import origin, read_name, samples
+from sottovoce.datasets.sources import read_source, source_of
+from sottovoce.datasets.table_reader import STDIN, Values, read_text
+from sottovoce.nodes.question import Question
+from sottovoce.prompts.kinds import KindName, kind_of
+from sottovoce.settings import Settings
+
+COMMON = {"kind", "description", "answer_description", "demonstrations", "hints"}
+"""Options about the task, which apply to all rows of a file that lack the field."""
+CHOOSING = {"question", "sample", "games", "questions", "where", "limit", "shuffle", "skip", "seeds"}
+"""Options that choose questions; all others are fields of a question."""
+
+
+def _one(description: str, option: str | None = None) -> Any:  # Any: a field, as pydantic has it
+    return Field(default=None, alias=option, description=description)
+
+
+def _many(description: str, option: str) -> Any:  # Any: see _one
+    return Field(default=[], alias=option, description=description)
+
+
+class QuestionOptions(Checked):
+    """Command-line options for the questions of a run: fields of a `Question`, or the source of many."""
+
+    model_config = ConfigDict(title="Question")
+
+    question: str | None = Field(
+        default=None,
+        description="Question to discuss, - to read it from stdin; without one, a held-out sample of the bundled set.",
+        json_schema_extra={"positional": True},
+    )
+    documents: list[str] = _many("Text that all agents read, or NAME=TEXT for one of them.", "document")
+    kind: KindName | None = Field(
+        default=None, description="Form of the answer; recognized from the question if not given."
+    )
+    choices: list[str] = _many("Option to choose from.", "choice")
+    target: str | None = _one("Right answer; no agent reads it.")
+    solution: str | None = _one("Right answer with its steps; an expert agent says it.")
+    decoys: list[str] = _many("Solution of another question; a dummy agent says it.", "decoy")
+    description: str | None = _one("Description of the task, shown before the question.", "task_description")
+    answer_description: str | None = _one(
+        "Request for the form of the answer, instead of the kind's own request.", "task_answer"
+    )
+    demonstrations: list[str] = _many("Worked example: question, steps and answer as one text.", "task_demonstration")
+    wordings: list[str] = _many("NAME=TEXT: the question in other words, for one agent.", "wording")
+    starting_views: list[str] = _many("NAME=TEXT: the view that an agent starts from.", "starting_view")
+    hints: list[str] = _many("Hint for a secretary (cmd).", "hint")
+    sample: str | None = _one(
+        "Instead of a question: arithmetic, arithmetic_cipher or arithmetic_files (CIPHER's paper, and its files), "
+        "chain2 to chain6 (2 to 6 operations), split or facts (private documents), world (an encyclopedia), "
+        "world/bridge, world/comparison, world/strategy, world/claim or world/fact; for the scheme of that name "
+        "whodunit or govsim (or a split of its games: govsim/train, govsim/validation, govsim/test); problems for "
+        "codegen. A seed may follow: split/3."
+    )
+    games: list[Path] = _many("Instead of a question: a saved game of whodunit or govsim.", "game")
+    questions: str | None = _one(
+        "Instead of a question: a file of questions, .jsonl or .csv, whose columns are question fields (- for JSON "
+        "Lines on stdin); or a published dataset: NAME:FILE or NAME/PART:FILE, such as gsm8k:test.jsonl, or with "
+        "ID@COMMIT of the Hugging Face Hub for FILE."
+    )
+    where: list[str] = _many(
+        "FIELD=VALUE: only rows of --questions with this value; also != and, for numbers, < <= > >=.", "where"
+    )
+    limit: Count | None = Field(
+        default=None, ge=1, description="Ask only this many rows of --questions, or this many samples of --sample."
+    )
+    shuffle: int | None = _one("Shuffle the rows of --questions by this seed of Python's random.")
+    skip: Count = Field(default=0, ge=0, description="Skip this many rows of --questions.")
+    seeds: list[int] = _many("Instead of --seed: ask each question once under each of these seeds.", "seeds")
+
+    @field_validator("questions", mode="before")
+    @classmethod
+    def _said(cls, given: Any) -> Any:  # Any: unchecked input; in code it may be a path
+        return str(given) if isinstance(given, Path) else given
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The source of questions."""
+
+    words: str | None = None
+    """A phrase for it; None if a human asked."""
+    digest: str | None = None
+    """For a file: the sha256 of its bytes, in hexadecimal."""
+    metadata: Mapping[str, Values] = field(default_factory=dict)
+    """For a file: the other columns of each question, by its id."""
+
+
+def questions_of(options: QuestionOptions, settings: Settings) -> tuple[list[Question], Origin]:
+    """Return the questions, each checked for these settings, and their source.
+
+    Questions of a file and samples have unique ids.
+
+    Raises:
+        UsageError: options contradict each other, the question is empty, the sample is unknown, documents are for
+            agents that do not exist, or a file or one of its rows cannot be read or asked.
+    """
+    _check_options(options, settings)
+    if options.question == str(STDIN):
+        text, _ = read_text(STDIN, "the question")
+        options = options.model_copy(update={"question": text.strip()})
+    asked, source = _asked(options, settings)
+    if settings.answers_in:
+        asked = [{**each, "kind": settings.answers_in} for each in asked]
+    return asked, source
+
+
+def _asked(options: QuestionOptions, settings: Settings) -> tuple[list[Question], Origin]:
+    if options.questions is not None:
+        return _of_file(options.questions, options, settings)
+    if options.question is not None:
+        asked, source = [_given(options, settings)], Origin()
+    elif options.games:
+        asked, source = (
+            [stored(path, settings) for path in options.games],
+            Origin(f"stored game{'s' * (len(options.games) > 1)}"),
+        )
+    else:
+        (name, seed), n = read_name(options.sample or settings.sample, settings), options.limit or 1
+        asked, source = samples(name, n, settings, seed), Origin(origin(name, n, seed))
+    for each in asked:
+        check(each, settings)
+    return asked, source
+
+
+def _of_file(given: str, options: QuestionOptions, settings: Settings) -> tuple[list[Question], Origin]:
+    common = {name: getattr(options, name) for name in COMMON & options.model_fields_set}
+    source = source_of(given)
+    file = read_file(given, common) if source is None else read_source(source, common)
+    file = file.take(options.where, options.limit, options.shuffle, options.skip)
+    file.check(settings)
+    return file.questions, Origin(file.taken, file.digest, file.metadata)
+
+
+def _check_options(options: QuestionOptions, settings: Settings) -> None:
+    """Check that no option contradicts another or would be ignored: a sample has its own documents, kind and target."""
+    if options.hints and not settings.others():
+        raise UsageError("--hint is for a secretary, and there is none; drop it, or use cmd with its secretary")
+    one, many = {"a question": options.question, "--sample": options.sample}, {"--questions": options.questions}
+    of: dict[str, object] = {**one, **many, "--game": options.games or None}
+    sources = [name for name, given in of.items() if given is not None]
+    if len(sources) > 1:
+        raise UsageError(f"{sources[0]} and {sources[1]} were given; give one of them")
+    _check_fields(options)
+    for name in ("where", "shuffle", "skip"):
+        if name in options.model_fields_set and options.questions is None:
+            raise UsageError(f"--{name} chooses rows of a file, and none was given; give --questions FILE, or drop it")
+    if options.limit is not None and options.question is not None:
+        raise UsageError("--limit is for --questions and --sample, and one question was given; drop it")
+    if options.seeds and "seed" in settings.model_fields_set:
+        raise UsageError("--seed and --seeds were given; give one of them")
+    if len({*options.seeds}) < len(options.seeds):
+        raise UsageError(f"--seeds are {', '.join(map(str, options.seeds))}; give each once")
+
+
+def _check_fields(options: QuestionOptions) -> None:
+    """Check that fields of a question come with one; fields of the task may also apply to all rows of a file."""
+    if options.question is not None:
+        return
+    passed = CHOOSING | (COMMON if options.questions else set())
+    given = sorted(options.model_dump(include=options.model_fields_set - passed, by_alias=True))
+    if given and options.questions:
+        raise UsageError(f"--{given[0].replace('_', '-')} belongs to one question; with --questions it is a column")
+    if given:
+        raise UsageError(
+            f"--{given[0].replace('_', '-')} belongs to a question, and none was given; give one, or drop it"
+        )
+
+
+def _given(options: QuestionOptions, settings: Settings) -> Question:
+    given: dict[str, Any] = {name: value for name, value in options if value and name not in CHOOSING}  # Any: see _one
+    for name, option in (("wordings", "--wording"), ("starting_views", "--starting-view")):
+        if name in given:
+            given[name] = texts_by_agent(given[name], option)
+    if options.documents:
+        given["documents"] = dealt_documents(options.documents, settings)
+    asked = cast(Question, {**given, "question": options.question})
+    return {**asked, "kind": kind_of(asked)}

@@ -1,0 +1,140 @@
+"""Questions of a data set written as NAME:FILE or NAME/PART:FILE, for example "gsm8k:test.jsonl".
+
+Instead of a file, a Hugging Face repository at a commit or a folder with a copy of one can be given.
+
+Nothing here imports torch or langgraph.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from sottovoce.core.errors import UsageError, nearest
+from sottovoce.datasets import DATASETS, DataSet
+from sottovoce.datasets.files import read_published
+from sottovoce.datasets.hub import is_on_hub, read_hub
+from sottovoce.datasets.question_files import AskedRow, QuestionFile
+from sottovoce.datasets.schema import Row
+from sottovoce.datasets.table_reader import Broken, DataFile, Values
+from sottovoce.nodes.question import Question, check_question
+
+WRITTEN = re.compile(r"([A-Za-z0-9_-]{2,})(?:/([^:/\\]+))?:(.+)", re.DOTALL)  # a single letter is a drive
+DECOYS = 3
+"""Number of worked solutions taken from the next rows, for dummy debaters."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set, a part of it, and its location."""
+
+    data: DataSet
+    part: str
+    where: str
+
+    @property
+    def name(self) -> str:
+        """The name with its part, which ids begin with."""
+        return f"{self.data.name}/{self.part}" if self.part else self.data.name
+
+
+def source_of(written: str) -> Source | None:
+    """Return the named data set; None if the text is the path of a file.
+
+    Raises:
+        UsageError: there is no such data set, or it has no such part.
+    """
+    if not (found := WRITTEN.fullmatch(written)) or Path(written).exists():
+        return None
+    return named(found[1], found[2] or "", found[3])
+
+
+def named(name: str, part: str, where: str) -> Source:
+    """Return a data set by its name and part. Errors: see `source_of`."""
+    if name not in DATASETS:
+        raise UsageError(nearest("data set", name, DATASETS))
+    data = DATASETS[name]
+    data.check_part(part)
+    return Source(data, part, where)
+
+
+def read_source(source: Source, common: Mapping[str, object] | None = None) -> QuestionFile:
+    """Read all rows as questions; the fields of `common` are added to each and take precedence.
+
+    Raises:
+        UsageError: it cannot be read, or rows are broken; the message names the first and counts the others.
+    """
+    if "kind" in (common or {}):
+        known = f"answers of {source.data.name} are of kind {source.data.kind!r}"
+        raise UsageError(f"--kind is only for your own files; {known}")
+    path = Path(source.where)
+    file = _read(source)
+    rows = _with_decoys(_asked(file, source, dict(common or {})))
+    if not rows:
+        raise UsageError(f"no row of {file.name} is a question of {source.name}; expected at least one")
+    return QuestionFile(path, file.digest, tuple(rows), len(rows), data_set=source.name, noun=file.noun)
+
+
+def odd_answers(source: Source) -> Counter[str]:
+    """Count the right answers with an unusual format, by kind; the rows must be readable."""
+    file = _read(source)
+    rows = (Row(read(), source.part) for _, read in file.rows)
+    return Counter(how for row in rows if not source.data.passes_over(row) and (how := source.data.odd(row)))
+
+
+def _read(source: Source) -> DataFile:
+    is_copy = Path(source.where).is_dir() and not source.data.aliases_in
+    if is_copy or is_on_hub(source.where):
+        return read_hub(source.where, source.data, source.part)
+    return read_published(Path(source.where), source.data, source.part)
+
+
+def _asked(file: DataFile, source: Source, common: Values) -> list[AskedRow]:
+    rows, ids, broken = list[AskedRow](), set[str](), Broken(file.name, file.noun)
+    for at, (line, read) in enumerate(file.rows):
+        with broken.at(line):
+            published = Row(read(), source.part)
+            if source.data.passes_over(published):
+                continue
+            row = _row(line, published, source, common)
+            row.question["id"] = _different(f"{source.name}/{row.question.get('id', at)}", ids)
+            rows.append(row)
+    broken.tell()
+    return rows
+
+
+def _row(line: int, row: Row, source: Source, common: Values) -> AskedRow:
+    data = source.data
+    try:
+        fields = data.read(row)
+    except UsageError as error:
+        raise UsageError(f"{error}; a row of {data.name} is {data.shape}") from error
+    values = row.values
+    own = next((values[name] for name in data.own_id if values.get(name) not in (None, "")), None)
+    question = cast(Question, {"kind": data.kind, **fields, **common, **({} if own is None else {"id": str(own)})})
+    check_question(question, None)
+    return AskedRow(line, question, {name: values[name] for name in data.kept if name in values})
+
+
+def _different(id: str, known: set[str]) -> str:
+    """Return the id, with a number appended if another row has it; some data sets repeat ids."""
+    found, number = id, 1
+    while found in known:
+        number += 1
+        found = f"{id}-{number}"
+    known.add(found)
+    return found
+
+
+def _with_decoys(rows: list[AskedRow]) -> list[AskedRow]:
+    """Add to each row the solutions of the rows after it, if any; the first row follows the last."""
+    n = len(rows)
+    for at, row in enumerate(rows):
+        others = [rows[(at + 1 + k) % n].question.get("solution") for k in range(min(DECOYS, n - 1))]
+        if "decoys" not in row.question and (found := [each for each in others if each]):
+            row.question["decoys"] = found
+    return rows

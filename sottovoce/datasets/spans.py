@@ -1,0 +1,150 @@
+"""Data sets with short text answers, scored by exact match and F1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sottovoce.core.errors import UsageError
+from sottovoce.datasets.schema import DataSet, Fields, Hub, Row
+
+METRIC = "EM, F1"
+IDS = "id_aliases.json"
+
+
+def span(question: str, forms: Iterable[Any]) -> Fields:  # Any: JSON
+    """Return a question with its answer: the first non-empty form is the target, the others are aliases.
+
+    Raises:
+        UsageError: all forms are empty.
+    """
+    found = list(dict.fromkeys(form.strip() for form in forms if isinstance(form, str) and form.strip()))
+    if not found:
+        raise UsageError("it has no answer; expected a text that is not empty, or a list of texts")
+    fields: Fields = {"question": question, "target": found[0]}
+    return {**fields, "aliases": found[1:]} if found[1:] else fields
+
+
+def paragraphs(given: Any) -> list[dict[str, str]]:  # Any: JSON
+    """Return passages from [[title, [sentence, ...]], ...], or from the hub's lists of titles and sentences.
+
+    Raises:
+        UsageError: the value has neither format.
+    """
+    if isinstance(given, dict) and isinstance(given.get("title"), list):
+        given = [*zip(given["title"], given.get("sentences") or [], strict=False)]
+    try:
+        return [{"title": title, "text": " ".join(each.strip() for each in sentences)} for title, sentences in given]
+    except (TypeError, ValueError, AttributeError):
+        raise UsageError("context contains no [title, sentences] pairs; expected the paragraphs as published") from None
+
+
+def _multihop(row: Row) -> Fields:
+    """Read a row of HotpotQA or 2WikiMultihopQA; `answer_aliases` comes from the file of ids."""
+    fields = span(row.text("question"), [row.text("answer"), *row.values.get("answer_aliases", [])])
+    if gold := gold_titles(row.values.get("supporting_facts")):
+        fields["gold_passages"] = gold
+    return {**fields, "documents": paragraphs(row.get("context"))} if row.part == "context" else fields
+
+
+def gold_titles(given: Any) -> list[str]:  # Any: JSON
+    """Return the distinct titles of supporting facts: [[title, sentence], ...], or the hub's lists of both."""
+    titles = given.get("title") if isinstance(given, dict) else [each[0] for each in given or [] if each]
+    return list(dict.fromkeys(title for title in titles or [] if isinstance(title, str)))
+
+
+def _cwq(row: Row) -> Fields:
+    answers = row.get("answers")
+    if not isinstance(answers, list) or not all(isinstance(each, dict) for each in answers):
+        raise UsageError(f"answers are {answers!r}; expected a list of {{answer, aliases}}")
+    return span(row.text("question"), [form for each in answers for form in (each.get("answer"), *_aliases(each))])
+
+
+def _aliases(answer: dict[str, Any]) -> list[Any]:  # Any: JSON
+    return [*(answer.get("aliases") or [])]
+
+
+def _triviaqa(row: Row) -> Fields:
+    answer = row.get("Answer", "answer")
+    if not isinstance(answer, dict):
+        raise UsageError(f"Answer is {answer!r}; expected {{Value, Aliases}}")
+    forms = [answer.get("Value", answer.get("value")), *(answer.get("Aliases") or answer.get("aliases") or [])]
+    return span(row.text("Question", "question"), forms)
+
+
+def _open(row: Row) -> Fields:
+    """Read a row with one right answer, or a list of them."""
+    answer = row.get("answer")
+    return span(row.text("question"), answer if isinstance(answer, list) else [answer])
+
+
+HOTPOTQA = DataSet(
+    "hotpotqa",
+    "questions that need two articles, some with the answer yes or no",
+    "text",
+    {"_id": "...", "question": "...", "answer": "...", "type": "bridge", "context": [["Title", ["A sentence."]]]},
+    _multihop,
+    {"dev": 7_405, "train": 90_447},
+    METRIC,
+    parts={"context": "with the ten paragraphs of the distractor setting as documents"},
+    own_id=("_id", "id"),
+    kept=("type", "level"),
+    hub=Hub("distractor", "validation"),
+)
+TWO_WIKI = DataSet(
+    "2wiki",
+    "questions of two to four hops; a folder with dev.json and id_aliases.json",
+    "text",
+    {"_id": "...", "question": "...", "answer": "...", "answer_id": "Q1", "type": "comparison"},
+    _multihop,
+    {"dev": 12_576, "train": 167_454},
+    METRIC,
+    parts={"context": "with the paragraphs as documents"},
+    own_id=("_id", "id"),
+    kept=("type",),
+    aliases_in=IDS,
+    hub=Hub(split="validation"),
+)
+CWQ = DataSet(
+    "cwq",
+    "complex questions over Freebase (ComplexWebQuestions)",
+    "text",
+    {"ID": "...", "question": "...", "answers": [{"answer": "...", "aliases": ["..."]}]},
+    _cwq,
+    {"dev": 3_519, "train": 27_639},
+    METRIC,
+    own_id=("ID",),
+    hub=Hub(split="validation"),
+)
+QUASAR_T = DataSet(
+    "quasar_t",
+    "trivia whose answers are found in web pages (Quasar-T)",
+    "text",
+    {"uid": "...", "question": "...", "answer": "..."},
+    _open,
+    {"dev": 3_000, "train": 37_012, "test": 3_000},
+    METRIC,
+    own_id=("uid",),
+)
+TRIVIAQA = DataSet(
+    "triviaqa",
+    "trivia with many forms of each answer",
+    "text",
+    {"Data": [{"QuestionId": "...", "Question": "...", "Answer": {"Value": "...", "Aliases": ["..."]}}]},
+    _triviaqa,
+    {"unfiltered-dev": 11_313, "wikipedia-dev": 7_993, "web-dev": 9_951},
+    METRIC,
+    within="Data",
+    own_id=("QuestionId", "question_id"),
+    hub=Hub("unfiltered.nocontext", "validation"),
+)
+NQ = DataSet(
+    "nq",
+    "questions that people asked a search engine (Natural Questions, open)",
+    "text",
+    {"question": "...", "answer": ["...", "..."]},
+    _open,
+    {"dev": 3_610, "train": 87_925},
+    METRIC,
+    hub=Hub(split="validation"),
+)

@@ -1,0 +1,74 @@
+"""Checks that a narrowly trained model fits a scheme and its questions; errors name a model that does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sottovoce.core.errors import UsageError, command
+from sottovoce.core.paths import models_folder
+from sottovoce.prompts.packs import TRAINED
+from sottovoce.settings import Settings
+
+SMALL = "smollm2"
+"""A small model of the catalog that writes English."""
+HELD_OUT = "of the bundled set"
+"""The end of the origin text of questions that the bundled model was trained to answer."""
+FIRST = {
+    "madra": "--sample facts/20 --wiki documents --temperature 0 --max-tokens 48 --select-tokens 48 "
+    "--chain-of-thought off --rounds 1",
+    "react": "--sample world/fact/5 --steps 4",
+    "ia": "--sample facts/20 --guide on --rounds 2 --max-tokens 48",
+    "whodunit": "--suspects 3 --attributes 3 --turns 8",
+    "govsim": "--agents 3 --months 2 --utterances 2 --max-tokens 96",
+    "codegen": "--sandbox isolated --agents 2 --rounds 1 --max-tokens 128",
+}
+"""Options by scheme for a run of a minute or two with `SMALL`; in the first three its answer is right."""
+
+
+def check_trained(scheme: str, settings: Settings, question: str | None = None) -> None:
+    """Check that a default model was trained for the scheme and the prompts; a named model is always accepted.
+
+    `question` is the user's own, which the offered command keeps.
+
+    Raises:
+        UsageError: it was not; the message gives a command with a suitable model, and first one that downloads it.
+    """
+    if why := untrained(scheme, settings):
+        pull = [] if (models_folder() / SMALL).is_dir() else [f"{command('models', 'pull', SMALL)} (93 MB)"]
+        words = [scheme.replace("_", "-"), *([question] if question else []), "--model", SMALL]
+        first = [] if question else FIRST.get(scheme, "").split()
+        first = first if settings.prompts is None else ["--prompts", settings.prompts]
+        raise UsageError(
+            f"{why}; try {', then '.join([*pull, command(*words, *first)])}, a small model that is often wrong, or "
+            "--model with a larger one: a folder, a hub id, hosted:PROVIDER:MODEL; --model bundled runs it anyway"
+        )
+
+
+def untrained(scheme: str, settings: Settings) -> str:
+    """Return why a default model should not be used; empty if a model was named or the default was trained for this."""
+    if "model" in settings.model_fields_set or set(settings.names()) <= {*settings.human}:
+        return ""
+    return next((why for name in settings.model if name in TRAINED and (why := _why(name, scheme, settings))), "")
+
+
+def _why(name: str, scheme: str, settings: Settings) -> str:
+    trained = TRAINED[name]
+    if scheme not in trained.schemes:
+        known = ", ".join(each.replace("_", "-") for each in trained.schemes)
+        return f"the {name} test model was not trained for {scheme.replace('_', '-')}, only for {known}"
+    if settings.prompts not in (None, trained.pack):
+        from sottovoce.prompts.render import Prompts  # late: it loads LangChain, and the help needs none
+
+        Prompts(settings.pack_folder(settings.prompts))  # errors of the pack come first
+        return f"the {name} test model was trained on its own prompts, not on {settings.prompts!r}"
+    return ""
+
+
+def knowledge(models: Iterable[str], origin: str | None) -> list[str]:
+    """Return a warning line for each model that knows little about such questions, to print above the answers."""
+    if origin and origin.endswith(HELD_OUT):
+        return []
+    known = {name: TRAINED[name].knows for name in models if name in TRAINED}
+    return [
+        f"{name} is a small test model: it knows {what}; choose another with --model" for name, what in known.items()
+    ]

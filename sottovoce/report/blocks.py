@@ -1,0 +1,177 @@
+"""A transcript in parts, in their order: the question, levels, rounds, resets, the decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Literal, NamedTuple
+
+from sottovoce.analysis.measures import told
+from sottovoce.channels.message import Message, Place
+from sottovoce.core.text import counted, one_line, shortened
+from sottovoce.datasets.trained import knowledge
+from sottovoce.graphs import scheme
+from sottovoce.nodes.question import passage_of, shown
+from sottovoce.prompts.kinds import kind_of, lettered, named
+from sottovoce.report import votes
+from sottovoce.report.describe import last_attempts
+from sottovoce.report.uncertainty import figure_of
+from sottovoce.runs.events import Level, Reset
+from sottovoce.runs.parse_statistics import Readings
+from sottovoce.runs.record import Record
+
+When = tuple[int, float]
+"""Epoch and round; a reset comes after all rounds."""
+
+
+class Line(NamedTuple):
+    """One line beside messages; the question and a figure may have several."""
+
+    text: str
+    style: Literal["", "title", "question", "figure", "aside", "note", "right", "wrong"] = ""
+    answer: str = ""
+    """Shown before the text, in bold."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A heading with messages side by side, lines, or both."""
+
+    heading: str
+    messages: tuple[Message, ...] = ()
+    lines: tuple[Line, ...] = ()
+    opens: bool = True
+    """True if everything before this part is over when it begins."""
+    asked: Mapping[Place, tuple[Line, ...]] = field(default_factory=dict)
+    """The prompts of its messages by place, if prompts are shown; each is right above its message."""
+
+
+def opening(run: Record) -> Part:
+    """Return the part with the title, the question, and what is known before the discussion."""
+    settings, record = run.settings, scheme(run.scheme)
+    models = ", ".join(dict.fromkeys(settings["model"]))
+    title = f"{record.command} · {settings['protocol']} · {models} · seed {settings['seed']}"
+    held = [record.manner(run.chosen())] if record.manner else []
+    wanted = f"(asked for: {named(kind_of(run.question))}; --kind asks for something else)"
+    known = [
+        f"({run.origin})" if run.origin else wanted,
+        *knowledge((each.model for each in run.models.values()), run.origin),
+        *facts(run),
+    ]
+    asked = Line(run.question["question"], "question")
+    notes = [Line(f"note: {one_line(note)}", "note") for note in run.notes]
+    return Part("", lines=(Line(one_line(title), "title"), *_asides(held), asked, *_asides(known), *notes))
+
+
+def ending(run: Record) -> Part:
+    """Return the decision with its reason, each agent's vote and the cost; or how the run ended without a decision."""
+    made, cost, verdict = run.decision, run.cost, votes.verdict(run)
+    if made is None:
+        why = f" ({one_line(run.error)})" if run.error else ""
+        return Part("Decision", lines=(Line(f"none: the run is {run.status}{why}"),))
+    decided = Line(f"by {made['rule']}: {one_line(made['why'])}", answer=votes.answer(made["answer"]))
+    judged = [Line(verdict, "right" if made["score"] == 1 else "wrong")] if verdict else []
+    took = f"{counted(cost.calls, 'call')}, {cost.tokens}, {run.seconds:.1f} s{_read(run.readings)}"
+    measures = [told(made["measures"])] if made.get("measures") else []
+    return Part("Decision", lines=(decided, *_asides(votes.support(run, made)), *judged, *_asides([*measures, took])))
+
+
+def unsure(run: Record) -> list[Part]:
+    """Return the figure of agents' uncertainty over a game, with interventions; [] if there is nothing to show."""
+    drawn = figure_of(run)
+    return [Part("Uncertainty", lines=(Line(drawn, "figure"),))] if drawn else []
+
+
+def _read(found: Readings) -> str:
+    """Return how the answers were parsed; "" if all could be parsed at once."""
+    ways = {
+        "read at once": found.at_once,
+        "after asking again": found.repair,
+        "by the answer turn": found.answer_turn,
+        "said to be unknown": found.unknown,
+        "not to be read": found.abstained,
+    }
+    total = sum(ways.values())
+    if total == found.at_once + found.unknown and not found.mined:
+        return ""
+    told = ", ".join(f"{count} {way}" for way, count in ways.items() if count)
+    mined = f" ({found.mined} of them from prose)" if found.mined else ""
+    return f"; of {counted(total, 'answer')} {told}{mined}"
+
+
+def of_run(run: Record, *, prompts: bool = False) -> Iterator[Part]:
+    """Yield the parts between the opening and the decision; `prompts` adds the prompt of each message."""
+    by_round = groupby(run.messages, key=lambda message: (message.epoch, message.round))
+    rounds: dict[When, list[Message]] = {when: list(said) for when, said in by_round}
+    levels: dict[When, Level] = {(level.epoch, level.round): level for level in run.levels if level.level}
+    resets: dict[When, Reset] = {(epoch, float("inf")): reset for epoch, reset in enumerate(run.resets)}
+    counts: dict[When, list[str]] = {
+        (count.epoch, count.round): votes.count(count.round, count.votes, run.question) for count in run.counts
+    }
+    for when in sorted(rounds.keys() | levels.keys() | resets.keys()):
+        if when in levels:
+            yield _level(levels[when], run.levels)
+        for each in _round(run, rounds.get(when, []), counts.get(when, [])):
+            yield replace(each, asked=_prompts(run, each.messages)) if prompts else each
+        if reset := resets.get(when):
+            why = (Line(one_line(reset.why)),) if reset.why else ()
+            yield Part(f"Taken back to round {reset.cut[0] + 1}", lines=why)
+
+
+def _round(run: Record, messages: Sequence[Message], counted: Sequence[str]) -> Iterator[Part]:
+    """Yield the messages of a round under the headings of their acts; the votes come after the answers."""
+    record, discussing = scheme(run.scheme), len(run.chosen().speakers())
+    rows: dict[str, list[Message]] = {}
+    for message in last_attempts(messages):
+        withdrawn = ", withdrawn" if run.withdrew(message) else ""
+        rows.setdefault(record.heading(message.act, message.round) + withdrawn, []).append(message)
+    for number, (heading, row) in enumerate(rows.items()):
+        lines = counted if any(message.act in record.answers for message in row) else ()
+        yield Part(heading, tuple(row), tuple(map(Line, lines)), opens=not number or row[0].order >= discussing)
+
+
+def _prompts(run: Record, messages: Sequence[Message]) -> dict[Place, tuple[Line, ...]]:
+    """Return the prompts of these messages, turn by turn; those of earlier attempts and of an answer turn with them."""
+    asked: dict[tuple[object, ...], list[Line]] = {}
+    for prompt in run.prompts:
+        again = f", attempt {prompt.attempt + 1}" if prompt.attempt else ""
+        head = Line(f"{one_line(prompt.agent)} is asked ({one_line(prompt.act)}{again})", "note")
+        turns = [line for role, text in prompt.turns for line in (Line(f"{role}:", "aside"), Line(text))]
+        asked.setdefault(prompt.place[:-1], []).extend([head, *turns])
+    return {each.place: tuple(asked[each.place[:-1]]) for each in messages if each.place[:-1] in asked}
+
+
+def _level(level: Level, levels: Sequence[Level]) -> Part:
+    """Return the groups of a higher level, and which agents each member represents."""
+    before = next(each.groups for each in reversed(levels) if each.level == level.level - 1)
+    sent = {name: f"{name} represents {', '.join(group)}" for group in before for name in group}
+    groups = enumerate(level.groups, 1)
+    lines = [f"group {at}: {'; '.join(sent.get(name, name) for name in group)}" for at, group in groups]
+    return Part(f"Level {level.level + 1}", lines=tuple(map(Line, map(one_line, lines))))
+
+
+def facts(run: Record) -> Iterator[str]:
+    """Yield what agents read besides the question, if the prompt components include it, and their groups."""
+    question, settings = run.question, run.settings
+    if question.get("choices"):
+        yield f"choices: {', '.join(lettered(question['choices']))}"
+    if question.get("description") and settings["question_description"]:
+        yield f"task: {shortened(question['description'])}"
+    if question.get("answer_description") and settings["answer_description"]:
+        yield f"form of the answer: {shortened(question['answer_description'])}"
+    if question.get("demonstrations") and settings["demonstrations"]:
+        yield f"demonstrations: {counted(len(question['demonstrations']), 'worked example')}"
+    yield from (f"question for {agent}: {text}" for agent, text in question.get("wordings", {}).items())
+    yield from (f"starting view of {agent}: {text}" for agent, text in question.get("starting_views", {}).items())
+    documents = run.chosen().dealt(question.get("documents") or [])
+    owned = documents.items() if isinstance(documents, Mapping) else [("all", [document]) for document in documents]
+    for agent, known in owned:
+        if known:
+            yield f"document for {agent}: {' '.join(shown(passage_of(document)) for document in known)}"
+    if run.levels and len(run.levels[0].groups) > 1:
+        yield from (f"group {number}: {', '.join(group)}" for number, group in enumerate(run.levels[0].groups, 1))
+
+
+def _asides(lines: Iterable[str]) -> list[Line]:
+    return [Line(one_line(line), "aside") for line in lines]

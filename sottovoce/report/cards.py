@@ -1,0 +1,72 @@
+"""The card of each run, and a table of the runs with the settings in which they differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from sottovoce.core.text import counted, one_line
+from sottovoce.graphs import scheme
+from sottovoce.report.comparison import Table
+from sottovoce.report.packed import JSON
+from sottovoce.runs import card as runs_card
+from sottovoce.runs.run import Run
+
+DIGEST = 12
+"""Number of letters of a digest in the table; the card has all of them."""
+
+
+def card(run: Run) -> JSON:
+    """Return the sealed card of a finished run, which `verify --card` checks; else the manifest and the progress."""
+    if run.folder is not None and all(record.status in ("done", "failed") for record in run.records.values()):
+        return runs_card.card(run)
+    told = {"status": run.status, "why": run.why, "counts": run.counts.model_dump(), "cost": run.cost.model_dump()}
+    return {**run.head.model_dump(mode="json"), **told}
+
+
+def what_was_run(runs: Mapping[str, Run]) -> Table:
+    """Return a table with a column for each run: rows of facts, then the settings that differ."""
+    told = {name: _told(run) for name, run in runs.items()}
+    differing = differences(runs)
+    names = list(dict.fromkeys([name for each in told.values() for name in each]))
+    rows = [(name, *(each.get(name, "") for each in told.values())) for name in names]
+    settings = [(setting, *values) for setting, values in differing.items()]
+    return Table(("", *runs), tuple(tuple(map(one_line, cells)) for cells in (*rows, *settings)))
+
+
+def differences(runs: Mapping[str, Run]) -> dict[str, list[str]]:
+    """Return the settings that differ between runs by name, with the value of each run, or "" if it has none."""
+    settings = [run.head.settings for run in runs.values()]
+    names = dict.fromkeys(name for each in settings for name in each)
+    found = {name: [_value(each.get(name)) if name in each else "" for each in settings] for name in names}
+    shown = {"protocol", "model"}  # in the table anyway
+    return {name: values for name, values in found.items() if len(set(values)) > 1 and name not in shown}
+
+
+def _told(run: Run) -> dict[str, str]:
+    head, cost, records = run.head, run.cost, run.records.values()
+    made = dict.fromkeys(
+        f"{each.model} ({each.weights}, {each.stored}, {each.device})" for each in head.models.values()
+    )
+    held = sum(record.status in ("done", "failed") for record in records)
+    return {
+        "status": f"{run.status}: {held:,} of {counted(len(records), 'discussion')} ended",
+        "scheme": scheme(head.scheme).command,
+        "protocol": head.settings["protocol"],
+        "models": "; ".join(made) or ", ".join(dict.fromkeys(head.settings["model"])),
+        "seeds": ", ".join(map(str, head.seeds)),
+        "questions": f"{len(records) // len(head.seeds):,}, sha256 {head.questions[:DIGEST]}",
+        "from": head.origin or "a person",
+        "prompts": f"sha256 {head.prompts[:DIGEST]}",
+        "calls": f"{cost.calls:,}",
+        "tokens": cost.tokens
+        if cost.uncounted
+        else f"{cost.tokens_in:,} read, {cost.tokens_reused:,} of them reused; {cost.tokens_out:,} written",
+        "versions": ", ".join(f"{name} {version}" for name, version in head.versions.items()),
+        "started": head.started,
+    }
+
+
+def _value(value: Any) -> str:  # Any: JSON
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

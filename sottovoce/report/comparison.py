@@ -1,0 +1,145 @@
+"""A comparison of runs as Markdown: tables of runs, of worlds' measures and of pairs, and the verdicts in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from sottovoce.analysis.compare import Comparison, Summary, compare
+from sottovoce.analysis.measures import Measured
+from sottovoce.analysis.paired_test import Pair, points
+from sottovoce.core.text import counted, figure, one_line
+from sottovoce.experiments.folder import ended
+from sottovoce.experiments.matching import told
+from sottovoce.report.tables import p_value, share_cells, table
+from sottovoce.runs.run import Run
+
+RUNS = (
+    "run | questions | discussions | accuracy | 95 % | abstained | failed | read | reused | written | FLOPs | "
+    "seconds, in parallel"
+)
+WITH_FAILURES = RUNS.replace("95 % |", "95 % | failed as wrong | 95 % |")
+"""Headings if discussions failed; otherwise both shares are equal."""
+ENCODED = "dense:"
+"""Prefix of retrievers that encode queries with a model."""
+PAIRS = "run | against | questions | discussions | points | 95 % | p, McNemar | p, bootstrap | p, Holm"
+
+
+class Table(NamedTuple):
+    """Headings and rows; a cell is plain text, with names of runs between backticks."""
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def comparison_of(runs: Mapping[str, Run], against: str | None = None) -> Comparison:
+    """Compare the runs in which a discussion ended, with notes on matched runs.
+
+    Raises:
+        UsageError: see `compare`.
+    """
+    return compare(ended(runs), against, [*told(runs), *_uncounted(runs)])
+
+
+def _uncounted(runs: Mapping[str, Run]) -> Iterable[str]:
+    """Yield a sentence for each run whose FLOPs do not include its encoder."""
+    for name, run in runs.items():
+        values = [str(value) for value in run.head.settings.values()]
+        if found := [value for value in values if value.startswith(ENCODED)]:
+            yield f"`{name}`: its FLOPs do not include the encoder of {', '.join(found)}."
+
+
+def compared(runs: Mapping[str, Run], against: str | None = None) -> str:
+    """Return the comparison as Markdown. Errors: see `compare`."""
+    return markdown(comparison_of(runs, against))
+
+
+def waiting(runs: Mapping[str, Run]) -> list[str]:
+    """Return a line of Markdown for each run with discussions that failed or are not over."""
+    lines = []
+    for name, run in runs.items():
+        statuses = Counter(record.status for record in run.records.values())
+        counts = {"failed": statuses["failed"], "are not over": len(run.unfinished) - statuses["failed"]}
+        if ways := [f"{n} of {len(run.records)} {what}" for what, n in counts.items() if n]:
+            lines.append(f"- {_name(name)}: {', '.join(ways)}.")
+    return lines
+
+
+def tables(comparison: Comparison) -> list[Table]:
+    """Return tables of runs, of worlds' measures and of pairs; tokens, FLOPs and seconds are means per discussion.
+
+    Seconds are measured from a discussion's start to its end, while others (32 by default) run in parallel.
+    """
+    failed = any(run.failed for run in comparison.runs)
+    rows = (_run(run, failed=failed) for run in comparison.runs)
+    found = [_table((WITH_FAILURES if failed else RUNS).split(" | "), rows)]
+    if names := list(dict.fromkeys(name for run in comparison.runs for name in run.measures)):
+        rows = ([_name(run.run), *_measures(run, names)] for run in comparison.runs)
+        found.append(_table(["run", *map(one_line, names)], rows))
+    if comparison.pairs:
+        found.append(_table(PAIRS.split(" | "), map(_pair, comparison.pairs)))
+    return found
+
+
+def rows_of(runs: Mapping[str, Run], *, failed: bool) -> list[list[str]]:
+    """Return the rows of the table of runs as a report shows them; `failed` adds accuracy with failures as wrong."""
+    return [[cell.replace("`", "") for cell in _run(each, failed=failed)] for each in comparison_of(runs).runs]
+
+
+def sentences(comparison: Comparison) -> list[str]:
+    """Return the verdicts, and notes on what was left out."""
+    return [one_line(each) for each in (*(pair.verdict for pair in comparison.pairs), *comparison.notes)]
+
+
+def markdown(comparison: Comparison) -> str:
+    """Return the tables and sentences in Markdown, as the command line prints them."""
+    blocks = [table(" | ".join(map(_heading, each.headings)), each.rows) for each in tables(comparison)]
+    if verdicts := sentences(comparison):
+        blocks.append("\n".join(f"- {sentence}" for sentence in verdicts))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
+    return Table(tuple(headings), tuple(map(tuple, rows)))
+
+
+def _run(run: Summary, *, failed: bool) -> list[str]:
+    shares = [*share_cells(run.accuracy), *(share_cells(run.failed_wrong) if failed else [])]
+    counts = [str(run.questions), str(run.discussions), *shares, str(run.abstained), str(run.failed)]
+    tokens = [_number(each, ",.0f") for each in (run.tokens_in, run.tokens_reused, run.tokens_out)]
+    return [_name(run.run), *counts, *tokens, _number(run.flops, ".2e"), _number(run.seconds, ".2f")]
+
+
+def _pair(pair: Pair) -> list[str]:
+    found = pair.difference
+    by = [f"{100 * found.value:+.1f}", f"{points(found.low)} to {points(found.high)}"]
+    tests = [p_value(p) for p in (pair.mcnemar, found.p, pair.corrected)]
+    return [_name(pair.run), _name(pair.against), str(pair.questions), str(pair.discussions), *by, *tests]
+
+
+def _measures(run: Summary, names: list[str]) -> list[str]:
+    """Return means with their intervals, and the number of games if a measure does not apply to all that ended."""
+    return [_measured(run.measures[name], run) if name in run.measures else "" for name in names]
+
+
+def _measured(found: Measured, run: Summary) -> str:
+    mean, ended = found.mean, run.discussions - run.failed
+    interval = [] if mean.low is None or mean.high is None else [f"{figure(mean.low)} to {figure(mean.high)}"]
+    games = [f"of {counted(found.games, 'game')}"] if found.games < ended else []
+    beside = "; ".join([*interval, *games])
+    return f"{figure(mean.value)} ({beside})" if beside else figure(mean.value)
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def _name(run: str) -> str:
+    """Return a run's name as code."""
+    return one_line(f"`{run}`")
+
+
+def _heading(text: str) -> str:
+    """Return a heading whose bars do not end it."""
+    return text.replace("|", "\\|")

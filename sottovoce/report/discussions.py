@@ -1,0 +1,156 @@
+"""The discussions of runs as the page's viewer reads them: each has a row in the list, and items one below the other.
+
+Items are what transcripts show (`report.blocks`), in the same order: headings, lines, messages. A message comes after
+its earlier attempts and before its interventions. Texts are not escaped: the page inserts them as text only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from sottovoce.channels.message import Message, Place
+from sottovoce.core.text import counted, figure, one_line, shortened
+from sottovoce.nodes.question import question_digest, question_id
+from sottovoce.nodes.state import Intervened
+from sottovoce.nodes.votes import viewpoints
+from sottovoce.report import blocks, describe
+from sottovoce.report.blocks import Line, Part
+from sottovoce.report.packed import JSON
+from sottovoce.report.tensors import Tensors
+from sottovoce.report.uncertainty import figure_of
+from sottovoce.runs.record import Record
+from sottovoce.runs.run import Run
+
+DIGEST = 16
+"""Characters of a question's digest, which identifies discussions of the same question in other runs."""
+SHORT = 120
+"""Characters of a question in the list."""
+
+
+def outcome(record: Record) -> str:
+    """Return how a discussion ended: right, wrong, partly, abstained, unscored or failed; open if it has not."""
+    result = record.result()
+    if record.decision is None:
+        return "failed" if record.status == "failed" else "open"
+    if result.abstained:
+        return "abstained"
+    if result.score is None:
+        return "unscored"
+    return {1.0: "right", 0.0: "wrong"}.get(result.score, "partly")
+
+
+def disagreed(record: Record) -> bool:
+    """Return whether agents gave different answers, after a round or at the end."""
+    at_end = [record.decision["votes"]] if record.decision else []
+    return any(len(viewpoints(votes, record.question)) > 1 for votes in (*(c.votes for c in record.counts), *at_end))
+
+
+def row(record: Record, run: int, items: int) -> JSON:
+    """Return the row of a discussion in the list; `run` is the index of its run in the report."""
+    result = record.result()
+    return {
+        "run": run,
+        "id": question_id(record.question),
+        "asked": question_digest(record.question)[:DIGEST],
+        "seed": record.seed,
+        "text": shortened(record.question["question"], SHORT),
+        "outcome": outcome(record),
+        "disagreed": disagreed(record),
+        "watched": bool(record.interventions),
+        "answer": None if result.answer is None else shortened(result.answer),
+        "items": items,
+    }
+
+
+def items(record: Record, tensors: Tensors) -> list[JSON]:
+    """Return the items of one discussion, from the question to the decision."""
+    shown = (blocks.opening(record), *blocks.of_run(record), *_game(record), blocks.ending(record))
+    says = _Says(record, tensors)
+    return [item for part in shown for item in _of_part(part, says)]
+
+
+def _game(record: Record) -> list[Part]:
+    """Return the figure of agents' uncertainty over a game; interventions are shown after their messages."""
+    drawn = figure_of(record)
+    return [Part("Uncertainty", lines=(Line(drawn, "figure"),))] if drawn else []
+
+
+def _of_part(part: Part, says: _Says) -> Iterator[JSON]:
+    if part.heading:
+        yield {"k": "head", "text": part.heading}
+    for message in part.messages:
+        yield from says.about(message)
+    for line in part.lines:
+        yield {"k": "line", "text": line.text, "style": line.style, **({"answer": line.answer} if line.answer else {})}
+
+
+class _Says:
+    """Messages of one discussion as items."""
+
+    def __init__(self, record: Record, tensors: Tensors) -> None:
+        self._record, self._tensors = record, tensors
+        self._asked = {prompt.place: prompt.turns for prompt in record.prompts}
+        self._said = _by_act(record.messages)
+        self._acted: dict[Place, list[Intervened]] = {}
+        for entry in record.interventions:
+            self._acted.setdefault(Place(**{name: entry[name] for name in Place._fields}), []).append(entry)  # type: ignore[literal-required]  # a Place's fields are among its keys
+
+    def about(self, last: Message) -> Iterator[JSON]:
+        """Yield a message after the other attempts at its place, each followed by its interventions."""
+        for message in self._said[last.place[:-1]]:
+            yield self._message(last if message.place == last.place else message)
+            for entry in self._acted.get(message.place, []):
+                yield {"k": "line", "text": _intervened(entry), "style": "note"}
+
+    def _message(self, message: Message) -> JSON:
+        item: JSON = {
+            "k": "said",
+            "who": describe.speaker(message),
+            "text": message.text,
+            "foot": describe.footer(message),
+            "place": _when(message),
+        }
+        marks = {"begun": message.begun, "public": message.public, "mark": self._mark(message)}
+        asked = [[role, text] for role, text in self._asked.get(message.place, [])]
+        more = {**marks, "asked": asked, "tokens": self._tensors.of(message)}
+        return item | {name: value for name, value in more.items() if value}
+
+    def _mark(self, message: Message) -> str:
+        """Return why other agents do not read the message, or ""."""
+        if message.withdrawn:
+            return "withdrawn by a monitor: no agent read it"
+        if self._record.withdrew(message):
+            return "withdrawn by a reset"
+        if message.asked == "answer":
+            return "answer turn: parsed, but not shown to other agents"
+        later = self._said[message.place[:-1]]
+        again = any(each.attempt > message.attempt and each.asked != "answer" for each in later)
+        return f"attempt {message.attempt + 1}, asked again" if again else ""
+
+
+def _by_act(messages: Iterable[Message]) -> Mapping[tuple[object, ...], list[Message]]:
+    found: dict[tuple[object, ...], list[Message]] = {}
+    for message in messages:
+        found.setdefault(message.place[:-1], []).append(message)
+    return found
+
+
+def _when(message: Message) -> str:
+    again = f" after {counted(message.epoch, 'reset')}" if message.epoch else ""
+    return f"round {message.round + 1}{again}, {one_line(message.act)}"
+
+
+def _intervened(entry: Intervened) -> str:
+    score = "" if entry["score"] is None else f" (score {figure(entry['score'])})"
+    return one_line(f"{entry['what']} at {entry['agent']}{score}: {entry['why']}")
+
+
+def of_runs(runs: Iterable[Run], tensors: Tensors) -> Iterator[tuple[JSON, list[JSON]]]:
+    """Yield the row and the items of each discussion that ended or has messages."""
+    for number, run in enumerate(runs):
+        store = run.store()  # messages find their payloads while it is open
+        for record in run.records.values():
+            if record.messages or record.status in ("done", "failed"):
+                found = items(record, tensors)
+                yield row(record, number, len(found)), found
+        del store

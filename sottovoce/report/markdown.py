@@ -1,0 +1,60 @@
+"""The transcript of a run as Markdown. Texts of models are in fences that they cannot close."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sottovoce.channels.message import Message
+from sottovoce.core.text import harmless, one_line
+from sottovoce.report import blocks, describe
+from sottovoce.report.blocks import Line, Part
+from sottovoce.runs.record import Record
+
+SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&])")  # characters with a meaning in Markdown
+
+
+def markdown(run: Record) -> str:
+    """Return the whole transcript."""
+    shown = (blocks.opening(run), *blocks.of_run(run), *blocks.unsure(run), blocks.ending(run))
+    return "".join(block for part in shown for block in _blocks(part)).lstrip() + "\n"
+
+
+def fenced(text: str) -> str:
+    """Return a text between fences longer than any run of backticks in it."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{harmless(text)}\n{fence}"
+
+
+def escaped(text: str) -> str:
+    """Return a text on one line, escaped so that Markdown shows it as it is."""
+    return SPECIAL.sub(r"\\\1", one_line(text))
+
+
+def _blocks(part: Part) -> Iterator[str]:
+    """Yield each block with the line break, or the empty line, before it."""
+    if part.heading:
+        yield f"\n\n## {part.heading}"
+    for message in part.messages:
+        yield f"\n\n{_message(message)}"
+    listed = False
+    for line in part.lines:
+        block = line.style in ("title", "question", "figure")
+        yield ("\n" if listed and not block else "\n\n") + _line(line)
+        listed = not block
+
+
+def _message(message: Message) -> str:
+    return f"### {escaped(describe.speaker(message))}\n\n{fenced(message.whole)}\n\n{escaped(describe.footer(message))}"
+
+
+def _line(line: Line) -> str:
+    """Return an item of a list; an indented one belongs to the item before it."""
+    if line.style in ("question", "figure"):
+        return fenced(line.text)
+    if line.style == "title":
+        return f"# {escaped(line.text)}"
+    text = line.text.lstrip()
+    margin, answer = " " * (len(line.text) - len(text)), f"**{escaped(line.answer)}** " if line.answer else ""
+    return f"{margin}- {answer}{escaped(text)}"

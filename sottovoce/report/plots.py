@@ -1,0 +1,214 @@
+"""Plots of a report as SVG inside the page: reproducible bytes, text as text, and a title for each.
+
+matplotlib's global state does not change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from itertools import pairwise
+from math import ceil
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from sottovoce.analysis.compare import Summary
+from sottovoce.core.errors import UsageError
+from sottovoce.core.text import shortened
+from sottovoce.report.rounds import by_round
+from sottovoce.runs.record import BYTES
+from sottovoce.runs.run import Run
+
+STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "sottovoce", "font.family": "sans-serif", "font.size": 9}
+"""Text as text; ids from a fixed salt, not random. Any: matplotlib's type names every key."""
+SIZE = (6.2, 3.4)  # inches
+LINES = ("-", "--", "-.", ":")
+MARKERS = "osD^vP"
+APART = 0.05  # distance between the intervals of two runs, in rounds
+GAP = 0.03  # minimum distance of two points, as a share of a logarithmic axis
+SPAN = 1.5  # minimum factor between the ends of a logarithmic axis, margins excluded
+MARGIN = 0.15  # space on either side of the values, as a share of their range
+LEGEND, LINE = 80, 8  # characters that fit in a row of a legend, and those that a run's line takes
+ROW = 0.2  # inches
+NAME = 40  # characters of a run's name in a legend
+TICKS = 5  # maximum number on a logarithmic axis
+
+
+def looks(runs: Iterable[str]) -> dict[str, dict[str, Any]]:  # Any: for `errorbar`
+    """Return a color, a line style and a marker for each run, for use in all plots of a page."""
+    return {
+        run: {"color": f"C{at % 10}", "linestyle": LINES[at % len(LINES)], "marker": MARKERS[at % len(MARKERS)]}
+        for at, run in enumerate(runs)
+    }
+
+
+Looks = Mapping[str, Mapping[str, Any]]  # Any: for `errorbar`
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A plot and the words under it."""
+
+    svg: Markup
+    caption: str
+    wide: bool = False
+    """True for a plot that needs the full width of the page."""
+
+
+def plots(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> list[Plot]:
+    """Return plots of accuracy by round, cost against accuracy, and bytes per message against accuracy, if known.
+
+    Raises:
+        UsageError: the extra `eval` is not installed.
+    """
+    scored = [each for each in summaries if each.failed_wrong]
+    of = looks(runs)
+    found = [_rounds(runs, of), _cost(scored, of), _bytes(scored, of)]
+    return [plot for plot in found if plot is not None]
+
+
+def _rounds(runs: Mapping[str, Run], of: Looks) -> Plot | None:
+    lines = {name: shares for name, run in runs.items() if (shares := by_round([*run.records.values()]))}
+    if not lines:
+        return None
+    figure, [axes] = drawing()
+    for at, (name, shares) in enumerate(lines.items()):
+        beside = (at - (len(lines) - 1) / 2) * APART  # equal lines would hide each other
+        rounds = [each + 1 + beside for each in shares]
+        values = [each.value for each in shares.values()]
+        axes.errorbar(rounds, values, _reach(shares.values()), capsize=3, label=_label(name), **of[name])
+    axes.set_xticks(range(1, 1 + max(len(shares) for shares in lines.values())))
+    axes.set_xlabel("round")
+    _accuracy(axes)
+    _legend(figure, lines)
+    caption = "Accuracy by round: the share of agents' answers that are right, with 95 % intervals by question."
+    return Plot(svg(figure, caption), caption)
+
+
+def _cost(scored: Sequence[Summary], of: Looks) -> Plot | None:
+    """Plot FLOPs if they are known for all runs, else tokens read and written."""
+    flops = [each.flops for each in scored]
+    tokens = [(each.tokens_in or 0) + (each.tokens_out or 0) for each in scored]
+    known = all(value is not None for value in flops)
+    what = "floating-point operations" if known else "tokens read and written"
+    costs = [value or 0.0 for value in flops] if known else tokens
+    if not scored or min(costs) <= 0:
+        return None
+    caption = (
+        f"Cost against accuracy: {what} per discussion, on a logarithmic axis, failures as wrong, with 95 % intervals."
+    )
+    return _scattered(scored, costs, what, caption, of)
+
+
+def _bytes(scored: Sequence[Summary], of: Looks) -> Plot | None:
+    carrying = [each for each in scored if BYTES in each.measures]
+    if len(carrying) < 2:  # one point is no curve
+        return None
+    caption = "Compression: bytes per message besides words, on a log axis, and accuracy, failures as wrong."
+    return _scattered(carrying, [each.measures[BYTES].mean.value for each in carrying], BYTES, caption, of)
+
+
+def _scattered(scored: Sequence[Summary], at: Sequence[float], what: str, caption: str, of: Looks) -> Plot:
+    figure, [axes] = drawing()
+    low, high = _ends(at)
+    places = apart(at, (high / low) ** GAP)
+    for each, x in zip(scored, places, strict=True):
+        share = each.failed_wrong
+        assert share is not None, "only scored runs are drawn"
+        axes.errorbar([x], [share.value], _reach([share]), capsize=3, label=_label(each.run), **of[each.run])
+    _logarithmic(axes, at)
+    axes.set_xlim(low, max(high, max(places) * (high / low) ** MARGIN))
+    axes.set_xlabel(what)
+    _accuracy(axes)
+    _legend(figure, (each.run for each in scored))
+    return Plot(svg(figure, caption), caption)
+
+
+def apart(values: Sequence[float], factor: float) -> list[float]:
+    """Return the values in their order, each raised to at least `factor` times the next smaller one."""
+    found = list(values)
+    for before, at in pairwise(sorted(range(len(values)), key=lambda place: values[place])):
+        found[at] = max(found[at], found[before] * factor)
+    return found
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of a logarithmic axis that has the values in its middle."""
+    low, high = min(values), max(values)
+    wider = max(1.0, SPAN * low / high) ** 0.5
+    low, high = low / wider, high * wider
+    margin = (high / low) ** MARGIN
+    return low / margin, high * margin
+
+
+def _logarithmic(axes: Any, at: Sequence[float]) -> None:  # Any: Axes
+    """Make the x axis logarithmic, with ticks at values that are drawn and far enough apart for their labels."""
+    from matplotlib.ticker import NullLocator
+
+    low, high = _ends(at)
+    axes.set_xscale("log")
+    axes.set_xlim(low, high)
+    ticks: list[float] = []
+    for value in sorted(at):
+        if not ticks or value >= ticks[-1] * (high / low) ** (1 / TICKS):
+            ticks.append(value)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xticks(ticks, [f"{value:,.0f}" if value < 1e6 else f"{value:.2e}" for value in ticks])
+
+
+def drawing(size: tuple[float, float] = SIZE, panels: int = 1) -> tuple[Any, list[Any]]:  # Any: a Figure, its Axes
+    """Return an empty figure and its panels, one below the other.
+
+    Raises:
+        UsageError: the extra `eval` is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise UsageError("plots need the extra 'eval', which is not installed: pip install matplotlib") from error
+    figure = Figure(figsize=size, layout="constrained")
+    return figure, list(figure.subplots(panels, 1, squeeze=False)[:, 0])
+
+
+def svg(figure: Any, title: str) -> Markup:  # Any: a Figure
+    """Return the SVG element alone, for use in a page, with a title for screen readers."""
+    import matplotlib
+
+    text = StringIO()
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    found = text.getvalue()
+    found = found[found.index("<svg") :]
+    return Markup(re.sub(r"(<svg[^>]*)>", rf'\1 role="img"><title>{_replacement(title)}</title>', found, count=1))
+
+
+def _replacement(title: str) -> str:
+    return str(escape(title)).replace("\\", r"\\")
+
+
+def _legend(figure: Any, names: Iterable[str]) -> None:  # Any: a Figure
+    """Put a legend above the axes, in as many rows as it needs, and enlarge the figure for it."""
+    labels = [*map(_label, names)]
+    columns = max(1, LEGEND // (max(map(len, labels)) + LINE))
+    figure.set_figheight(SIZE[1] + ROW * ceil(len(labels) / columns))
+    figure.legend(loc="outside upper left", ncols=columns, frameon=False)
+
+
+def _label(name: str) -> str:
+    """Return a short form of a run's name for a legend; an unescaped "$" would begin a formula."""
+    return shortened(name, NAME).replace("$", r"\$")
+
+
+def _accuracy(axes: Any) -> None:  # Any: Axes
+    axes.set_ylim(-0.03, 1.03)
+    axes.set_ylabel("accuracy")
+    axes.grid(alpha=0.3)
+
+
+def _reach(shares: Iterable[Any]) -> tuple[list[float], list[float]]:  # Any: of a Share
+    """Return how far intervals go down and up, at least 0: rounding may put a bound on the wrong side."""
+    found = [*shares]
+    return [max(0.0, each.value - each.low) for each in found], [max(0.0, each.high - each.value) for each in found]

@@ -1,0 +1,123 @@
+"""The contents of a report: saved runs by name, including rows of experiments, and the plots of searches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sottovoce.core.errors import RecordError, UsageError, command
+from sottovoce.core.regular_files import bytes_of
+from sottovoce.core.text import counted
+from sottovoce.experiments.files import read_experiment
+from sottovoce.experiments.folder import FILE, runs_in
+from sottovoce.experiments.tables.saved_figures import in_our_units
+from sottovoce.runs import run_directory
+from sottovoce.runs.read import load_run
+from sottovoce.runs.run import Run
+
+STUDY = "study.json"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A plot that a search left in its folder."""
+
+    name: str
+    svg: bytes
+
+
+@dataclass
+class Gathered:
+    """The runs of a report, by their names in it."""
+
+    runs: dict[str, Run] = field(default_factory=dict)
+    pictures: list[Picture] = field(default_factory=list)
+    """The plots of searches."""
+    about: list[str] = field(default_factory=list)
+    """The descriptions of the experiments."""
+    against: str | None = None
+    """The row that others are compared with, if the report is of one experiment that names it."""
+
+    waiting: list[str] = field(default_factory=list)
+    """Rows of experiments that have not started."""
+    published: dict[str, Mapping[str, float]] = field(default_factory=dict)
+    """Published figures by run and by `accuracy` or the name of a world's measure, in the units of our results."""
+
+    @property
+    def ended(self) -> tuple[int, int]:
+        """The number of discussions that ended, and of all discussions."""
+        records = [record for run in self.runs.values() for record in run.records.values()]
+        return sum(record.status in ("done", "failed") for record in records), len(records)
+
+    @property
+    def unfinished(self) -> str:
+        """The first line of a report: what is not over, or failed; empty if all discussions have a decision."""
+        ended, total = self.ended
+        statuses = {name: [record.status for record in run.records.values()] for name, run in self.runs.items()}
+        failed = sum(of_run.count("failed") for of_run in statuses.values())
+        left = {
+            "open": [name for name, of_run in statuses.items() if {*of_run} - {"done", "failed"}],
+            "not started": self.waiting,
+            "failed": [name for name, of_run in statuses.items() if "failed" in of_run],
+        }
+        named = "; ".join(f"{how}: {', '.join(names)}" for how, names in left.items() if names)
+        if ended == total and not self.waiting:
+            return f"{failed:,} of {counted(total, 'discussion')} failed ({named})" if failed else ""
+        but = f", {failed:,} of them failed" if failed else ""
+        return f"unfinished: {ended:,} of {counted(total, 'discussion')} ended{but} ({named})"
+
+
+def gathered(names: Sequence[str]) -> Gathered:
+    """Read runs, rows of experiments and the plots of searches by name or folder.
+
+    Raises:
+        RecordError: a run does not exist, or is damaged.
+        UsageError: a name occurs twice, or no discussion has ended yet.
+    """
+    found = Gathered()
+    for name in names:
+        _gather(name, found)
+    if len(names) > 1:
+        found.against = None
+    if not found.runs:
+        raise UsageError("only searches were named; name a run too")
+    if not found.ended[0]:
+        first = next(iter(found.runs))
+        resume = command("runs", "resume", first)
+        raise UsageError(f"nothing to report yet: no discussion of {', '.join(found.runs)} has ended; use {resume}")
+    return found
+
+
+def _gather(name: str, found: Gathered) -> None:
+    for folder in (Path(name), run_directory.shelf() / name):
+        if (folder / STUDY).exists():
+            found.pictures += _drawn(folder)
+            return
+        if (folder / FILE).exists():
+            experiment, _ = read_experiment(folder / FILE)
+            found.against = experiment.against
+            found.about += [experiment.about] if experiment.about else []
+            runs = runs_in(folder, experiment.rows)
+            for row, run in runs.items():
+                _add(row, run, found)
+            found.waiting += [row for row in experiment.rows if row not in runs]
+            found.published |= in_our_units(folder)
+            return
+        if several := [each.parent.name for each in sorted(folder.glob(f"*/{FILE}"))]:
+            told = ", ".join(map(repr, several))
+            raise RecordError(
+                f"{name!r} contains experiments, {told}; report one of them: {str(folder / several[0])!r}"
+            )
+    folder = run_directory.folder_of(name)
+    _add(folder.resolve().name, load_run(folder), found)
+
+
+def _add(name: str, run: Run, found: Gathered) -> None:
+    if name in found.runs:
+        raise UsageError(f"two of the runs have the name {name!r}; give each once, or rename a folder")
+    found.runs[name] = run
+
+
+def _drawn(folder: Path) -> list[Picture]:
+    return [Picture(f"{folder.resolve().name}: {file.stem}", bytes_of(file)) for file in sorted(folder.glob("*.svg"))]

@@ -1,0 +1,115 @@
+"""Tables in Markdown, their layout on a terminal, and the format of shares, intervals and p values in cells."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from textwrap import wrap
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sottovoce.analysis.statistics import Share
+from sottovoce.report.output import console_of
+
+MARKDOWN = re.compile(r"^\|.*\|\n\|[-|]+\|(?:\n\|.*\|)*$", re.MULTILINE)
+"""A table in the form that `table` writes."""
+BAR = re.compile(r"(?<!\\)\|")
+HANGING = re.compile(r"(?:- | *\S.* {2,})?")
+"""The bullet of an item, or the columns of a line before its last one."""
+BETWEEN = 3  # spaces between two columns of a table
+
+
+def table(headings: str, lines: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown; `headings` are joined by bars, and bars in cells are escaped."""
+    rule = "|".join(["---"] * len(headings.split(" | ")))
+    rows = (" | ".join(cell.replace("|", "\\|") for cell in cells) for cells in lines)
+    return "\n".join([f"| {headings} |", f"|{rule}|", *(f"| {row} |" for row in rows)])
+
+
+def show(text: str, console: Console | None = None) -> None:
+    """Print Markdown: unchanged into a pipe or a file; on a terminal its tables are drawn and its lines wrapped."""
+    console = console or console_of()
+    if not console.is_terminal:
+        console.file.write(f"{text}\n")
+        return
+    at = 0
+    for found in MARKDOWN.finditer(text):
+        _print_lines(text[at : found.start()], console)
+        for number, each in enumerate(drawn(found[0], console.width)):
+            console.print(*[""] * bool(number), each, sep="\n")
+        at = found.end() + 1  # a table ends its own line
+    _print_lines(f"{text[at:]}\n", console)
+
+
+def wrapped(line: str, width: int) -> str:
+    """Return a line wrapped between words; continuation lines are indented like the text of the item or column."""
+    before = HANGING.match(line)
+    indent = before.end() if before else 0
+    parts = wrap(
+        line,
+        width,
+        subsequent_indent=" " * (indent if indent <= width * 2 / 3 else 0),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(parts)
+
+
+def _print_lines(text: str, console: Console) -> None:
+    for line in text.splitlines():
+        console.print(wrapped(line, console.width), soft_wrap=True)
+
+
+def drawn(markdown: str, width: int) -> list[Table]:
+    """Return a Markdown table as tables for a terminal of `width` columns, without a broken word where any layout fits.
+
+    A table that is too wide is turned, rows into columns, or else split into a table of two columns for each row.
+    """
+    headings, _, *rows = [_plain(line) for line in markdown.splitlines()]
+    turned = [list(cells) for cells in zip(headings, *rows, strict=True)]
+    if _narrowest([headings, *rows]) <= width:
+        return [_rich(headings, rows)]
+    if _narrowest(turned) <= width:
+        return [_rich(turned[0], turned[1:])]
+    return [_rich([headings[0], row[0]], zip(headings[1:], row[1:], strict=True)) for row in rows]
+
+
+def _plain(line: str) -> list[str]:
+    return [cell.strip().replace("\\|", "|").strip("`") for cell in BAR.split(line)[1:-1]]
+
+
+def _narrowest(lines: Sequence[Sequence[str]]) -> int:
+    """Return the width that a table needs without a broken word."""
+    return sum(map(_longest_word, zip(*lines, strict=True))) + BETWEEN * (len(lines[0]) - 1)
+
+
+def _longest_word(cells: Iterable[str]) -> int:
+    return max((Text(word).cell_len for cell in cells for word in cell.split()), default=1)
+
+
+def _rich(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    lines = [list(headings), *map(list, rows)]
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for cells in zip(*lines, strict=True):
+        shown.add_column(Text(cells[0]), overflow="fold", min_width=_longest_word(cells))
+    for row in lines[1:]:
+        shown.add_row(*map(Text, row))
+    return shown
+
+
+def share_cells(found: Share | None) -> list[str]:
+    """Return a share and its 95 % interval in percent; empty cells for None."""
+    return ["", ""] if found is None else [percent(found.value), f"{percent(found.low)} to {percent(found.high)}"]
+
+
+def percent(part: float) -> str:
+    """Return a part of 1 in percent."""
+    return f"{part:.1%}"
+
+
+def p_value(p: float | None) -> str:
+    """Return a p value to three decimal places; empty for None."""
+    return "" if p is None else f"{p:.3f}" if p >= 0.001 else "< 0.001"

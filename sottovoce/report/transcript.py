@@ -1,0 +1,135 @@
+"""The transcript of a run for a terminal: a row of panels for each round, agents side by side, and the decision.
+
+Texts of models are data: they reach rich as plain `Text`, never as markup, with control characters
+escaped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from copy import copy
+
+from rich import box
+from rich.columns import Columns
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.rule import Rule
+from rich.text import Text
+
+from sottovoce.channels.message import Message
+from sottovoce.core.text import steady
+from sottovoce.report import blocks, describe
+from sottovoce.report.blocks import Line, Part
+from sottovoce.runs.record import Record
+
+NARROWEST = 36  # minimum columns of a panel
+SHADES = (
+    ("sure", 0.2, ""),
+    ("fairly sure", 0.7, "black on #fff2b3"),
+    ("unsure", 1.4, "black on #ffd166"),
+    ("very unsure", float("inf"), "black on #f4893b"),
+)
+"""Uncertainty in words, its upper limit in nats, and its style."""
+EMPTY = re.compile(r"\n(?:[^\S\n]*\n){4,}")
+"""More empty lines in a row than a reply needs for its layout."""
+STYLES = {
+    "title": "dim",
+    "question": "bold",
+    "figure": "dim",
+    "aside": "dim",
+    "note": "yellow",
+    "right": "green",
+    "wrong": "red",
+}
+
+
+def print_run(console: Console, run: Record, *, prompts: bool = False) -> None:
+    """Print the whole transcript of a run that has ended; `prompts` adds the prompts."""
+    for each in (blocks.opening(run), *blocks.of_run(run, prompts=prompts)):
+        console.print(part(console, each))
+    console.print(ending(console, run))
+
+
+def part(console: Console, shown: Part, panels: Sequence[Panel] | None = None) -> RenderableType:
+    """Return messages side by side under their heading, then lines; `panels` are theirs if some are unfinished."""
+    head = [Rule(shown.heading, align="left", style="dim")] if shown.heading else []
+    row = _messages(console, shown, panels or list(map(panel, shown.messages))) if shown.messages else []
+    return Group(*head, *row, *lines(shown.lines))
+
+
+def _messages(console: Console, shown: Part, panels: Sequence[Panel]) -> list[RenderableType]:
+    """Return messages side by side; if prompts are shown, one below the other, each under its prompt."""
+    if not shown.asked:
+        return [_side_by_side(console, panels)]
+    pairs = zip(shown.messages, panels, strict=True)
+    return [Group(*lines(shown.asked.get(message.place, ())), panel) for message, panel in pairs]
+
+
+def lines(shown: Sequence[Line]) -> list[Text]:
+    """Return lines as they are printed."""
+    answers = [Text(f"{line.answer}  " if line.answer else "", "bold") for line in shown]
+    texts = [Text(steady(line.text), STYLES.get(line.style, "")) for line in shown]
+    return [answer + text for answer, text in zip(answers, texts, strict=True)]
+
+
+def ending(console: Console, run: Record) -> RenderableType:
+    """Return the figure of uncertainty, the decision and its cost, with a legend if tokens were shaded."""
+    coloured = console.color_system is not None and not console.no_color
+    shaded = coloured and any(message.payload for message in run.messages)
+    shown = [part(console, each) for each in (*blocks.unsure(run), blocks.ending(run))]
+    return Group(*shown, *([_legend()] if shaded else []))
+
+
+def _side_by_side(console: Console, panels: Sequence[Panel]) -> RenderableType:
+    """Return panels of equal height in as many columns as the terminal fits; elsewhere one below the other."""
+    width = width_of(console, len(panels))
+    shown = [copy(each) for each in panels]
+    if width < console.width:
+        options = console.options.update(width=width)
+        height = max(len(console.render_lines(each, options)) for each in panels)
+        for each in shown:
+            each.height = height
+    return Columns(shown, width=width, padding=0)
+
+
+def width_of(console: Console, panels: int) -> int:
+    """Return the width of each of several panels."""
+    room = console.width // NARROWEST if console.is_terminal else 1
+    return console.width // max(1, min(panels, room))
+
+
+def panel(message: Message) -> Panel:
+    """Return a finished message, shaded by uncertainty, above its footer."""
+    return titled(describe.speaker(message), shaded(message), describe.footer(message))
+
+
+def titled(title: str, text: Text, footer: str = "") -> Panel:
+    """Return a text in a panel under a title."""
+    body = Group(text, Text(footer, style="dim")) if footer else text
+    return Panel(body, title=Text(title), title_align="left", box=box.ROUNDED, border_style="dim")
+
+
+def shaded(message: Message) -> Text:
+    """Return a message's text after its prefill, each token on the color of its uncertainty."""
+    text = Text(overflow="fold").append(steady(message.begun), style="dim")
+    for piece, entropy in describe.shades(message):
+        shades = (style for _, limit, style in SHADES if (entropy or 0.0) < limit)  # what is not known is not shaded
+        text.append(steady(piece), style=next(shades, SHADES[-1][-1]))
+    return compact(text)
+
+
+def compact(text: Text) -> Text:
+    """Return a text with a mark in place of many empty lines; its shades stay."""
+    shown, at = Text(overflow="fold"), 0
+    for found in EMPTY.finditer(text.plain):
+        shown.append_text(text[at : found.start()])
+        shown.append(f"\n({found[0].count(chr(10)) - 1} empty lines)\n", style="dim")
+        at = found.end()
+    return shown.append_text(text[at:])
+
+
+def _legend() -> Text:
+    limits = ["", *(f" {limit:g}+" for _, limit, _ in SHADES[:-1])]
+    words = [Text(word + limit, style=style or "dim") for (word, _, style), limit in zip(SHADES, limits, strict=True)]
+    return Text.assemble(("shaded by entropy (nats): ", "dim"), Text(", ").join(words))

@@ -1,0 +1,210 @@
+"""Runs from Python: ask a scheme questions or open a saved run, and read the results as tables.
+
+The command line uses the same runner, so each can resume, compare and verify the runs of the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sottovoce.core.errors import UsageError
+from sottovoce.datasets.question_files import check
+from sottovoce.datasets.trained import SMALL, untrained
+from sottovoce.graphs import SCHEMES, Scheme
+from sottovoce.graphs import scheme as scheme_of
+from sottovoce.nodes.inputs import Models
+from sottovoce.nodes.question import Question
+from sottovoce.prompts.kinds import kind_of
+from sottovoce.runs import run_directory
+from sottovoce.runs.limits import Limits
+from sottovoce.runs.manifest import head_of
+from sottovoce.runs.read import load_run
+from sottovoce.runs.record import Record
+from sottovoce.runs.results import Result
+from sottovoce.runs.run import Run
+from sottovoce.runs.runner import hold_all, payloads
+from sottovoce.runs.start import continued
+from sottovoce.settings import Settings
+from sottovoce.settings.plain import named
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+PLACE = ("epoch", "round", "turn", "agent", "act", "attempt")
+
+
+class RunResults:
+    """The discussions of a run: messages, results, and tables of both."""
+
+    def __init__(self, run: Run) -> None:
+        """Wrap a run that has ended or was read from its directory."""
+        self._run = run
+
+    @property
+    def folder(self) -> Path | None:
+        """The run's directory; None if the run is not saved."""
+        return self._run.folder
+
+    @property
+    def scheme(self) -> str:
+        """The name of its scheme."""
+        return self._run.head.scheme
+
+    @property
+    def settings(self) -> dict[str, Any]:  # Any: JSON
+        """All settings that the run was started with, defaults included."""
+        return self._run.head.complete
+
+    @property
+    def results(self) -> list[Result]:
+        """The result of each discussion that ended, failed ones included; `error` of its record says why it failed."""
+        return self._run.results()
+
+    @property
+    def records(self) -> list[Record]:
+        """The full record of each discussion: question, messages, prompts, votes, decision, cost."""
+        return list(self._run.records.values())
+
+    def to_pandas(self) -> DataFrame:
+        """Return a table with a row for each discussion that ended: a question under a seed.
+
+        Its columns are those of `Result` (`id`, `seed`, `answer`, `target`, `score`, `score_failed_wrong`, `failed`,
+        tokens, seconds, ...), the question's text, the error of a failed discussion, and a column for each measure.
+
+        Raises:
+            UsageError: pandas is not installed.
+        """
+        rows = []
+        for result in self.results:
+            record = self._run.records[result.question, result.seed]
+            found = {name: value for name, value in result.to_dict().items() if name not in ("question", "measures")}
+            about = {"id": result.question, "question": record.question["question"], "error": record.error}
+            rows.append({**about, **found, **result.measures})
+        return _table(rows)
+
+    def messages_to_pandas(self) -> DataFrame:
+        """Return a table with a row for each message, in the order of the board; `withdrawn` marks withdrawn ones.
+
+        `protocol` and `payload` (a sha256) describe the message's payload. Statistics of the call, such as
+        `tokens_out`, have columns of their own.
+
+        Raises:
+            UsageError: pandas is not installed.
+        """
+        rows = []
+        for (name, seed), record in self._run.records.items():
+            for message in record.messages:
+                place = {key: getattr(message, key) for key in PLACE}
+                said = {"text": message.whole, "withdrawn": message.withdrawn, "source": message.source}
+                under = message.payload
+                carried = {"protocol": under.protocol if under else None, "payload": under.sha256 if under else None}
+                rows.append({"id": name, "seed": seed, **place, **said, **carried, **message.stats})
+        return _table(rows)
+
+
+def run_questions(
+    scheme: str | Scheme,
+    questions: str | Question | Sequence[str | Question],
+    settings: Settings | Mapping[str, Any] | None = None,  # Any: plain values, as a settings file has them
+    *,
+    models: Models = None,
+    seeds: Sequence[int] = (),
+    folder: Path | str | None = None,
+    at_once: int = 32,
+) -> RunResults:
+    """Ask a scheme one or more questions and return the results.
+
+    Args:
+        scheme: The scheme's name, or a `Scheme`.
+        questions: Texts, or questions with further fields (`Question`: documents, choices, target, ...).
+        settings: The scheme's own settings, or plain values by name, as in a settings file: a single value stands
+            for a list of one. None uses the defaults.
+        models: A chat model for all agents, or models by agent name; None loads those that the settings name.
+        seeds: Each question is discussed once under each seed; if empty, once under the settings' seed.
+        folder: Directory to save the run in. If it already contains this run, unfinished discussions are continued,
+            and nothing is asked twice. None saves nothing, and payloads are deleted at the end.
+        at_once: Number of discussions that run at the same time.
+
+    Raises:
+        UsageError: there is no such scheme, or it cannot discuss these questions; raised before any agent speaks.
+        RecordError: the directory contains another run, or cannot be written.
+        SottovoceError: the run failed. A failed discussion does not raise: it is a row of the results.
+    """
+    found = _known(scheme)
+    values = named(settings, found.settings.model_fields) if isinstance(settings, Mapping) else settings
+    chosen = found.settings.given(values)
+    if models is None and (why := untrained(found.name, chosen)):
+        raise UsageError(f"{why}; name another model in the settings, such as {{'model': '{SMALL}'}}")
+    asked = _asked(questions, chosen)
+    limits = Limits(at_once=at_once)
+    head = head_of(found.name, chosen, asked, seeds, models=models)
+    place = Path(folder) if folder is not None else None
+    run = Run.begin(head, asked, None) if place is None else continued(head, asked, place)
+    if run.unfinished:
+        with payloads(place) as store:
+            _outside_of_loops(lambda: hold_all(run, chosen, store, models=models, limits=limits))
+    else:
+        run.close()
+    return RunResults(run)
+
+
+def open_run(path: Path | str) -> RunResults:
+    """Open a saved run; no model is needed.
+
+    Args:
+        path: Its directory, a name that `runs list` shows, or "latest".
+
+    Raises:
+        RecordError: there is no such run, it is damaged, or another version wrote it.
+    """
+    return RunResults(load_run(run_directory.folder_of(str(path))))
+
+
+def _known(scheme: str | Scheme) -> Scheme:
+    """Return a registered scheme; register a `Scheme` whose name is not taken yet."""
+    if isinstance(scheme, str):
+        return scheme_of(scheme)
+    if scheme.name not in SCHEMES:
+        SCHEMES.register(scheme.name, scheme)
+    if (found := scheme_of(scheme.name)) != scheme:
+        raise UsageError(f"another scheme is called {scheme.name!r}; choose another name for this one")
+    return found
+
+
+def _asked(questions: str | Question | Sequence[str | Question], settings: Settings) -> list[Question]:
+    """Return the questions, each checked and with its kind."""
+    given = [questions] if isinstance(questions, (str, Mapping)) else list(questions)
+    if not given:
+        raise UsageError("there are no questions; give at least one")
+    asked: list[Question] = []
+    for each in given:
+        if not isinstance(each, (str, Mapping)):
+            raise UsageError(f"a question is {each!r}; expected a text, or a dict with a text as its 'question'")
+        question: Any = {"question": each} if isinstance(each, str) else dict(each)  # Any: checked below
+        check(question, settings)
+        question["kind"] = settings.answers_in or kind_of(question)
+        asked.append(question)
+    return asked
+
+
+def _outside_of_loops(work: Any) -> None:  # Any: a function without arguments
+    """Run a function that starts an event loop: in a thread if a loop is running already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        work()
+        return
+    with ThreadPoolExecutor(1) as beside:
+        beside.submit(work).result()
+
+
+def _table(rows: list[dict[str, Any]]) -> DataFrame:  # Any: cells
+    try:
+        from pandas import DataFrame
+    except ImportError as error:
+        raise UsageError(f"tables need pandas; pip install pandas ({error})") from error
+    return DataFrame(rows)

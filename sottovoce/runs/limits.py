@@ -1,0 +1,99 @@
+"""Limits of a run: time, tokens and calls after which it is stopped, and how it is executed.
+
+Nothing here imports torch or langgraph: the command line reads it to print its help.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from sottovoce.core.bounds import LONGEST_WAIT, Count
+from sottovoce.core.errors import UsageError
+from sottovoce.core.validation import Checked
+from sottovoce.graphs.runtime.saver import POSTGRES, shown
+
+
+class Limits(Checked):
+    """Limits of a run as a whole; a run that they stop keeps what was said, and can be resumed."""
+
+    model_config = ConfigDict(title="Limits")
+
+    at_once: int = Field(default=32, ge=1, le=1_000, description="Number of discussions that run at the same time.")
+    time_limit: float | None = Field(
+        default=None,
+        gt=0,
+        le=LONGEST_WAIT,
+        allow_inf_nan=False,
+        description="Stop after this many seconds (counted from the start or the last resume).",
+    )
+    token_limit: Count | None = Field(default=None, gt=0, description="Stop after this many tokens, read and written.")
+    call_limit: Count | None = Field(default=None, gt=0, description="Stop after this many calls of models.")
+
+    workers: str | None = Field(
+        default=None,
+        description="Run discussions on a Ray cluster: ray (as many workers as it has or gets), or ray:4 (at most "
+        "four). RAY_ADDRESS names the cluster; otherwise one is started on this machine.",
+    )
+    gpus_per_worker: float | None = Field(
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description="GPUs of each worker: a fraction (0.5) or whole (2), 0 for none (default: 1 if there are any).",
+    )
+
+    saver: str | None = Field(
+        default=None,
+        repr=False,  # it may hold a password
+        description="Where checkpoints of unfinished discussions are saved: sqlite (in the run's folder), memory (a "
+        "killed discussion restarts), or postgresql://USER@HOST/DB (default: sqlite).",
+    )
+
+    lost: Literal["refuse", "words"] = Field(
+        default="refuse",
+        description="If a message's payload is missing or damaged: refuse to continue, or hear only its words.",
+    )
+
+    @field_validator("saver")
+    @classmethod
+    def _place(cls, saver: str | None) -> str | None:
+        if saver not in (None, "sqlite", "memory") and not POSTGRES.match(saver):
+            raise UsageError(f"saver is {shown(saver)!r}; expected sqlite, memory or postgresql://USER@HOST/DATABASE")
+        return saver
+
+    @field_validator("workers")
+    @classmethod
+    def _known(cls, workers: str | None) -> str | None:
+        if workers is not None and not re.fullmatch(r"ray(:[1-9]\d*)?", workers):
+            raise UsageError(f"workers is {workers!r}; expected 'ray', or 'ray:4' for at most four of them")
+        return workers
+
+    @field_validator("gpus_per_worker")
+    @classmethod
+    def _whole_above_one(cls, gpus: float | None) -> float | None:
+        if gpus is not None and gpus > 1 and gpus != int(gpus):
+            raise UsageError(f"gpus_per_worker is {gpus:g}; expected a fraction of a GPU, or a whole number of them")
+        return gpus
+
+    @model_validator(mode="after")
+    def _of_workers(self) -> Limits:
+        if self.gpus_per_worker is not None and not self.workers:
+            raise UsageError("--gpus-per-worker belongs to --workers; add --workers ray, or leave it out")
+        return self
+
+    @property
+    def counts(self) -> bool:
+        """True if calls or tokens are limited."""
+        return self.call_limit is not None or self.token_limit is not None
+
+    def reached(self, calls: int, tokens: int) -> str:
+        """Return the limit that is reached, in words; empty if none is."""
+        taken = (("call", calls, self.call_limit), ("token", tokens, self.token_limit))
+        told = [f"the {name} limit is reached: {n:,} of {most:,}" for name, n, most in taken if most and n >= most]
+        return told[0] if told else ""
+
+    def out_of_time(self) -> str:
+        """Return the time limit, in words."""
+        return f"the time limit is reached: {self.time_limit:g} seconds"

@@ -1,0 +1,192 @@
+"""The log of a run, `RUN/log.jsonl`: one line of JSON for each thing that happened, only ever added to.
+
+    {"line": "run", ...}                        the run's manifest, always first (`Head`)
+    {"line": "question", "question": {...}}     every question, before the first is asked
+    {"line": "saver", "kind": "postgres", "threads": ...}
+                                                its checkpoints are in a database; threads: prefix of their names
+    {"line": "asked", "of": [id, seed], ...}    an agent was asked to say something (`Asked`)
+    {"line": "step", "of": ..., "task": ..., "seconds": ..., "events": [...]}
+                                                a task of the graph, once its writes are committed
+    {"line": "again", "of": ...}                the discussion restarts, e.g. as its checkpoints were lost
+    {"line": "failed", "of": ..., "error": ..., "seconds": ...}
+    {"line": "stopped", "why": ..., "nbytes": ..., "digest": ...}, {"line": "resumed"}, {"line": "done", ...}
+                                                nbytes: of all payloads; digest: the sha256 of all bytes before it
+
+A killed process leaves at most an incomplete line at the end, which is cut off when the run is resumed.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from sottovoce.core.errors import RecordError
+from sottovoce.core.outputs import RUN, check_no_link
+from sottovoce.core.regular_files import bytes_of, opened
+
+JSON = dict[str, Any]  # Any: plain JSON
+LOG = RUN
+LOCK = "lock"
+REPAIR = "restore the log from a copy, or run its questions again"
+FORMAT = "sottovoce.run"
+VERSION = 3
+END = 4096
+"""Largest size of a log's last line, in bytes."""
+SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+"""A surrogate (half of a character), escaped."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class Log:
+    """The log of a run, open for writing; one process at a time."""
+
+    def __init__(self, folder: Path, *, new: bool = False) -> None:
+        """Lock a run's directory and open its log; `new` creates both.
+
+        Raises:
+            RecordError: another process uses it, it cannot be written, or there is a link in it.
+        """
+        self.path = folder / LOG
+        check_no_link(*folder.glob("*"), *folder.glob("*/*"))
+        self._lock = FileLock(folder / LOCK)
+        try:
+            if new:
+                folder.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(timeout=0)
+            self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | (os.O_CREAT | os.O_EXCL if new else 0), 0o644)
+        except Timeout as error:
+            raise RecordError(f"run {str(folder)!r} is in use by another process; wait for it, or stop that") from error
+        except OSError as error:
+            self._lock.release()
+            raise RecordError(f"run {str(folder)!r} cannot be written: {error.strerror}") from error
+        self._end = os.fstat(self._file).st_size
+        self._hash = hashlib.sha256(bytes_of(self.path))
+
+    @property
+    def digest(self) -> str:
+        """The sha256 of all its bytes, in hexadecimal."""
+        return self._hash.hexdigest()
+
+    def write(self, lines: Sequence[JSON]) -> None:
+        """Append lines, all or none.
+
+        Raises:
+            RecordError: the disk is full, or the file system refused for another reason.
+        """
+        data = "".join(_line(line) for line in lines).encode()
+        try:
+            written = os.write(self._file, data)
+            if written < len(data):  # the rest does not fit: this call says why
+                written += os.write(self._file, data[written:])
+        except OSError as error:
+            os.ftruncate(self._file, self._end)
+            why = "the disk is full; free some space" if error.errno in FULL else error.strerror
+            raise RecordError(f"{str(self.path)!r} cannot be written: {why}") from error
+        self._end += written
+        self._hash.update(data)
+
+    def cut(self, size: int) -> None:
+        """Truncate the log to `size` bytes."""
+        os.ftruncate(self._file, size)
+        self._end, self._hash = size, hashlib.sha256(bytes_of(self.path))
+
+    def sync(self) -> None:
+        """Wait until the log is on the disk, so that a power cut loses nothing."""
+        os.fsync(self._file)
+
+    def close(self) -> None:
+        """Close the log and release its lock."""
+        with suppress(OSError):  # a full disk was reported when a line was written
+            os.fsync(self._file)
+        os.close(self._file)
+        self._lock.release()
+
+
+def in_use(folder: Path) -> bool:
+    """Return whether a process is writing to a run's directory."""
+    try:
+        with FileLock(folder / LOCK).acquire(timeout=0):
+            return False
+    except Timeout:
+        return True
+    except OSError:  # a read-only directory: nobody writes to it
+        return False
+
+
+def read(folder: Path, wrong_in: Callable[[bytes], str] | None = None) -> tuple[list[JSON], int, int]:
+    """Return the lines of a log, their size in bytes, and the size of an incomplete line after them.
+
+    `wrong_in` (of `log_lines`) says what is wrong with a line, "" for nothing; None accepts all with a `line` key.
+
+    Raises:
+        RecordError: there is no log, or a line is damaged; says which field, what was found and what was expected.
+    """
+    path = folder / LOG
+    try:
+        data = bytes_of(path)
+    except OSError as error:
+        raise RecordError(f"{str(folder)!r} holds no run: {LOG} cannot be read ({error.strerror})") from error
+    lines, sound = list[JSON](), 0
+    for number, line in enumerate(data.splitlines(keepends=True), 1):
+        found = parsed(line)
+        if found is None:
+            if sound + len(line) < len(data):
+                raise RecordError(f"run {str(path)!r} is damaged: line {number} is not a line of a log; {REPAIR}")
+            break
+        if wrong_in is not None and of_this_version(lines[0] if lines else found):
+            _check(wrong_in(line), number, found, path)
+        lines.append(_whole(line, found) if lines else found)  # the first may name files whose bytes are not text
+        sound += len(line)
+    return lines, sound, len(data) - sound
+
+
+def _whole(line: bytes, found: JSON) -> JSON:
+    """Return a line with U+FFFD for each surrogate, which cannot be written to a file."""
+    if not SURROGATE.search(line):
+        return found
+    from sottovoce.prompts.structured import encodable  # late: its patterns take long to compile
+
+    whole: JSON = json.loads(encodable(json.dumps(found, ensure_ascii=False)))
+    return whole
+
+
+def of_this_version(head: JSON) -> bool:
+    """Return whether this version writes logs with such a first line; it cannot check the lines of others."""
+    return (head.get("format"), head.get("version")) == (FORMAT, VERSION)
+
+
+def _check(wrong: str, number: int, found: JSON, path: Path) -> None:
+    """Raise RecordError for a line that is wrong, or not at the place of its kind."""
+    if not wrong and (found["line"] == "run") != (number == 1):
+        wrong = f"its kind is {found['line']!r}: expected 'run' in the first line, and only there"
+    if wrong:
+        raise RecordError(f"run {str(path)!r} is damaged: line {number}: {wrong}; {REPAIR}")
+
+
+def last_line(folder: Path) -> JSON:
+    """Return the last line of a log without reading the rest; {} if it is incomplete or too long."""
+    with opened(folder / LOG) as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - END))
+        return parsed((file.read().splitlines(keepends=True) or [b""])[-1]) or {}
+
+
+def parsed(line: bytes) -> JSON | None:
+    """Return a line of a log as JSON, or None if it is not one."""
+    try:
+        found: Any = json.loads(line) if line.endswith(b"\n") else None  # Any: JSON as it comes
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and "line" in found else None
+
+
+def _line(line: JSON) -> str:
+    return json.dumps(line, separators=(",", ":")) + "\n"

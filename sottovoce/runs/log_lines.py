@@ -1,0 +1,244 @@
+"""Models of the lines of a log: each line is validated before use.
+
+Types are strict, as `log` writes them. Unknown fields are ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
+
+from sottovoce.channels.message import Message
+from sottovoce.channels.store import DIGEST, PayloadRef
+from sottovoce.core.bounds import MOST
+from sottovoce.core.errors import SottovoceError
+from sottovoce.core.validation import first_wrong
+from sottovoce.graphs import scheme
+from sottovoce.nodes.question import Question
+from sottovoce.nodes.state import JSON, Decision
+from sottovoce.retrievers.pool import Origin
+from sottovoce.runs.events import Asked, Count, Decided, Intervention, Level, Opened, Reset
+from sottovoce.runs.log import SURROGATE
+from sottovoce.runs.manifest import Head
+from sottovoce.runs.run import Counts
+
+MOST_PLACES = 1_000_000
+"""Limit on rounds, turns, epochs and attempts; lists of that length are made."""
+PLACES = ("epoch", "round", "turn", "attempt")
+ALWAYS = {"model", "protocol", "seed"}
+"""Settings that runs of all versions have."""
+KIND = re.compile(r"^[a-z]+\.")
+"""Pydantic names the kind of a line before its fields."""
+
+
+def _places(event: Any) -> Any:  # Any: an event that names a place
+    """Check that the numbers of a place are within the limits."""
+    for name in PLACES:
+        if not 0 <= getattr(event, name, 0) < MOST_PLACES:
+            raise PydanticCustomError("place", f"its {name} should be from 0 to {MOST_PLACES - 1:,}")
+    return event
+
+
+def _message(said: _Said) -> _Said:
+    """Check that statistics are finite and payloads have a valid address."""
+    _places(said)
+    for name, value in said.stats.items():
+        if not -MOST <= value <= MOST:  # also refuses NaN
+            raise PydanticCustomError("stats", f"its stats.{name} should be a finite number of ordinary size")
+    for ref in (said.payload, said.measured):
+        if ref is not None:
+            _reference(ref)
+    return said
+
+
+def _reference(ref: PayloadRef) -> None:
+    if not all(map(DIGEST.fullmatch, (ref.sha256, ref.text_sha256))):
+        raise PydanticCustomError(
+            "payload", "its payload's sha256 and text_sha256 should be 64 hexadecimal digits each"
+        )
+    if not all(0 <= number <= MOST for number in (ref.tokens, ref.nbytes, ref.hidden or 0, *ref.layers)):
+        raise PydanticCustomError("payload", "its payload's sizes should be numbers from 0 on")
+
+
+def _decision(decision: Decision) -> Decision:
+    """Check that the score is from 0 to 1 and measures are finite."""
+    score = decision["score"]
+    if score is not None and not 0 <= score <= 1:
+        raise PydanticCustomError("score", "its score should be from 0 to 1, or null")
+    for name, value in decision.get("measures", {}).items():
+        if value is not None and not -MOST <= value <= MOST:
+            raise PydanticCustomError("measures", f"its measures.{name} should be a finite number, or null")
+    return decision
+
+
+class _Passage(TypedDict):
+    """A passage that was retrieved."""
+
+    title: str
+    origins: Annotated[list[Origin], Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class _Said(Message):
+    """A message as an event."""
+
+    evidence: tuple[_Passage, ...] = ()
+    event: Literal["said"] = "said"
+
+
+class _Opened(Opened):
+    event: Literal["opened"]
+
+
+class _Asked(Asked):
+    event: Literal["asked"]
+
+
+class _Count(Count):
+    event: Literal["counted"]
+
+
+class _Level(Level):
+    event: Literal["level"]
+
+
+class _Reset(Reset):
+    event: Literal["reset"]
+    cut: Annotated[list[Annotated[int, Field(ge=0, lt=MOST_PLACES)]], Field(min_length=2, max_length=2)]
+
+
+class _Intervention(Intervention):
+    event: Literal["intervened"]
+
+
+class _Decided(Decided):
+    event: Literal["decided"]
+    decision: Annotated[Decision, AfterValidator(_decision)]
+
+
+Event = Annotated[
+    Annotated[_Said, AfterValidator(_message)]
+    | _Opened
+    | Annotated[_Asked, AfterValidator(_places)]
+    | Annotated[_Count, AfterValidator(_places)]
+    | Annotated[_Level, AfterValidator(_places)]
+    | _Reset
+    | _Intervention
+    | _Decided,
+    Field(discriminator="event"),
+]
+Key = tuple[str, int]
+Seconds = Annotated[float, Field(ge=0, le=MOST)]
+
+
+class _RunLine(Head):
+    line: Literal["run"]
+
+
+class _QuestionLine(BaseModel):
+    line: Literal["question"]
+    question: Question
+
+
+class _SaverLine(BaseModel):
+    line: Literal["saver"]
+    kind: str
+    threads: str
+
+
+class _AskedLine(_Asked):
+    line: Literal["asked"]
+    of: Key
+
+
+class _StepLine(BaseModel):
+    line: Literal["step"]
+    of: Key
+    task: str
+    seconds: Seconds
+    events: list[Event]
+
+
+class _AgainLine(BaseModel):
+    line: Literal["again"]
+    of: Key
+
+
+class _FailedLine(BaseModel):
+    line: Literal["failed"]
+    of: Key
+    error: str
+    seconds: Seconds
+    outside: bool = False
+
+
+class _ClosingLine(BaseModel):
+    line: Literal["stopped", "done"]
+    why: str = ""
+    nbytes: Annotated[int, Field(ge=0, le=MOST)] = 0
+    counts: Counts | None = None
+    digest: str | None = None
+
+
+class _ResumedLine(BaseModel):
+    line: Literal["resumed"]
+
+
+Line = Annotated[
+    _RunLine
+    | _QuestionLine
+    | _SaverLine
+    | Annotated[_AskedLine, AfterValidator(_places)]
+    | _StepLine
+    | _AgainLine
+    | _FailedLine
+    | _ClosingLine
+    | _ResumedLine,
+    Field(discriminator="line"),
+]
+
+
+def wrong_in(line: bytes) -> str:
+    """Return what is wrong with a line of a log: the field, what was found and what was expected; "" for nothing."""
+    try:  # pydantic does not accept surrogates
+        _line().validate_json(SURROGATE.sub(b"\\\\ufffd", line), strict=True)
+    except ValidationError as error:
+        return KIND.sub("", first_wrong(error, "it"))
+    except SottovoceError as error:  # an unknown kind of answer
+        return str(error)
+    return ""
+
+
+def wrong_settings(name: str, settings: JSON) -> str:
+    """Return what is wrong with the type of a scheme's settings; "" for nothing. Unknown settings are ignored."""
+    if lacking := sorted(ALWAYS - settings.keys()):
+        return f"settings has no {lacking[0]!r}"
+    try:
+        _types(name).model_validate_json(json.dumps(settings), strict=True)
+    except ValidationError as error:
+        return f"settings.{first_wrong(error, 'it')}"
+    except SottovoceError as error:
+        return str(error)
+    return ""
+
+
+@cache  # building them takes a tenth of a second
+def _line() -> TypeAdapter[Any]:
+    return TypeAdapter(Line)
+
+
+@cache
+def _types(name: str) -> type[BaseModel]:
+    """Return a model of a scheme's settings that checks only the type of each."""
+    fields = scheme(name).settings.model_fields
+    made: dict[str, Any] = {
+        field: (info.rebuild_annotation(), None) for field, info in fields.items()
+    }  # Any: pydantic's
+    return create_model("Settings", __config__=ConfigDict(extra="ignore"), **made)

@@ -1,0 +1,203 @@
+"""The manifest of a run: scheme, settings, and everything else that its results depend on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Annotated, Any
+
+from langchain_core.language_models.chat_models import BaseChatModel
+from pydantic import AfterValidator, BaseModel, Field
+
+import sottovoce
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.core.errors import RecordError
+from sottovoce.graphs import SCHEMES, scheme
+from sottovoce.nodes.context import made_from, pack_of, wording
+from sottovoce.nodes.inputs import Models
+from sottovoce.nodes.question import Question
+from sottovoce.nodes.state import JSON
+from sottovoce.prompts.packs import NAMES, SHIPPED
+from sottovoce.prompts.render import Prompts
+from sottovoce.runs.budget import Budget
+from sottovoce.runs.log import FORMAT, VERSION
+from sottovoce.settings import Answers, Settings
+
+LIBRARIES = ("torch", "transformers", "langgraph")
+EVERYWHERE = ("answers", "debate", "shared")
+"""Folders of prompts that any scheme may use; each other folder belongs to one scheme."""
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of this package, Python and the libraries that a run depends on."""
+    ours = {"sottovoce": sottovoce.__version__, "python": platform.python_version()}
+    return ours | {name: version(name) for name in LIBRARIES}
+
+
+class ModelOf(BaseModel):
+    """The model of an agent, identified by its weights."""
+
+    model: str
+    weights: str
+    """`LoadedModel.weights_key`"""
+    vocabulary: str
+    """`LoadedModel.vocabulary_key`"""
+    parameters: int
+    table: int = 0
+    """Size of the embedding table, vocabulary times width; 0 in older records, which do not have it."""
+    dtype: str
+    format: str = ""
+    """`LoadedModel.format`; empty in older records, whose formats were all dtypes."""
+    device: str
+    threads: int
+    """Number of torch's threads."""
+
+    @property
+    def stored(self) -> str:
+        """The format of its weights."""
+        return self.format or self.dtype
+
+
+def _shipped(pack: str) -> str:
+    if pack not in NAMES:
+        raise ValueError(f"expected one of {', '.join(NAMES)}")
+    return pack
+
+
+class Head(BaseModel):
+    """The manifest of a run: the first line of its log."""
+
+    format: str = FORMAT
+    version: int = VERSION
+    scheme: str
+    settings: JSON
+    seeds: list[int]
+    """Every question is discussed once under each of them."""
+    origin: str | None = None
+    """Where the questions are from; None if a human asked them."""
+    questions: str
+    """The sha256 of all questions."""
+    prompts: str
+    """Digest of the prompts that the scheme may use: see `prompts_digest`."""
+    packs: dict[str, Annotated[str, AfterValidator(_shipped)]] = {}
+    """Prompt pack by agent, if the agent's model has one of its own and the settings name none."""
+    answers: dict[str, Answers] = {}
+    """Wording of the request for an answer by agent: short or sentence."""
+    models: dict[str, ModelOf] = {}
+    """By agent; hosted models have no entry."""
+    budget: Budget | None = None
+    """The budget of its samples, if their number follows from the cost of another run."""
+    monitors: str = ""
+    """The sha256 of all its monitors; empty if the settings name none."""
+    versions: dict[str, str] = Field(default_factory=versions)
+    started: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    @property
+    def complete(self) -> JSON:
+        """The settings, and the defaults of those that are newer than the run: its version knew no other value."""
+        return {**scheme(self.scheme).settings().model_dump(mode="json"), **self.settings}
+
+    def check_same(self, now: Head, where: str) -> list[str]:
+        """Check that a run continues with the same models, prompts and settings; return other versions as notes.
+
+        Raises:
+            RecordError: something differs; the message names it.
+        """
+        for name in ("scheme", "settings", "seeds", "questions", "prompts", "monitors"):
+            mine, other = (each.complete if name == "settings" else getattr(each, name) for each in (self, now))
+            if mine != other:
+                raise RecordError(f"run {where!r} was started with other {name}; start a new run, or restore them")
+        for agent, model in self.models.items():
+            other = now.models.get(agent)
+            if other is None or (model.weights, model.stored) != (other.weights, other.stored):
+                raise RecordError(
+                    f"run {where!r} was started with the model {model.model!r} of weights {model.weights} in "
+                    f"{model.stored} for {agent}, which is a different one now; start a new run, or restore the model"
+                )
+        pairs = [(name, old, now.versions.get(name)) for name, old in self.versions.items()]
+        return [f"started with {name} {old}, resumed with {new}" for name, old, new in pairs if old != new]
+
+
+def head_of(
+    scheme: str,
+    settings: Settings,
+    questions: Sequence[Question],
+    seeds: Sequence[int] = (),
+    origin: str | None = None,
+    models: Models = None,
+) -> Head:
+    """Return the manifest of a new run; this loads the models.
+
+    Raises:
+        UsageError: a model, a prompt pack or a monitor cannot be read.
+    """
+    made = _made(settings, models)
+    packs = {} if settings.prompts else {name: pack for name, model in made.items() if (pack := pack_of(model))}
+    return Head(
+        scheme=scheme,
+        settings=settings.model_dump(mode="json"),
+        seeds=list(seeds) or [settings.seed],
+        origin=origin,
+        questions=digest(questions),
+        prompts=prompts_digest(scheme, settings, packs),
+        packs=packs,
+        answers={name: wording(settings, model) for name, model in made.items()},
+        models={name: _described(model) for name, model in made.items() if isinstance(model, HookedChatModel)},
+        monitors=_monitors(settings),
+    )
+
+
+def prompts_digest(scheme: str, settings: Settings, packs: Mapping[str, str]) -> str:
+    """Return the sha256 of the prompts that a scheme may use: those of all agents, by `packs` and the settings.
+
+    Raises:
+        PromptError: a pack cannot be read.
+    """
+    pack = settings.pack_folder(settings.prompts) if settings.prompts else None
+    folders = {pack, *(SHIPPED / name for name in packs.values())}
+    if packs and packs.keys() >= set(settings.names()):
+        folders.discard(pack)  # every agent has a pack of its own
+    own = SCHEMES[scheme].own_prompts
+    digests = [Prompts(folder, own).digest({*EVERYWHERE, scheme}) for folder in sorted(folders, key=str)]
+    return digests[0] if len(digests) == 1 else digest(digests)
+
+
+def digest(data: Any) -> str:  # Any: JSON
+    """Return the sha256 of plain JSON."""
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def _monitors(settings: Settings) -> str:
+    from sottovoce.monitors.random_baseline import monitor_of  # late: numpy
+
+    return digest([monitor_of(name).model_dump(mode="json") for name in settings.watch]) if settings.watch else ""
+
+
+def _made(settings: Settings, given: Models) -> dict[str, BaseChatModel]:
+    """Return the chat models by agent: those given in code, else those that the settings name; humans have none."""
+    made = dict[str, BaseChatModel]()
+    for agent in (name for name in settings.names() if name not in settings.human):
+        model = given.get(agent) if isinstance(given, Mapping) else given or made_from(settings, agent)
+        made |= {agent: model} if model is not None else {}
+    return made
+
+
+def _described(model: HookedChatModel) -> ModelOf:
+    import torch
+
+    loaded = model.loaded
+    return ModelOf(
+        model=loaded.name,
+        weights=loaded.weights_key,
+        vocabulary=loaded.vocabulary_key,
+        parameters=loaded.parameters,
+        table=loaded.table.rows.numel(),
+        dtype=str(loaded.dtype).removeprefix("torch."),
+        format=loaded.format,
+        device=str(loaded.model.device),
+        threads=torch.get_num_threads(),
+    )

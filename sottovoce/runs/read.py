@@ -1,0 +1,111 @@
+"""Reading a run from its directory: the log has everything that happened, so no model is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from sottovoce.core.errors import RecordError, SottovoceError
+from sottovoce.core.regular_files import opened
+from sottovoce.core.validation import first_wrong, shown
+from sottovoce.nodes.question import Question
+from sottovoce.prompts import kinds
+from sottovoce.runs.judge_directory import JUDGED, NAME, key_of
+from sottovoce.runs.log import FORMAT, JSON, LOG, REPAIR, VERSION, in_use, parsed, read
+from sottovoce.runs.log_lines import wrong_in, wrong_settings
+from sottovoce.runs.manifest import Head
+from sottovoce.runs.run import Key, Run
+
+
+def head_in(folder: Path) -> Head:
+    """Return the manifest of a run, without the rest of its log. Errors: see `load_run`."""
+    try:
+        with opened(folder / LOG) as file:
+            line = file.readline()
+    except OSError as error:
+        raise RecordError(f"{str(folder)!r} holds no run: {LOG} cannot be read ({error.strerror})") from error
+    first = parsed(line)
+    return _head([first] if first else [], folder)
+
+
+def load_run(folder: Path | str) -> Run:
+    """Read a run from its directory; no model is needed.
+
+    Raises:
+        RecordError: there is no run, it is damaged, or another version wrote it.
+    """
+    folder = Path(folder)
+    lines, _, cut = read(folder, wrong_in)
+    run = Run(_head(lines, folder), folder=folder)
+    run.lines = len(lines)
+    for number, line in enumerate(lines[1:], 2):
+        if why := _take(run, line):
+            raise RecordError(f"run {str(folder / LOG)!r} is damaged: line {number}: {why}; {REPAIR}")
+    if cut:
+        run.notes.append(f"the last line of the log was cut off ({cut} bytes); what it recorded is run again")
+    if run.status == "running" and not in_use(folder):
+        run.status = "stopped"
+        run.close()
+    if (folder / JUDGED / LOG).exists():
+        run.verdicts = verdicts(load_run(folder / JUDGED))
+    return run
+
+
+def verdicts(judged: Run) -> dict[Key, float]:
+    """Return the verdicts that could be read from a judge's replies, 1 for right, by the judged discussion."""
+    said = {name: each.decision["answer"] for (name, _), each in judged.records.items() if each.decision}
+    for name in said:
+        if not NAME.match(name):
+            raise RecordError(f"run {str(judged.folder)!r} is damaged: {name!r} names no answer; judge the run again")
+    return {key_of(name): float(answer == "yes") for name, answer in said.items() if answer is not None}
+
+
+def _head(lines: Sequence[Mapping[str, Any]], folder: Path) -> Head:  # Any: JSON as it comes
+    about = {name: value for name, value in lines[0].items() if name != "line"} if lines else {}
+    if about.get("format") != FORMAT:
+        raise RecordError(
+            f"{str(folder / LOG)!r} is not a run: its format is {about.get('format')!r}; expected {FORMAT!r}"
+        )
+    if about.get("version") != VERSION:
+        raise RecordError(
+            f"run {str(folder)!r} has version {about.get('version')!r} of the format; expected {VERSION}: "
+            "run its questions again, or read it with the version of sottovoce in its field 'versions'"
+        )
+    try:
+        head = Head.model_validate(about)
+        why = wrong_settings(head.scheme, head.settings)
+    except ValidationError as error:
+        why = first_wrong(error, "it")
+    if why:
+        raise RecordError(f"run {str(folder / LOG)!r} is damaged: line 1: {why}; {REPAIR}")
+    return head
+
+
+def _wrong_answer(answer: str | None, question: Question) -> str:
+    """Return what is wrong with the answer of a vote; "" for nothing."""
+    kind = kinds.kind_of(question)
+    try:
+        kinds.same(answer, answer, kind)
+    except ValueError:
+        return f"a vote's answer is {shown(answer)}: expected one of the kind {kind}"
+    return ""
+
+
+def _take(run: Run, line: JSON) -> str:
+    """Apply a line to a run; return what does not fit the lines before it, "" if everything does."""
+    if "of" in line and (key := (line["of"][0], line["of"][1])) not in run.records:
+        return f"of is {shown(key)}: expected a question of an earlier line, under one of the seeds"
+    for event in line.get("events", []):
+        if event["event"] == "opened" and (why := wrong_settings(run.head.scheme, event["settings"])):
+            return f"opened.{why}"
+        for vote in event.get("votes") or event.get("decision", {}).get("votes", ()):
+            if why := _wrong_answer(vote["answer"], run.records[key].question):
+                return why
+    try:
+        run.replay(line)
+    except (SottovoceError, ValueError, KeyError, TypeError, IndexError) as error:
+        return f"it does not fit the lines before it ({shown(str(error))})"
+    return ""

@@ -1,0 +1,297 @@
+"""The record of a discussion: its question, prompts, messages and end.
+
+It is built from events: those of a running discussion, or the same ones read from the log of its run.
+"""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import Literal, cast
+
+from pydantic import BaseModel, Field, PrivateAttr, field_serializer
+
+from sottovoce.channels.board import Board
+from sottovoce.channels.message import Message
+from sottovoce.core.text import counted
+from sottovoce.graphs import scheme
+from sottovoce.nodes.decide import voted
+from sottovoce.nodes.escalate import HEARD_LATENT, HEARD_PLAIN
+from sottovoce.nodes.question import Question, document_digests, question_digest, question_id
+from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened, Vote, heard
+from sottovoce.runs.events import Asked, Count, Decided, Intervention, Kept, Level, Opened, Reset
+from sottovoce.runs.log import FORMAT, VERSION
+from sottovoce.runs.manifest import ModelOf, versions
+from sottovoce.runs.parse_statistics import Readings, readings
+from sottovoce.runs.results import Result
+from sottovoce.runs.retrieval_measures import retrieval
+from sottovoce.runs.squad import measures
+from sottovoce.settings import Settings
+
+LATENT = "latent"
+"""A measure of a discussion that escalates: the share of messages that were heard with more than their words."""
+BYTES = "bytes a message"
+"""A measure of a discussion in which messages carry more than words."""
+MEANS = "cipher"
+"""The protocol whose steps average over embedding tables and search them."""
+Status = Literal["waiting", "running", "done", "failed", "stopped"]
+
+
+class Cost(BaseModel):
+    """The cost of a discussion's calls."""
+
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_reused: int = 0
+    """Tokens of `tokens_in` that came from the prefix cache."""
+    tokens_out: int = 0
+    uncounted: int = 0
+    """Calls whose tokens the server did not report; the other fields lack them."""
+
+    @property
+    def tokens(self) -> str:
+        """The tokens in words, with the number of calls whose tokens are unknown."""
+        if self.uncounted == self.calls > 0:
+            return "tokens not reported"
+        lacks = f" (not reported for {counted(self.uncounted, 'call')})" if self.uncounted else ""
+        return f"{counted(self.tokens_in, 'token')} read, {counted(self.tokens_out, 'token')} written{lacks}"
+
+    def add(self, message: Message) -> None:
+        """Add the call that made a message, if a model made it."""
+        if message.source in ("model", "hosted"):
+            self.calls += 1
+            self.uncounted += "tokens_out" not in message.stats
+            for name in ("tokens_in", "tokens_reused", "tokens_out"):
+                setattr(self, name, getattr(self, name) + int(message.stats.get(name, 0)))
+
+
+class Record(BaseModel):
+    """One discussion of a run: a question under one seed."""
+
+    format: str = FORMAT
+    version: int = VERSION
+    status: Status = "waiting"
+    error: str | None = None
+    """One line that says why it failed."""
+    outside: bool = False
+    """True if scheme and protocol are not the cause, but a server, a file or a disk."""
+    scheme: str
+    settings: JSON
+    question: Question
+    seed: int = 0
+    origin: str | None = None
+    """Where the question is from; None if a human asked it."""
+    versions: dict[str, str] = Field(default_factory=versions)
+    """Versions of this package, Python and the libraries that the run depends on."""
+    models: dict[str, ModelOf] = {}
+    """By agent; hosted models have no entry."""
+    messages: list[Message] = []
+    """All messages in board order, including earlier attempts and withdrawn messages."""
+    prompts: list[Asked] = []
+    """The prompts of the agents, in the order of the calls."""
+    interventions: list[Intervened] = []
+    """Interventions of a watch, in order of time; a reset removes none of them."""
+    resets: list[Reset] = []
+    levels: list[Level] = []
+    """Only in schemes with groups."""
+    counts: list[Count] = []
+    """Only in schemes that vote after a round."""
+    notes: list[str] = []
+    decision: Decision | None = None
+    readings: Readings = Readings()
+    cost: Cost = Field(default_factory=Cost)
+    seconds: float = 0.0
+    """How long it ran, including the time before it was resumed."""
+    _tasks: set[str] = PrivateAttr(default_factory=set)
+
+    @field_serializer("messages")
+    def _plain(self, messages: list[Message]) -> list[JSON]:
+        """Serialize messages by `to_dict`; pydantic alone would write token counts as floats."""
+        return [message.to_dict() for message in messages]
+
+    def to_json(self) -> str:
+        """Return the record as it is printed and exported."""
+        return self.model_dump_json(indent=2) + "\n"
+
+    @property
+    def tasks(self) -> frozenset[str]:
+        """The graph's tasks whose events the record has."""
+        return frozenset(self._tasks)
+
+    def anew(self) -> Record:
+        """Return the record of the same discussion before anybody spoke."""
+        kept = {"scheme", "settings", "question", "seed", "origin", "versions", "models"}
+        return Record(**{name: getattr(self, name) for name in kept})
+
+    def step(self, task: str, events: list[Kept], seconds: float) -> None:
+        """Add the events of one task."""
+        self._tasks.add(task)
+        self.seconds = seconds
+        for event in events:
+            self.take(event)
+
+    def take(self, event: Kept) -> None:
+        """Add one event."""
+        self.status, self.error = "running", None
+        match event:
+            case Opened():
+                self.settings, self.notes = event.settings, event.notes
+            case Asked():
+                kept = [each for each in self.prompts if each.place != event.place]  # asked again after a stop
+                self.prompts = [*kept, event]
+            case Message():
+                self.messages = ordered([*self.messages, event])
+                self.cost.add(event)
+            case Count():
+                self.counts = [*self.counts, event]
+            case Level():
+                self.levels = [*self.levels, event]
+            case Intervention():
+                self.interventions = [*self.interventions, event.told]
+            case Reset():
+                self.resets = [*self.resets, event]
+            case Decided():
+                self.decision, self.status = event.decision, "done"
+                self.readings = readings(self._state(), self.counts, scheme(self.scheme).answers)
+
+    def _state(self) -> Discussion:
+        """Return the part of the state from which answers are read."""
+        cuts = [reset.cut for reset in self.resets]
+        return cast(Discussion, {**self.question, "board": self.messages, "epochs": cuts})
+
+    def fail(self, error: str, seconds: float, *, outside: bool = False) -> None:
+        """Record that it ended without a decision."""
+        self.status, self.error, self.seconds, self.outside = "failed", error, seconds, outside
+
+    @property
+    def flops(self) -> float | None:
+        """Approximate FLOPs of its calls: 2 per parameter and computed token (arXiv 2001.08361, 2.1).
+
+        None if a hosted model spoke. Reused tokens of a prompt count nothing: their keys and values are cached. A
+        tied table counts once, as the head that multiplies by it; an untied one counts twice. The head also counts
+        for every token of a prompt, though only the last one has logits (the head of SmolLM2-135M is 21 % of it). A
+        CIPHER token costs a mean over the table of each hearer and a search for the nearest token in the speaker's:
+        2 x vocabulary x width each, as for the full product (a CPU may search less). Attention to earlier tokens is
+        left out (SmolLM2-135M: 13 % at position 500), and so are a retriever's encoders and rerankers.
+        """
+        found = [self.flops_of(message) for message in self.messages]
+        known = [each for each in found if each is not None]
+        return sum(known, 0.0) if len(known) == len(found) else None
+
+    def flops_of(self, message: Message) -> float | None:
+        """Return the same for one call; 0 if no model computed the message, None if a hosted model did."""
+        if message.source not in ("model", "hosted"):
+            return 0.0
+        # An agent without a model of its own uses the first agent's.
+        made = self.models.get(message.agent, next(iter(self.models.values()), None))
+        if message.source == "hosted" or made is None:
+            return None
+        means = self._tables(made) * message.stats.get("tokens_out", 0) if _is_mean(message) else 0
+        return float(2 * (made.parameters * computed(message) + means))
+
+    def _tables(self, speaker: ModelOf) -> int:
+        """Return the size of the tables of a CIPHER step: those that it averages over, and the one that it searches."""
+        heard = {each.weights: each.table for each in self.models.values() if each.vocabulary == speaker.vocabulary}
+        return sum(heard.values()) + speaker.table
+
+    @property
+    def carried(self) -> dict[str, float]:
+        """Bytes that a message carries besides words and statistics, and the share of messages heard with them.
+
+        The bytes are a mean over the messages that carry any. The share exists only if the discussion may escalate.
+        """
+        found = [each.stats["carried_bytes"] for each in self.messages if each.stats.get("carried_bytes")]
+        return ({BYTES: fmean(found)} if found else {}) | self._escalated()
+
+    def _escalated(self) -> dict[str, float]:
+        stats = [each.stats for each in self.messages]
+        latent, plain = (sum(each.get(name, 0) for each in stats) for name in (HEARD_LATENT, HEARD_PLAIN))
+        return {LATENT: latent / (latent + plain)} if latent + plain else {}
+
+    def _of_decision(self) -> dict[str, int | float | None]:
+        """Return the measures of the decision: those of a game, and EM and F1 of a free answer."""
+        decision = self.decision
+        return {**decision.get("measures", {}), **measures(self.question, decision)} if decision else {}
+
+    def result(self) -> Result:
+        """Return the result of the discussion so far."""
+        decision, cost = self.decision, self.cost
+        return Result(
+            question=question_id(self.question),
+            seed=self.seed,
+            answer=decision["answer"] if decision else None,
+            abstained=decision is not None and abstains(decision),
+            mined=decision is not None and any(v.get("read") == "mined" and v["counts"] for v in decision["votes"]),
+            score=decision["score"] if decision else None,
+            target=self.question.get("target"),
+            failed=decision is None,
+            outside=decision is None and self.outside,
+            digest=question_digest(self.question),
+            documents=document_digests(self.question),
+            measures={**self._of_decision(), **self.carried, **retrieval(self.question, self.messages)},
+            calls=cost.calls,
+            tokens_in=None if cost.uncounted else cost.tokens_in,
+            tokens_reused=None if cost.uncounted else cost.tokens_reused,
+            tokens_out=None if cost.uncounted else cost.tokens_out,
+            flops=self.flops,
+            seconds=self.seconds,
+        )
+
+    def chosen(self) -> Settings:
+        """Return the settings as the scheme's class, unchecked: a run is shown even if this version would refuse it."""
+        return scheme(self.scheme).settings.model_construct(**self.settings)
+
+    def answered(self) -> list[dict[str, Message]]:
+        """Return the messages that state answers and are heard, by round and agent, the agents in their order."""
+        spoken = [each for each in heard(self._state()) if each.act in scheme(self.scheme).answers]
+        rounds: list[dict[str, Message]] = [{} for _ in range(1 + max((each.round for each in spoken), default=-1))]
+        for each in spoken:
+            rounds[each.round][each.agent] = each
+        return rounds
+
+    def answered_as(self) -> list[dict[str, tuple[Message, Vote]]]:
+        """Return the same, each with its vote: as the scheme counted it, or as the scheme's rule reads the message."""
+        state = self._state()
+        counted = {(each.epoch, each.round, vote["agent"]): vote for each in self.counts for vote in each.votes}
+        return [
+            {
+                agent: (said, counted.get((said.epoch, said.round, agent)) or voted(said, state))
+                for agent, said in round.items()
+            }
+            for round in self.answered()
+        ]
+
+    def last_texts(self) -> list[str]:
+        """Return the replies of the last round in which answers were stated; [] if there is none."""
+        return [each.whole for each in (self.answered() or [{}])[-1].values()]
+
+    def withdrew(self, message: Message) -> bool:
+        """Return whether a later reset withdrew a message; a reset keeps messages from before its cut."""
+        return any(message.time >= tuple(reset.cut) for reset in self.resets[message.epoch :])
+
+    def said(self, agent: str) -> Message | None:
+        """Return an agent's last message that states an answer: the last attempt, not the answer turn after it."""
+        answers = scheme(self.scheme).answers
+        spoken = [each for each in self.messages if each.agent == agent and each.act in answers]
+        replies = (message for message in reversed(spoken) if message.asked != "answer")
+        return next((message for message in replies if not self.withdrew(message)), None)
+
+
+def _is_mean(message: Message) -> bool:
+    return message.payload is not None and message.payload.protocol == MEANS
+
+
+def computed(message: Message) -> float:
+    """Return how many tokens a call computed: those read and not reused, and those written."""
+    stats = message.stats
+    return stats.get("tokens_in", 0) - stats.get("tokens_reused", 0) + stats.get("tokens_out", 0)
+
+
+def ordered(messages: list[Message]) -> list[Message]:
+    """Return messages in board order; of two at one place the later."""
+    return Board(list[Message]).from_checkpoint(messages).get()
+
+
+def abstains(decision: Decision) -> bool:
+    """Return whether a decision has no answer; under the rule `average`, whether no agent gave one."""
+    alone = decision["rule"] == "average" and any(vote["answer"] is not None for vote in decision["votes"])
+    return decision["answer"] is None and not alone

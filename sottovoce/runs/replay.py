@@ -1,0 +1,154 @@
+"""Counterfactual replay: a watched discussion, continued from before an intervention with it and without it.
+
+Seeds depend on a message's place, so each branch is reproducible: the branch with the intervention equals the original
+discussion token by token, and so does the other branch if nobody intervened. In the branch without it, nobody
+intervenes from that checkpoint on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph.state import CompiledStateGraph
+
+from sottovoce.channels.message import Message
+from sottovoce.core.errors import UsageError
+from sottovoce.graphs import scheme
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.guard import Guard
+from sottovoce.nodes.inputs import Models
+from sottovoce.nodes.monitor_node import Intervention, Watch
+from sottovoce.nodes.state import Decision, Intervened
+from sottovoce.runs.allowed import NO_TRUST, Trust
+from sottovoce.runs.run import Key, Run
+from sottovoce.runs.start import settings_of
+from sottovoce.settings import Settings
+
+Graph = CompiledStateGraph[Any, Any, Any, Any]  # Any: of every scheme
+THREAD: RunnableConfig = {"configurable": {"thread_id": "replay"}}
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One continuation of a discussion."""
+
+    messages: list[Message]
+    interventions: list[Intervened]
+    decision: Decision
+
+
+@dataclass(frozen=True)
+class Branches:
+    """A discussion continued with an intervention and without it."""
+
+    at: Intervened | None
+    """The intervention; None if nobody intervened: then both branches equal the original discussion."""
+    held: Branch
+    """The original discussion, without a break."""
+    with_it: Branch
+    without: Branch
+
+    @property
+    def parted(self) -> Message | None:
+        """The first message of `without` that `with_it` does not have; None if there is none."""
+        said = {(message.place, message.text) for message in self.with_it.messages if not message.withdrawn}
+        return next((each for each in self.without.messages if (each.place, each.text) not in said), None)
+
+
+def never(run: RunContext[Any], state: Any, messages: Sequence[Message]) -> Intervention | None:
+    """Let every message pass: a watch that never intervenes."""
+    return None
+
+
+def branches(watched: Graph, free: Graph, config: RunnableConfig = THREAD, number: int = 0) -> Branches:
+    """Continue a finished thread from before an intervention, in two branches.
+
+    Args:
+        watched: The graph that ran the discussion.
+        free: The same scheme and settings watched by `never`, compiled with the same saver.
+        config: The config that names the thread.
+        number: Index of the intervention, from 0.
+
+    Raises:
+        UsageError: there were interventions, but not this many.
+    """
+    held = _branch(watched, config)
+    if not held.interventions:
+        again = _from(free, _before(watched, config, 0))
+        return Branches(None, held, again, again)
+    if number >= len(held.interventions):
+        raise UsageError(f"there were {len(held.interventions)} interventions; found number {number + 1}")
+    checkpoint = _before(watched, config, number)
+    with_it, without = (_from(graph, checkpoint) for graph in (watched, free))
+    return Branches(held.interventions[number], held, with_it, without)
+
+
+def replay(
+    run: Run,
+    key: Key,
+    number: int = 0,
+    models: Models = None,
+    watch: Watch | None = None,
+    trust: Trust = NO_TRUST,
+) -> Branches:
+    """Re-run a discussion of a saved run, then continue it from before an intervention, with it and without it.
+
+    Args:
+        run: A run that was watched.
+        key: The discussion.
+        number: Index of the intervention, from 0.
+        models: The run's chat models, if its graph got them in code.
+        watch: The run's watch, if its settings name no monitors.
+        trust: Names the sandbox in which programs run.
+
+    Raises:
+        UsageError: the run was not watched, a human took part, or there were fewer interventions.
+    """
+    settings = trust.applied(settings_of(run)).model_copy(update={"seed": key[1]})
+    record = run.records[key]
+    if settings.asks_people or "human" in (settings.intervention, *(each["what"] for each in record.interventions)):
+        raise UsageError("a human's words cannot be replayed; choose a run in which only models spoke")
+    watch = watch or _watch_of(settings)
+    create, free = scheme(run.head.scheme).create, settings.model_copy(update={"watch": []})
+    saver, store = InMemorySaver(), run.store()
+    watched, without = (
+        create(free, models=models, store=store, watch=each).compile(checkpointer=saver) for each in (watch, never)
+    )
+    watched.invoke(record.question, THREAD, output_keys=[])
+    return branches(watched, without, number=number)
+
+
+def _watch_of(settings: Settings) -> Watch:
+    if not settings.watch:
+        raise UsageError("the run was not watched, so there is nothing to replay; run it with --watch MONITOR")
+    return Guard.of(settings)
+
+
+def _before(graph: Graph, config: RunnableConfig, number: int) -> RunnableConfig:
+    """Return the last checkpoint before intervention `number`, at the watch that made it; the first if none was made.
+
+    Interventions made in parallel share one checkpoint.
+    """
+    at_watch = [
+        each
+        for each in graph.get_state_history(config)  # the newest first
+        if any(name.startswith("watch_") for name in each.next) and len(each.values.get("interventions", [])) <= number
+    ]
+    made = len(graph.get_state(config).values.get("interventions", [])) > number
+    return (at_watch[0] if made else at_watch[-1]).config
+
+
+def _from(graph: Graph, checkpoint: RunnableConfig) -> Branch:
+    graph.invoke(None, checkpoint, output_keys=[])
+    return _branch(graph, THREAD | {"configurable": {"thread_id": checkpoint["configurable"]["thread_id"]}})
+
+
+def _branch(graph: Graph, config: RunnableConfig) -> Branch:
+    """Return the state of a thread at its newest checkpoint."""
+    values = graph.get_state(config).values
+    messages = [each if isinstance(each, Message) else Message.from_dict(each) for each in values["board"]]
+    return Branch(messages, values.get("interventions", []), values["decision"])

@@ -1,0 +1,319 @@
+"""A run: its manifest, the records of its discussions, and its directory if it is saved.
+
+RUN/log.jsonl           the event log (see `log`)
+RUN/payloads/           the payloads of the messages
+RUN/judged/             the run in which a model judged the answers, if any
+RUN/checkpoints.sqlite  checkpoints of unfinished discussions
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from sottovoce.channels.store import PayloadRef, PayloadStore
+from sottovoce.core.bounds import MOST
+from sottovoce.core.errors import RecordError, UsageError, command
+from sottovoce.nodes.question import Question, question_id
+from sottovoce.nodes.state import JSON
+from sottovoce.retrievers.trec import Qrels, bare
+from sottovoce.runs.checkpoints import CHECKPOINTS
+from sottovoce.runs.events import Asked, Event, Kept, from_json, to_json
+from sottovoce.runs.log import LOCK, LOG, Log, read
+from sottovoce.runs.manifest import Head
+from sottovoce.runs.record import Cost, Record, abstains
+from sottovoce.runs.results import Result
+from sottovoce.runs.retrieval_measures import OF_RETRIEVAL, measured
+
+LOGGER = logging.getLogger(__name__)
+PAYLOADS = "payloads"
+Counted = Annotated[int, Field(ge=0, le=MOST)]
+Key = tuple[str, int]
+"""A discussion: the question's id, and the seed."""
+Status = Literal["running", "done", "stopped"]
+Observer = Callable[[Record, Event], None]
+"""A callback for each event, called after the record and the log have it."""
+
+
+class Counts(BaseModel):
+    """Counts of how a run's discussions ended; the log's last line has them, so that listing runs is quick."""
+
+    discussions: Counted = 0
+    done: Counted = 0
+    failed: Counted = 0
+    abstained: Counted = 0
+    scored: Counted = 0
+    """Discussions that are done and have a target."""
+    score: float = Field(default=0.0, ge=0, le=MOST)
+    """Sum of their scores."""
+
+
+class Run:
+    """A run, read from its directory or in progress; all events enter its records and its log through it."""
+
+    def __init__(self, head: Head, questions: Sequence[Question] = (), folder: Path | None = None) -> None:
+        """Make a run without events. `begin` starts one in a directory, and `load_run` reads one from there."""
+        self.head, self.folder = head, folder
+        self.records: dict[Key, Record] = {}
+        self.notes: list[str] = []
+        """Remarks for the reader, e.g. that the log's last line was cut off."""
+        self.status: Status = "running"
+        self.verdicts: dict[Key, float] = {}
+        """The verdicts of an LLM judge on the answers, 1 for right, if one was asked (see `analysis.llm_judge`)."""
+        self.qrels: Qrels | None = None
+        """Relevance judgments from the command line, which replace those of the questions."""
+        self.why = ""
+        """The reason why it was stopped."""
+        self._log: Log | None = None
+        self.saver: JSON = {"kind": "sqlite", "threads": ""}
+        """The kind of saver that has its checkpoints, and the prefix of its thread names there."""
+        self.lines = 0
+        """Number of lines of the log that it was read from."""
+        for question in questions:
+            self._add(question)
+
+    def _add(self, question: Question) -> None:
+        for seed in self.head.seeds:
+            key = (question_id(question), seed)
+            if key in self.records:
+                raise UsageError(f"two questions have the id {key[0]!r}; give each its own")
+            head = self.head
+            settings = {**head.settings, "seed": seed}
+            about: dict[str, Any] = {"versions": head.versions, "models": head.models}  # Any: fields of the record
+            self.records[key] = Record(
+                scheme=head.scheme, settings=settings, question=question, seed=seed, origin=head.origin, **about
+            )
+
+    @classmethod
+    def begin(cls, head: Head, questions: Sequence[Question], folder: Path | None) -> Run:
+        """Start a new run, saved in `folder` unless that is None.
+
+        Raises:
+            UsageError: the directory contains a run already, or two questions have the same id.
+            RecordError: the directory cannot be written.
+        """
+        run = cls(head, questions, folder)
+        if folder is not None:
+            if (folder / LOG).exists():
+                raise UsageError(
+                    f"{str(folder)!r} contains a run already; choose another folder, or continue that run with "
+                    f"{command('runs', 'resume', str(folder))}"
+                )
+            run._log = Log(folder, new=True)
+            LOGGER.info("saving the run in %s", folder)
+            try:
+                run.write({"line": "run", **head.model_dump(mode="json")})
+                run.write(*({"line": "question", "question": question} for question in questions))
+            except RecordError:  # an empty log would block the next attempt
+                run.discard()
+                raise
+        return run
+
+    @property
+    def only(self) -> Record:
+        """The record of a run's only discussion."""
+        (record,) = self.records.values()
+        return record
+
+    @property
+    def unfinished(self) -> list[Key]:
+        """The discussions without a decision; failed ones are included and tried again."""
+        return [key for key, record in self.records.items() if record.status != "done"]
+
+    @property
+    def spoken(self) -> bool:
+        """True if any discussion has a message."""
+        return any(record.messages for record in self.records.values())
+
+    @property
+    def cost(self) -> Cost:
+        """The cost of all its calls so far."""
+        costs = [record.cost for record in self.records.values()]
+        return Cost(**{name: sum(getattr(each, name) for each in costs) for name in Cost.model_fields})
+
+    @property
+    def counts(self) -> Counts:
+        """Counts of how its discussions ended so far."""
+        records = self.records.values()
+        decisions = [record.decision for record in records if record.decision is not None]
+        scores = [decision["score"] for decision in decisions if decision["score"] is not None]
+        return Counts(
+            discussions=len(records),
+            done=len(decisions),
+            failed=sum(record.status == "failed" for record in records),
+            abstained=sum(map(abstains, decisions)),
+            scored=len(scores),
+            score=sum(scores),
+        )
+
+    def questions(self) -> list[Question]:
+        """Return the questions, each once."""
+        return [record.question for (_, seed), record in self.records.items() if seed == self.head.seeds[0]]
+
+    def results(self) -> list[Result]:
+        """Return the result of each discussion that ended."""
+        ended = {key: record for key, record in self.records.items() if record.status in ("done", "failed")}
+        return [self._judged(key, self._looked_up(record)) for key, record in ended.items()]
+
+    def judge_passages(self, qrels: Qrels) -> None:
+        """Measure retrieval by these relevance judgments.
+
+        Raises:
+            UsageError: they judge none of the run's questions.
+        """
+        if not any(bare(question) in qrels for question, _ in self.records):
+            known = next((question for question, _ in self.records), "")
+            raise UsageError(f"the qrels judge {next(iter(qrels), 'nothing')!r}; expected questions such as {known!r}")
+        self.qrels = qrels
+
+    def _looked_up(self, record: Record) -> Result:
+        """Return a result; its retrieval is measured by the judgments of `judge_passages`, if there are any."""
+        result = record.result()
+        if self.qrels is None:
+            return result
+        gold = self.qrels.get(bare(result.question), {})
+        own = {name: value for name, value in result.measures.items() if name not in OF_RETRIEVAL}
+        return replace(result, measures={**own, **measured(gold, record.messages)})
+
+    def _judged(self, key: Key, result: Result) -> Result:
+        """Add the judge's verdict to a result; abstentions are wrong without asking it."""
+        said = self.verdicts.get(key, 0.0 if self.verdicts and result.abstained else None)
+        return result if said is None else replace(result, measures={**result.measures, "judged": said})
+
+    def store(self) -> PayloadStore:
+        """Return the store of the payloads of its messages."""
+        return PayloadStore(self.folder / PAYLOADS if self.folder else None)
+
+    # Events
+
+    def asked(self, key: Key, event: Asked) -> None:
+        """Record that an agent is asked."""
+        self.records[key].take(event)
+        self.write({"line": "asked", "of": key, **to_json(event)})
+
+    def step(self, key: Key, task: str, events: list[Kept], seconds: float) -> None:
+        """Record the events of a task whose writes were committed."""
+        self.records[key].step(task, events, seconds)
+        made = {"task": task, "seconds": seconds, "events": [to_json(event) for event in events]}
+        self.write({"line": "step", "of": key, **made})
+
+    def failed(self, key: Key, error: str, seconds: float, *, outside: bool = False) -> None:
+        """Record that a discussion ended without a decision; `outside`: the cause is not the scheme or protocol."""
+        self.records[key].fail(error, seconds, outside=outside)
+        cause = {"outside": True} if outside else {}
+        self.write({"line": "failed", "of": key, "error": error, "seconds": seconds, **cause})
+
+    def anew(self, key: Key) -> Record:
+        """Restart a discussion: drop what was recorded of it, and return its empty record."""
+        record = self.records[key] = self.records[key].anew()
+        self.write({"line": "again", "of": key})
+        return record
+
+    def keep_in(self, kind: str) -> None:
+        """Use checkpoints of this kind from now on; a database has those of many runs.
+
+        Raises:
+            UsageError: unfinished discussions have their checkpoints elsewhere.
+        """
+        if "postgres" not in (kind, self.saver["kind"]) or kind == self.saver["kind"]:
+            return  # sqlite and memory may alternate: a discussion without checkpoints restarts
+        if any(self.records[key].tasks for key in self.unfinished):
+            option = "--saver postgresql://USER@HOST/DATABASE" if kind != "postgres" else "no --saver"
+            raise UsageError(
+                f"the checkpoints of run {str(self.folder)!r} are in {self.saver['kind']}; continue with {option}"
+            )
+        self.saver = {"kind": kind, "threads": f"{uuid.uuid4().hex}/" if kind == "postgres" else ""}
+        self.write({"line": "saver", **self.saver})
+
+    def end(self, why: str = "") -> None:
+        """Record that the run is done, or that it stopped for the reason `why`."""
+        self.status, self.why = ("stopped" if why or self.unfinished else "done"), why
+        told: JSON = {"why": why, "nbytes": self.nbytes, "counts": self.counts.model_dump()}
+        if self._log is not None:
+            told["digest"] = self._log.digest
+        self.write({"line": self.status, **told})
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all payloads, each file counted once."""
+        return sum({ref.sha256: ref.nbytes for ref in self._payloads()}.values())
+
+    def _payloads(self) -> Iterator[PayloadRef]:
+        for record in self.records.values():
+            yield from (message.payload for message in record.messages if message.payload)
+
+    def write(self, *lines: JSON) -> None:
+        """Add lines to the log, if there is one. Errors: see `Log.write`."""
+        if self._log is not None:
+            self._log.write(lines)
+
+    def sync(self) -> None:
+        """Wait until the log is on the disk."""
+        if self._log is not None:
+            self._log.sync()
+
+    def close(self) -> None:
+        """Close the log and release its lock; mark running discussions as stopped."""
+        for record in self.records.values():
+            record.status = "stopped" if record.status == "running" else record.status
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+    def discard(self) -> None:
+        """Close the run and delete its files; for a run in which nobody spoke."""
+        self.close()
+        if self.folder is not None:
+            for name in (LOG, LOCK, *CHECKPOINTS):
+                (self.folder / name).unlink(missing_ok=True)
+            shutil.rmtree(self.folder / PAYLOADS, ignore_errors=True)
+            if not any(self.folder.iterdir()):
+                self.folder.rmdir()
+
+    def resume(self) -> None:
+        """Open the log again for writing, and cut off an incomplete last line. Errors: see `Log`.
+
+        Raises:
+            RecordError: another process continued the run since it was read.
+        """
+        assert self.folder is not None, "read from a folder"
+        self._log = Log(self.folder)
+        LOGGER.info("resuming the run in %s", self.folder)
+        lines, sound, cut = read(self.folder)
+        if len(lines) != self.lines:
+            self.close()
+            raise RecordError(f"run {str(self.folder)!r} was continued by another process meanwhile; try again")
+        if cut:
+            self._log.cut(sound)
+        self.status = "running"
+        self.write({"line": "resumed"})
+
+    def replay(self, line: JSON) -> None:
+        """Apply a line of the log."""
+        if line["line"] == "question":
+            self._add(line["question"])
+            return
+        if line["line"] in ("stopped", "resumed", "done"):
+            now: dict[str, Status] = {"stopped": "stopped", "resumed": "running", "done": "done"}
+            self.status, self.why = now[line["line"]], line.get("why", "")
+            return
+        if line["line"] == "saver":
+            self.saver = {"kind": line["kind"], "threads": line["threads"]}
+            return
+        record = self.records[line["of"][0], line["of"][1]]
+        match line["line"]:
+            case "asked":
+                record.take(from_json({name: value for name, value in line.items() if name not in ("line", "of")}))
+            case "step":
+                record.step(line["task"], list(map(from_json, line["events"])), line["seconds"])
+            case "again":
+                self.records[line["of"][0], line["of"][1]] = record.anew()
+            case "failed":
+                record.fail(line["error"], line["seconds"], outside=line.get("outside", False))

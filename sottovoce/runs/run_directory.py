@@ -1,0 +1,86 @@
+"""The default place of runs, for those without a directory of their own: one directory a run, the oldest removed.
+
+Nothing here imports torch or langgraph.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import datetime
+from itertools import accumulate
+from pathlib import Path
+
+from sottovoce.core.errors import RecordError, command
+from sottovoce.runs.log import LOG, in_use, last_line
+
+KEPT = 200
+"""Largest number of runs; the oldest are removed when another starts."""
+ROOM = 10 << 30
+"""Largest size of all their payloads, in bytes, as their logs state it; the newest run stays whatever its size."""
+
+
+def shelf() -> Path:
+    """Return `$SOTTOVOCE_RUNS`, or `sottovoce/runs` in the user's state directory (XDG)."""
+    if chosen := os.environ.get("SOTTOVOCE_RUNS"):
+        return Path(chosen)
+    kept = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(kept) / "sottovoce" / "runs"
+
+
+def kept() -> list[Path]:
+    """Return the directories of all runs there, oldest first."""
+    return sorted(log.parent for log in shelf().glob(f"*/{LOG}"))
+
+
+def new_folder(scheme: str) -> Path:
+    """Return a new directory for a run that starts now, named by time and scheme, so that names sort by time."""
+    now = datetime.now().strftime("%Y-%m-%d-%H%M%S")
+    names = [f"{now}-{scheme}", *(f"{now}-{scheme}-{n}" for n in range(2, 10_000))]
+    return next(folder for folder in map(shelf().joinpath, names) if not folder.exists())
+
+
+def folder_of(name: str) -> Path:
+    """Return the directory of a run: by its path, by its name or the beginning of that, or by `latest`.
+
+    Raises:
+        RecordError: there is no such run, or several names begin with this one.
+    """
+    for folder in (Path(name), shelf() / name):  # the latter may also be a row of an experiment
+        if (folder / LOG).exists():
+            return folder
+    folders = kept()
+    starts = dict.fromkeys((Path(name), shelf() / name))  # the same one for an absolute path
+    if rows := [each.parent for start in starts for each in sorted(start.glob(f"*/{LOG}"))]:
+        told = ", ".join(repr(row.name) for row in rows)
+        raise RecordError(f"{name!r} is not a run but contains some: {told}; name one of them: {str(rows[0])!r}")
+    if name == "latest" and folders:
+        return folders[-1]
+    found = [folder for folder in folders if folder.name.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    why = f"{len(found)} runs begin with it" if found else "there is no such run, nor a folder that contains one"
+    raise RecordError(f"unknown run {name!r}: {why}; see {command('runs', 'list')}, or give a folder")
+
+
+def name_of(folder: Path) -> str:
+    """Return the name by which `folder_of` finds a run."""
+    return folder.name if folder.parent == shelf() else str(folder)
+
+
+def _nbytes(folder: Path) -> int:
+    """Return the size of a run's payloads in bytes; 0 if its log does not state it."""
+    told = last_line(folder).get("nbytes", 0)
+    return told if isinstance(told, int) and told >= 0 else 0
+
+
+def prune(keep: int = KEPT, room: int = ROOM) -> list[Path]:
+    """Remove all but the newest `keep` runs within `room` bytes, and those in use; return the removed ones."""
+    folders = kept()
+    taken = accumulate(_nbytes(folder) for folder in reversed(folders))
+    newest = [folder for folder, nbytes in zip(reversed(folders), taken, strict=True) if nbytes <= room][:keep]
+    stay = {*newest, *folders[-1:]} if keep else set()
+    removed = [folder for folder in folders if folder not in stay and not in_use(folder)]
+    for folder in removed:
+        shutil.rmtree(folder, ignore_errors=True)
+    return removed

@@ -1,0 +1,279 @@
+"""The runner: it runs the discussions of a run, many at once, on one graph.
+
+The graph runs on an event loop, so a stop (Ctrl-C) cancels the models' calls instead of waiting for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from sottovoce.channels.store import PayloadStore
+from sottovoce.core.errors import PayloadError, RecordError, UsageError, command
+from sottovoce.graphs import scheme
+from sottovoce.graphs.runtime.saver import is_of_saver, kind_of, told_of
+from sottovoce.nodes.inputs import Models
+from sottovoce.nodes.monitor_node import Watch
+from sottovoce.nodes.question import Question
+from sottovoce.runs.checkpoints import CHECKPOINTS, FILE, Writes, place_of, saver
+from sottovoce.runs.cluster import hold_on_cluster
+from sottovoce.runs.discussion import Going, Person, Saver
+from sottovoce.runs.limits import Limits
+from sottovoce.runs.log import FULL
+from sottovoce.runs.manifest import head_of
+from sottovoce.runs.record import Record
+from sottovoce.runs.run import PAYLOADS, Key, Observer, Run
+from sottovoce.settings import Settings
+
+SYNC = 1.0
+"""Seconds between two syncs of the log to the disk: a power cut loses no more than that, a kill loses nothing."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A scheme, its settings and a question."""
+
+    scheme: str
+    settings: Settings
+    question: Question
+    origin: str | None = None
+    """The question's origin, in words; None if a human asked it."""
+    models: Models = None
+    """Chat models of the agents; None loads those that the settings name."""
+    watch: Watch | None = None
+    """Checks each message before it is published."""
+
+
+@contextmanager
+def payloads(folder: Path | None) -> Iterator[PayloadStore]:
+    """Yield the payload store of a run: in its directory, or in a temporary one that is deleted at the end."""
+    if folder is not None:
+        yield PayloadStore(folder / PAYLOADS)
+        return
+    with TemporaryDirectory(prefix="sottovoce-", ignore_cleanup_errors=True) as temporary:
+        yield PayloadStore(temporary)
+
+
+def hold(
+    task: Task,
+    store: PayloadStore,
+    *,
+    folder: Path | None = None,
+    observe: Observer | None = None,
+    person: Person | None = None,
+) -> Record:
+    """Run one discussion to its end and return its record; `folder` saves it as a run, step by step.
+
+    `observe` is called with each event. `person` replies when a human plays or takes over an agent, or must approve.
+
+    Raises:
+        SottovoceError: the discussion failed; the run in `folder` says why, unless nothing was said yet.
+        KeyboardInterrupt: it was stopped.
+        Exception: any other cause, also recorded: a hosted model's provider has errors of its own.
+    """
+    head = head_of(task.scheme, task.settings, [task.question], origin=task.origin, models=task.models)
+    run = Run.begin(head, [task.question], folder)
+    hold_all(
+        run,
+        task.settings,
+        store,
+        models=task.models,
+        watch=task.watch,
+        observe=observe,
+        alone=True,
+        person=person,
+    )
+    return run.only
+
+
+def hold_all(
+    run: Run,
+    settings: Settings,
+    store: PayloadStore,
+    *,
+    models: Models = None,
+    watch: Watch | None = None,
+    observe: Observer | None = None,
+    limits: Limits | None = None,
+    alone: bool = False,
+    person: Person | None = None,
+) -> None:
+    """Run the unfinished discussions of a run, and close it.
+
+    Args:
+        run: A new run, or a resumed one.
+        settings: The settings of its manifest.
+        store: The store for payloads.
+        models: See `Task`.
+        watch: See `Task`.
+        observe: Called with each event.
+        limits: The run stops when one is reached.
+        alone: True for a single discussion: replies are streamed to `observe`, and the error that ends it is raised.
+        person: Replies when a human plays or takes over an agent, or must approve.
+
+    Raises:
+        SottovoceError: the run cannot be run or saved (the disk is full), or its only discussion failed.
+        KeyboardInterrupt: it was stopped.
+    """
+    observing = observe or (lambda record, event: None)
+    if limits is not None and limits.lost == "words":
+        store.lost = "words"
+    pool = Pool(run, settings.names(), observing, limits or Limits(), alone=alone, person=person)
+    try:
+        if person is None and (settings.asks_people or _hands_over(settings, watch)):
+            raise UsageError("a human takes part in it, but nobody can answer here; run it with its scheme's command")
+        if limits is not None and limits.workers:
+            _check_for_workers(settings, limits, models, watch)
+            over = hold_on_cluster(hold_all, run, settings, store, limits, observing)
+        else:
+            graph = scheme(run.head.scheme).create(settings, models=models, store=store, watch=watch)
+            asyncio.run(pool.hold(graph))
+            over = pool.over
+        run.end(over)
+        _clear(run)
+    except Exception as error:
+        of_saver = is_of_saver(error)
+        if (of_saver or isinstance(error, (UsageError, RecordError))) and not run.spoken:
+            run.discard()  # refused before anything was said: leave nothing, so that it can be corrected and re-run
+        if of_saver:
+            why = told_of(error, place_of(limits.saver if limits else None, run.folder))
+            raise RecordError(f"the checkpoints of {str(run.folder)!r} cannot be written: {_mended(why)}") from None
+        if _is_full(error) and run.spoken:
+            name = str(run.folder)
+            again = command("runs", "resume", name)
+            raise RecordError(f"run {name!r}: the disk is full; free some space, then continue with {again}") from error
+        raise
+    finally:
+        run.close()
+
+
+def _hands_over(settings: Settings, watch: Watch | None) -> bool:
+    """Return whether an intervention may hand an agent over to a human."""
+    return bool((watch or settings.watch) and settings.intervention == "human")
+
+
+def _check_for_workers(settings: Settings, limits: Limits, models: Models, watch: Watch | None) -> None:
+    """Raise UsageError for models, watches, humans and savers, which cannot be sent to another process."""
+    if models is not None or watch is not None:
+        raise UsageError("workers make their models and monitors from the settings; name them there, or drop --workers")
+    if settings.asks_people or _hands_over(settings, watch):
+        raise UsageError("workers cannot ask a human; drop --workers, or let only models take part")
+    if limits.saver is not None:
+        raise UsageError("workers keep checkpoints of their own; leave out --saver, or --workers")
+
+
+def _clear(run: Run) -> None:
+    """Delete the checkpoints of a run whose discussions all have a decision: the log has everything."""
+    if run.folder is not None and run.status == "done":
+        for name in CHECKPOINTS:
+            (run.folder / name).unlink(missing_ok=True)
+
+
+class Pool:
+    """The worker pool that runs the discussions of a run, `Limits.at_once` at a time."""
+
+    def __init__(
+        self,
+        run: Run,
+        agents: list[str],
+        observe: Observer,
+        limits: Limits,
+        *,
+        alone: bool,
+        person: Person | None = None,
+    ) -> None:
+        self.over = ""
+        """The limit that was reached, in words; empty if none was."""
+        self._run, self._agents, self._observe, self._limits, self._alone = run, agents, observe, limits, alone
+        self._person = person
+        self._going: dict[str, Going] = {}
+        self._workers: list[asyncio.Task[None]] = []
+
+    async def hold(self, graph: Any) -> None:  # Any: a StateGraph
+        """Run all unfinished discussions, or as many as the limits allow."""
+        waiting, place = iter(self._run.unfinished), place_of(self._limits.saver, self._run.folder)
+        async with saver(place, self._committed) as opened:
+            self._run.keep_in(kind_of(place))
+            compiled = graph.compile(checkpointer=opened)
+            workers = [self._work(waiting, compiled, opened) for _ in range(self._limits.at_once)]
+            self._workers = [asyncio.create_task(each) for each in (*workers, self._sync())]
+            timer = self._after(self._limits.time_limit)
+            ended = await asyncio.gather(*self._workers[:-1], return_exceptions=True)
+            self._stop()
+            if timer is not None:
+                timer.cancel()
+        errors = [error for error in ended if error is not None]
+        errors.sort(key=lambda error: isinstance(error, asyncio.CancelledError))  # the cause before the cancellations
+        if errors and not (self.over and isinstance(errors[0], asyncio.CancelledError)):
+            raise errors[0]
+
+    async def _work(self, waiting: Iterator[Key], graph: Any, opened: Saver) -> None:  # Any: a compiled graph
+        """Run the waiting discussions one after another."""
+        for key in waiting:
+            going = Going(self._run, key, self._observe, self._agents, self._person)
+            self._going[going.thread] = going
+            try:
+                await going.hold(graph, opened, live=self._alone)
+            except Exception as error:
+                if not self._failed(going, error):
+                    self._stop()
+                    raise
+            finally:
+                del self._going[going.thread]
+
+    def _failed(self, going: Going, error: Exception) -> bool:
+        """Record a failed discussion; return whether the run continues."""
+        if _of_the_disk(error) or (isinstance(error, UsageError) and not self._run.spoken):
+            return False
+        with suppress(RecordError):  # the disk may be full by now: the first error counts
+            going.fail(error)
+        return not self._alone and going.broken is None
+
+    def _committed(self, thread: str, task: str, writes: Writes) -> None:
+        if thread in self._going:
+            self._going[thread].committed(task, writes)
+            if self._limits.counts:
+                cost = self._run.cost
+                self._stop_if(self._limits.reached(cost.calls, cost.tokens_in + cost.tokens_out))
+
+    def _stop_if(self, why: str) -> None:
+        if why:
+            self._stop(why)
+
+    def _stop(self, why: str = "") -> None:
+        """Cancel all workers."""
+        self.over = self.over or why
+        for worker in self._workers:
+            worker.cancel()
+
+    def _after(self, seconds: float | None) -> asyncio.TimerHandle | None:
+        if seconds is None:
+            return None
+        return asyncio.get_running_loop().call_later(seconds, self._stop, self._limits.out_of_time())
+
+    async def _sync(self) -> None:
+        """Sync the log to the disk every `SYNC` seconds."""
+        while True:
+            await asyncio.sleep(SYNC)
+            await asyncio.to_thread(self._run.sync)
+
+
+def _mended(why: str) -> str:
+    """Add what to do if SQLite's file itself is damaged."""
+    return f"{why}; delete {FILE} there, and unfinished discussions restart" if "malformed" in why else why
+
+
+def _is_full(error: BaseException) -> bool:
+    """Return whether an error says that the disk is full, directly or as the cause of a PayloadError."""
+    told = error.__cause__ if isinstance(error, PayloadError) else error
+    return isinstance(told, OSError) and told.errno in FULL
+
+
+def _of_the_disk(error: Exception) -> bool:
+    """Return whether an error says that the run cannot be saved, which holds for all its discussions."""
+    return _is_full(error) or isinstance(error, RecordError) or is_of_saver(error)

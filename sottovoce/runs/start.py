@@ -1,0 +1,74 @@
+"""Starting a run, or resuming one that was stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sottovoce.core.errors import RecordError
+from sottovoce.graphs import scheme
+from sottovoce.nodes.inputs import Models
+from sottovoce.nodes.question import Question
+from sottovoce.runs import run_directory
+from sottovoce.runs.allowed import NO_TRUST
+from sottovoce.runs.log import LOG, in_use
+from sottovoce.runs.manifest import Head, head_of
+from sottovoce.runs.read import head_in, load_run
+from sottovoce.runs.run import Run
+from sottovoce.settings import Settings
+
+
+def begun(head: Head, questions: Sequence[Question], folder: Path | None = None) -> Run:
+    """Start a run, in `folder` or in the default place, where the oldest runs are removed. Errors: see `Run.begin`."""
+    if folder is None:
+        run_directory.prune(run_directory.KEPT - 1)
+    return Run.begin(head, questions, folder or run_directory.new_folder(head.scheme))
+
+
+def continued(head: Head, questions: Sequence[Question], folder: Path | None = None) -> Run:
+    """Resume the run in `folder`, or the latest unfinished one with the same manifest; start a new run otherwise.
+
+    Raises:
+        RecordError: the run in `folder` has another manifest, or is in use.
+    """
+    if folder is not None:
+        return resumed(load_run(folder), head) if (folder / LOG).exists() else begun(head, questions, folder)
+    for each in reversed(run_directory.kept()):
+        try:
+            head_in(each).check_same(head, each.name)
+            run = load_run(each)
+        except RecordError:  # another manifest or version
+            continue
+        if run.unfinished and not in_use(each):
+            return resumed(run, head)
+    return begun(head, questions)
+
+
+def resumed(run: Run, now: Head | None = None, models: Models = None, settings: Settings | None = None) -> Run:
+    """Resume a run that was read from its directory; `settings` default to its own.
+
+    Raises:
+        RecordError: its models or prompts have changed, or another process uses it.
+    """
+    settings = settings or settings_of(run)
+    now = now or head_of(run.head.scheme, settings, run.questions(), run.head.seeds, run.head.origin, models=models)
+    run.notes += run.head.check_same(now, str(run.folder))
+    run.resume()
+    return run
+
+
+def settings_of(run: Run) -> Settings:
+    """Return the settings of a run without its sandbox, which only the command line chooses (`Trust`).
+
+    Raises:
+        UsageError: this version no longer knows one of them.
+    """
+    return NO_TRUST.applied(settings_begun(run))
+
+
+def settings_begun(run: Run) -> Settings:
+    """Return all settings of a run. Errors: see `settings_of`."""
+    kind = scheme(run.head.scheme).settings
+    usual = kind().model_dump(mode="json")
+    # Defaults count as not chosen: models given in code bring values of their own.
+    return kind.model_validate({name: value for name, value in run.head.settings.items() if value != usual.get(name)})

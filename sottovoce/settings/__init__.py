@@ -1,0 +1,52 @@
+"""The settings of each scheme, declared once for command line, Studio's form, YAML and run context.
+
+Nothing here imports torch or langgraph: the command line needs it to print its help.
+"""
+
+from sottovoce.settings.base import Answers, AnySettings, Settings
+from sottovoce.settings.codegen import CodeGen
+from sottovoce.settings.govsim import GovSim
+from sottovoce.settings.option_groups import COMPONENTS, OF_LOADING, OF_PROTOCOL, OF_SAMPLING
+from sottovoce.settings.retrieval import IA, MADRA, Pooled, ReAct
+from sottovoce.settings.schemes import (
+    CMD,
+    MAD,
+    SECRETARY,
+    Debate,
+    MesSync,
+    Order,
+    ReConcile,
+    SelfConsistency,
+    Share,
+    Single,
+    grouped,
+)
+from sottovoce.settings.whodunit import WhoDunit
+
+__all__ = [
+    "CMD",
+    "COMPONENTS",
+    "IA",
+    "MAD",
+    "MADRA",
+    "OF_LOADING",
+    "OF_PROTOCOL",
+    "OF_SAMPLING",
+    "SECRETARY",
+    "Answers",
+    "AnySettings",
+    "CodeGen",
+    "Debate",
+    "GovSim",
+    "MesSync",
+    "Order",
+    "Pooled",
+    "ReAct",
+    "ReConcile",
+    "SelfConsistency",
+    "Settings",
+    "Share",
+    "Single",
+    "WhoDunit",
+    "grouped",
+]

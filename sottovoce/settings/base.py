@@ -1,0 +1,367 @@
+"""The settings that all schemes share, and their construction from plain values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import CoreSchema
+
+from sottovoce.channels.options import LONGEST_REPLY, CipherOptions, StateOptions
+from sottovoce.channels.registry import PROTOCOLS
+from sottovoce.core.bounds import LONGEST_WAIT, Count, Seed, Tokens
+from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.sizes import Size
+from sottovoce.core.trust import Names, Words
+from sottovoce.prompts import packs
+from sottovoce.prompts.kinds import KindName
+from sottovoce.settings.human_input import People
+from sottovoce.settings.monitoring import Watched
+from sottovoce.settings.option_groups import COMPONENTS, OF_LOADING, OF_PROTOCOL, OF_SAMPLING, place
+
+EACH = ("model", "temperature", "system", "dtype", "weights", "device", "memory")
+"""Fields with one value for all agents, or one each."""
+
+Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+Answers = Literal["short", "sentence"]
+Control = Literal["none", "own", "empty", "filler", "decoy"]
+Escalate = Literal["never", "disagreement", "uncertainty"]
+Weights = Literal["auto", "float32", "bfloat16", "int8", "int4"]
+Documents = Sequence[Any] | Mapping[str, Sequence[Any]]  # Any: `Document` of `nodes.question`
+"""Documents of all agents, or by agent: see `Question`."""
+
+
+def pairs(given: Any, info: ValidationInfo) -> Any:  # Any: user input
+    """Return a mapping from a command line's NAME=VALUE texts, parsing values that are JSON; a mapping as it is."""
+    if not isinstance(given, list):
+        return given
+    split = [str(text).partition("=") for text in given]
+    if wrong := next((text for text, (_, sign, _) in zip(given, split, strict=True) if not sign), None):
+        agents = ", or AGENT.NAME=VALUE for one agent" if info.field_name == "option" else ""
+        raise UsageError(f"{info.field_name} is {wrong!r}; expected NAME=VALUE{agents}")
+    return {name: _plain(value) for name, _, value in split}
+
+
+def _plain(value: str) -> Any:  # Any: JSON
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+
+
+class Settings(People, Watched, CipherOptions, StateOptions):
+    """The settings of every scheme, with the options of the built-in protocols as fields."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    protocol: Annotated[str, Words()] = Field(
+        default="nl",
+        description="What a message carries: nl (text), cipher (mean embeddings), sde (state deltas) or hidden "
+        "(raw states).",
+        json_schema_extra=lambda schema: schema.update(enum=[*PROTOCOLS.names()]),
+    )
+    option: Annotated[dict[str, Any], BeforeValidator(pairs), Words()] = Field(  # Any: each protocol's own
+        default={}, description="Protocol option as NAME=VALUE, or AGENT.NAME=VALUE for one agent."
+    )
+    model: Annotated[list[str], Names("model", ("bundled",))] = Field(
+        default=["bundled"],
+        description="'bundled', a pulled model (`models list`), a folder, a .gguf file, a hub id, or "
+        "hosted:PROVIDER:MODEL. One for all agents, or one each.",
+    )
+    temperature: list[Temperature] = Field(
+        default=[],
+        description="One for all agents, or one each. If not set: from scheme, model and protocol.",
+    )
+    top_p: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="Sample from the most probable tokens up to this total probability, in (0, 1]. "
+        "If not set: the model's.",
+    )
+    top_k: Count | None = Field(
+        default=None,
+        ge=0,
+        description="Sample from this many most probable tokens; 0 means all. If not set: the model's.",
+    )
+    repetition_penalty: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Penalty on tokens that were used before; 1 means none. If not set: the model's.",
+    )
+    system: Annotated[list[str], Words()] = Field(
+        default=[], description="System prompt. One for all agents, or one each."
+    )
+    max_tokens: Tokens = Field(default=LONGEST_REPLY, ge=1, description="Maximum length of a reply, in tokens.")
+    timeout: float | None = Field(
+        default=None,
+        gt=0,
+        le=LONGEST_WAIT,
+        allow_inf_nan=False,
+        description="Maximum time for a reply, in seconds. If not set: no limit.",
+    )
+    seed: Seed = Field(default=0, description="Seed of the run, from which calls derive theirs.")
+    prompts: Annotated[str | None, Names("prompt pack", packs.OFFERED)] = Field(
+        default=None,
+        description="Prompt pack: paper (the setup of the scheme's paper), a name such as paper/madra, or a folder "
+        "whose files replace the default prompts.",
+    )
+    answers: Literal["auto", "short", "sentence"] = Field(
+        default="auto",
+        description="Wording of the request for an answer: short (reason, then a last line `Answer: ...`), sentence, "
+        "or auto (sentence for local models below a billion parameters).",
+    )
+    question_description: bool = Field(
+        default=True, description="Include the task's description of its questions, if it has one."
+    )
+    answer_description: bool = Field(default=True, description="State the required form of the answer.")
+    demonstrations: bool = Field(default=True, description="Show the task's worked examples, if it has any.")
+    chain_of_thought: bool = Field(default=True, description="Ask for the reasoning steps before the answer.")
+    answer_turn: bool = Field(
+        default=True, description="If no answer can be read from a reply, ask once more, for the answer alone."
+    )
+    fallback: Literal["error", "nl"] = Field(
+        default="error",
+        description="For two models that the protocol cannot connect: error (refuse the run) or nl (send text).",
+    )
+    guide: Literal["auto", "on", "off"] = Field(
+        default="auto",
+        description="Constrained decoding of replies in their required form: auto (not for numbers or freely reasoned "
+        "answers), on, or off.",
+    )
+    dtype: Annotated[list[Dtype], Names("dtype", opens=False)] = Field(
+        default=["auto"], description="Data type in which models compute. One for all agents, or one each."
+    )
+    weights: Annotated[list[Weights], Names("format of weights", opens=False)] = Field(
+        default=["auto"],
+        description="Storage of weight matrices: as `dtype`, or packed (on a CPU: int8, int4). "
+        "One for all agents, or one each.",
+    )
+    device: Annotated[list[str], Names("device", ("auto", "cpu"), opens=False)] = Field(
+        default=["auto"],
+        description="auto, cpu, cuda, cuda:1, mps, or map (spread over all devices). One for all agents, or one each.",
+    )
+    memory: Annotated[list[Size], Names("amount of memory", opens=False)] = Field(
+        default=[],
+        description="Memory for a model's keys and values, such as 4GB. One for all agents, or one each. "
+        "If not set: a share of the free memory.",
+    )
+    thinking: bool | None = Field(
+        default=None, description="Thinking switch of the models' chat templates. If not set: each template's default."
+    )
+    exact: bool = Field(
+        default=False,
+        description="Make results bitwise equal whatever else is in the batch; slower, only for float32 on a CPU.",
+    )
+
+    discusses: ClassVar[bool] = True
+    """True if its agents hear one another."""
+    sample: ClassVar[str] = "arithmetic"
+    """The samples to ask if no question is given."""
+    world: ClassVar[str] = ""
+    """The `World` whose games the scheme plays, as "module:attribute"; empty if it plays none."""
+    answers_in: ClassVar[KindName | None] = None
+    """The kind of all its answers, whatever a question says; None leaves it to the question."""
+    unrolls: ClassVar[str] = ""
+    """Why its calls are not known before they are made; empty if they are."""
+    default_temperature: ClassVar[float | None] = None
+    """The temperature if none is set; None leaves it to the models."""
+    spreads_temperature: ClassVar[bool] = True
+    """True if a protocol that averages may replace the scheme's temperature by one for each agent."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Return the JSON schema of Studio's form, with fields in the order of the command line."""
+        schema = handler(core)
+        form = handler.resolve_ref_schema(schema)
+        form["properties"] = {name: form["properties"][name] for name in sorted(form["properties"], key=place)}
+        return schema
+
+    @classmethod
+    def given(cls, settings: Any) -> Self:  # Any: user input
+        """Return a caller's settings; a dict is validated, and None means the defaults.
+
+        Raises:
+            UsageError: they belong to another scheme, or are invalid.
+        """
+        if isinstance(settings, cls):
+            return settings
+        if isinstance(settings, Settings):
+            raise UsageError(f"the settings are {type(settings).__name__}; this graph expects {cls.__name__}")
+        return cls() if settings is None else cls.model_validate(settings)
+
+    def speakers(self) -> list[str]:
+        """Return the agents that discuss, in order: agent_1 .. agent_n, or one if the scheme has no field `agents`."""
+        return [f"agent_{i + 1}" for i in range(getattr(self, "agents", 1))]
+
+    def others(self) -> list[str]:
+        """Return the agents that have a model but do not discuss, named by role: moderator, judge, secretary."""
+        return []
+
+    def names(self) -> list[str]:
+        """Return all agents with a model: those that discuss, then the others."""
+        return [*self.speakers(), *self.others()]
+
+    def edges(self) -> list[tuple[str, str]]:
+        """Return the pairs (speaker, hearer) over the whole discussion."""
+        if not self.discusses:
+            return []
+        return [(speaker, hearer) for speaker in self.speakers() for hearer in self.names() if speaker != hearer]
+
+    def heard(self) -> list[str]:
+        """Return the agents whose messages people can approve."""
+        return self.names()
+
+    def owners(self) -> list[str] | None:
+        """Return the agents that may have private documents; None if one agent reads them all."""
+        return self.names() if self.discusses else None
+
+    def dealt(self, documents: Documents) -> Documents:
+        """Return the question's documents as agents are shown them."""
+        return documents
+
+    def topology(self) -> tuple[str, ...]:
+        """Return what a graph's nodes and edges depend on: a run cannot change it."""
+        return (f"{len(self.speakers())} agents",)
+
+    def needs(self) -> dict[str, str]:
+        """Return the fields that a question must have, each with the reason."""
+        return {}
+
+    def check_game(self, question: Mapping[str, Any]) -> None:  # Any: fields of a `Question`
+        """Refuse a question's game that these settings cannot play; the settings of worlds override this.
+
+        Raises:
+            UsageError: the game cannot be played.
+        """
+        raise UsageError("the question has a game, but this scheme plays none; run it with the game's own world")
+
+    def check_levers(self, game: Mapping[str, Any]) -> None:  # Any: the settings' own types
+        """Refuse settings that contradict a stored game, whose own values would be used.
+
+        Raises:
+            UsageError: a setting and the game differ; the message has both values.
+        """
+        for name in [name for name in game if name in self.model_fields_set]:
+            if (mine := getattr(self, name)) != game[name]:
+                raise UsageError(f"{name} is {mine!r}, but the game has {game[name]!r}; leave it out")
+
+    def pack_folder(self, pack: str) -> Path:
+        """Return the folder of a prompt pack.
+
+        Raises:
+            UsageError: `paper` has no setup for this scheme.
+        """
+        return packs.folder_of(pack, type(self).__name__.lower(), self.protocol)
+
+    def components(self) -> frozenset[str]:
+        """Return the prompt components that are switched on (CMD, section 4.5)."""
+        return frozenset(name for name in COMPONENTS if getattr(self, name))
+
+    def each(self, field: str) -> list[Any]:  # Any: the field's own type
+        """Return the values of a per-agent field, one for each of `names`; [] if none was set.
+
+        One value applies to all. With one value for each agent that discusses, the others get the first
+        agent's value, except for the system prompt, which they do not get.
+
+        Raises:
+            UsageError: the number of values fits none of these.
+        """
+        values, n, more = list(getattr(self, field)), len(self.speakers()), len(self.others())
+        if len(values) in (0, n + more):
+            return values
+        if len(values) == 1:
+            return values * (n + more)
+        if len(values) == n:
+            return values + ["" if field == "system" else values[0]] * more
+        asked = f"{n} agents" + (f" and {', '.join(self.others())}" if more else "")
+        raise UsageError(f"{field} has {len(values)} values for {asked}; give one for all, or one each")
+
+    def of(self, field: str, agent: str) -> Any:  # Any: the field's own type
+        """Return one agent's value of a per-agent field; None if none was set."""
+        values = self.each(field)
+        return values[self.names().index(agent)] if values else None
+
+    @staticmethod
+    def of_models() -> set[str]:
+        """Return the settings that describe a model; a model passed as an object has its own."""
+        return {"model", "max_tokens", "option", "timeout", *OF_LOADING, *OF_SAMPLING, *OF_PROTOCOL}
+
+    def options(self, agent: str) -> dict[str, Any]:  # Any: each protocol's own options
+        """Return the options of an agent's protocol: fields not at their defaults, updated with `option`."""
+        fields = type(self).model_fields
+        found = {name: getattr(self, name) for name in OF_PROTOCOL if getattr(self, name) != fields[name].default}
+        for name, value in sorted(self.option.items(), key=lambda pair: "." in pair[0]):  # an agent's own override
+            owner, dot, own = name.rpartition(".")
+            found |= {own: value} if not dot or owner == agent else {}
+        return found
+
+    @field_validator("protocol")
+    @classmethod
+    def _known(cls, protocol: str) -> str:
+        if protocol not in PROTOCOLS:
+            raise UsageError(choose("protocol", protocol, PROTOCOLS.names()))
+        return protocol
+
+    @model_validator(mode="after")
+    def _one_or_each(self) -> Settings:
+        for field in EACH:
+            self.each(field)
+        if not self.model:
+            raise UsageError("no model is set; expected 'bundled', 'smollm2', a folder, a .gguf file or a hub id")
+        for owner in (name.rpartition(".")[0] for name in self.option):
+            if owner and owner not in self.names():
+                raise UsageError(choose("agent among the options:", owner, self.names()))
+        self.check_people(self.names(), [name for agent in self.heard() for name in (agent, self.role_of(agent))])
+        return self
+
+
+class Controlled(Settings):
+    """Settings of schemes whose agents read one another's messages, or something else as a control."""
+
+    control: Control = Field(
+        default="none",
+        description="Ablation: what agents read instead of one another's messages: own (their own message of that "
+        "round), empty, filler (dots, as many tokens) or decoy (a solution of another question).",
+    )
+
+    escalate: Escalate = Field(
+        default="never",
+        description="Read others' messages as text, and their payloads only on disagreement (the votes of their round "
+        "differ) or uncertainty (their mean entropy is high); never: always read both.",
+    )
+    escalate_above: float | None = Field(
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description="For --escalate uncertainty: threshold of the mean entropy, in nats per token.",
+    )
+
+    @model_validator(mode="after")
+    def _above_a_threshold(self) -> Controlled:
+        if (self.escalate == "uncertainty") != (self.escalate_above is not None):
+            raise UsageError(
+                f"escalate is {self.escalate!r} and escalate_above {self.escalate_above}; set uncertainty with a "
+                "threshold in nats, or another value without one"
+            )
+        return self
+
+    def needs(self) -> dict[str, str]:
+        """Return the decoys, if agents read them."""
+        return {"decoys": "the control is 'decoy'"} if self.control == "decoy" else {}
+
+
+AnySettings = TypeVar("AnySettings", bound=Settings)

@@ -1,0 +1,93 @@
+"""Settings from YAML, with the names of the command line; a single value may replace a list of one.
+
+Nothing here imports torch or langgraph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from sottovoce.core.errors import UsageError, nearest
+from sottovoce.core.regular_files import text_of
+
+SWITCH = {True: "on", False: "off"}
+"""YAML 1.1 reads these words as booleans."""
+MERGE = "tag:yaml.org,2002:merge"
+"""The tag of the key <<, which may be repeated."""
+
+
+class UnknownName(UsageError):
+    """An unknown setting; callers add where it was found."""
+
+
+def read_yaml(path: Path, what: str, example: str) -> dict[Any, Any]:  # Any: YAML as it comes
+    """Return the mapping in a YAML file.
+
+    Raises:
+        UsageError: the file cannot be read, is not YAML, has a key twice or is not a mapping.
+    """
+    import yaml  # late: `--help` does not need it
+
+    try:
+        read = yaml.load(text_of(path), _loader())  # a safe one
+    except OSError as error:
+        raise UsageError(f"{what} {str(path)!r} cannot be read: {error.strerror}") from error
+    except RecursionError as error:
+        raise UsageError(f"{what} {str(path)!r} is nested too deeply; expected lines like {example!r}") from error
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
+        raise UsageError(f"{what} {str(path)!r} is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(read, dict):
+        raise UsageError(f"{what} {str(path)!r} holds {type(read).__name__}; expected lines like {example!r}")
+    return read
+
+
+def named(given: Mapping[Any, Any], fields: Mapping[str, FieldInfo]) -> dict[str, Any]:  # Any: YAML as it comes
+    """Return values by the names of a model's fields, each as the command line would pass it; null is the default.
+
+    Raises:
+        UnknownName: no field has this name; the message suggests the nearest one.
+    """
+    found = {str(name).replace("-", "_"): value for name, value in given.items()}
+    for name in found:
+        if name not in fields:
+            raise UnknownName(nearest("setting", name, fields))
+    return {name: _fitting(value, fields[name]) for name, value in found.items()}
+
+
+def is_repeated(info: FieldInfo) -> bool:
+    """Return True if an option can be repeated: lists, and NAME=VALUE."""
+    return get_origin(info.annotation) in (list, tuple, dict)
+
+
+def _fitting(value: Any, info: FieldInfo) -> Any:  # Any: YAML as it comes
+    if value is None:  # null
+        return info.get_default(call_default_factory=True)
+    if is_repeated(info):
+        return value if isinstance(value, (list, dict)) else [value]
+    words = get_args(info.annotation) if get_origin(info.annotation) is Literal else ()
+    return SWITCH[value] if isinstance(value, bool) and SWITCH[value] in words else value
+
+
+@cache
+def _loader() -> Any:  # Any: yaml's loaders are not typed
+    """Return yaml's safe loader, changed to refuse a repeated key, of which yaml would use the last."""
+    import yaml
+
+    class Once(yaml.SafeLoader):
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            seen = set[str]()
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.tag != MERGE:
+                    if key.value in seen:
+                        said = f"the key {key.value!r} occurs twice"
+                        raise yaml.constructor.ConstructorError(None, None, said, key.start_mark)
+                    seen.add(key.value)
+            found: dict[Any, Any] = super().construct_mapping(node, deep)
+            return found
+
+    return Once

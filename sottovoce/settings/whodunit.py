@@ -1,0 +1,158 @@
+"""The settings of WhoDunit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from sottovoce.core.bounds import Few, Tokens
+from sottovoce.core.errors import UsageError
+from sottovoce.core.trust import Names
+from sottovoce.environments.game_file import Split
+from sottovoce.environments.whodunit.actions import Role
+from sottovoce.environments.whodunit.attributes import ALL, attributes, read_attributes
+from sottovoce.environments.whodunit.games import Game, drawn
+from sottovoce.environments.whodunit.wording import WORDINGS, Worded, Wording
+from sottovoce.settings.base import Documents, Settings
+from sottovoce.settings.monitoring import Per
+
+PEERS = ("Alex", "Beth", "Charlie", "David", "Elizabeth", "Fred", "Grace", "Henry", "Iris", "James")
+PUBLISHED = {
+    "asym": {"agents": 2, "suspects": 10, "attributes": 12, "turns": 31},
+    "sym": {"agents": 6, "suspects": 20, "attributes": 20, "turns": 20},
+}
+
+
+class WhoDunit(Settings):
+    """Agents that know different facts find the character that fits them all (WhoDunit, arXiv 2502.05986)."""
+
+    default_temperature: ClassVar[float | None] = 0.0
+    sample: ClassVar[str] = "whodunit"
+    world: ClassVar[str] = "sottovoce.datasets.whodunit:WORLD"
+    positions: ClassVar[str] = "action"
+    acts: ClassVar[tuple[str, ...]] = ("request", "reply", "act")
+    deeds: ClassVar[Mapping[str, str]] = MappingProxyType({"award": "it ends the game"})
+    unrolls: ClassVar[str] = "in a world, speakers and messages depend on earlier actions"
+
+    variant: Literal["asym", "sym"] = Field(
+        default="asym",
+        description="asym (the Accuser knows the winner's description, Intel all characters) or sym (all agents know "
+        "all characters, and each some facts about the winner).",
+    )
+    agents: int | None = Field(
+        default=None, ge=2, le=len(PEERS), description="Number of agents in sym. If not set: 6. asym has two."
+    )
+    suspects: Few | None = Field(
+        default=None, ge=2, description="Number of characters. If not set: 10 (asym) or 20 (sym)."
+    )
+    attributes: Few | None = Field(
+        default=None,
+        ge=1,
+        description="Number of attributes of a character, from the beginning of the list. If not set: 12 (asym) or 20 "
+        "(sym), or all of `attribute_list`.",
+    )
+    attribute_list: Annotated[str | None, Names("attribute list")] = Field(
+        default=None, description='File of attributes that replaces the built-in list: {"car": ["red", "blue"], ...}.'
+    )
+    facts: Few = Field(default=3, ge=1, description="Number of facts that each agent knows in sym.")
+    turns: Few | None = Field(
+        default=None,
+        ge=1,
+        description="Maximum number of turns of all agents together. If not set: 31 (asym) or 20 (sym).",
+    )
+    vocabulary: Worded = Field(
+        default="positive", description="positive (award a winning character) or negative (accuse a suspect)."
+    )
+    golden: bool = Field(
+        default=False,
+        description="Let a rule play Intel (asym): its replies are true and as informative as possible.",
+    )
+    values: Literal["auto", "on", "off"] = Field(
+        default="auto",
+        description="Let agents hear, after a published line, the part of the reply with its values: auto (if the "
+        "protocol carries more than text), on or off.",
+    )
+    max_tokens: Tokens = Field(default=512, ge=1, description="Maximum length of a reply, in tokens.")
+
+    def speakers(self) -> list[str]:
+        """Return Accuser and Intel, or the peers, in the order of their turns."""
+        if self.variant == "asym":
+            return ["Beth", "Alex"]
+        return [*PEERS[: self.agents or PUBLISHED["sym"]["agents"]]]
+
+    def role_of(self, agent: str) -> Role:
+        """Return the role of an agent."""
+        return "peer" if self.variant == "sym" else "accuser" if agent == "Beth" else "intel"
+
+    @property
+    def capped(self) -> Per:
+        """Each role in asym, all peers together in sym, as in the paper's code."""
+        return self.cap_per or ("role" if self.variant == "asym" else "all")
+
+    def topology(self) -> tuple[str, ...]:
+        """Return the number of agents and the variant."""
+        return (f"{len(self.speakers())} agents of {self.variant}",)
+
+    def dealt(self, documents: Documents) -> Documents:
+        """Return no documents: the rules say what each agent knows."""
+        return []
+
+    @property
+    def words(self) -> Wording:
+        """The words for characters, winner and award."""
+        return WORDINGS[self.vocabulary]
+
+    @property
+    def most_turns(self) -> int:
+        """The turn limit."""
+        return self.turns or PUBLISHED[self.variant]["turns"]
+
+    def game(self, seed: str, split: Split | None = None) -> Game:
+        """Return a game of this variant, drawn from a seed, with characters of `split` if it is set.
+
+        Raises:
+            UsageError: no game fits these settings.
+        """
+        usual = PUBLISHED[self.variant]
+        if self.attribute_list is None:
+            known = attributes(self.attributes or usual["attributes"], ALL)
+        else:
+            own = read_attributes(self.attribute_list)
+            known = attributes(self.attributes or len(own), own)
+        agents = self.speakers() if self.variant == "sym" else []
+        return drawn(f"{self.variant}/{seed}", known, self.suspects or usual["suspects"], agents, self.facts, split)
+
+    def seated(self, given: dict[str, Any]) -> Game:  # Any: JSON as it comes
+        """Return a stored game, with its facts assigned to the agents of the run, in order.
+
+        Raises:
+            UsageError: it is not a game, or belongs to another variant.
+        """
+        game, speakers = Game.model_validate(given), self.speakers()
+        if self.variant == "asym":
+            return game
+        if game.agents is None:
+            raise UsageError("the game has no facts for agents, which sym needs; play it with --variant asym")
+        if len(game.agents) != len(speakers):
+            found, n = len(game.agents), len(speakers)
+            raise UsageError(f"the game has facts for {found} agents, but there are {n}; use --agents {found}")
+        return game.model_copy(update={"agents": dict(zip(speakers, game.agents.values(), strict=True))})
+
+    def check_game(self, question: Mapping[str, Any]) -> None:  # Any: fields of a `Question`
+        """Refuse a game of another variant, one that differs from the settings, or a target other than its winner."""
+        game, target = self.seated(question["game"]), question.get("target")
+        self.check_levers({"suspects": game.suspect_count, "attributes": len(game.names)})
+        winner = game.winner
+        if target not in (None, str(winner)):
+            raise UsageError(f"the target is {target!r}, but the game's winner is {winner}")
+
+    @model_validator(mode="after")
+    def _fits(self) -> WhoDunit:
+        if self.variant == "sym" and self.golden:
+            raise UsageError("golden plays Intel, and sym has no Intel; use it with --variant asym")
+        if self.variant == "asym" and self.agents not in (None, 2):
+            raise UsageError(f"agents is {self.agents}, but asym has two, Accuser and Intel; use --variant sym")
+        return self

@@ -1,0 +1,104 @@
+"""All checks of a run, one after another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import sottovoce
+from sottovoce.core.errors import SottovoceError, UsageError
+from sottovoce.graphs import scheme
+from sottovoce.runs.allowed import NO_TRUST, Trust
+from sottovoce.runs.manifest import prompts_digest, versions
+from sottovoce.runs.run import Run
+from sottovoce.runs.start import settings_begun
+from sottovoce.verify.discussions import check_discussions
+from sottovoce.verify.event_log import check_folder
+from sottovoce.verify.exported_files import check_card, check_table
+from sottovoce.verify.findings import Finding, Verified
+from sottovoce.verify.payloads import check_payloads
+from sottovoce.verify.questions import check_questions
+from sottovoce.verify.rerun import hold_anew
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The checks to make besides those of the run directory."""
+
+    anew: int = 3
+    """Number of discussions to re-run; 0 loads no model."""
+    seed: int = 0
+    """Seed by which they are drawn."""
+    questions: Path | None = None
+    """The file that the questions are from."""
+    table: Path | None = None
+    card: Path | None = None
+    trust: Trust = NO_TRUST
+    """Permissions to run and open what the run names."""
+
+
+def verify(run: Run, wanted: Wanted) -> Verified:
+    """Check a run that was read from its directory, and return the findings.
+
+    Raises:
+        RecordError: the table or the card cannot be read.
+        UsageError: the questions' file cannot be read, or a re-run needs something that `trust` does not allow.
+    """
+    folder = run.folder.parent if run.folder else None
+    lacking = wanted.trust.lacking(settings_begun(run), "the run", folder)
+    if lacking and wanted.anew:
+        raise UsageError(f"{lacking}, or --no-model to check only what needs no model")
+    verified = Verified(discussions=len(run.records))
+    verified.messages = sum(len(record.messages) for record in run.records.values())
+    verified.notes += run.notes
+    if going := sum(record.status not in ("done", "failed") for record in run.records.values()):
+        verified.note(f"{going} of {len(run.records)} discussions are not over: only what they have so far is checked")
+    if failed := sum(record.status == "failed" for record in run.records.values()):
+        verified.note(f"{failed} of {len(run.records)} discussions failed: these are not re-run")
+    verified.findings += check_folder(run)
+    if lacking:
+        verified.note(f"questions, prompts, messages, votes and decisions are not checked: {lacking}")
+    else:
+        check_questions(run, wanted.questions, verified)
+    prompts = not lacking and _same_prompts(run, verified)
+    _note_versions(run, verified)
+    for key in run.records:
+        verified.findings += check_payloads(run, key)
+    if not lacking:
+        check_discussions(run, verified, prompts=prompts, trust=wanted.trust)
+    if wanted.table is not None:
+        verified.findings += check_table(run, wanted.table)
+    if wanted.card is not None:
+        verified.findings += check_card(run, wanted.card)
+    if wanted.anew:
+        hold_anew(run, wanted.anew, wanted.seed, verified, wanted.trust)
+    return verified
+
+
+def _note_versions(run: Run, verified: Verified) -> None:
+    """Note versions that differ from the current ones; nothing can prove which ones the run used."""
+    here = versions()
+    others = [
+        f"{name} {then} (here {here.get(name)})" for name, then in run.head.versions.items() if then != here.get(name)
+    ]
+    if others or run.head.versions.keys() != here.keys():
+        verified.note(f"the run says that it used other versions: {', '.join(others) or 'some are not named'}")
+
+
+def _same_prompts(run: Run, verified: Verified) -> bool:
+    """Return whether this version has the run's prompts; if not, the prompts as asked cannot be compared."""
+    try:
+        settings = scheme(run.head.scheme).settings.model_validate(run.head.complete)
+        now = prompts_digest(run.head.scheme, settings, run.head.packs)
+    except SottovoceError as error:
+        now = str(error)
+    if now == run.head.prompts:
+        return True
+    if run.head.versions.get("sottovoce") == sottovoce.__version__:
+        verified.findings.append(Finding("the digest of the prompts", run.head.prompts, now))
+        return False
+    verified.note(
+        f"the run was made by sottovoce {run.head.versions.get('sottovoce')} with other prompts than those here "
+        f"(digest {run.head.prompts[:12]}, here {now[:12]}): prompts are not compared"
+    )
+    return False

@@ -1,0 +1,73 @@
+"""Checks of a run's questions against their origin: samples are generated again, a file is read again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from sottovoce.core.errors import SottovoceError
+from sottovoce.datasets.question_files import read_file
+from sottovoce.datasets.samples import known, origin, samples
+from sottovoce.nodes.question import Question, question_id
+from sottovoce.runs.run import Run
+from sottovoce.runs.start import settings_of
+from sottovoce.verify.findings import Finding, Verified, differences
+
+TAKEN = re.compile(r"^(?:all|(?P<n>[\d,]+) of) (?P<total>[\d,]+) rows? of (?P<file>[^;]*)$")
+"""The phrase of a question file (`QuestionFile.taken`)."""
+CHOSEN = re.compile(r" with \S+ |[=<>]| shuffled by seed | behind the first ")
+"""Signs that a run took other rows than the first ones of a file."""
+MADE = re.compile(r"^(?:([\d,]+) )?(?:held-out )?samples? (\S+)/(\d+) ")
+"""The phrase of samples (`samples.origin`)."""
+
+
+def check_questions(run: Run, file: Path | None, verified: Verified) -> None:
+    """Compare the questions with the samples that their origin names, or with the rows of their file."""
+    asked = run.questions()
+    taken = TAKEN.match(run.head.origin or "")
+    n = _number(taken["n"] or taken["total"]) if taken else len(asked)
+    if n != len(asked):
+        verified.findings.append(Finding("the number of questions", len(asked), f"{n}, as their origin says"))
+    if file is not None:
+        rows = {question_id(each): each for each in read_file(file, {}).questions}
+        expected = [rows[name] for each in asked if (name := question_id(each)) in rows]
+        if taken and not CHOSEN.search(taken["file"]):
+            expected = list(rows.values())[: n if taken["n"] else None]
+        verified.findings += _beside(asked, expected)
+    elif found := MADE.match(run.head.origin or ""):
+        n, name, seed = _number(found[1] or "1"), found[2], int(found[3])
+        _check_samples(run, asked, (name, n, seed), verified)
+    else:
+        verified.note("the questions themselves are not checked; --questions FILE compares them with their file")
+
+
+def _number(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+def _check_samples(run: Run, asked: list[Question], made: tuple[str, int, int], verified: Verified) -> None:
+    (name, n, seed), settings = made, settings_of(run)
+    if name not in known(settings) or origin(name, n, seed) != run.head.origin:
+        verified.findings.append(Finding("the origin of the questions", run.head.origin, "existing samples"))
+        return
+    try:
+        expected = samples(name, n, settings, seed)
+    except SottovoceError as error:
+        verified.note(f"the samples cannot be generated again: {error}")
+        return
+    kind = {"kind": settings.answers_in} if settings.answers_in else {}
+    verified.findings += _beside(asked, [{**each, **kind} for each in expected])  # type: ignore[typeddict-item]
+
+
+def _beside(asked: Sequence[Question], expected: Sequence[Question]) -> Iterator[Finding]:
+    had, wanted = ({question_id(each): each for each in one} for one in (asked, expected))
+    for name in [*dict.fromkeys([*had, *wanted])]:
+        if name not in had or name not in wanted:
+            told = {True: "one", False: "none"}
+            yield Finding("a question", told[name in had], told[name in wanted], (f"question {name}",))
+            continue
+        for path, found, right in differences(had[name], wanted[name]):
+            yield Finding(f"the question's {path}", found, right, (f"question {name}",))
+    if list(had) != list(wanted) and had.keys() == wanted.keys():
+        yield Finding("the order of the questions", list(had), list(wanted))

@@ -1,0 +1,184 @@
+"""Re-runs of discussions with the run's models, settings and seeds: the same tokens, or where they differ and why.
+
+If run and machine allow it, both are exact (see the engine), and payloads agree to the bit. A run that is not exact
+may differ where two tokens were almost equally probable; that is a note, other differences are findings.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sottovoce.channels.message import Message
+from sottovoce.channels.payload import Payload
+from sottovoce.channels.store import PayloadStore
+from sottovoce.core.errors import SottovoceError
+from sottovoce.nodes.probes import run_of
+from sottovoce.nodes.state import JSON
+from sottovoce.runs.allowed import Trust
+from sottovoce.runs.manifest import Head, head_of
+from sottovoce.runs.record import Record
+from sottovoce.runs.run import Key, Run
+from sottovoce.runs.runner import hold_all, payloads
+from sottovoce.runs.start import settings_of
+from sottovoce.verify.findings import Finding, Verified, Where, at, differences, of
+from sottovoce.verify.tolerance import apart, parted
+
+COUNTED = ("calls", "tokens_in", "tokens_out")
+"""Costs that do not depend on what else runs, as reused tokens do, or on the machine, as time does."""
+SPOKEN_BY_MODELS = ("model", "expert", "dummy", "rule")
+
+
+def hold_anew(run: Run, k: int, seed: int, verified: Verified, trust: Trust) -> None:
+    """Re-run `k` discussions, drawn by `seed` from those that ended with a decision, and add what differs."""
+    able = [key for key, record in run.records.items() if not _left_out(record)]
+    for key, record in run.records.items():
+        if record.decision is not None and (why := _left_out(record)):
+            verified.note(f"{of(key)[0]}: not re-run: {why}")
+    keys = sorted(random.Random(seed).sample(able, min(k, len(able))))
+    if not keys:
+        return
+    try:
+        head = _head_now(run)
+    except SottovoceError as error:
+        verified.findings.append(Finding("the re-run", str(error), "its models and monitors"))
+        return
+    others = list(_others(run.head, head))
+    verified.findings += others
+    if any(each.what.startswith("the model") for each in others):
+        return
+    _hold(run, head, keys, verified, trust)
+
+
+def _left_out(record: Record) -> str:
+    if record.decision is None:
+        return "it did not end"
+    if others := {each.source for each in record.messages} - {*SPOKEN_BY_MODELS}:
+        return f"not everything was said by local models ({', '.join(sorted(others))})"
+    if record.settings.get("human") or any(each["what"] == "reject" for each in record.interventions):
+        return "a human took part in it"
+    if record.interventions and not record.settings.get("watch"):
+        return "its watch was given in code"
+    return ""
+
+
+def _head_now(run: Run) -> Head:
+    """Return the manifest that the same run would have now, in exact mode if its models allow it."""
+    settings = settings_of(run)
+    plain = all(model.stored == "float32" and model.device == "cpu" for model in run.head.models.values())
+    settings = settings.model_copy(update={"exact": settings.exact or plain})
+    return head_of(run.head.scheme, settings, run.questions(), run.head.seeds, run.head.origin)
+
+
+def _others(then: Head, now: Head) -> Iterator[Finding]:
+    """Yield the models and monitors that differ from the run's."""
+    if then.monitors != now.monitors:
+        yield Finding("the monitors", then.monitors, now.monitors)
+    for agent in sorted(then.models.keys() | now.models.keys()):
+        had, have = (each.models.get(agent) for each in (then, now))
+        for name in ("weights", "vocabulary", "parameters", "table", "stored"):
+            found, expected = getattr(had, name, None), getattr(have, name, None)
+            if found != expected and (name, found) != ("table", 0):  # older records do not have it
+                yield Finding(f"the model's {name}", found, expected, (agent,))
+
+
+def _hold(run: Run, head: Head, keys: Sequence[Key], verified: Verified, trust: Trust) -> None:
+    again = Run(head, run.questions())
+    again.records = {key: again.records[key] for key in keys}
+    settings = trust.applied(settings_of(again)).model_copy(update={"approve": []})  # everything was approved
+    if settings.probe_from:  # a name relative to the saved run; the re-run's store is elsewhere, so use the full path
+        settings = settings.model_copy(update={"probe_from": str(run_of(settings.probe_from, run.store()))})
+    with payloads(None) as fresh:
+        try:
+            hold_all(again, settings, fresh)
+        except SottovoceError as error:
+            verified.findings.append(Finding("the re-run", str(error), "models and settings that still work"))
+            return
+        for key in keys:
+            _Pair(run, again, (run.store(), fresh)).compare(key, verified)
+    verified.anew += len(keys)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A run and its re-run, with the stores of both."""
+
+    run: Run
+    again: Run
+    stores: tuple[PayloadStore, PayloadStore]
+
+    @property
+    def to_the_bit(self) -> bool:
+        """True if both are exact and used the same libraries."""
+        return bool(self.run.head.settings.get("exact")) and self.run.head.versions == self.again.head.versions
+
+    def compare(self, key: Key, verified: Verified) -> None:
+        """Compare one discussion up to the first message that differs: all later ones follow from it."""
+        record, other = self.run.records[key], self.again.records[key]
+        if other.decision is None:
+            verified.findings.append(Finding("the re-run", other.error, "a decision", of(key)))
+            return
+        made = {message.place: message for message in other.messages}
+        told, asked = ({each.place: each.turns for each in one.prompts} for one in (record, other))
+        for message in record.messages:
+            place, where = message.place, at(key, message)
+            if place not in made:
+                found: list[Finding | None] = [Finding("a message, re-run", "one", "none", where)]
+            elif told.get(place) != asked.get(place):
+                found = [Finding("the prompt, re-run", told.get(place), asked.get(place), where)]
+            else:
+                found = list(self._message(message, made[place], where, verified))
+            verified.findings += [each for each in found if each is not None]
+            if found:
+                return
+        verified.findings += _ending(record, other, key)
+
+    def _message(self, message: Message, same: Message, where: Where, verified: Verified) -> Iterator[Finding | None]:
+        """Yield how a message differs from its re-run; None if it does but a note or another check explains it."""
+        if message.payload is not None and same.payload is not None:
+            try:
+                had, made = (_loaded(each, store) for each, store in zip((message, same), self.stores, strict=True))
+            except SottovoceError:  # reported by `check_payloads`
+                yield None
+                return
+            form = self._form(message.agent)
+            if had.ids != made.ids:
+                finding, note = parted(had, made, message, form, where)
+                verified.notes += [note] if note else []
+                yield finding
+            elif self.to_the_bit and message.payload.sha256 != same.payload.sha256:
+                digests = message.payload.sha256, same.payload.sha256
+                yield Finding("the digest of the payload, re-run", *digests, where)
+            elif not self.to_the_bit and (what := apart(had, made, form)):
+                yield Finding("the payload, re-run", what, "within the engine's tolerance", where)
+        for name, one, another in differences(_said(message), _said(same)):
+            yield Finding(f"the message's {name}, re-run", one, another, where)
+
+    def _form(self, agent: str) -> str:
+        models = self.run.head.models
+        return (models.get(agent) or next(iter(models.values()))).stored
+
+
+def _said(message: Message) -> JSON:
+    told = {name: message.stats.get(name) for name in (*COUNTED[1:], "temperature")}
+    donors = [ref.sha256 for ref in message.donors]
+    return {"text": message.text, "payload": message.payload is not None, "donors": donors, **told}
+
+
+def _loaded(message: Message, store: PayloadStore) -> Payload:
+    assert message.payload is not None, "checked before"
+    return message.payload.load(store)
+
+
+def _ending(record: Record, other: Record, key: Key) -> Iterator[Finding]:
+    found, expected = (
+        {
+            "decision": each.decision,
+            "counts": [count.model_dump() for count in each.counts],
+            **{name: getattr(each.result(), name) for name in ("answer", "score", "target", *COUNTED)},
+        }
+        for each in (record, other)
+    )
+    for name, one, another in differences(found, expected):
+        yield Finding(f"{name}, re-run", one, another, of(key))

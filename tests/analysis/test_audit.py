@@ -1,0 +1,147 @@
+"""The audit: what the papers' scorers misread, and what that does to a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sottovoce.analysis.audit import Audited, audit, gold_of
+from sottovoce.analysis.scorers import cipher, du, sde
+from sottovoce.channels.store import PayloadStore
+from sottovoce.cli.screens.audit import show_audit
+from sottovoce.datasets.sources import named, read_source
+from sottovoce.nodes.question import Question
+from sottovoce.runs.read import load_run
+from sottovoce.runs.runner import hold
+from tests.runs.support import task
+from tests.shared import shared
+
+FRUIT = ["apples", "pears", "figs"]
+ASKED: Question = {"question": "What is it?", "kind": "number", "target": "22", "id": "it"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "gold", "score"),
+    [
+        (["{7}", "8", "so 8"], "8", 1),
+        (["{7}", "{8}"], "7", 1),  # a tie goes to the first
+        (["{7}", "{8}"], "8", 0),
+        (["I cannot say.", "Nor can I.", "{7}"], "8", 1),  # row 40: no number wins, and is right
+        (["It is 1,300."], "1,300", 1),  # both are 300
+        (["{1,300}"], "1,300", 0),  # read right, against 300
+        (["{-5}"], "5", 1),  # its sign is lost
+        (["{$1.2.3}"], "8", 0),  # no number to Python either
+    ],
+)
+def test_du_reads_numbers_so(texts: list[str], gold: str, score: float) -> None:
+    assert du.number(texts, gold) == score
+
+
+@pytest.mark.parametrize(
+    ("texts", "gold", "score"),
+    [(["(b)", "so 3"], "B", 1), (["(A)", "no letter", "none"], "A", 1), (["none", "none"], "A", 0)],
+)
+def test_du_drops_votes_without_a_letter_or_number(texts: list[str], gold: str, score: float) -> None:
+    assert du.option(texts, gold) == score
+
+
+@pytest.mark.parametrize(
+    ("texts", "gold", "score"),
+    [
+        (["Answer: 7", "Answer: 8"], "8", 1),  # a tie goes to the last
+        (["Answer: -5 or Answer: 6"], "-5", 1),  # the first that is marked
+        (["Answer: 1.5, not Answer: 1"], "1.5", 1),
+        (["{-8}"], "8", 1),  # its sign is lost
+        (["so it is -8"], "-8", 1),
+        (["$1,300"], "1,300", 1),
+        (["none", "none", "8"], "8", 0),  # -99999 wins
+    ],
+)
+def test_cipher_reads_numbers_so(texts: list[str], gold: str, score: float) -> None:
+    assert cipher.number(texts, gold) == score
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [("Answer: c", "C"), ("the answer is (b)", "B"), ("I say a", "A"), ("That's all.", "."), ("", "-")],
+)
+def test_cipher_reads_letters_so(text: str, letter: str) -> None:
+    assert cipher.letter_of(text) == letter
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("42", 42),
+        ("{42} 7", 42),
+        ("It is 42.", None),
+        ("18.00", None),
+        ("{-5}", 5),
+        ("is 1,300", 300),
+        ("{1,300}", 1300),
+    ],
+)
+def test_sde_reads_numbers_so(text: str, found: int | None) -> None:
+    assert sde.integer_of(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("(X) or (e)", "E"),
+        (r"\boxed{pears}", "B"),
+        ("A fig is C", "C"),
+        ("A fig", "A"),  # the article
+        ("nothing", None),
+    ],
+)
+def test_sde_reads_letters_so(text: str, found: str | None) -> None:
+    assert sde.letter(text, FRUIT) == found
+
+
+def test_sde_wants_nothing_but_the_answer() -> None:
+    assert sde.span([r"\boxed{\text{The Orla}}", "Orla", "It is Orla", r"\boxed{Orla"], "Orla") == 0.5
+
+
+def test_the_right_answer_is_as_its_file_has_it() -> None:
+    assert gold_of({"question": "?", "target": "1300", "solution": "So 1300.\n#### 1,300"}) == "1,300"
+    assert gold_of({"question": "?", "kind": "option", "choices": FRUIT, "target": "figs"}) == "C"
+
+
+def test_a_gold_answer_of_gsm8k_is_misread_as_its_file_prints_it(tmp_path: Path) -> None:
+    """A published row, with its comma; our own score reads it right."""
+    path = shared("datasets/gsm8k_test_first200.jsonl")
+    asked = read_source(named("gsm8k", "", str(path))).questions[146]
+    assert (asked["target"], gold_of(asked)) == ("2125", "2,125") and "####" not in asked["solution"]
+
+    found = audited(tmp_path, "It is 2,125.", "It is {2,125}.", "It is {2125}.", asked=asked)
+
+    values = {name: each.accuracy.value for name, each in found.items()}
+    assert values["ours"] == 1 and values["as Du et al."] == 0 and found["as Du et al."].worse == ("gsm8k/146",)
+
+
+def audited(folder: Path, *replies: str, asked: Question = ASKED) -> dict[str, Audited]:
+    """A debate of one round, under all policies."""
+    said = {f"agent_{i}": [reply] for i, reply in enumerate(replies, 1)}
+    hold(task(said, asked, answer_turn=False), PayloadStore(folder / "payloads"), folder=folder / "run")
+    return {each.policy: each for each in audit(load_run(folder / "run"))}
+
+
+def test_policies_tell_what_changes_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = audited(tmp_path, "The answer is 22.", "The answer is 23.")
+
+    values = {name: each.accuracy.value for name, each in found.items()}
+    assert values["ours"] == values["abstention excluded"] == values["as Du et al."] == 1
+    assert values["each agent by itself"] == 0.5 and values["majority, ties to the last"] == 0
+    assert values["as SDE"] == 0  # "22." is no integer
+    assert found["as CIPHER"].worse == ("it",) and found["each agent by itself"].better == ()
+    show_audit([str(tmp_path / "run")])
+    out = capsys.readouterr().out
+    assert out.startswith("`run`: 1 question\n\n| policy | discussions |") and "| 0 | 1 | -it |" in out
+
+
+def test_abstentions_are_left_out_where_that_is_the_policy(tmp_path: Path) -> None:
+    found = audited(tmp_path, "I cannot say.", "Nor can I.")
+    assert "abstention excluded" not in found and found["abstention wrong"].accuracy.value == 0
+    assert found["as Du et al."].better == ("it",)  # row 40

@@ -1,0 +1,333 @@
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sottovoce.analysis.compare import Comparison, compare
+from sottovoce.analysis.paired_test import Pair
+from sottovoce.analysis.statistics import Difference, mean, share
+from sottovoce.core.errors import UsageError
+from sottovoce.report.comparison import markdown
+from sottovoce.report.report import headline
+from sottovoce.runs.results import Result
+from tests.analysis.simulated import answers, difficulties
+
+
+def run(scores: list[float], seed: int = 0, **more: object) -> list[Result]:
+    """A discussion of each question, q0 the first."""
+    return [
+        Result(f"q{i}", seed, answer="22", score=score, target="22", **more)  # type: ignore[arg-type]
+        for i, score in enumerate(scores)
+    ]
+
+
+def game(question: str, seed: int = 0, **measures: float | None) -> Result:
+    return Result(question, seed, score=measures.get("success"), target="3", measures=measures)
+
+
+def pair(comparison: Comparison) -> Pair:
+    (found,) = comparison.pairs
+    return found
+
+
+# A run by itself
+
+
+def test_a_run_is_summed_up_with_its_abstentions_and_failures() -> None:
+    right, wrong = run([1, 0])
+    results = [
+        replace(right, tokens_in=100, tokens_reused=60, tokens_out=10, flops=2e9, seconds=1.0),
+        replace(wrong, tokens_in=200, tokens_reused=80, tokens_out=30, flops=4e9, seconds=2.0),
+        Result(
+            "q2",
+            abstained=True,
+            score=0.0,
+            target="5",
+            tokens_in=300,
+            tokens_reused=100,
+            tokens_out=50,
+            flops=6e9,
+            seconds=6.0,
+        ),
+        Result("q3", failed=True, tokens_in=9999, seconds=99.0),
+    ]
+    (found,) = compare({"nl": results}).runs
+    assert (found.questions, found.discussions, found.scored, found.abstained, found.failed) == (4, 4, 3, 1, 1)
+    assert found.accuracy == share([1, 0, 0])
+    assert (found.tokens_in, found.tokens_reused, found.tokens_out) == (200, 80, 30)
+    assert (found.flops, found.seconds) == (4e9, 3.0)
+
+
+def test_seeds_of_a_question_are_a_cluster() -> None:
+    results = run([1, 0, 1, 1]) + run([1, 0, 0, 1], seed=1)
+    (found,) = compare({"nl": results}).runs
+    assert (found.questions, found.discussions) == (4, 8)
+    assert found.accuracy == share([1, 0, 1, 1, 1, 0, 0, 1], [*"abcd"] * 2)
+
+
+def test_the_flops_of_a_run_with_hosted_models_are_not_known() -> None:
+    (found,) = compare({"nl": [*run([1], flops=1e9), Result("q9", flops=None)]}).runs
+    assert found.flops is None
+
+
+def test_a_run_of_which_all_failed_has_no_figures() -> None:
+    (found,) = compare({"nl": [Result("q0", failed=True, tokens_in=7)]}).runs
+    assert (found.accuracy, found.tokens_in, found.seconds) == (None, None, None)
+
+
+def test_what_a_world_measures_is_told_beside_with_the_games_that_it_applies_to() -> None:
+    played = [game(f"g{i}", success=float(i % 2), precision=1.0 if i % 2 else None, turns=10 + i) for i in range(6)]
+    comparison = compare({"nl": played, "debate": run([1, 0])})
+    found = comparison.runs[0].measures
+    assert found["precision"].games == 3 and found["success"].mean.value == 0.5
+    assert found["turns"].mean == mean([10, 11, 12, 13, 14, 15])
+    lines = markdown(comparison).splitlines()
+    at = lines.index("| run | success | precision | turns |")
+    assert lines[at + 2] == "| `nl` | 0.5 (0.188 to 0.812) | 1 (0.439 to 1; of 3 games) | 12.5 (10.5 to 14.5) |"
+    assert lines[at + 3] == "| `debate` |  |  |  |"
+
+
+def test_seeds_of_a_game_are_a_cluster_and_what_applies_to_none_has_no_mean() -> None:
+    played = [game(f"g{i}", seed, turns=10.0 * i, precision=None) for i in range(1, 5) for seed in (0, 1)]
+    (found,) = compare({"nl": played}).runs
+    assert found.measures["turns"].mean == mean([10, 20, 30, 40]) and "precision" not in found.measures
+
+
+def test_without_a_world_no_measures_are_told() -> None:
+    assert markdown(compare({"nl": run([1, 0]), "cipher": run([1, 1])})).count("| run |") == 2
+
+
+# Pairs
+
+
+def test_a_pair_is_tested_question_by_question() -> None:
+    before, after = [1.0, 0.0] * 10 + [0.0] * 10, [1.0, 0.0] * 10 + [1.0] * 8 + [0.0] * 2
+    found = pair(compare({"nl": run(before), "cipher": run(after[::-1])[::-1]}))
+    back = pair(compare({"nl": run(before), "cipher": run(after)}))
+    assert (back.run, back.against, back.questions, back.discussions) == ("cipher", "nl", 30, 30)
+    assert back.difference.value == pytest.approx(8 / 30)
+    assert back.mcnemar == back.p == back.corrected == pytest.approx(2 / 2**8)
+    assert found.mcnemar != back.mcnemar  # questions are matched by name, not by place
+
+
+def test_several_seeds_have_no_mcnemar_test() -> None:
+    before, after = run([1, 0, 0] * 5) + run([0, 0, 1] * 5, seed=1), run([1, 1, 0] * 5) + run([1, 0, 1] * 5, seed=1)
+    found = pair(compare({"nl": before, "cipher": after}))
+    assert (found.questions, found.discussions, found.mcnemar) == (15, 30, None)
+    assert found.p == found.difference.p
+    assert found.difference.value == pytest.approx(1 / 3)
+
+
+def test_scores_between_wrong_and_right_have_no_mcnemar_test() -> None:
+    found = pair(compare({"nl": run([0.5, 0.2, 1.0]), "cipher": run([0.5, 0.4, 1.0])}))
+    assert (found.mcnemar, found.discussions) == (None, 3)
+
+
+def test_a_pair_is_of_the_questions_and_seeds_that_both_have_scores_for() -> None:
+    left = [*run([1, 1, 0]), Result("q3", failed=True), *run([0, 0, 0], seed=1)]
+    right = run([1, 0, 0, 1, 1])
+    found = pair(compare({"nl": left, "cipher": right}))
+    assert (found.questions, found.discussions) == (3, 3)
+    assert found.difference.value == pytest.approx(-1 / 3)
+
+
+def test_runs_without_a_common_seed_are_compared_by_each_questions_mean() -> None:
+    left, right = run([1, 1, 0]) + run([0, 1, 0], seed=1), run([1, 0, 0], seed=2)
+    comparison = compare({"nl": left, "cipher": right})
+    assert pair(comparison).difference.value == pytest.approx(((1 - 0.5) + (0 - 1) + 0) / 3)
+    assert comparison.notes == (
+        "`cipher` and `nl`: no seed in common, so each question's mean over its seeds is compared.",
+    )
+
+
+def test_all_pairs_are_compared_or_all_against_one() -> None:
+    runs = {name: run([1, 0, 1]) for name in ("a", "b", "c")}
+    assert [(each.run, each.against) for each in compare(runs).pairs] == [("b", "a"), ("c", "a"), ("c", "b")]
+    assert [(each.run, each.against) for each in compare(runs, against="b").pairs] == [("a", "b"), ("c", "b")]
+
+
+def test_p_is_corrected_for_all_pairs() -> None:
+    base, better = [0.0] * 30, [1.0] * 7 + [0.0] * 23
+    found = compare({"a": run(base), "b": run(better), "c": run(base)}, against="a").pairs
+    assert [each.family for each in found] == [2, 2]
+    assert [each.corrected for each in found] == pytest.approx([2 * 2 / 2**7, 1])
+
+
+# Verdicts
+
+
+def test_the_verdict_tells_which_is_better_and_by_how_much() -> None:
+    runs = {"nl": run([0.0] * 8 + [1.0] * 22), "cipher": run([1.0] * 30)}
+    found = pair(compare(runs))
+    low, high = 100 * found.difference.low, 100 * found.difference.high
+    better = f"`cipher` is better than `nl` by 26.7 points (95 %: {low:.1f} to {high:.1f}) on 30 questions; p = 0.008."
+    assert found.verdict == better
+    assert pair(compare(runs, against="cipher")).verdict == better
+
+
+def test_the_verdict_names_the_correction_and_small_p_values() -> None:
+    found = Pair("b", "a", 90, 90, Difference(0.3, 0.2, 0.4, 0.0001, 0.05, 90), 0.0001, corrected=0.0003, family=3)
+    assert found.verdict.endswith("p < 0.001 after Holm's correction for 3 comparisons.")
+
+
+def test_the_verdict_says_what_would_have_shown() -> None:
+    found = pair(compare({"nl": run([1, 0, 0, 1] * 50), "cipher": run([1, 0, 1, 0] * 50)}))
+    # half of 200 pairs differ; see test_power for the exact power of McNemar's test
+    assert found.verdict == (
+        "`cipher` and `nl`: no difference that 200 questions could show; differences below -10.0 and above 10.0 points "
+        "are excluded (95 %), and one of 14.5 points would have shown in four of five such comparisons."
+    )
+
+
+def test_runs_that_answered_alike_say_what_is_excluded_and_what_would_have_shown() -> None:
+    found = pair(compare({"nl": run([1, 0] * 50), "cipher": run([1, 0] * 50)}))
+    assert found.verdict == (
+        "`cipher` and `nl`: no difference that 100 questions could show; differences below -3.7 and above 3.7 points "
+        "are excluded (95 %), and one of 7.8 points would have shown in four of five such comparisons."
+    )
+
+
+@pytest.mark.parametrize(("left", "right"), [([1.0], [1.0]), ([1, 0, 1, 1, 0], [0, 0, 1, 1, 0])])
+def test_a_difference_that_so_few_questions_cannot_show_is_never_named(left: list[float], right: list[float]) -> None:
+    found = pair(compare({"nl": run(left), "cipher": run(right)}))
+    assert found.verdict.endswith("and not even the largest would have shown in four of five such comparisons.")
+
+
+def test_a_verdict_that_holms_correction_turns_says_so_beside_its_interval() -> None:
+    base, better = [0.0] * 30, [1.0] * 6 + [0.0] * 24
+    found = compare({"a": run(base), "b": run(better), "c": run(base)}, against="a").pairs[0]
+    assert found.difference.low > 0
+    assert "could show (p = 0.031 by itself, p = 0.062 after Holm's correction for 2 comparisons); " in found.verdict
+
+
+def test_an_interval_leaves_0_out_just_where_the_test_that_is_used_finds_a_difference() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(60):
+        left, right = (rng.random((2, 30)) < rng.random((2, 1))).astype(float).tolist()
+        found = pair(compare({"nl": run(left), "cipher": run(right)}))
+        assert (found.p <= 0.05) == (found.difference.low > 0 or found.difference.high < 0)
+
+
+# Failures
+
+
+def test_failures_are_wrong_in_a_figure_of_their_own_and_in_verdicts() -> None:
+    failed = [Result(f"q{i}", failed=True, target="22") for i in range(10)]
+    short = [*failed, *run([1.0] * 30)[10:]]
+    comparison = compare({"nl": run([1.0] * 30), "long": short})
+    found = comparison.runs[1]
+    assert found.accuracy == share([1.0] * 20) and found.failed_wrong == share([0.0] * 10 + [1.0] * 20)
+    assert pair(comparison).verdict.startswith("`nl` is better than `long` by 33.3 points")
+    assert "| 100.0% | 83.9% to 100.0% | 66.7% | 48.8% to 80.8% | 0 | 10 |" in markdown(comparison)
+    assert headline(comparison)[1][1].endswith(
+        "66.7% right of 30 questions with failures as wrong (95 %: 48.8% to 80.8%), 100.0% of 20 discussions that did "
+        "not fail"
+    )
+    assert [failed[0].to_dict()[name] for name in ("score", "score_failed_wrong")] == [None, 0.0]
+
+
+def test_failures_by_causes_outside_of_scheme_and_protocol_are_left_out_of_verdicts() -> None:
+    failed = [Result(f"q{i}", failed=True, outside=True, target="22") for i in range(10)]
+    comparison = compare({"nl": run([1.0] * 30), "hosted": [*failed, *run([1.0] * 30)[10:]]})
+    assert (pair(comparison).questions, pair(comparison).difference.value) == (20, 0)
+    assert comparison.notes[0].startswith("`hosted`: failed by causes outside of scheme and protocol, and left out")
+
+
+# The same question
+
+
+def test_questions_are_paired_by_what_is_asked_and_not_by_their_ids() -> None:
+    left = [replace(each, digest=f"d{i}") for i, each in enumerate(run([1, 0, 1, 1]))]
+    right = [replace(each, question=f"q{i + 1}") for i, each in enumerate(left)]
+    found = pair(compare({"nl": left, "cipher": right}))
+    assert (found.questions, found.difference.value) == (4, 0)
+
+
+def test_questions_that_share_an_id_and_a_target_and_nothing_else_are_not_paired() -> None:
+    left = [replace(each, digest=f"a{i}") for i, each in enumerate(run([1, 0]))]
+    comparison = compare({"nl": left, "cipher": [replace(left[0], digest="b"), left[1]]})
+    assert pair(comparison).questions == 1
+    assert comparison.notes == ("`cipher` and `nl`: different questions under the same id, not paired: q0.",)
+
+
+def test_the_same_words_about_other_documents_are_another_question_and_fewer_documents_are_not() -> None:
+    (left,) = (replace(each, digest="a", documents=("x", "y")) for each in run([1]))
+    assert compare({"nl": [left], "cipher": [replace(left, documents=("v", "w"))]}).pairs == ()
+    assert compare({"nl": [left], "deaf": [replace(left, documents=("x",))]}).pairs != ()
+
+
+# What is left out, and what is refused
+
+
+def test_failed_discussions_and_questions_without_a_target_are_named() -> None:
+    failed = [Result(f"f{i}", failed=True) for i in range(7)]
+    notes = compare({"nl": [*run([1]), *failed, Result("open", answer="a")]}).notes
+    assert notes == (
+        "`nl`: failed, left out of accuracy, and wrong in verdicts: f0, f1, f2, f3, f4 and 2 more.",
+        "`nl`: without a target, and left out of accuracy: open.",
+    )
+
+
+def test_runs_without_a_common_question_are_not_compared() -> None:
+    found = compare({"nl": run([1]), "cipher": [Result("other", score=1.0, target="22")]})
+    assert found.pairs == ()
+    assert found.notes == ("`cipher` and `nl`: not compared, as they have no scored question in common.",)
+
+
+def test_scores_against_different_targets_are_not_compared() -> None:
+    left, right = run([1, 0]), run([1, 1])
+    found = compare({"nl": left, "cipher": [replace(right[0], target="23"), right[1]]})
+    assert pair(found).questions == 1
+    assert found.notes == ("`cipher` and `nl`: scored against different targets, and left out of the pair: q0.",)
+
+
+@pytest.mark.parametrize(
+    ("runs", "against", "said"),
+    [
+        ({}, None, "there are no runs to compare; name some"),
+        ({"nl": []}, None, "run 'nl' contains no discussions; expected at least one"),
+        ({"nl": run([1])}, "sde", "unknown run 'sde'; choose from: nl"),
+        ({"nl": run([1]) * 2}, None, "run 'nl' contains question 'q0', seed 0 twice; expected it once"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(runs: dict[str, list[Result]], against: str | None, said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        compare(runs, against)
+    assert str(refused.value) == said
+
+
+# As a reader sees it
+
+
+def test_tables_and_verdicts_are_markdown() -> None:
+    left, right = run([1, 0, 0, 1] * 50, tokens_in=1234, flops=1.5e12), run([1, 0, 1, 0] * 50, seconds=0.25)
+    lines = markdown(compare({"nl": left, "a|b": [*right, Result("late", failed=True, flops=1.0)]})).splitlines()
+    head = "| run | questions | discussions | accuracy | 95 % | failed as wrong | 95 % | abstained | failed | "
+    half = "50.0% | 43.1% to 56.9%"
+    head += "read | reused | written |"
+    assert lines[:4] == [
+        f"{head} FLOPs | seconds, in parallel |",
+        "|" + "|".join(["---"] * 14) + "|",
+        f"| `nl` | 200 | 200 | {half} | {half} | 0 | 0 | 1,234 | 0 | 0 | 1.50e+12 | 0.00 |",
+        f"| `a\\|b` | 201 | 201 | {half} | {half} | 0 | 1 | 0 | 0 | 0 |  | 0.25 |",
+    ]
+    assert lines[7].startswith("| `a\\|b` | `nl` | 200 | 200 | +0.0 | -10.0 to 10.0 | 1.000 | 1.000 | 1.000 |")
+    assert lines[9:] == [
+        "- `a|b` and `nl`: no difference that 200 questions could show; differences below -10.0 and above 10.0 points "
+        "are excluded (95 %), and one of 14.5 points would have shown in four of five such comparisons.",
+        "- `a|b`: failed, left out of accuracy, and wrong in verdicts: late.",
+    ]
+
+
+def test_one_run_without_targets_is_a_table_alone() -> None:
+    assert markdown(compare({"nl": [Result("q", answer="a")]})).count("\n") == 5
+
+
+def test_five_runs_of_500_questions_are_compared_in_seconds() -> None:
+    rng = np.random.default_rng(1)
+    rights = difficulties(rng, 0.6, 500, 0.3)
+    runs = {name: run(answers(rng, rights, 1).tolist()) for name in "abcde"}
+    started = time.process_time()
+    assert len(compare(runs).pairs) == 10
+    assert time.process_time() - started < 10  # half a second when this was written, beside 1 s for the libraries

@@ -1,0 +1,84 @@
+"""What a run tells of interventions: how many, what was wrong by the truth, when, and how the games ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from sottovoce.analysis.interventions import told
+from sottovoce.channels.message import Message
+from sottovoce.datasets.whodunit import games
+from sottovoce.nodes.monitor_node import Intervention
+from sottovoce.runs.record import Record
+from sottovoce.settings import Debate, WhoDunit
+from tests.runs import schemes
+
+SMALL = WhoDunit(suspects=3, attributes=3)
+GAME = games(1, SMALL)[0]
+RIGHT = int(GAME["target"])
+WRONG = RIGHT % 3 + 1
+ASK = '{"thoughts": "?", "action": 2}'
+PEOPLE = GAME["game"]["suspects"]
+TELLING = next(name for name in PEOPLE[0] if PEOPLE[RIGHT - 1][name] != PEOPLE[WRONG - 1][name])
+VALUE = PEOPLE[RIGHT - 1][TELLING]
+HAVE = [number for number, each in enumerate(PEOPLE, 1) if each[TELLING] == VALUE]
+LIST = json.dumps({"thoughts": "!", "action": 2, "value": f"{TELLING}-{VALUE}", "character": HAVE})
+"""All who have a value of the winner, which rules out WRONG."""
+
+
+class Twice:
+    """Intervenes where an agent is sure, so many times."""
+
+    def __init__(self, times: int) -> None:
+        self.left = times
+
+    def __call__(self, run: object, state: object, messages: Sequence[Message]) -> Intervention | None:
+        if not self.left or "sure" not in messages[-1].text:
+            return None
+        self.left -= 1
+        return Intervention("reset", "too sure")
+
+
+def award(number: int) -> str:
+    return json.dumps({"thoughts": "I am sure.", "action": 3, "character": number})
+
+
+def game(folder: Path, beth: list[str], alex: list[str], times: int) -> Record:
+    replies = {"Beth": beth, "Alex": alex}
+    return schemes.held(SMALL, replies, folder, question=GAME, watch=Twice(times))
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> list[Record]:
+    """A game that a reset won, one that two could not save, and one lost without any."""
+    return [
+        game(tmp_path / "won", [ASK, award(WRONG), award(RIGHT)], [LIST], 1),
+        game(tmp_path / "lost", [award(WRONG), award(RIGHT), award(WRONG)], [], 2),
+        game(tmp_path / "missed", [award(WRONG)], [], 0),
+    ]
+
+
+def test_interventions_are_told_by_their_class_and_by_how_the_games_ended(records: list[Record]) -> None:
+    assert told(records) == [
+        "3 interventions in 2 of 3 discussions: 3 reset",
+        "true classes of the withheld messages: 2 none, 1 recall failure",
+        "in 1 successful discussion: 1 intervention, on average in turn 3 (3 to 3)",
+        "in 2 other discussions: 2 interventions, on average in turn 1 (1 to 1)",
+        "1 of 2 unsuccessful discussions had no intervention",
+    ]
+
+
+def test_without_interventions_nothing_is_told(records: list[Record]) -> None:
+    assert told(records[2:]) == [] and told([]) == []
+
+
+def test_a_discussion_is_told_without_a_truth(tmp_path: Path) -> None:
+    run = schemes.held(Debate(rounds=2), schemes.WATCHED, tmp_path, watch=schemes.Once("again"))
+    assert told([run]) == [
+        "1 intervention in 1 of 1 discussion: 1 again",
+        "in 1 successful discussion: 1 intervention, on average in turn 2 (2 to 2)",
+        "in 0 other discussions: 0 interventions",
+    ]

@@ -1,0 +1,177 @@
+"""A run in which an agent's seat is handed over: a person is asked, and the run goes on with what was typed."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.store import PayloadStore
+from sottovoce.cli.screens.human_input import person
+from sottovoce.core.errors import SottovoceError, UsageError
+from sottovoce.nodes.monitor_node import Intervention
+from sottovoce.nodes.question import Question
+from sottovoce.runs.limits import Limits
+from sottovoce.runs.manifest import head_of
+from sottovoce.runs.read import load_run
+from sottovoce.runs.run import Run
+from sottovoce.runs.runner import Task, hold, hold_all
+from sottovoce.runs.start import resumed
+from sottovoce.settings import Debate, SelfConsistency, Single
+from tests.nodes.test_interventions import At
+from tests.runs.support import QUESTION
+
+ASKED: dict[str, Any] = {
+    "agent": "agent_1",
+    "act": "answer",
+    "turns": [["user", "1 + 1?"]],
+    "begun": "",
+    "why": "unsure",
+}
+
+
+def task() -> Task:
+    settings = Debate(agents=2, rounds=1, intervention="human")
+    return Task("debate", settings, QUESTION, models=ScriptedChatModel(["The answer is 21."] * 2), watch=watch())
+
+
+def watch() -> At:
+    return At("agent_1", 0, "human")
+
+
+def test_what_a_person_says_is_recorded_as_theirs(tmp_path: Path) -> None:
+    asked: list[Any] = []
+
+    def reply(value: Any) -> str:
+        asked.append(value)
+        return "The answer is 22."
+
+    record = hold(task(), PayloadStore(tmp_path), person=reply)
+
+    assert [(message.agent, message.source, message.withdrawn) for message in record.messages] == [
+        ("agent_1", "hosted", True),
+        ("agent_1", "human", False),
+        ("agent_2", "hosted", False),
+    ]
+    assert record.decision is not None and record.decision["votes"][0]["answer"] == "22"
+    assert [value["agent"] for value in asked] == ["agent_1"]
+    assert [each["what"] for each in record.interventions] == ["human"]
+
+
+def test_a_person_is_asked_before_it_is_decided_where_nobody_waits_for_anybody(tmp_path: Path) -> None:
+    settings, model = SelfConsistency(samples=2, intervention="human"), ScriptedChatModel(["The answer is 21."] * 2)
+    task = Task("self_consistency", settings, QUESTION, models=model, watch=At("sample_1", 0, "human"))
+
+    record = hold(task, PayloadStore(tmp_path), person=lambda _: "The answer is 22.")
+
+    assert record.decision is not None and [each["answer"] for each in record.decision["votes"]] == ["22", "21"]
+
+
+def test_who_goes_away_loses_no_reply_that_was_given_before(tmp_path: Path) -> None:
+    settings, replies = Debate(agents=2, rounds=1, intervention="human"), ["2"]
+
+    def reply(value: Any) -> str:
+        if not replies:
+            raise SottovoceError("stdin has ended")
+        return f"The answer is {replies.pop()}."
+
+    def both(run: Any, state: Any, messages: Any) -> Intervention:
+        return Intervention("human", "unsure")
+
+    task = Task("debate", settings, QUESTION, models=ScriptedChatModel(["21"] * 2), watch=both)
+    with pytest.raises(SottovoceError, match="stdin has ended"):
+        hold(task, PayloadStore(tmp_path / "p"), folder=tmp_path / "run", person=reply)
+    replies.append("3")
+    run = resumed(load_run(tmp_path / "run"), models=ScriptedChatModel())
+    hold_all(run, settings, PayloadStore(tmp_path / "p"), models=ScriptedChatModel(), watch=both, person=reply)
+
+    said = [(message.agent, message.text) for message in run.only.messages if message.source == "human"]
+    assert said == [("agent_1", "The answer is 2."), ("agent_2", "The answer is 3.")]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process cannot interrupt itself there")
+def test_a_stop_does_not_wait_for_a_person(tmp_path: Path) -> None:
+    released, late = threading.Event(), list[bool]()
+
+    def silent(value: Any) -> str:
+        os.kill(os.getpid(), signal.SIGINT)
+        late.append(not released.wait(10))
+        return "The answer is 22."
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background may ignore it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            hold(task(), PayloadStore(tmp_path), person=silent)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not late
+    released.set()
+
+
+def test_a_run_that_nobody_can_answer_in_is_refused_before_it_begins(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nobody can answer here"):
+        hold(task(), PayloadStore(tmp_path))
+
+
+def test_a_run_whose_person_is_gone_goes_on_when_somebody_answers(tmp_path: Path) -> None:
+    def gone(value: Any) -> str:
+        raise SottovoceError("stdin has ended")
+
+    with pytest.raises(SottovoceError, match="stdin has ended"):
+        hold(task(), PayloadStore(tmp_path / "p"), folder=tmp_path / "run", person=gone)
+    run = resumed(load_run(tmp_path / "run"), models=ScriptedChatModel())
+    settings = Debate(agents=2, rounds=1, intervention="human")
+    hold_all(
+        run, settings, PayloadStore(tmp_path / "p"), models=ScriptedChatModel(), watch=watch(), person=lambda _: "22"
+    )
+
+    assert [message.source for message in run.only.messages] == ["hosted", "human", "hosted"]
+
+
+def test_who_takes_a_seat_reads_what_the_agent_would_and_types_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("It is 2.\n"))
+
+    assert person()(ASKED) == "It is 2."
+    shown = capsys.readouterr()
+    assert "You reply for agent_1 (answer): unsure." in shown.err and "1 + 1?" in shown.err and not shown.out
+    with pytest.raises(SottovoceError, match="stdin has ended; a run that was saved continues"):
+        person()(ASKED)
+
+
+def test_of_many_questions_one_is_asked_at_a_time_and_a_run_goes_on_where_its_person_went(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    questions: list[Question] = [{**QUESTION, "id": str(n), "question": f"What is {n}?"} for n in range(3)]
+    settings = Single(human=["agent_1"])
+    run = Run.begin(head_of("single", settings, questions), questions, tmp_path / "run")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("22\n22\n"))
+    hold_all(run, settings, run.store(), person=person())
+    assert [record.status for record in run.records.values()].count("done") == 2
+
+    monkeypatch.setattr(sys, "stdin", io.StringIO('"""\nSo.\nThe answer is 21.\n"""\n'))
+    again = resumed(load_run(tmp_path / "run"))
+    hold_all(again, settings, again.store(), person=person())
+
+    said = [record.messages[0].text for record in again.records.values()]
+    assert sorted(said) == [
+        "22",
+        "22",
+        "So.\nThe answer is 21.",
+    ]
+    assert not capsys.readouterr().out
+
+
+def test_workers_ask_nobody(tmp_path: Path) -> None:
+    settings = Single(human=["agent_1"])
+    run = Run.begin(head_of("single", settings, [QUESTION]), [QUESTION], tmp_path / "run")
+    with pytest.raises(UsageError, match="workers cannot ask a human"):
+        hold_all(run, settings, PayloadStore(tmp_path), limits=Limits(workers="ray"), person=lambda _: "22")

@@ -1,0 +1,97 @@
+"""What is no regular file is refused at every door, at once: no pipe is waited for, no device read without end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sottovoce.core.errors import ModelError, UsageError
+from sottovoce.core.outputs import OutputFile
+from sottovoce.core.regular_files import bytes_of, opened, text_of
+from sottovoce.retrievers.sentence_files import _json
+from sottovoce.retrievers.trec import read_qrels
+
+DOORS = [
+    ["debate", "2 + 2?", "--settings", "FILE"],
+    ["debate", "2 + 2?", "--prompts", "FOLDER"],
+    ["debate", "2 + 2?", "--model", "FILE"],
+    ["debate", "2 + 2?", "--model", "FOLDER"],
+    ["debate", "2 + 2?", "--watch", "FILE"],
+    ["debate", "--questions", "FILE.jsonl"],
+    ["govsim", "--game", "FILE"],
+    ["whodunit", "--attribute-list", "FILE"],
+    ["experiment", "FILE"],
+    ["runs", "show", "FOLDER"],
+    ["verify", "FOLDER"],
+    ["report", "FOLDER", "--html", "NEW"],
+    ["monitor", "train", "FILE.jsonl", "--to", "NEW"],
+    ["index", "FILE.jsonl", "--to", "NEW"],
+]
+
+
+def fifo(folder: Path, name: str) -> Path:
+    """A pipe that nobody writes to."""
+    os.mkfifo(folder / name)
+    return folder / name
+
+
+def test_a_regular_file_is_read_as_ever(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"one\r\ntwo\r\xc3\xa9")
+    (tmp_path / "link").symlink_to("file")
+
+    assert bytes_of(tmp_path / "link") == b"one\r\ntwo\r\xc3\xa9"
+    assert text_of(tmp_path / "file") == (tmp_path / "file").read_text(encoding="utf-8")
+
+
+def test_the_null_device_is_an_empty_file() -> None:
+    assert bytes_of(os.devnull) == b""
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "folder"])
+def test_nothing_else_is_opened(kind: str, tmp_path: Path) -> None:
+    made = {"fifo": fifo(tmp_path, "fifo"), "device": Path("/dev/zero"), "folder": tmp_path}[kind]
+
+    with pytest.raises(OSError, match=r"give a regular file|Is a directory"):
+        opened(made)
+
+
+def test_judgments_an_encoders_files_and_a_strangers_manifest_are_no_pipes(tmp_path: Path) -> None:
+    # Seen: `measures --qrels PIPE` waited for ever.
+    file, own = fifo(tmp_path, "manifest.json"), fifo(tmp_path, "config.json")
+
+    with pytest.raises(UsageError, match="give a regular file"):
+        read_qrels(file)
+    with pytest.raises(ModelError, match="give a regular file"):
+        _json(own.parent, own.name)
+    OutputFile(tmp_path / "new", "--to").write("text")
+
+
+@pytest.mark.parametrize("kind", ["fifo", "/dev/zero", "folder"])
+def test_each_door_refuses_it_in_one_line(kind: str, tmp_path: Path) -> None:
+    # Seen: a FIFO as a file of questions, settings, games or a log held the command for ever.
+    file = Path(kind) if kind.startswith("/") else tmp_path / "file"
+    for name in ("log.jsonl", "config.json", "model.safetensors", "question.md", "file", "file.jsonl"):
+        if kind == "fifo":
+            fifo(tmp_path, name)
+        elif kind == "folder":
+            (tmp_path / name).mkdir()
+        else:
+            (tmp_path / name).symlink_to(kind)
+    names = {
+        "FILE": str(file),
+        "FILE.jsonl": str(tmp_path / "file.jsonl"),
+        "FOLDER": str(tmp_path),
+        "NEW": str(tmp_path / "new"),
+    }
+    lines = [[names.get(word, word) for word in line] for line in DOORS]
+    code = f"import sys; from sottovoce.cli.main import main\nfor line in {lines!r}:\n    print(main(line), flush=True)"
+
+    got = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[1])
+
+    assert "Traceback" not in got.stderr, got.stderr
+    assert len(got.stdout.splitlines()) == len(DOORS) and "0" not in got.stdout.split(), got.stdout + got.stderr
+    assert len(got.stderr.splitlines()) == len(DOORS), got.stderr

@@ -1,0 +1,90 @@
+"""The form of a reply is one of three, and knows no torch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from sottovoce.core.errors import UsageError
+from sottovoce.core.response_format import Form
+
+
+@pytest.mark.parametrize("given", [{"schema": {"type": "object"}}, {"choices": ("A", "B")}, {"pattern": "[0-9]+"}])
+def test_a_form_is_a_schema_or_choices_or_a_pattern(given: dict[str, Any]) -> None:
+    form = Form(**given)
+
+    assert {name: getattr(form, name) for name in given} == given
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({}, "a form has none of them; expected exactly one of schema, choices and pattern"),
+        ({"choices": ()}, "a form has none of them"),
+        ({"schema": {}, "pattern": "a"}, "a form has schema and pattern; expected exactly one"),
+        ({"choices": ("a", "")}, "a form has an empty choice; expected at least one character in each"),
+        ({"choices": ("a",), "after": "Answer: "}, "a form comes after 'Answer: '; expected words of one line"),
+        ({"choices": ("a",), "after": "So\nthen"}, 'expected words of one line, like "Answer:"'),
+        ({"choices": ("a",), "one_line": True}, "a form has one_line without after; expected what it comes after"),
+        ({"choices": ("a",), "forced": False}, "a form is not forced and has no after; expected what begins its line"),
+    ],
+)
+def test_none_and_several_are_refused(given: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        Form(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "offered"),
+    [
+        ({"choices": ("a", "b")}, {"choices": ("a", "b", "unknown")}),
+        ({"choices": ("a", "Unknown")}, {"choices": ("a", "Unknown")}),
+        ({"pattern": "a|b", "after": "So:"}, {"pattern": "(?:a|b)|unknown", "after": "So:"}),
+        ({"schema": {"type": "string"}}, {"schema": {"type": "string"}}),
+        ({"schema": {"enum": [1, 2], "type": "integer"}}, {"schema": {"enum": [1, 2, "unknown"]}}),
+        ({"schema": {"type": "number"}}, {"schema": {"anyOf": [{"type": "number"}, {"const": "unknown"}]}}),
+        (
+            {"schema": {"properties": {"a": {"items": {"enum": ["x"]}}}}},
+            {"schema": {"properties": {"a": {"items": {"enum": ["x", "unknown"]}}}}},
+        ),
+    ],
+)
+def test_every_form_offers_unknown_unless_it_wants_none(given: dict[str, Any], offered: dict[str, Any]) -> None:
+    form, closed = Form(**given), Form(**given, unknown=False)
+
+    assert form.offered == Form(**offered, unknown=False) == form.offered.offered
+    assert closed.offered is closed
+
+
+def test_fields_of_an_object_are_texts_or_in_forms_of_their_own() -> None:
+    letters, sure = Form(choices=("A", "B")), Form(pattern="0|1", unknown=False)
+    form = Form.of_object("why", "answer", "sure", answer=letters, sure=sure, why=None)
+
+    assert form.schema is not None and form.schema["required"] == ["why", "answer", "sure"]
+    assert form.schema["properties"] == {
+        "why": {"type": "string"},
+        "answer": {"enum": ["A", "B", "unknown"]},
+        "sure": {"type": "string", "pattern": "^(?:0|1)$"},
+    }
+    assert form.offered is form
+
+
+def test_a_form_survives_json() -> None:
+    form = Form(choices=("a", "b"), after="So:", one_line=True)
+
+    assert Form(**json.loads(json.dumps(asdict(form)))) == form
+
+
+def test_the_order_of_fields_counts() -> None:
+    assert Form.of_object("a", "b").key == Form.of_object("a", "b").key != Form.of_object("b", "a").key
+
+
+def test_a_form_loads_no_torch() -> None:
+    code = "import sys, sottovoce.core.response_format; sys.exit('torch' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

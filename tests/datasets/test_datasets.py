@@ -1,0 +1,224 @@
+"""Published data sets: rows as they were published, in real slices and in files of the published size."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.core.errors import UsageError
+from sottovoce.datasets.numbers import plain_number
+from sottovoce.datasets.question_files import QuestionFile
+from sottovoce.datasets.question_source import QuestionOptions, questions_of
+from sottovoce.datasets.sources import odd_answers, read_source, source_of
+from sottovoce.graphs.single import create_single
+from sottovoce.nodes.question import check_question
+from sottovoce.prompts import kinds
+from sottovoce.settings import Settings
+from tests.shared import shared
+
+GSM8K = {"question": "How many?", "answer": "She has 3 + 4 = <<3+4=7>>7.\n#### 7"}
+ECQA = {"q_text": "Which?", **{f"q_op{i}": f"thing {i}" for i in range(1, 6)}, "q_ans": "thing 3", "taskB": "It is."}
+AQUA = {"question": "x?", "options": ["A)1", "B) 2", "C)3", "D)A", "E)5"], "rationale": "So.", "correct": "B"}
+
+
+def read(written: str) -> QuestionFile:
+    source = source_of(written)
+    assert source is not None
+    return read_source(source)
+
+
+def said(written: str) -> str:
+    """What is said of a source that is refused, on one line."""
+    with pytest.raises(UsageError) as error:
+        read(written)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def file(folder: Path, *rows: Any, name: str = "rows.jsonl") -> Path:
+    (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return folder / name
+
+
+# Real slices
+
+
+@pytest.mark.parametrize(
+    ("name", "slice", "rows", "options"),
+    [
+        ("gsm8k", "gsm8k_test_first200.jsonl", 200, 0),
+        ("mmlu/high_school_mathematics", "mmlu_high_school_mathematics_first60.csv", 60, 4),
+        ("ecqa", "ecqa_test_first100.csv", 100, 5),
+        ("aqua", "aqua_test_first60.jsonl", 60, 5),
+    ],
+)
+def test_each_row_of_a_real_slice_is_asked_with_an_answer_that_counts(
+    name: str, slice: str, rows: int, options: int
+) -> None:
+    asked = read(f"{name}:{shared(f'datasets/{slice}')}").questions
+
+    assert len(asked) == rows
+    assert {len(each.get("choices", [])) for each in asked} == {options}
+    assert [each["id"] for each in asked[:2]] == [f"{name}/0", f"{name}/1"]
+    assert all(kinds.right(kinds.target_of(each), each) for each in asked)
+
+
+def test_gold_answers_of_gsm8k_lose_no_digits_and_calculator_marks_are_no_part_of_a_solution() -> None:
+    written = f"gsm8k:{shared('datasets/gsm8k_test_first200.jsonl')}"
+    asked = read(written).questions
+
+    assert asked[146]["target"] == "2125"  # SDE's evaluator reads 125
+    assert not any("<<" in each["solution"] for each in asked)
+    assert odd_answers(source_of(written)) == {"with separators of thousands": 1}  # type: ignore[arg-type]
+
+
+def test_where_the_right_option_stands_twice_both_letters_are_right() -> None:
+    question = read(f"ecqa:{shared('datasets/ecqa_test_first100.csv')}").questions[28]
+
+    assert (question["choices"][1], question["choices"][4]) == ("studio", "studio")
+    assert [letter for letter in "ABCDE" if kinds.right(letter, question)] == ["B", "E"]
+
+
+# Rows
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("2,125", "2125"),
+        ("-10", "-10"),
+        ("\u221210", "-10"),
+        ("$1,234,567.50", "1234567.50"),
+        ("50%", "50"),
+    ],
+)
+def test_numbers_are_read_with_their_sign_and_all_their_digits(written: str, read: str) -> None:
+    assert plain_number(written) == read
+
+
+@pytest.mark.parametrize("written", ["1,2,3", "12,34", "ten", "", "3 or 4"])
+def test_what_is_no_number_is_refused(written: str) -> None:
+    with pytest.raises(UsageError, match="expected a number"):
+        plain_number(written)
+
+
+def test_an_option_that_is_a_letter_is_not_taken_for_the_answer(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text("Which grade is best?,B,C,D,A,D\nAnd worst?,B,C,D,A,A\n")
+
+    best, worst = read(f"mmlu:{tmp_path / 'm.csv'}").questions
+
+    assert (kinds.target_of(best), kinds.target_of(worst)) == ("D", "A")
+
+
+def test_columns_of_the_hub_are_read_as_well(tmp_path: Path) -> None:
+    row = {"question": "1 + 1?", "subject": "sums", "choices": ["1", "2", "3", "4"], "answer": 1}
+
+    found = read(f"mmlu/sums:{file(tmp_path, row)}")
+
+    assert kinds.target_of(found.questions[0]) == "B" and found.rows[0].metadata == {"subject": "sums"}
+
+
+def test_a_whole_file_is_told_from_a_slice_by_the_published_count(tmp_path: Path) -> None:
+    found = read(f"gsm8k:{file(tmp_path, *[GSM8K] * 1_319)}")
+
+    assert (found.total, len({each["id"] for each in found.questions})) == (1_319, 1_319)
+    assert found.take([], 300).taken == "300 of 1,319 rows of gsm8k (rows.jsonl)"
+
+
+def test_decoys_are_solutions_of_the_rows_behind(tmp_path: Path) -> None:
+    rows = [{"question": f"{i}?", "answer": f"so {i}\n#### {i}"} for i in range(5)]
+
+    last = read(f"gsm8k:{file(tmp_path, *rows)}").questions[-1]
+
+    assert last["decoys"] == [f"so {i}\nThe answer is {i}." for i in range(3)]
+
+
+# What is wrong
+
+
+def test_an_unknown_data_set_or_part_is_told_with_the_nearest(tmp_path: Path) -> None:
+    assert said("gsmk8:test.jsonl") == "unknown data set 'gsmk8'; the nearest known one is 'gsm8k'"
+    assert said("gsm8k/tets:test.jsonl") == "unknown part of gsm8k 'tets'; the nearest known one is 'test'"
+    assert "cannot be read: No such file" in said(f"gsm8k:{tmp_path / 'none.jsonl'}")
+
+
+def test_the_first_broken_row_is_told_with_its_line_and_the_others_are_counted(tmp_path: Path) -> None:
+    path = file(tmp_path, GSM8K, {**GSM8K, "answer": "seven"}, GSM8K, {"question": "only"})
+
+    told = said(f"gsm8k:{path}")
+
+    assert told.startswith(
+        f"line 2 of gsm8k file {str(path)!r}: answer ends with 'seven'; expected '#### ' and a number"
+    )
+    assert "a row of gsm8k is {" in told and told.endswith("1 more of its lines cannot be asked either")
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "wrong"),
+    [
+        ("aqua", {**AQUA, "options": AQUA["options"][:4]}, "found 4 options; expected 5"),
+        ("aqua", {**AQUA, "correct": "F"}, "the right option is 'F'; expected a letter from A to E"),
+        ("ecqa", {**ECQA, "q_ans": "thing 6"}, "q_ans is 'thing 6'; expected one of the options: 'thing 1', "),
+        ("ecqa", GSM8K, "found no 'q_op1' among 'question', 'answer'"),
+        ("gsm8k", {**GSM8K, "question": " "}, "question is ' '; expected a text"),
+        ("gsm8k", {**GSM8K, "answer": "so\n#### 1,2"}, "the answer is '1,2'; expected a number"),
+    ],
+)
+def test_a_broken_row_is_told(tmp_path: Path, name: str, row: dict[str, Any], wrong: str) -> None:
+    assert wrong in said(f"{name}:{file(tmp_path, row)}")
+
+
+def test_a_file_in_another_form_is_told_with_the_form_that_is_expected(tmp_path: Path) -> None:
+    path = file(tmp_path, "question,answer", name="g.csv")
+    path.write_text("question,answer\n1 + 1?,2\n")
+
+    assert "is no JSON: it begins with 'question,answer" in said(f"gsm8k:{path}")
+    assert "has the columns 'question', 'answer'; expected CSV with the columns q_text, q_op1" in said(f"ecqa:{path}")
+    assert "found 2 cells; expected 6" in said(f"mmlu:{path}")
+
+
+def test_questions_of_a_data_set_keep_the_digest_of_their_file_and_their_own_kind(tmp_path: Path) -> None:
+    path = file(tmp_path, GSM8K, GSM8K)
+
+    asked, origin = questions_of(QuestionOptions(questions=f"gsm8k:{path}", limit=1), Settings())
+
+    assert [each["id"] for each in asked] == ["gsm8k/0"]
+    assert origin.words == "1 of 2 rows of gsm8k (rows.jsonl)" and len(origin.digest or "") == 64
+    with pytest.raises(UsageError, match="answers of gsm8k are of kind 'number'"):
+        questions_of(QuestionOptions(questions=f"gsm8k:{path}", kind="text"), Settings())
+
+
+def test_rows_are_skipped_and_mixed_as_the_papers_do_it(tmp_path: Path) -> None:
+    path = file(tmp_path, *[{**GSM8K, "question": f"{i}?"} for i in range(50)])
+    order = [*range(50)]
+    random.Random(233).shuffle(order)
+
+    given = QuestionOptions(questions=f"gsm8k:{path}", shuffle=233, skip=2, limit=5)
+    asked, origin = questions_of(given, Settings())
+
+    assert [each["id"] for each in asked] == [f"gsm8k/{i}" for i in order[2:7]]
+    assert origin.words == "5 of 50 rows of gsm8k (rows.jsonl) shuffled by seed 233 behind the first 2"
+    with pytest.raises(UsageError, match=r"--skip is 50, and gsm8k file .* has 50 such rows; skip fewer"):
+        questions_of(QuestionOptions(questions=f"gsm8k:{path}", skip=50), Settings())
+    with pytest.raises(UsageError, match="--shuffle chooses rows of a file, and none was given"):
+        questions_of(QuestionOptions(shuffle=1), Settings())
+
+
+def test_an_alias_is_right_in_a_discussion() -> None:
+    graph = create_single(models=ScriptedChatModel(["The answer is Roma."])).compile()
+
+    found = graph.invoke({"question": "Where?", "kind": "text", "target": "Rome", "aliases": ["Roma"]})
+
+    assert found["decision"]["score"] == 1.0
+
+
+def test_aliases_are_held_to_what_targets_are() -> None:
+    with pytest.raises(UsageError, match="target is 'two'; expected a plain number"):
+        check_question({"question": "1 + 1?", "target": "2", "aliases": ["two"]}, None)
+    with pytest.raises(UsageError, match=r"aliases are \['2'\], other forms of a target, but there is no target"):
+        check_question({"question": "1 + 1?", "aliases": ["2"]}, None)

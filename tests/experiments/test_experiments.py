@@ -1,0 +1,347 @@
+"""Experiment files: what is wrong in one is said in a line, rows are held once, and go on wherever they stopped."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.message import Message
+from sottovoce.cli.screens.experiment import report
+from sottovoce.core.errors import RecordError, UsageError
+from sottovoce.experiments.files import read_experiment
+from sottovoce.experiments.folder import results_in
+from sottovoce.experiments.rows import prepare
+from sottovoce.experiments.run_rows import hold
+from sottovoce.experiments.schema import Experiment
+from sottovoce.report.comparison import waiting
+from sottovoce.report.sources import Gathered
+from sottovoce.runs.events import Event
+from sottovoce.runs.limits import Limits
+from sottovoce.runs.read import load_run
+from sottovoce.runs.record import Record
+from sottovoce.runs.run import Run
+from tests.datasets.question_files import SUMS, lines
+
+ROWS = {"alone": {"scheme": "single"}, "pair": {"scheme": "debate", "rounds": 2}}
+GIVEN = {"questions": {"sample": "arithmetic/1", "limit": 3}, "rows": ROWS}
+CALLS = 3 * 1 + 3 * 2 * 2
+
+
+def written(folder: Path, given: Any = GIVEN) -> Path:
+    path = folder / "table.yaml"
+    path.write_text(given if isinstance(given, str) else yaml.safe_dump(given, sort_keys=False))
+    return path
+
+
+def read(folder: Path, given: Any = GIVEN) -> Experiment:
+    return read_experiment(written(folder, given))[0]
+
+
+def speaking() -> ScriptedChatModel:
+    return ScriptedChatModel({f"agent_{i}": ["The answer is 7."] * 999 for i in (1, 2)})
+
+
+def held(folder: Path, given: Any = GIVEN, model: Any = None, **more: Any) -> tuple[dict[str, Run], str]:
+    experiment, stands = read_experiment(written(folder, given))
+    return hold(experiment, stands, folder / "kept", models=model or speaking(), **more)
+
+
+def changed(**more: Any) -> dict[str, Any]:
+    return {**GIVEN, **more}
+
+
+# The file
+
+
+def test_rows_take_the_settings_of_all_that_their_scheme_has(tmp_path: Path) -> None:
+    shared = {"rounds": 4, "temperature": 0, "max-tokens": 9, "guide": False}
+    rows = {**ROWS, "hot": {"scheme": "self-consistency", "temperature": None, "max_tokens": 5}}
+
+    found = read(tmp_path, changed(settings=shared, rows=rows)).rows
+
+    assert [row.scheme for row in found.values()] == ["single", "debate", "self_consistency"]
+    assert [row.settings.temperature for row in found.values()] == [[0.0], [0.0], []]
+    assert [row.settings.max_tokens for row in found.values()] == [9, 9, 5]
+    assert found["pair"].settings.model_dump()["rounds"] == 2
+    assert {row.settings.guide for row in found.values()} == {"off"}  # YAML reads `off` as a truth value
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (changed(agains="alone"), "unknown key of the experiment 'agains'; the nearest known one is 'against'"),
+        (changed(questions={"smple": "split"}), "unknown key of questions 'smple'; the nearest known one is 'sample'"),
+        (
+            changed(rows={"a": {"scheme": "debat"}}),
+            "row 'a': unknown scheme 'debat'; the nearest known one is '",
+        ),
+        (
+            changed(rows={"a": {"scheme": "debate", "temprature": 0}}),
+            "row 'a': unknown setting 'temprature'; the nearest known one is 'temperature'",
+        ),
+        (
+            changed(rows={"a": {"scheme": "single", "documnts": {}}}),
+            "row 'a': unknown setting 'documnts'; the nearest known one is 'documents'",
+        ),
+        (changed(settings={"roundz": 2}), "unknown setting of all rows 'roundz'; the nearest known one is 'rounds'"),
+        (changed(against="alon"), "unknown row in 'against' 'alon'; the nearest known one is 'alone'"),
+        (
+            changed(rows={"a": {"scheme": "debate", "rounds": 0}}),
+            "row 'a': rounds is 0: expected greater",
+        ),
+        (changed(rows={"a": {"rounds": 2}}), "row 'a': it is {'rounds': 2}; expected a scheme with settings"),
+        (changed(rows={"a/b": {"scheme": "single"}}), "row 'a/b': the name becomes a folder's"),
+        (changed(rows={}), "there are no rows; expected at least one"),
+        (changed(rows=["a"]), "rows is ['a']: expected a valid dictionary"),
+        (changed(questions={"limit": 3}), "questions come from one source; give exactly one of the keys"),
+        (changed(questions="split"), "questions is 'split'; expected keys: sample, file, dataset, hub, where"),
+        (changed(seeds=[1, 1]), "seeds are 1, 1; give each once"),
+        (changed(settings={"seed": 3}), "settings have a seed; give the experiment 'seeds'"),
+        (changed(rows={"a": {"scheme": "single", "seed": 1}}), "row 'a': a row has no seed of its own"),
+        ({"rows": ROWS}, "Experiment has no 'questions'"),
+        ("rows:\n  a: {scheme: single}\n  a: {scheme: debate}\n", "is not YAML: the key 'a' occurs twice"),
+        ("- a", "holds list; expected lines like"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_said_in_one_line(tmp_path: Path, given: Any, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read(tmp_path, given)
+    line = str(caught.value)
+    assert said in line and "table.yaml" in line and "\n" not in line
+
+
+def test_an_unknown_row_to_hold_is_named_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="unknown row 'pear'; the nearest known one is 'pair'"):
+        held(tmp_path, names=["pear"])
+    assert not list((tmp_path / "kept").glob("*/log.jsonl"))
+
+
+def test_a_prompt_pack_and_a_question_file_lie_beside_the_file(tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "there" / "pack").mkdir(parents=True)
+    lines(tmp_path / "there", *SUMS)
+    given = {"questions": {"file": "q.jsonl"}, "rows": {"a": {"scheme": "single", "prompts": "pack"}}}
+    monkeypatch.chdir(tmp_path)
+
+    experiment = read(tmp_path / "there", given)
+
+    assert experiment.questions[0].file == tmp_path / "there" / "q.jsonl"
+    assert experiment.rows["a"].settings.prompts == str(tmp_path / "there" / "pack")
+    assert experiment.rows["a"].settings.model == ["bundled"]
+
+
+# Questions and documents
+
+
+def test_all_rows_are_asked_the_same_and_documents_are_dealt_to_each_rows_agents(tmp_path: Path) -> None:
+    rows = {**ROWS, "trio": {"scheme": "debate", "agents": 3}, "sides": {"scheme": "mad"}}
+    experiment = read(tmp_path, changed(rows=rows, questions={"sample": "split/5", "limit": 4}))
+
+    asked = {name: prepare(experiment, name).questions for name in rows}
+
+    assert (
+        len({tuple((each["id"], each["question"], each["target"]) for each in found) for found in asked.values()}) == 1
+    )
+    owners = {name: list(found[0]["documents"]) for name, found in asked.items()}
+    assert owners["trio"] == ["agent_1", "agent_2", "agent_3"] and owners["sides"] == ["affirmative", "negative"]
+
+
+def test_a_row_may_keep_some_documents_of_some_agents(tmp_path: Path) -> None:
+    rows = {
+        "first": {"scheme": "single", "documents": {"agent_1": [1]}},
+        "last": {"scheme": "single", "documents": {"agent_1": [2]}},
+        "withheld": {"scheme": "debate", "documents": {"agent_1": "all"}},
+        "dealt": {"scheme": "debate"},
+    }
+    experiment = read(tmp_path, changed(rows=rows, questions={"sample": "facts/1", "limit": 2}))
+
+    asked = {name: prepare(experiment, name).questions for name in rows}
+
+    for i in range(2):
+        of = {name: questions[i]["documents"] for name, questions in asked.items()}
+        facts = [of[name]["agent_1"][0]["text"] for name in ("first", "last")]  # type: ignore[call-overload, index]
+        assert asked["dealt"][i]["solution"].startswith(" ".join(facts))
+        kept = of["withheld"]["agent_1"]  # type: ignore[call-overload]
+        assert list(of["withheld"]) == ["agent_1"]
+        assert [each["text"] for each in kept] == of["dealt"]["agent_1"]  # type: ignore[call-overload, index]
+
+
+@pytest.mark.parametrize(
+    ("documents", "said"),
+    [
+        ({"agent_1": [3]}, "row 'a': question 'facts/1/0' has 2 documents for agent_1, and the row keeps number 3"),
+        (
+            {"agnet_1": "all"},
+            "row 'a': unknown agent among the documents 'agnet_1'; the nearest known one is",
+        ),
+    ],
+)
+def test_documents_that_there_are_not_are_refused(tmp_path: Path, documents: Any, said: str) -> None:
+    rows = {"a": {"scheme": "single", "documents": documents}}
+    experiment = read(tmp_path, changed(rows=rows, questions={"sample": "facts/1", "limit": 2}))
+    with pytest.raises(UsageError, match=said):
+        prepare(experiment, "a")
+
+
+# Holding
+
+
+def test_each_row_is_a_run_in_its_folder_and_is_held_once(tmp_path: Path) -> None:
+    first, second = speaking(), speaking()
+
+    held(tmp_path, model=first)
+    runs, why = held(tmp_path, model=second)
+
+    assert (len(first.asked), len(second.asked), why) == (CALLS, 0, "")
+    assert [load_run(tmp_path / "kept" / name).head.scheme for name in ROWS] == ["single", "debate"]
+    assert {run.status for run in runs.values()} == {"done"}
+
+
+def test_rows_may_be_held_by_name_and_stand_in_the_order_of_the_file(tmp_path: Path) -> None:
+    runs, _ = held(tmp_path, names=["pair"])
+    assert [*runs] == ["pair"]
+    runs, _ = held(tmp_path, names=["alone"])
+    assert [*runs] == ["alone", "pair"]
+
+
+class Stop(KeyboardInterrupt):
+    """As Ctrl-C, at a moment that a test chooses."""
+
+
+def stopping(after: int) -> Any:
+    """Observes rows, and stops at so many messages of all."""
+    said = []
+
+    def shown(name: str, run: Run) -> Any:
+        def observe(record: Record, event: Event) -> None:
+            said.extend([event] if isinstance(event, Message) else [])
+            if len(said) >= after:
+                raise Stop
+
+        return nullcontext(observe)
+
+    return shown
+
+
+@pytest.mark.parametrize("after", [4, *(pytest.param(after, marks=pytest.mark.slow) for after in (1, 8))])
+def test_a_stopped_experiment_goes_on_where_it_stood_also_elsewhere(tmp_path: Path, after: int) -> None:
+    first, second = speaking(), speaking()
+    with pytest.raises(Stop):
+        held(tmp_path, model=first, shown=stopping(after), limits=Limits(at_once=1))
+    shutil.move(tmp_path / "kept", tmp_path / "moved")
+
+    experiment, given = read_experiment(tmp_path / "moved" / "experiment.yaml")
+    runs, _ = hold(experiment, given, tmp_path / "moved", models=second)
+
+    assert sum(run.cost.calls for run in runs.values()) == CALLS
+    assert len(second.asked) <= CALLS - after
+    unbroken, _ = held(tmp_path)
+    assert {name: run.results()[0].answer for name, run in runs.items()} == {
+        name: run.results()[0].answer for name, run in unbroken.items()
+    }
+
+
+def test_a_question_file_goes_with_the_folder(tmp_path: Path) -> None:
+    path = lines(tmp_path, *SUMS)
+    held(tmp_path, changed(questions={"file": "q.jsonl", "limit": 2}), names=["alone"])
+    path.unlink()
+
+    experiment, given = read_experiment(tmp_path / "kept" / "experiment.yaml")
+    runs, _ = hold(experiment, given, tmp_path / "kept", models=speaking())
+
+    assert [len(run.records) for run in runs.values()] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            changed(rows={**ROWS, "pair": {"scheme": "debate", "rounds": 3}}),
+            "row 'pair' was started with other settings (rounds 2, now 3); put that back, remove '.*pair' to run",
+        ),
+        (
+            changed(questions={"sample": "arithmetic/1", "limit": 2}),
+            "row 'alone' was started with other questions; put",
+        ),
+        (changed(seeds=[1]), "row 'alone' was started with other seeds; put that back"),
+        (changed(rows={**ROWS, "pair": {"scheme": "mad"}}), "row 'pair' was started with other scheme; put that back"),
+    ],
+)
+def test_a_row_that_is_another_now_is_refused_with_what_to_do(tmp_path: Path, given: Any, said: str) -> None:
+    held(tmp_path)
+    before = (tmp_path / "kept" / "experiment.yaml").read_text()
+    with pytest.raises(RecordError, match=said.replace("(", r"\(").replace(")", r"\)")):
+        held(tmp_path, given)
+    assert (tmp_path / "kept" / "experiment.yaml").read_text() == before
+
+
+def test_another_row_may_be_added(tmp_path: Path) -> None:
+    held(tmp_path)
+    runs, _ = held(tmp_path, changed(rows={"again": {"scheme": "single", "temperature": 1}, **ROWS}))
+    assert [*runs] == ["again", "alone", "pair"]
+
+
+def test_a_limit_counts_for_all_rows_together(tmp_path: Path) -> None:
+    runs, why = held(tmp_path, limits=Limits(at_once=1, call_limit=6))
+    calls = sum(run.cost.calls for run in runs.values())
+    assert why == f"the call limit is reached: {calls} of 6" and 6 <= calls <= 7  # agents speak side by side
+    assert held(tmp_path, limits=Limits(call_limit=6))[1] == why  # and nothing more is said
+    assert held(tmp_path)[1] == ""
+
+
+# Reading
+
+
+def test_results_are_read_from_the_folder_and_compared(tmp_path: Path) -> None:
+    held(tmp_path, changed(against="alone", about="Which is right?"))
+
+    results = results_in(tmp_path / "kept")
+    experiment, _ = read_experiment(tmp_path / "kept" / "experiment.yaml")
+    runs, _ = hold(experiment, _, tmp_path / "kept", models=ScriptedChatModel({}))
+    text = report(experiment, runs)
+
+    assert {name: len(found) for name, found in results.items()} == {"alone": 3, "pair": 3}
+    assert text.startswith("Which is right?\n\n| run | questions |")
+    assert "| `pair` | `alone` | 3 |" in text and "not over" not in text
+
+
+def test_what_is_not_over_is_told_under_the_table(tmp_path: Path) -> None:
+    runs, _ = held(tmp_path, names=["pair"], limits=Limits(at_once=1, call_limit=5))
+    text = report(read(tmp_path), runs)
+    assert "- `pair`: 2 of 3 are not over.\n- `alone`: not started." in text
+
+
+def test_a_discussion_that_failed_is_not_called_unfinished(tmp_path: Path) -> None:
+    runs, _ = held(tmp_path, names=["pair"])
+    next(iter(runs["pair"].records.values())).status = "failed"
+    assert waiting(runs) == ["- `pair`: 1 of 3 failed."]
+    assert Gathered(runs).unfinished == "1 of 3 discussions failed (failed: pair)"
+
+
+# Data sets
+
+
+def test_questions_of_several_data_sets_are_pooled_in_their_order(tmp_path: Path) -> None:
+    (tmp_path / "g.jsonl").write_text('{"question": "1 + 1?", "answer": "so\\n#### 2"}\n' * 3)
+    (tmp_path / "m.csv").write_text("Which?,1,2,3,4,B\n")
+    pool = [{"dataset": "gsm8k", "file": "g.jsonl", "limit": 2}, {"dataset": "mmlu/sums", "file": "m.csv"}]
+
+    runs, _ = held(tmp_path, changed(questions=pool))
+    again, _ = read_experiment(tmp_path / "kept" / "experiment.yaml")  # its files lie beside it
+
+    assert [each["id"] for each in runs["alone"].questions()] == ["gsm8k/0", "gsm8k/1", "mmlu/sums/0"]
+    origin = prepare(again, "alone").origin
+    assert origin == "2 of 3 rows of gsm8k (questions.jsonl); all 1 row of mmlu/sums (questions1.csv)"
+
+
+def test_two_sources_with_the_same_questions_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "g.jsonl").write_text('{"question": "1 + 1?", "answer": "so\\n#### 2"}\n')
+    twice = [{"dataset": "gsm8k", "file": "g.jsonl"}] * 2
+
+    with pytest.raises(UsageError, match=r"two of the questions have the id 'gsm8k/0'; name the part"):
+        prepare(read(tmp_path, changed(questions=twice)), "alone")

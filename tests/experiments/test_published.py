@@ -1,0 +1,289 @@
+"""One row of each data set as it was published, on the hub, and broken; and what `datasets` tells of a file."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.cli.main import main
+from sottovoce.cli.screens.datasets import count_told, example
+from sottovoce.datasets import DATASETS
+from sottovoce.nodes.question import passages_of
+from sottovoce.prompts import kinds
+from tests.datasets.test_datasets import AQUA, ECQA, GSM8K, file, read, said
+from tests.shared import shared
+
+FOLIO = {"premises": ["All cats purr.", "Tom is a cat."], "conclusion": "Tom purrs.", "label": "true"}
+STRATEGY = {"qid": "q7", "question": "Do cats purr?", "answer": True, "facts": ["Cats purr."], "term": "Cat"}
+FEVER = {"id": 9, "claim": "Cats bark.", "label": "REFUTES", "verifiable": "VERIFIABLE"}
+HOTPOT = {
+    "_id": "h1", "question": "Who?", "answer": "Tom", "type": "bridge", "level": "hard",
+    "context": [["Tom", ["Tom is a cat. ", "He purrs."]], ["Ann", ["Ann is not."]]],
+}  # fmt: skip
+CWQ = {"ID": "c1", "question": "Where?", "answers": [{"answer": "Rome", "aliases": ["Roma"]}, {"answer": "Ostia"}]}
+TRIVIA = {"QuestionId": "t1", "Question": "Who?", "Answer": {"Value": "Tom", "Aliases": ["Tom", "Thomas"]}}
+HUMANEVAL = {
+    "task_id": "HumanEval/0", "prompt": "def f(x):\n", "canonical_solution": "    return x\n",
+    "test": "def check(candidate):\n    assert candidate(1) == 1\n", "entry_point": "f",
+}  # fmt: skip
+CASES = json.dumps([{"input": "[1, 2]\n3", "output": "6", "testtype": "functional"}])
+LCB = {
+    "question_id": "l1", "question_content": "Add them.", "difficulty": "easy",
+    "starter_code": "class Solution:\n    def add(self, a: List[int], b: int) -> int:\n        ",
+    "public_test_cases": CASES, "private_test_cases": CASES,
+}  # fmt: skip
+CIAR = {
+    "question": "How long?", "answer": ["15", "fifteen", "15.0"],
+    "explanation": "3 by 5.", "incorrect explanation": "3.",
+}  # fmt: skip
+
+ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
+    ("gsm8k", GSM8K, "7", {"id": "gsm8k/0"}),
+    ("ecqa", ECQA, "C", {"solution": "It is. The answer is thing 3."}),
+    ("aqua", AQUA, "B", {"choices": ["1", "2", "3", "A", "5"]}),
+    ("arithmetic", {"question": "2-9?", "answer": "-7"}, "-7", {"kind": "number"}),
+    ("ciar", CIAR, "15", {"kind": "number", "decoys": ["3."], "aliases": ["15.0"]}),
+    ("ciar", {**CIAR, "answer": ["Tom"]}, "Tom", {"kind": "text"}),
+    ("folio", FOLIO, "Correct", {"question": "Premises:\n1. All cats purr.\n2. Tom is a cat.\nConclusion: Tom purrs."}),
+    ("folio/documents", {**FOLIO, "label": "Uncertain"}, "Unknown", {"documents": FOLIO["premises"]}),
+    ("strategyqa", STRATEGY, "yes", {"id": "strategyqa/q7", "solution": "Cats purr. The answer is yes."}),
+    ("strategyqa/facts", STRATEGY, "yes", {"documents": ["Cats purr."]}),
+    ("fever", FEVER, "REFUTES", {"id": "fever/9", "choices": ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]}),
+    ("fever2", {**FEVER, "label": "NOT ENOUGH INFO"}, "NOT ENOUGH INFO", {"kind": "label"}),
+    ("hotpotqa", HOTPOT, "Tom", {"id": "hotpotqa/h1"}),
+    ("cwq", CWQ, "Rome", {"aliases": ["Roma", "Ostia"]}),
+    ("quasar_t", {"uid": "s1", "question": "Who?", "answer": "Tom"}, "Tom", {"id": "quasar_t/s1"}),
+    ("triviaqa", TRIVIA, "Tom", {"aliases": ["Thomas"]}),
+    ("nq", {"question": "Who?", "answer": ["Tom", "Ann"]}, "Tom", {"aliases": ["Ann"]}),
+]  # fmt: skip
+
+
+ELSEWHERE = {"mmlu", "feverous", "2wiki", "humaneval", "livecodebench", "commonmt"}
+"""Those that tests of their own read."""
+
+
+@pytest.mark.parametrize(("name", "row", "target", "fields"), ROWS)
+def test_a_row_is_read_as_it_was_published(
+    tmp_path: Path, name: str, row: dict[str, Any], target: str, fields: dict[str, Any]
+) -> None:
+    (question,) = read(f"{name}:{file(tmp_path, row)}").questions
+
+    assert kinds.target_of(question) == target
+    assert {**question, **fields} == question
+
+
+def test_every_data_set_is_known_by_the_name_that_it_has() -> None:
+    assert [DATASETS[name].name for name in DATASETS] == [*DATASETS]
+    assert {row[0].split("/")[0] for row in ROWS} | ELSEWHERE == {*DATASETS}
+
+
+def test_gold_evidence_is_given_to_nobody_unless_the_part_says_so(tmp_path: Path) -> None:
+    strategy, hotpot = file(tmp_path, STRATEGY, name="s"), file(tmp_path, HOTPOT, name="h")
+
+    assert passages_of(read(f"strategyqa:{strategy}").questions[0], None) == []
+    assert passages_of(read(f"hotpotqa:{hotpot}").questions[0], None) == []
+    assert passages_of(read(f"hotpotqa/context:{hotpot}").questions[0], None) == [
+        {"title": "Tom", "text": "Tom is a cat. He purrs."},
+        {"title": "Ann", "text": "Ann is not."},
+    ]
+
+
+def test_paragraphs_of_the_hub_are_read_as_those_of_the_file(tmp_path: Path) -> None:
+    hub = {**HOTPOT, "context": {"title": ["Tom"], "sentences": [["Tom is a cat."]]}}
+
+    assert passages_of(read(f"hotpotqa/context:{file(tmp_path, hub)}").questions[0], None) == [
+        {"title": "Tom", "text": "Tom is a cat."}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_right"), [("Rome", True), ("roma", True), ("Ostia", True), ("Milan", False), (None, False)]
+)
+def test_any_form_of_the_target_is_right(tmp_path: Path, answer: str | None, is_right: bool) -> None:
+    (question,) = read(f"cwq:{file(tmp_path, CWQ)}").questions
+
+    assert kinds.right(answer, question) is is_right
+
+
+def test_other_names_of_answers_are_read_from_the_file_beside(tmp_path: Path) -> None:
+    row = {"_id": "w1", "question": "Who?", "answer": "Tom", "answer_id": "Q5", "type": "comparison"}
+    (tmp_path / "dev.json").write_text(json.dumps([row]))
+    file(tmp_path, {"Q_id": "Q5", "aliases": ["Thomas"]}, {"Q_id": "Q6", "aliases": ["Ann"]}, name="id_aliases.json")
+
+    found = read(f"2wiki:{tmp_path}")
+
+    assert found.questions[0]["aliases"] == ["Thomas"]
+    assert found.digest != read(f"2wiki:{tmp_path / 'dev.json'}").digest
+    file(tmp_path, {"Q_id": "Q5"}, name="id_aliases.json")
+    assert "id_aliases.json': found 'Q_id'; expected Q_id and aliases" in said(f"2wiki:{tmp_path}")
+
+
+def test_a_list_within_an_object_is_found_and_its_rows_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text(json.dumps({"Version": 1, "Data": [TRIVIA, {**TRIVIA, "Answer": 3}]}, indent=1))
+
+    assert said(f"triviaqa:{tmp_path / 't.json'}").startswith("row 2 of triviaqa file ")
+
+
+def test_two_rows_with_one_id_are_told_apart_and_an_empty_first_row_is_passed_over(tmp_path: Path) -> None:
+    blank = {"id": "", "claim": "", "label": ""}
+
+    found = read(f"feverous:{file(tmp_path, blank, FEVER, FEVER)}")
+
+    assert [each["id"] for each in found.questions] == ["feverous/9", "feverous/9-2"]
+    assert (found.total, found.rows[0].line) == (2, 2)
+
+
+def test_a_programs_tests_are_kept_from_agents_and_ask_for_its_function(tmp_path: Path) -> None:
+    (human,) = read(f"humaneval:{file(tmp_path, HUMANEVAL, name='h')}").questions
+    (contest,) = read(f"livecodebench:{file(tmp_path, LCB, name='l')}").questions
+
+    assert human["game"]["entry_point"] == "f" and human["solution"] == "def f(x):\n    return x\n"
+    assert contest["game"] == {
+        "test": "def check(candidate):\n" + "    assert candidate().add(*[[1, 2], 3]) == 6\n" * 2,
+        "entry_point": "Solution",
+    }
+    assert "assert" not in contest["question"] and "class Solution:" in contest["question"]
+
+
+def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
+    path = file(tmp_path, {**LCB, "private_test_cases": "eJxrYJmayQABtVOm9GgBACSxBLo="})
+
+    assert "private_test_cases are packed as a pickle, which could run code" in said(f"livecodebench:{path}")
+    assert len(read(f"livecodebench/public:{path}").questions) == 1
+
+
+def test_programs_that_read_standard_input_are_told_or_passed_over(tmp_path: Path) -> None:
+    path = file(tmp_path, {**LCB, "question_id": "l0", "starter_code": ""}, LCB)
+
+    assert "it reads standard input" in said(f"livecodebench:{path}")
+    (only,) = read(f"livecodebench/functional:{path}").questions
+    assert only["id"] == "livecodebench/functional/l1"
+
+
+def test_a_translation_has_a_reference_and_nothing_that_a_wrong_measure_could_score(tmp_path: Path) -> None:
+    (tmp_path / "mt.tsv").write_text('他"吃"食堂。\tHe eats in the canteen.\n', encoding="utf-8")
+
+    found = read(f"commonmt:{tmp_path / 'mt.tsv'}")
+
+    assert found.questions[0]["question"] == 'Translate into English: 他"吃"食堂。'
+    assert "target" not in found.questions[0]
+    assert found.rows[0].metadata == {"reference": "He eats in the canteen."}
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "wrong"),
+    [
+        ("folio", {**FOLIO, "label": "maybe"}, "label is 'maybe'; expected one of true, false, unknown, uncertain"),
+        ("strategyqa", {**STRATEGY, "answer": "perhaps"}, "answer is 'perhaps'; expected true or false"),
+        ("fever", {**FEVER, "label": "TRUE"}, "label is 'TRUE'; expected one of supports, refutes, not enough info"),
+        ("hotpotqa/context", {**HOTPOT, "context": [["Tom"]]}, "context contains no [title, sentences] pairs"),
+        ("cwq", {**CWQ, "answers": "Rome"}, "answers are 'Rome'; expected a list of {answer, aliases}"),
+        ("nq", {"question": "Who?", "answer": []}, "it has no answer; expected a text that is not empty"),
+        ("arithmetic", {"question": "1+1?", "answer": "two"}, "the answer is 'two'; expected a number"),
+        ("humaneval", {**HUMANEVAL, "entry_point": "f()"}, "entry_point is 'f()'; expected the name of a function"),
+        (
+            "livecodebench",
+            {**LCB, "public_test_cases": "[3]"},
+            "public_test_cases contain no inputs and outputs",
+        ),
+    ],
+)
+def test_a_broken_row_is_told(tmp_path: Path, name: str, row: dict[str, Any], wrong: str) -> None:
+    assert wrong in said(f"{name}:{file(tmp_path, row)}")
+
+
+# Real slices
+
+
+@pytest.mark.parametrize(
+    ("name", "slice", "rows", "targets"),
+    [
+        ("arithmetic", "arithmetic_valid200.jsonl", 200, 0),
+        ("strategyqa", "strategyqa_dev_first60.json", 60, 2),
+        ("fever", "fever_paper_dev_first200.jsonl", 200, 3),
+        ("hotpotqa", "hotpotqa_dev_simplified_first200.json", 200, 0),
+    ],
+)
+def test_each_row_of_a_real_slice_has_an_answer_that_counts(name: str, slice: str, rows: int, targets: int) -> None:
+    asked = read(f"{name}:{shared(f'datasets/{slice}')}").questions
+
+    assert len(asked) == len({each["id"] for each in asked}) == rows
+    assert all(kinds.right(kinds.target_of(each), each) for each in asked)
+    assert targets in (0, len({each["target"] for each in asked}))
+
+
+# What is told of a file
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "total", "told"),
+    [
+        ("gsm8k", "", 1_319, "1,319 rows: the whole of test, as published"),
+        ("gsm8k", "train", 1_319, "1,319 rows of the 7,473 published (train): a slice"),
+        ("gsm8k", "", 200, "200 rows of the 1,319 published (test): a slice"),
+        ("mmlu", "formal_logic", 126, "126 rows: the whole of formal_logic, as published"),
+        ("mmlu", "", 100, "100 rows of the 14,042 published (test): a slice"),
+        ("mmlu", "virology", 166, "166 rows; the published number of virology is unknown"),
+        ("fever2", "", 1_200, "1,200 rows, and 1,174 were published (dev): another split, or another file"),
+        ("ciar", "", 50, "50 rows: the whole of repository, as published"),
+    ],
+)
+def test_a_count_is_held_against_the_published_one(name: str, part: str, total: int, told: str) -> None:
+    assert count_told(DATASETS[name], part, total) == told
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "rows"), [("folio", FOLIO, 460), ("humaneval", HUMANEVAL, 164), ("aqua", AQUA, 254)]
+)
+def test_a_file_of_the_published_size_is_the_whole(tmp_path: Path, name: str, row: dict[str, Any], rows: int) -> None:
+    found = read(f"{name}:{file(tmp_path, *[row] * rows)}")
+
+    assert "the whole of" in count_told(DATASETS[name], "", found.total)
+
+
+def test_an_example_is_shown_as_agents_read_it_with_its_target(tmp_path: Path) -> None:
+    (question,) = read(f"ecqa:{file(tmp_path, ECQA)}").questions
+
+    assert example(question).split("\n") == [
+        "ecqa/0 (option)", "Which?", *(f"({letter}) thing {i}" for i, letter in enumerate("ABCDE", 1)), "target: C",
+    ]  # fmt: skip
+
+
+def test_the_command_lists_data_sets_and_shows_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {**GSM8K, "answer": "so\n#### 1,200"}
+
+    codes = [main(["datasets"]), main(["datasets", f"gsm8k:{file(tmp_path, row)}"]), main(["datasets", "rows"])]
+    out, err = capsys.readouterr()
+
+    assert codes == [0, 0, 2]
+    assert all(f"\n{name} " in f"\n{out}" for name in DATASETS)
+    assert "1 row of the 1,319 published (test): a slice\nsha256 " in out
+    assert "easily misread: 1 with separators of thousands\n\ngsm8k/0 (number)\nHow many?\ntarget: 1200\n" in out
+    assert err.startswith("sottovoce: unknown data set 'rows'; the nearest known one is ")
+    assert err.endswith("; expected NAME, or NAME:FILE, such as gsm8k:test.jsonl\n")
+
+
+# Others' data sets
+
+
+def test_a_data_set_of_another_package_is_asked_as_the_guide_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guide = (Path(__file__).resolve().parents[2] / "docs" / "howto" / "data.md").read_text(encoding="utf-8")
+    code = textwrap.dedent(guide[guide.index("    # colours.py") : guide.index("and an entry point in its")])
+    (tmp_path / "colours.py").write_text(code)
+    (tmp_path / "colours-1.dist-info").mkdir()
+    (tmp_path / "colours-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: colours\nVersion: 1\n")
+    (tmp_path / "colours-1.dist-info" / "entry_points.txt").write_text(
+        "[sottovoce.datasets]\ncolours = colours:COLOURS\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    (question,) = read(f"colours:{file(tmp_path, {'ask': 'Grass?', 'colour': 'green'})}").questions
+
+    del DATASETS._known["colours"]  # other tests list all that there are
+    assert question == {"id": "colours/0", "kind": "text", "question": "Grass?", "target": "green"}

@@ -1,0 +1,442 @@
+"""Published tables: each file can be held, has the figures as printed, and what is obtained is set beside them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.core.errors import RecordError, UsageError
+from sottovoce.datasets import DATASETS
+from sottovoce.experiments.files import read_experiment
+from sottovoce.experiments.run_rows import hold
+from sottovoce.experiments.schema import Experiment
+from sottovoce.experiments.tables.comparison import beside
+from sottovoce.experiments.tables.expand import experiment_of, small_of
+from sottovoce.experiments.tables.figures import Figure, figure_of
+from sottovoce.experiments.tables.requirements import lacking
+from sottovoce.experiments.tables.saved_figures import FILE, in_our_units, keep_figures, published_in
+from sottovoce.experiments.tables.small import write_stand_ins
+from sottovoce.experiments.tables.table_files import examples_of, names, read_published, read_table
+from sottovoce.experiments.tables.table_schema import Published
+from sottovoce.monitors.monitor import Monitor
+from sottovoce.prompts import packs
+from sottovoce.runs.run import Run
+
+ROOT = Path(__file__).resolve().parents[2]
+SPEC = ROOT.parent / "shared" / "spec" / "published.md"
+NUMBER = re.compile(r"(?<![\w.-])\d*\.?\d+")
+PRINTED = Path(__file__).parent / "printed"
+Cells = dict[tuple[str, str, str, str], tuple[tuple[float, ...], float | None]]
+PAPERS = {"SDE": "sde", "CIPHER": "cipher", "Rogue agents": "rogue", "CMD": "cmd", "MADRA": "madra"}
+"""A section of what was published, and how the names of its files begin."""
+GIVEN: dict[str, Any] = {  # Any: YAML as it comes
+    "about": "Two agents.",
+    "paper": {"name": "Ours", "arxiv": "0000.00000", "place": "Table 1"},
+    "metrics": {"accuracy": "score", "first": "agent_1 in round 1", "agreement": "agreement in round 2"},
+    "percent": ["accuracy"],
+    "parts": {"sums": {"dataset": "gsm8k", "file": "gsm8k/test.jsonl"}, "made": {"sample": "arithmetic/1", "limit": 2}},
+    "models": {"a": "some/model", "b": ["some/model", "other/model"]},
+    "settings": {"max-tokens": 9, "rounds": 2},
+    "rows": {"alone": {"scheme": "single", "only": {"models": "a"}}, "two": {"scheme": "debate"}},
+    "where": [{"rows": "two", "parts": "sums", "temperature": [0.1, 0.2]}],
+    "error": "standard error",
+    "overlap": "none",
+    "published": {"a": {"made": {"alone": 50, "two": {"accuracy": {"mean": 60, "spread": 2.5}, "first": [0.1, 0.3]}}}},
+}
+
+
+def table(**more: Any) -> Published:
+    return Published.model_validate({**GIVEN, **more})
+
+
+# The files
+
+
+@pytest.mark.parametrize("name", names())
+def test_each_table_can_be_held_as_experiments_for_real_and_in_small(name: str) -> None:
+    found = read_published(name)
+
+    assert [*found.held()], "no model has a row of any part"
+    for data_set, _, part in (each["dataset"].partition("/") for each in found.parts.values() if "dataset" in each):
+        DATASETS[data_set].check_part(part)
+    for model, part in found.held():
+        for given in (experiment_of(found, model, part, Path("data")), small_of(found, model, part, Path("data"))):
+            assert set(Experiment.model_validate(given).rows) == set(found.rows_of(model, part))
+
+
+@pytest.mark.parametrize("name", names())
+def test_each_row_is_asked_in_the_set_up_of_its_paper_and_the_file_says_whose_wording_that_is(name: str) -> None:
+    found = read_published(name)
+
+    for model, part in found.held():
+        for row in Experiment.model_validate(experiment_of(found, model, part, Path("data"))).rows.values():
+            pack = row.settings.prompts
+            assert pack is not None and row.settings.pack_folder(pack).parent == packs.SHIPPED / packs.PAPER
+            assert any("are our wording" in each and pack in each for each in found.differs)
+
+
+def test_worked_examples_of_a_paper_are_shown_with_its_questions() -> None:
+    given = experiment_of(read_published("cipher_table1"), "llama-65b", "arithmetic", Path("data"))
+
+    examples = Experiment.model_validate(given).questions[0].task_demonstration
+    assert len(examples) == 4 and examples[0].endswith("Answer: 27")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "cipher/gsm9k",
+            "unknown task in the file of worked examples of cipher 'gsm9k'; the nearest known one is 'gsm8k'",
+        ),
+        ("ciphre/gsm8k", "file of worked examples '.*ciphre.yaml' cannot be read"),
+    ],
+)
+def test_worked_examples_that_are_not_there_are_told_in_a_line(name: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        examples_of(name)
+
+
+@pytest.mark.parametrize("name", names())
+def test_what_is_published_is_of_rows_that_are_held_or_said_to_be_missing(name: str) -> None:
+    found = read_published(name)
+
+    for model, parts in found.published.items():
+        for part, figures in parts.items():
+            assert set(figures) <= {*found.rows_of(model, part), *found.best_of, *found.missing}
+
+
+@pytest.mark.parametrize(("section", "prefix"), PAPERS.items())
+def test_every_published_figure_stands_in_a_file(section: str, prefix: str) -> None:
+    if not SPEC.exists():
+        pytest.skip("needs ../shared/spec/published.md, which is no part of the repository")
+    _, _, after = SPEC.read_text(encoding="utf-8").partition(f"\n## {section}")
+    text = re.sub(r"\+-|\+|Table \d|Figures? \d(-\d)?|\d+ rounds|GPT-\S+|arXiv \S+", " ", after.partition("\n## ")[0])
+    wanted = {float(each) for each in NUMBER.findall(text) if "." in each}
+    files = (ROOT / "experiments" / "published").glob(f"{prefix}_*.yaml")
+    printed = {float(each) for file in files for each in NUMBER.findall(file.read_text(encoding="utf-8"))}
+
+    assert len(wanted) > 20 and sorted(wanted - printed) == []
+
+
+@pytest.mark.parametrize("name", names())
+def test_each_part_with_figures_has_the_papers_number_of_questions(name: str) -> None:
+    found = read_published(name)
+
+    assert [part for parts in found.published.values() for part in parts if not found.parts[part].get("limit")] == []
+
+
+@pytest.mark.parametrize("name", names())
+def test_an_error_of_a_figure_is_said_to_be_one_of_a_kind(name: str) -> None:
+    found = read_published(name)
+
+    figures = [found.figures(model, part) for model, parts in found.published.items() for part in parts]
+    spreads = [
+        each.spread for rows in figures for by in rows.values() for each in by.values() if each.spread is not None
+    ]
+    assert bool(spreads) == (found.error != "none")
+
+
+def cells_of(table: Published) -> Cells:
+    """All figures that a file quotes, by model, part, row and metric; those that no row reproduces under "printed"."""
+    cells = {
+        (model, part, row, metric): (each.runs, each.spread)
+        for model, parts in table.published.items()
+        for part in parts
+        for row, by in table.figures(model, part).items()
+        for metric, each in by.items()
+    }
+    printed = {
+        ("printed", name, row, ""): ((value,), None) for name, by in table.printed.items() for row, value in by.items()
+    }
+    return {**cells, **printed}
+
+
+def typed(prefix: str) -> dict[str, Cells]:
+    """Figures as they were typed from a paper, by file: "57.8;62.8" one a run, "60.0±2.3" with an error."""
+    found: dict[str, Cells] = {}
+    for line in (PRINTED / f"{prefix}.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+        name, model, part, row, metric, given = line.split("\t")
+        runs, _, spread = given.partition("±")
+        figures = tuple(map(float, runs.split(";"))), float(spread) if spread else None
+        assert (model, part, row, metric) not in found.setdefault(name, {}), line
+        found[name][model, part, row, metric] = figures
+    return found
+
+
+@pytest.mark.parametrize("prefix", PAPERS.values())
+def test_every_cell_is_as_it_was_typed_from_the_paper_and_no_other_is_quoted(prefix: str) -> None:
+    wanted = typed(prefix)
+
+    for name in (each for each in names() if each.startswith(f"{prefix}_")):
+        assert cells_of(read_published(name)) == wanted.pop(name, {}), name
+    assert not wanted, "no file of these cells"
+
+
+def test_gains_that_papers_print_are_differences_of_what_they_print_or_said_not_to_be() -> None:
+    cells = typed("madra")["madra_table"]
+
+    def of(part: str, row: str) -> float:
+        return cells["gpt-3.5", part, row, "accuracy"][0][0]
+
+    none = of("triviaqa", "du") + 0.022  # without retrieval, from the gain over Du
+    assert none == pytest.approx(of("triviaqa", "liang") + 0.064)
+    assert 100 * (of("triviaqa", "madra-all") - none) == pytest.approx(1.4)
+    assert 100 * (of("hotpotqa", "madra-all") - of("hotpotqa", "madra-wiki")) == pytest.approx(7.8 - 4.2)
+
+
+def test_sde_debates_as_the_paper_says() -> None:
+    given = experiment_of(read_published("sde_table2"), "llama-8b", "gsm8k", Path("data"))
+
+    assert (given["seeds"], given["questions"]["limit"]) == ([0, 1, 2], 300)
+    row = {"agents": 2, "rounds": 3, "rule": "average", "max_tokens": 512, "layers": [17, 20], "protocol": "sde"}
+    assert row.items() <= given["rows"]["sde"].items() and "temperature" not in given["rows"]["sde"]
+
+
+@pytest.mark.parametrize("name", ["cipher_table1", "cipher_figure3", "cipher_figure4"])
+def test_cipher_has_the_temperatures_of_the_paper(name: str) -> None:
+    """They were typed from the paper's Tables 3, 5, 6 and 7."""
+    lines = (PRINTED / "temperatures.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    found = read_published(name)
+
+    wanted = {(model, part, row): given for file, model, part, row, given in map(str.split, lines) if file == name}
+    rows = {(model, part): found.rows_of(model, part) for model, part, _ in wanted}
+    assert wanted
+    for (model, part, row), given in wanted.items():
+        temperature = rows[model, part][row]["temperature"]
+        listed = temperature if isinstance(temperature, list) else [temperature]
+        assert listed == [float(each) for each in given.split(";")], (model, part, row)
+
+
+@pytest.mark.parametrize("name", ["sde_table1", "sde_table2", "sde_table3", "sde_table4", "sde_table5"])
+def test_sde_changes_the_layers_that_the_paper_chose(name: str) -> None:
+    found, chosen = read_published(name), {"qwen-7b": [22], "llama-8b": [17, 20], "qwen-14b": [21, 23, 33]}
+
+    layers = {
+        (model, tuple(row["layers"]))
+        for model, part in found.held()
+        for row in found.rows_of(model, part).values()
+        if row.get("protocol") in ("sde", "hidden")
+    }
+    assert layers == {(model, tuple(chosen[model])) for model in found.models}
+
+
+def test_models_are_those_that_the_papers_name() -> None:
+    named = {
+        "qwen-7b": "Qwen/Qwen2.5-7B-Instruct",
+        "llama-8b": "meta-llama/Llama-3.1-8B-Instruct",
+        "qwen-14b": "Qwen/Qwen2.5-14B-Instruct",
+        "qwen-72b": "Qwen/Qwen2.5-72B-Instruct",
+        "llama-70b": "meta-llama/Llama-3.1-70B-Instruct",
+        "qwen-110b": "Qwen/Qwen1.5-110B-Chat-GPTQ-Int4",
+        "gpt-4o": "hosted:openai:gpt-4o-2024-08-06",
+    }
+
+    for name in (each for each in names() if each.startswith(("sde_", "rogue_"))):
+        assert read_published(name).models.items() <= {each: [weights] for each, weights in named.items()}.items(), name
+
+
+@pytest.mark.parametrize(
+    ("prefix", "questions"),
+    [
+        ("cipher_", {200, 270, 126, 1}),  # two whole subjects of MMLU; Figure 9 is of one question
+        ("cmd_", {100, 460}),
+        ("madra_", {500}),
+        ("rogue_table1", {164, 279}),
+        ("rogue_table2", {20}),
+        ("rogue_table3", {180}),
+        ("rogue_table5", {300}),
+        ("rogue_table7", {180}),
+        ("rogue_table8", {180}),
+        ("rogue_figures", {180}),
+        ("rogue_triggers", {180}),
+        ("sde_", {300, 100, 126}),  # three whole subjects of MMLU
+    ],
+)
+def test_questions_are_as_many_as_the_papers_say(prefix: str, questions: set[int]) -> None:
+    files = [read_published(name) for name in names() if name.startswith(prefix)]
+
+    assert {part["limit"] for found in files for part in found.parts.values()} == questions
+
+
+# What a file says
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"publishd": {}}, "unknown key of the published table 'publishd'; the nearest known one is 'published'"),
+        ({"published": {}}, "nothing is published; expected figures in 'published', or a claim in 'claim'"),
+        ({"published": {"c": {}}}, "unknown model in published 'c'; the nearest known one is "),
+        ({"published": {"a": {"made": {"tow": 1}}}}, "unknown row in published 'tow'; the nearest known one is 'two'"),
+        ({"published": {"a": {"made": {"two": {"fist": 1}}}}}, "unknown metric in published 'fist'; the nearest "),
+        ({"published": {"a": {"made": {"two": "60"}}}}, "a figure is '60'; expected a number, one per run, or "),
+        ({"where": [{"rows": "tow", "layers": [1]}]}, "unknown name among rows in 'where' 'tow'; the nearest known "),
+        ({"where": ["two"]}, "where.0 is 'two': "),
+        ({"percent": ["acuracy"]}, "unknown metric in percent 'acuracy'; the nearest known one is 'accuracy'"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_said_in_a_line(more: dict[str, Any], said: str, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text(yaml.safe_dump({**GIVEN, **more}))
+
+    with pytest.raises(UsageError) as refused:
+        read_table(path)
+
+    assert str(refused.value).startswith(said)
+    assert str(refused.value).endswith(f"(published table {str(path)!r})")
+
+
+def test_a_published_table_that_is_taken_for_an_experiment_is_told_from_one() -> None:
+    with pytest.raises(UsageError, match="is a published table of several experiments; run it with `reproduce sde_tab"):
+        read_experiment(ROOT / "experiments" / "published" / "sde_table2.yaml")
+
+
+def test_an_unknown_table_is_told_with_the_nearest_one() -> None:
+    with pytest.raises(UsageError, match="unknown published table 'sde_table'; the nearest known one is 'sde_table"):
+        read_published("sde_table")
+
+
+def test_rows_come_once_with_each_variant_and_settings_reach_those_they_are_for() -> None:
+    variants = {"few": {"rounds": 2}, "many": {"rounds": 5}}
+    where = [{"rows": "two", "models": "a", "agents": 3}, {"rows": "two-many", "temperature": 0.5}]
+
+    rows = table(variants=variants, where=where, published={}, claim="More is more.").rows_of("a", "made")
+
+    assert rows["two-few"] == {"scheme": "debate", "rounds": 2, "agents": 3}
+    assert rows["two-many"] == {"scheme": "debate", "rounds": 5, "agents": 3, "temperature": 0.5}
+    assert [*rows] == ["alone-few", "alone-many", "two-few", "two-many"]
+
+
+def test_files_and_what_else_is_needed_lie_in_the_folder_of_the_data(tmp_path: Path) -> None:
+    rows = {"two": {"scheme": "debate", "watch": ["{data}/monitors/all.json"]}}
+    found = table(rows=rows, needs={"monitors/all.json": "train it", "other": "x"}, published={}, claim="It helps.")
+
+    given = experiment_of(found, "a", "sums", tmp_path)
+
+    assert given["questions"]["file"] == str(tmp_path / "gsm8k/test.jsonl")
+    assert given["rows"]["two"]["watch"] == [str(tmp_path / "monitors/all.json")]
+    assert given["rows"]["two"]["temperature"] == [0.1, 0.2]
+    assert [each.partition(" is missing: ")[2] for each in lacking(found, "a", "sums", tmp_path)] == [
+        "the data set 'gsm8k'", "train it",
+    ]  # fmt: skip
+
+
+def test_files_that_are_made_in_one_way_are_named_together(tmp_path: Path) -> None:
+    rows = {"two": {"scheme": "debate", "watch": ["{data}/monitors/a.json", "{data}/monitors/b.json"]}}
+    needs = {"monitors/a.json": "train them", "monitors/b.json": "train them"}
+
+    (said,) = lacking(table(rows=rows, needs=needs, published={}, claim="It helps."), "a", "made", tmp_path)
+
+    a, b = (repr(str(tmp_path / "monitors" / name)) for name in ("a.json", "b.json"))
+    assert said == f"{a}, {b} are missing: train them"
+
+
+def test_in_small_a_row_keeps_what_it_is_and_is_asked_of_the_bundled_model(tmp_path: Path) -> None:
+    small = small_of(table(small={"rounds": 5, "limit": 2}), "b", "sums", tmp_path)
+
+    assert small["questions"] == {"sample": "arithmetic/1", "limit": 2}
+    assert small["rows"]["two"] == {
+        "scheme": "debate", "model": ["bundled", "bundled"], "temperature": [0.1, 0.2], "rounds": 2, "max_tokens": 9,
+    }  # fmt: skip
+
+
+def test_a_model_in_the_place_of_the_tables_own_plays_all_agents() -> None:
+    given = experiment_of(table(), "b", "made", Path("data"), weights="bundled")
+
+    assert given["rows"]["two"]["model"] == ["bundled"]
+
+
+def test_monitors_have_stand_ins_of_their_roles_in_small(tmp_path: Path) -> None:
+    write_stand_ins(read_published("rogue_table3"), tmp_path)
+
+    found = Monitor.read(tmp_path / "monitors" / "accuser.second.json")
+    assert found.role == "accuser" and found.triggers({"entropy": 0.1}, turn=3)
+
+
+# Published beside obtained
+
+
+def held(folder: Path) -> tuple[Published, dict[str, Run]]:
+    """Both questions of the sample are answered alike; one of the answers is right."""
+    found = table(settings={"rounds": 2})
+    given = experiment_of(found, "a", "made", Path("data"))
+    for row in given["rows"].values():
+        del row["model"]  # scripted ones are given
+    experiment = Experiment.model_validate(given)
+    replies = {"agent_1": ["The answer is 7."] * 99, "agent_2": ["The answer is 8."] * 99}
+    return found, hold(experiment, given, folder, models=ScriptedChatModel(replies))[0]
+
+
+def test_each_figure_is_set_beside_ours_in_its_own_unit(tmp_path: Path) -> None:
+    found, runs = held(tmp_path)
+
+    lines = {(each.row, each.metric): each for each in beside(found, "a", "made", runs)}
+
+    assert [*lines] == [("alone", "accuracy"), ("two", "accuracy"), ("two", "first")]
+    spread = lines["two", "accuracy"]
+    assert spread.published is not None and spread.published.words == "60 ± 2.5" and spread.n == 2
+    rightness = [result.score for result in runs["two"].results() if result.score is not None]
+    assert spread.obtained is not None and spread.obtained.value == 100 * sum(rightness) / 2
+    runs_of_it = lines["two", "first"].published
+    assert runs_of_it is not None and runs_of_it.mean == pytest.approx(0.2)
+
+
+def test_what_agents_said_in_a_round_and_whether_they_agree_are_metrics(tmp_path: Path) -> None:
+    _, runs = held(tmp_path)
+    found = table(published={"a": {"made": {"two": {"first": 1, "agreement": 1}}}})
+
+    lines = {each.metric: each.obtained for each in beside(found, "a", "made", runs) if each.row == "two"}
+
+    targets = [record.question["target"] for record in runs["two"].records.values()]
+    assert lines["agreement"] is not None and lines["agreement"].value == 0
+    assert lines["first"] is not None and lines["first"].value == targets.count("7") / 2
+
+
+def test_a_gain_is_of_the_same_questions_under_the_same_seeds(tmp_path: Path) -> None:
+    _, runs = held(tmp_path)
+    found = table(metrics={"gain": "score over alone"}, percent=["gain"], published={"a": {"made": {"two": 3}}})
+
+    (line,) = (each for each in beside(found, "a", "made", runs) if each.row == "two")
+
+    assert line.obtained is not None and line.obtained.value == 0 and line.n == 2
+
+
+def test_rows_that_cannot_be_held_say_why(tmp_path: Path) -> None:
+    _, runs = held(tmp_path)
+    published = {"a": {"made": {"reflexion": 1, "two": {"accuracy": 1, "f1": 1}}}}
+    found = table(
+        metrics={**GIVEN["metrics"], "f1": "F1"}, missing={"reflexion": "no such scheme"}, published=published
+    )
+
+    lines = {(each.row, each.metric): each.words for each in beside(found, "a", "made", runs)}
+
+    assert lines["reflexion", "accuracy"] == "cannot be run: no such scheme"
+    assert lines["two", "f1"] == "'F1' is not measured"
+    assert {each.words for each in beside(found, "a", "made", {})} == {"cannot be run: no such scheme", "not run"}
+
+
+def test_an_experiment_of_a_table_keeps_what_was_published(tmp_path: Path) -> None:
+    keep_figures(table(), "a", "made", tmp_path)
+
+    kept = published_in(tmp_path)
+
+    assert kept["two"] == {"accuracy": Figure((60.0,), 2.5), "first": Figure((0.1, 0.3))}
+    assert json.loads((tmp_path / FILE).read_text())["place"] == "Ours (arXiv 0000.00000), Table 1"
+    assert in_our_units(tmp_path) == {"alone": {"accuracy": 0.5}, "two": {"accuracy": 0.6}}
+    assert published_in(tmp_path / "elsewhere") == {} == in_our_units(tmp_path / "elsewhere")
+    (tmp_path / FILE).write_text("[]")
+    with pytest.raises(RecordError, match="is damaged; run the experiment again"):
+        published_in(tmp_path)
+
+
+@pytest.mark.parametrize("given", ["a", True, [], [1, "a"], {"mean": 1, "spread": "wide"}])
+def test_what_is_no_figure_is_refused(given: object) -> None:
+    with pytest.raises(UsageError, match="a figure is "):
+        figure_of(given)

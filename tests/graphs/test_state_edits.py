@@ -1,0 +1,275 @@
+"""What is refused of models, contexts and edited states: one line, and the checkpoint before it goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import InvalidUpdateError
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command
+from typing_extensions import TypedDict
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.core.errors import RequestError, SottovoceError, UsageError
+from sottovoce.graphs import scheme
+from sottovoce.graphs.debate import create_debate
+from sottovoce.graphs.madra import create_madra
+from sottovoce.settings import MAD, Debate
+from tests.graphs.support import KEYS, NEEDED, QUESTION, Graph, board, debating, marked
+
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+MODEL = ScriptedChatModel(["The answer is 22."])
+
+
+@pytest.mark.parametrize(
+    ("models", "expected"),
+    [
+        (
+            "gpt",
+            "models is 'gpt'; expected a chat model, or one by agent, like {'agent_1': model}; models by name are a",
+        ),
+        ([MODEL], "expected a chat model, or one by agent"),
+        ({"agent_1": MODEL, "agent_2": None}, "the model of agent 'agent_2' is None; expected a chat model"),
+        ({"agent_1": MODEL}, "no model for agent 'agent_2'; models names only: agent_1"),
+        ({"agent_1": MODEL, "agent_2": MODEL, "agent_3": MODEL}, "unknown agent among the models: 'agent_3'; "),
+    ],
+)
+def test_what_are_no_models_of_the_agents_is_refused(models: Any, expected: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        create_debate(models=models)
+    assert expected in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_settings_may_be_a_dict_and_must_be_the_scheme_s_own() -> None:
+    made: Any = {"agents": 3}
+    assert {"agent_1", "agent_2", "agent_3"} < set(create_debate(made).nodes)
+    for wrong, expected in (
+        ({"agent": 3}, "unknown field of Debate: 'agent'; the nearest known one is 'agents'"),
+        (MAD(), "the settings are MAD; this graph expects Debate"),
+        ("cipher", "Debate is 'cipher': expected a valid dictionary"),
+    ):
+        with pytest.raises(UsageError, match=expected):
+            create_debate(wrong)  # type: ignore[arg-type]
+
+
+# The context of a run
+
+
+@pytest.mark.parametrize(
+    ("context", "expected"),
+    [
+        ({"roundss": 1}, "unknown field of Debate: 'roundss'; the nearest known one is 'rounds'"),
+        (MAD(), "the context is MAD; this graph expects settings of Debate"),
+        ("nl", "the context is str; this graph expects settings of Debate"),
+    ],
+)
+def test_a_context_that_is_none_of_the_scheme_s_is_refused(context: Any, expected: str) -> None:
+    with pytest.raises(UsageError, match=expected):
+        debating(marked(2, 1)).invoke(QUESTION, context=context)
+
+
+def test_a_discussion_goes_on_with_its_own_settings_and_no_others() -> None:
+    model = marked(2, 4)
+    graph = debating(model, saver=InMemorySaver())
+    graph.invoke(QUESTION, THREAD, context={"rounds": 2, "seed": 3}, interrupt_after=["next_round"])
+    with pytest.raises(UsageError, match=r"opened with: rounds is 3, and was 2; resume it with its own"):
+        graph.invoke(None, THREAD, context={"rounds": 3, "seed": 3})
+    assert not model.asked
+    graph.invoke(None, THREAD, context={"seed": 3}, interrupt_after=["close_round"])
+    state = graph.invoke(None, THREAD, output_keys=KEYS)
+    assert (len(board(state)), state["settings"]["seed"]) == (4, 3)
+    graph.invoke({"question": "And 1 + 1?"}, THREAD, context={"rounds": 1})  # another question, other settings
+
+
+def test_of_another_graph_s_context_a_discussion_takes_the_settings_that_it_has() -> None:
+    class Asking(TypedDict):
+        question: str
+        decision: Any
+
+    parent: Any = StateGraph(Asking)
+    model = marked(2, 3)
+    parent.add_node("debate", debating(model, rounds=3))
+    parent.add_edge(START, "debate")
+    parent.compile().invoke(QUESTION, context={"rounds": 1, "user": "Mia"})
+    assert len(model.asked) == 2
+
+
+def test_what_an_assistant_cannot_have_is_refused_as_the_server_shows_it_and_its_own_keys_pass() -> None:
+    make = scheme("debate").make_graph
+    for given, expected in (({"agents": -3}, "agents is -3"), ({"roundss": 1}, "unknown setting: 'roundss'; the near")):
+        with pytest.raises(ValueError, match=expected) as refused:
+            make({"configurable": given})
+        assert isinstance(refused.value, RequestError)
+    servers = {"thread_id": "1", "__pregel_runtime": None, "langgraph_auth_user": "Mia", "x-request": "1"}
+    assert "agent_3" in make({"configurable": {"agents": 3, **servers}}).nodes
+
+
+# States that somebody edited
+
+
+def between(saver: Any = None) -> Graph:
+    """A debate of two rounds that stands before the second one."""
+    graph = debating(marked(2, 2), rounds=2, saver=saver or InMemorySaver())
+    graph.invoke(QUESTION, THREAD, interrupt_after=["close_round"])
+    return graph
+
+
+def edits(graph: Graph) -> dict[str, tuple[dict[str, Any], str]]:
+    """What somebody may write, and what it is told."""
+    values = graph.get_state(THREAD).values
+    settings, message = values["settings"], values["board"][0].to_dict()
+    return {
+        "no board": ({"board": "hello"}, "the board got 'hello'; expected messages"),
+        "a number": ({"board": 3}, "the board got 3; expected messages"),
+        "no message": ({"board": ["hello"]}, "a message for the board is 'hello'; expected its fields"),
+        "lacks": ({"board": [{"agent": "agent_1"}]}, "in a message for the board, it has no 'round'"),
+        "text": ({"board": [{**message, "round": "0"}]}, "in a message for the board, round is '0': expected a valid"),
+        "negative": ({"board": [{**message, "attempt": -1}]}, "attempt is -1; expected 0 or more"),
+        "unknown": ({"board": [{**message, "texts": ""}]}, "unknown field of a message: 'texts'; the nearest known"),
+        "digest": ({"board": {**message, "payload": {"sha256": "../x"}}}, "in a message for the board, payload"),
+        "nobody": ({"board": [{**message, "agent": "eve"}]}, "unknown agent on the board: 'eve'; choose from: agent_1"),
+        "later": ({"board": [{**message, "round": 7}]}, "round 7, turn 0, act 'answer', attempt 0 is later than the"),
+        "round": ({"round": -5}, "in the state, round is -5; expected -1 to 100,000"),
+        "huge round": ({"round": 10**9}, "in the state, round is 1000000000; expected -1 to 100,000"),
+        "huge turn": ({"turn": 10**9}, "in the state, turn is 1000000000; expected 0 to 100,000"),
+        "round text": ({"round": "0"}, "in the state, round is '0': expected a valid integer"),
+        "votes": ({"votes": [{"agent": "agent_1"}]}, "in the state, votes.0 has no 'answer'"),
+        "choices": ({"choices": "AB"}, "in the state, choices is 'AB': expected a valid list"),
+        "target": ({"target": "many"}, "target is 'many'"),
+        "no question": ({"question": None}, "question"),
+        "gathered": ({"interventions": 3}, "interventions got 3, which is not of its type"),
+        "settings": ({"settings": {**settings, "rounds": "many"}}, "rounds is 'many': expected a valid integer"),
+        "part": ({"settings": {"rounds": 3}}, "the state's settings have no 'protocol'; write all of them"),
+        "no settings": ({"settings": None}, "the state's settings are None; expected all of them by name"),
+        "no JSON": ({"settings": {"rounds": {1}}}, "the state's settings are not JSON: "),
+        "agents": (
+            {"settings": {**settings, "agents": 3}},
+            "the state's settings ask for 3 agents, but this graph was",
+        ),
+    }
+
+
+@pytest.mark.parametrize("as_node", ["close_round", "next_round"])
+def test_an_edit_that_is_none_is_one_line_and_the_step_before_it_goes_on(as_node: str) -> None:
+    graph = between()
+    before = graph.get_state(THREAD).config
+    for what, (values, expected) in edits(graph).items():
+        with pytest.raises(SottovoceError) as refused:
+            graph.invoke(None, graph.update_state(before, values, as_node=as_node))
+        assert expected in str(refused.value), what
+        assert "\n" not in str(refused.value), what
+    assert len(board(graph.invoke(None, before, output_keys=KEYS))) == 4
+
+
+def test_an_edit_that_can_be_made_is_made() -> None:
+    graph = between()
+    settings = graph.get_state(THREAD).values["settings"]
+    graph.update_state(THREAD, {"settings": {**settings, "rounds": 1}, "target": "22"}, as_node="close_round")
+    state = graph.invoke(None, THREAD, output_keys=KEYS)
+    assert (len(board(state)), state["decision"]["score"]) == (2, 0.0)
+
+
+def test_a_scheme_s_own_keys_are_held_to_their_types() -> None:
+    graph = create_madra(models=ScriptedChatModel(["1"] * 99)).compile(checkpointer=InMemorySaver())
+    graph.invoke(QUESTION, THREAD, interrupt_after=["next_round"])
+    before = graph.get_state(THREAD).config
+    for values, expected in (({"numbers": "k"}, "numbers is 'k'"), ({"evidence": 3}, "evidence got 3")):
+        with pytest.raises(SottovoceError, match=expected):
+            graph.invoke(None, graph.update_state(before, values, as_node="next_round"))
+
+
+@pytest.mark.parametrize("name", ["debate", "madra", "react", "ia", "codegen"])
+def test_a_round_beyond_the_last_is_the_last_or_refused_where_others_would_be_heard(name: str) -> None:
+    models = ScriptedChatModel(["The answer is 22."] * 99)
+    graph = scheme(name).create(models=models, **NEEDED.get(name, {})).compile(checkpointer=InMemorySaver())
+    graph.invoke(QUESTION, THREAD, interrupt_after=["next_round"])
+    edited = graph.update_state(THREAD, {"round": 99}, as_node="next_round")
+    if name == "react":
+        assert "answer" in graph.invoke(None, edited, output_keys=KEYS)["decision"]
+        return
+    with pytest.raises(UsageError, match=r"has no message of round \d+ on the board; resume the run from an earlier"):
+        graph.invoke(None, edited)
+
+
+@pytest.mark.parametrize(
+    ("edit", "expected"),
+    [
+        ({"pending": {"agent_1": {"next": "backwards"}}}, "pending.agent_1.next is 'backwards': expected 'again', "),
+        ({"pending": {"agent_1": {"next": "reset"}}}, "pending.agent_1 has no 'to', the mark that a reset goes back"),
+        ({"pending": {"agent_1": {"written": 5}}}, "pending.agent_1.written is 5: expected a valid dict"),
+        ({"pending": {"agent_1": {"written": {"answer": 5}}}}, "pending.agent_1.written.answer is 5: expected a valid"),
+        ({"pending": {"agent_1": {"board": [{"agent": "agent_1"}]}}}, "in a message for the board, it has no 'round'"),
+        ({"marks": None}, "the state has no 'marks', which 'opening' wrote"),
+    ],
+)
+def test_what_is_held_back_and_what_a_reset_reads_is_refused_where_it_is_none(edit: Any, expected: str) -> None:
+    graph = create_debate(models=marked(2, 1), watch=lambda run, state, messages: None).compile(
+        checkpointer=InMemorySaver()
+    )
+    graph.invoke(QUESTION, THREAD, interrupt_after=["agent_1"])
+    with pytest.raises(UsageError) as refused:
+        graph.update_state(THREAD, edit, as_node="agent_1")
+        graph.invoke(None, THREAD)
+    assert expected in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_state_without_its_round_is_refused_before_anybody_speaks() -> None:
+    graph = debating(marked(2, 1), saver=InMemorySaver())
+    graph.invoke(QUESTION, THREAD, interrupt_after=["opening"])
+    graph.update_state(THREAD, {"round": None})
+    with pytest.raises(UsageError, match="the state has no 'round', which 'opening' wrote"):
+        graph.invoke(None, THREAD)
+
+
+def test_a_reply_to_nobody_is_told_that_its_thread_holds_no_discussion() -> None:
+    graph = debating(marked(2, 1), saver=InMemorySaver())
+    with pytest.raises(RequestError, match="a Command was given to a thread without a discussion"):
+        graph.invoke(Command(resume="It is 22."), THREAD)
+
+
+@pytest.mark.parametrize("node", [None, "agent_1", "decide"])
+def test_a_message_of_an_unknown_agent_is_refused_also_when_the_discussion_is_over(node: str | None) -> None:
+    graph = create_debate(Debate(agents=2, rounds=1), models=ScriptedChatModel(["The answer is 22."] * 2)).compile(
+        checkpointer=InMemorySaver()
+    )
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    graph.invoke({"question": "What is 14 + 3 * 5 - 7?"}, thread)
+    stands = graph.get_state(thread)
+    message = {**stands.values["board"][0].to_dict(), "agent": "nobody"}
+
+    with pytest.raises(RequestError, match=r"^unknown agent on the board: 'nobody'; choose from: agent_1, agent_2$"):
+        graph.update_state(thread, {"board": [message]}, as_node=node)
+    assert graph.get_state(thread).config == stands.config
+
+
+def test_an_edit_after_a_stop_of_two_agents_names_one_of_them() -> None:
+    model = ScriptedChatModel({"agent_1": ["The answer is 20."] * 2, "agent_2": ["The answer is 22."] * 2})
+    graph = create_debate(Debate(agents=2, rounds=1), models=model).compile(checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    graph.invoke({"question": "What is 14 + 3 * 5 - 7?"}, thread, interrupt_after=["agent_1", "agent_2"])
+    message = graph.get_state(thread).values["board"][0].to_dict()
+    edit = {"board": [{**message, "attempt": 1, "text": "The answer is 22."}]}
+
+    with pytest.raises(InvalidUpdateError, match="specify as_node"):
+        graph.update_state(thread, edit)
+    graph.update_state(thread, edit, as_node="agent_1")
+    assert graph.invoke(None, thread)["decision"]["why"] == "2 of 2 say 22"
+
+
+@pytest.mark.parametrize("edited", [0, 1])
+def test_an_edit_of_a_reply_or_of_its_answer_turn_is_what_counts(edited: int) -> None:
+    """An edited answer turn stood on the board, and the vote was read from the turn before the edit."""
+    model = ScriptedChatModel({"agent_1": ["Hm.", "8"], "agent_2": ["The answer is 22."]})
+    graph = create_debate(Debate(agents=2, rounds=1, answer_turn=True), models=model).compile(
+        checkpointer=InMemorySaver()
+    )
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    graph.invoke({"question": "What is 14 + 3 * 5 - 7?"}, thread, interrupt_after=["agent_1", "agent_2"])
+    said = [each.to_dict() for each in graph.get_state(thread).values["board"] if each.agent == "agent_1"]
+    edit = {**said[edited], "attempt": said[-1]["attempt"] + 1, "text": "The answer is 22."}
+
+    graph.update_state(thread, {"board": [edit]}, as_node="agent_1")
+
+    assert graph.invoke(None, thread)["decision"]["why"] == "2 of 2 say 22"

@@ -1,0 +1,383 @@
+"""A reply is kept to its form while it is decoded: for any model, feed, batch and budget, and nothing else changes."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+
+from sottovoce.core.errors import EngineError
+from sottovoce.core.response_format import UNKNOWN, Form
+from sottovoce.models import Feed, Ids, LoadedModel, Record, Reply, Request, Sampling, Stop, load
+from tests.models.support import spoiled
+from tests.support import VOCABULARY, close, ids, reciting_loaded, request, same_reply, text, tiny_loaded
+
+MEAN = Feed("mean")
+NAMES = ("reasoning", "answer", "confidence_level")
+OBJECT = Form.of_object(*NAMES)
+NUMBER = Form(pattern=r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,9})?")
+COLOURS = Form(choices=("red", "blue", "not known", "no"))
+AFTER = replace(COLOURS, after="Answer:")
+PARTS = Form(
+    {
+        "type": "object",
+        "properties": {
+            "of": {"enum": ["a", "b"]},
+            "n": {"type": "integer"},
+            "words": {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 3},
+            "in": {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]},
+        },
+        "required": ["of", "n", "words", "in"],
+        "additionalProperties": False,
+    }
+)
+FAMILIES = ["qwen2", "gpt2", "gemma3_text", "bloom", "opt"]
+WARM = [Sampling(1.0, seed=seed) for seed in range(4)]
+RECORD = Record(layers=(1,), stats=True, top=2, sparse=3)
+STOP = (0, 2)
+
+
+def said(reply: Reply) -> str:
+    return text(reply.ids)
+
+
+def ask(form: Form | None, n: int, *, loaded: LoadedModel | None = None, **options: Any) -> Reply:
+    """A reply of a tiny model, which ends at its stop ids."""
+    asked = request(stop=Stop(n, STOP), form=form, **options)
+    return (loaded or tiny_loaded()).engine.run(asked)
+
+
+# Always in its form
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("n", [54, 70])
+def test_any_model_writes_an_object_with_its_fields_in_any_number_of_tokens(family: str, n: int) -> None:
+    for sampling in [Sampling(), *WARM[:2]]:
+        reply = ask(OBJECT, n, loaded=tiny_loaded(family), sampling=sampling)
+
+        found = json.loads(said(reply))
+        assert tuple(found) == NAMES and all(isinstance(each, str) for each in found.values())
+        assert len(reply.ids) <= n
+
+
+@pytest.mark.parametrize("n", [60, 100])
+def test_fields_of_all_kinds_are_valid_and_take_unknown(n: int) -> None:
+    for seed in range(6):
+        found = json.loads(said(ask(PARTS, n, sampling=Sampling(1.0, seed=seed))))
+
+        assert found["of"] in ("a", "b", UNKNOWN)
+        assert isinstance(found["n"], int) or found["n"] == UNKNOWN
+        assert len(found["words"]) in (2, 3) and list(found["in"]) == ["x"]
+
+
+@pytest.mark.parametrize("form", [COLOURS, AFTER, NUMBER, replace(NUMBER, after="Answer:")])
+@pytest.mark.parametrize("feed", [Feed(), MEAN])
+@pytest.mark.parametrize("n", [22, 60])
+def test_a_choice_or_a_number_stands_alone_or_behind_its_marker(form: Form, feed: Feed, n: int) -> None:
+    allowed = [re.escape(choice) for choice in form.choices] or [form.pattern or ""]
+    expected = re.compile(f"(?:{'|'.join([*allowed, UNKNOWN])})")
+    for sampling in [Sampling(), *WARM]:
+        reply = ask(form, n, feed=feed, sampling=sampling)
+
+        answer = said(reply)
+        if form.after:
+            answer = re.split(r"^Answer: ", answer, flags=re.MULTILINE)[1]
+        assert expected.fullmatch(answer), answer
+        assert len(reply.ids) <= n
+
+
+def test_unknown_is_offered_unless_the_form_wants_none() -> None:
+    offered = [ask(Form(choices=("a",)), 9, sampling=Sampling(3.0, seed=seed)) for seed in range(12)]
+    assert {said(reply) for reply in offered} == {"a", UNKNOWN}
+    closed = [ask(Form(choices=("a",), unknown=False), 9, sampling=Sampling(3.0, seed=seed)) for seed in range(12)]
+    assert {said(reply) for reply in closed} == {"a"}
+
+
+def test_a_reply_ends_where_the_model_goes_on_in_another_way_than_the_form() -> None:
+    loaded = reciting_loaded("\n42.Abc")
+
+    number = loaded.engine.run(request("\n", stop=Stop(9), form=NUMBER))
+    either = loaded.engine.run(request("\n", stop=Stop(9), form=Form(choices=("4", "42.Ax"))))
+
+    assert (said(number), number.finish) == ("42", "stop")  # "42." is not complete, and "A" no decimal
+    assert (said(either), either.finish) == ("4", "stop")
+
+
+# Free first
+
+
+def test_the_marker_is_written_where_the_reply_stops() -> None:
+    loaded = reciting_loaded("\nabcde")
+    stops = request("\n", stop=Stop(40, ids("e")), form=AFTER)
+
+    reply = loaded.engine.run(stops)
+
+    assert said(reply).startswith("abcd\nAnswer: ") and reply.finish == "stop"
+    assert loaded.engine.run(replace(stops, form=None)).ids == reply.ids[:4]
+
+
+def test_the_marker_is_written_while_there_are_tokens_for_it_and_the_form() -> None:
+    loaded = reciting_loaded("\nabcde")
+
+    for n in range(18, 40):
+        reply = loaded.engine.run(request("\n", stop=Stop(n), form=AFTER))
+
+        assert re.fullmatch(r"[abcde\n]*\nAnswer: (?:red|blue|not known|no|unknown)", said(reply)), said(reply)
+        assert len(reply.ids) <= n and reply.finish == "length"
+
+
+def test_a_marker_of_the_models_own_begins_the_form() -> None:
+    own = reciting_loaded("\nxAnswer: y")
+    tokens = ids("Answer:")
+    spoken = own.engine.run(request("\n", stop=Stop(30, ids("y")), form=AFTER))
+    begun = own.engine.run(request("x", stop=Stop(30), form=AFTER))
+
+    # Not at a line's beginning it is not the marker.
+    assert re.fullmatch(r"xAnswer: \nAnswer: \w+( \w+)?", said(spoken))
+    assert begun.ids[: len(tokens)] == tokens and re.fullmatch(r"Answer: \w+( \w+)?", said(begun))
+
+
+def test_no_second_line_break_is_written_behind_one_and_none_at_the_beginning() -> None:
+    loaded = reciting_loaded("ab\nc")
+
+    broken = loaded.engine.run(request("a", stop=Stop(30, ids("c")), form=AFTER))
+    empty = loaded.engine.run(request("\n", stop=Stop(30, ids("c")), form=AFTER))
+
+    assert said(broken).startswith("b\nAnswer: ") and said(empty).startswith("Answer: ")
+
+
+@pytest.mark.parametrize("feed", [Feed(), MEAN])
+def test_of_one_line_the_marker_is_written_where_it_breaks(feed: Feed) -> None:
+    loaded, one_line = reciting_loaded("ab\nc"), replace(AFTER, one_line=True)
+
+    broken = loaded.engine.run(request("a", stop=Stop(30), form=one_line, feed=feed))
+    blank = loaded.engine.run(request("b", stop=Stop(30), form=one_line, feed=feed))
+
+    assert re.fullmatch(r"b\nAnswer: [\w ]+", said(broken)) and broken.finish == "stop"
+    assert re.fullmatch(r"\ncab\nAnswer: [\w ]+", said(blank))  # nothing was said before its first line
+
+
+@pytest.mark.parametrize("feed", [Feed(), MEAN])
+def test_a_form_that_is_not_forced_holds_only_a_line_that_the_model_begins(feed: Feed) -> None:
+    loaded, offered = reciting_loaded("abcde\nxAnswer: y"), replace(AFTER, forced=False)
+
+    ends = loaded.engine.run(request("a", stop=Stop(30, ids("e")), form=offered, feed=feed))
+    cut = loaded.engine.run(request("a", stop=Stop(12), form=offered, feed=feed))
+    own = loaded.engine.run(request("x", stop=Stop(30), form=offered, feed=feed))
+    late = loaded.engine.run(request("x", stop=Stop(12), form=offered, feed=feed))
+
+    assert (said(ends), ends.finish) == ("bcd", "stop") and (said(cut), cut.finish) == ("bcde\nxAnswer: y", "length")
+    assert re.fullmatch(r"Answer: \w+( \w+)?", said(own)) and own.finish == "stop"
+    assert late.finish == "length" and len(late.ids) == 12  # too few were left for the form
+
+
+def test_until_then_the_reply_is_as_without_a_form() -> None:
+    for feed in (Feed(), MEAN):
+        free = ask(None, 40, feed=feed, sampling=Sampling(0.7, seed=3), record=RECORD)
+        kept = ask(AFTER, 40, feed=feed, sampling=Sampling(0.7, seed=3), record=RECORD)
+
+        n = next(i for i, (own, other) in enumerate(zip(kept.ids, free.ids, strict=False)) if own != other)
+        assert n > 10
+        assert close(kept.states[1][: n + 1], free.states[1][: n + 1])
+
+
+def test_a_stop_string_ends_a_reply_as_ever() -> None:
+    loaded = reciting_loaded("\nabcde")
+
+    reply = loaded.engine.run(request("\n", stop=Stop(40, texts=("de",)), form=AFTER))
+
+    assert (said(reply), reply.finish) == ("abc", "stop_text")
+
+
+# What is kept of it
+
+
+def test_recorded_tensors_have_one_entry_a_token() -> None:
+    for feed in (Feed(), MEAN):
+        for form in (OBJECT, AFTER, NUMBER):
+            reply = ask(form, 70, feed=feed, sampling=WARM[0], record=RECORD)
+
+            n = len(reply.ids)
+            assert reply.stats is not None and len(reply.stats.logprob) == n
+            assert reply.states[1].shape[0] == n + 1
+            assert all(len(rows) == n for rows in reply.rows.values())
+            assert reply.sparse is None or len(reply.sparse.covered) == n
+
+
+def test_statistics_are_those_of_the_raw_logits() -> None:
+    form = Form(choices=("red", "blue"))
+    reply = ask(form, 9, record=RECORD)
+    free = ask(None, 9, record=RECORD)
+
+    assert reply.stats is not None and free.stats is not None
+    assert reply.ids[0] != free.ids[0]
+    assert close(reply.stats.entropy[0], free.stats.entropy[0])
+    assert reply.stats.top_ids[0].tolist() == free.stats.top_ids[0].tolist()
+
+
+def test_under_a_mean_feed_the_reasoning_is_means_and_the_guided_span_tokens() -> None:
+    loaded = tiny_loaded()
+    reply = ask(AFTER, 40, feed=MEAN, sampling=Sampling(1.0), record=RECORD)
+
+    (rows,) = reply.rows.values()
+    one_hot = (rows == loaded.table.rows[list(reply.ids)]).all(-1).tolist()
+    begun = len(ids(said(reply).partition("\nAnswer:")[0]))
+    marker = one_hot.index(True)
+    assert not any(one_hot[:marker]) and all(one_hot[marker:])
+    assert 0 < marker <= begun
+    assert reply.sparse is not None
+    assert reply.sparse.weights[marker:, 0].tolist() == [1.0] * (len(reply.ids) - marker)
+    assert reply.sparse.ids[marker:, 0].tolist() == list(reply.ids[marker:])
+
+
+def test_under_a_mean_feed_the_texts_of_an_object_are_means_and_what_is_between_them_tokens() -> None:
+    loaded = tiny_loaded()
+    reply = ask(OBJECT, 120, feed=MEAN, sampling=Sampling(1.0))
+
+    (rows,) = reply.rows.values()
+    one_hot = (rows == loaded.table.rows[list(reply.ids)]).all(-1).tolist()
+    opening = ids('{"reasoning": "')
+    assert json.loads(said(reply)) and all(one_hot[: len(opening) - 1])
+    assert not all(one_hot)
+
+
+def test_what_is_fed_of_a_mean_feed_is_its_rows() -> None:
+    form = Form(choices=("red", "blue"))
+    reply = ask(form, 9, feed=MEAN, sampling=Sampling(1.0), record=Record(layers=(1,)))
+    tokens = ask(form, 9, record=Record(layers=(1,)))
+
+    assert reply.ids == tokens.ids  # greedy both: a guided token is the best that the form takes
+    assert close(reply.states[1], tokens.states[1])
+
+
+# Beside others
+
+
+def mixed(n: int = 60) -> list[Request]:
+    forms = [None, OBJECT, AFTER, NUMBER, None, COLOURS, replace(NUMBER, after="Answer:"), OBJECT]
+    feeds = [Feed(), Feed(), MEAN, Feed(), MEAN, MEAN, Feed(), MEAN]
+    return [
+        request(
+            f"What is {i} + 3?", stop=Stop(n, STOP), form=form, feed=feed, sampling=Sampling(0.8, seed=i), record=RECORD
+        )
+        for i, (form, feed) in enumerate(zip(forms, feeds, strict=True))
+    ]
+
+
+def test_a_batch_gives_each_request_what_it_gets_alone() -> None:
+    loaded = tiny_loaded()
+    asked = [replace(each, record=Record(stats=True)) for each in mixed() if each.feed.kind == "token"]
+    alone = [loaded.engine.run(each) for each in asked]
+    engine = loaded.engine.twin()
+
+    together = engine.run_all(asked)
+
+    assert engine.statistics.widest > 3
+    assert all(same_reply(*pair) for pair in zip(together, alone, strict=True))
+
+
+def test_exact_replies_are_equal_to_the_bit_whatever_runs_beside() -> None:
+    loaded = tiny_loaded()
+    engine = loaded.engine.twin(exact=True)
+    alone = [engine.run(each) for each in mixed(58)]
+
+    together = engine.run_all(mixed(58))
+
+    for found, expected in zip(together, alone, strict=True):
+        assert found.ids == expected.ids
+        assert torch.equal(found.states[1], expected.states[1])
+        assert all(torch.equal(found.rows[key], expected.rows[key]) for key in expected.rows)
+
+
+def test_a_request_that_begins_anew_is_guided_from_its_beginning() -> None:
+    """Whoever was in a pass that broke is sent back to wait."""
+    broken = []
+
+    def weigh(_logits: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+        broken.append(len(p))
+        if len(broken) == 9:
+            raise ValueError("broken")
+        return p
+
+    engine = tiny_loaded().engine.twin(reuse=False)
+    spoiler = request(max_new=20, feed=Feed("mean", weigh))
+    guided = [each for each in mixed() if each.form is not None and each.feed.kind == "token"]
+
+    futures = [engine.submit(each) for each in [spoiler, *guided]]
+
+    found = [future.result() for future in futures[1:]]
+    assert engine.statistics.restarts
+    assert all(same_reply(*pair) for pair in zip(found, [engine.run(each) for each in guided], strict=True))
+
+
+def test_a_continued_conversation_reuses_what_was_guided() -> None:
+    loaded = tiny_loaded()
+    engine = loaded.engine.twin()
+    asked = request(stop=Stop(40, STOP), form=AFTER)
+    reply = engine.run(asked)
+    prompt = (*asked.prompt, Ids((*reply.ids, *ids(" Why?"))))
+
+    again = engine.run(request(prompt, record=RECORD))
+    fresh = engine.twin(reuse=False).run(request(prompt, record=RECORD))
+
+    assert again.usage.reused >= asked.length + len(reply.ids) - 1
+    assert same_reply(again, fresh)
+
+
+# While it grows
+
+
+@pytest.mark.parametrize("form", [OBJECT, AFTER, NUMBER, COLOURS])
+def test_what_was_shown_is_never_taken_back(form: Form) -> None:
+    for sampling in WARM:
+        shown: list[str] = []
+        asked = request(stop=Stop(60, STOP), form=form, sampling=sampling)
+
+        reply = tiny_loaded().engine.submit(asked, shown.append).result()
+
+        assert all(after.startswith(before) for before, after in pairwise(shown))
+        assert (shown or [""])[-1] == said(reply)
+        assert len(shown) > 3 or form in (NUMBER, COLOURS)
+
+
+def test_what_completes_no_form_is_held_back() -> None:
+    shown: list[str] = []
+
+    reciting_loaded("\n42.Abc").engine.submit(request("\n", stop=Stop(9), form=NUMBER), shown.append).result()
+
+    assert shown[-1] == "42"
+
+
+def test_a_guided_reply_can_be_cancelled() -> None:
+    engine = tiny_loaded().engine.twin()
+    future = engine.submit(request(max_new=400, form=OBJECT), lambda text: print(future.cancel()))
+
+    engine.run(request())
+
+    assert future.cancelled()
+
+
+def test_the_bundled_model_is_kept_to_a_form_too() -> None:
+    loaded = load()
+    prompt = (Ids(loaded.chat.ids("What is 2 + 2?")),)
+
+    reply = loaded.engine.run(Request(prompt, Stop(80, loaded.stop_ids), form=OBJECT))
+
+    assert tuple(json.loads(loaded.detokenizer(special=False).text(reply.ids))) == NAMES
+
+
+def test_logits_that_are_no_numbers_fail_as_ever() -> None:
+    with pytest.raises(EngineError, match="not finite"):
+        tiny_loaded().engine.run(replace(spoiled(), form=COLOURS, stop=Stop(20)))
+
+
+def test_special_tokens_are_never_written_into_a_form() -> None:
+    for sampling in WARM:
+        reply = ask(OBJECT, 100, sampling=sampling)
+        assert not {0, 1, 2} & {*reply.ids} and max(reply.ids) < VOCABULARY

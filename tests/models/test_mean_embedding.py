@@ -1,0 +1,201 @@
+"""Means of embeddings and their nearest tokens, which are looked up when somebody needs them and no sooner."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from sottovoce.core.response_format import Form
+from sottovoce.models import Engine, Feed, Record, Request, Sampling, Stop, Table, assemble
+from tests.models.support import busy, fresh
+from tests.support import (
+    VOCABULARY,
+    request,
+    same_reply,
+    text,
+    tiny_loaded,
+    tiny_model,
+    tiny_tokenizer,
+)
+
+MEAN = Feed("mean")
+FAR = 299  # a token that no tiny model's mean comes near to
+
+Matrix = torch.Tensor
+
+
+class Watched(Table):
+    """A table that counts the rows that it was looked through for, call by call."""
+
+    def __init__(self, rows: Matrix) -> None:
+        super().__init__(rows)
+        self.looks: list[int] = []
+
+    def _look_through(self, rows: Matrix) -> Matrix:
+        self.looks.append(len(rows))
+        return super()._look_through(rows)
+
+
+def watched() -> tuple[Engine, Watched]:
+    loaded = fresh()
+    loaded.network.table = Watched(loaded.table.rows)
+    return loaded.engine, loaded.network.table
+
+
+def asked(temperature: float, n: int = 40, **options: object) -> Request:
+    return request(**{"stop": Stop(n), "feed": MEAN, "sampling": Sampling(temperature), **options})  # type: ignore[arg-type]
+
+
+def of_two(one: int, other: int) -> Feed:
+    """Averages two tokens half and half, whatever the model says; the first one is the heavier by a hair."""
+
+    def weigh(_logits: Matrix, p: Matrix) -> Matrix:
+        weights = torch.zeros_like(p)
+        weights[:, one], weights[:, other] = 0.501, 0.499
+        return weights
+
+    return Feed("mean", weigh)
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("family", ["qwen2", "gemma2", "gpt2"])
+def test_the_ids_of_a_reply_are_the_nearest_of_each_mean(family: str, temperature: float) -> None:
+    loaded = tiny_loaded(family)
+
+    reply = loaded.engine.run(asked(temperature, stop=Stop(40, (FAR,))))
+
+    (rows,) = reply.rows.values()
+    assert list(reply.ids) == [int(loaded.table.nearest(row[None])) for row in rows]
+
+
+@pytest.mark.parametrize("by", ["token", "nearest"])
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 3.0])
+def test_a_reply_ends_where_the_first_mean_is_nearest_to_a_stop(temperature: float, by: str) -> None:
+    engine = tiny_loaded().engine.twin(reuse=False)  # feedback amplifies other orders of sums
+    whole = engine.run(asked(temperature)).ids
+
+    for stop in dict.fromkeys(whole):
+        found = engine.run(asked(temperature, stop=Stop(40, (FAR, stop), by=by)))  # type: ignore[arg-type]
+        assert (found.ids, found.finish) == (whole[: whole.index(stop)], "stop")
+
+
+def test_a_stop_between_two_tokens_is_the_nearest_of_their_mean() -> None:
+    model, (one, other, stop) = tiny_model(), (200, 90, 7)
+    table = model.get_input_embeddings().weight
+    assert isinstance(table, torch.Tensor)
+    table.data[stop] = table.data[[one, other]].mean(0)  # nearer to it than its heaviest token
+    engine = assemble("between", model, tiny_tokenizer()).engine
+    half = asked(1.0, 5, feed=of_two(one, other))
+
+    ended, went_on = engine.run_all([replace(half, stop=Stop(5, (stop,), by=by)) for by in ("nearest", "argmax")])
+
+    assert (ended.ids, ended.finish) == ((), "stop")
+    assert (went_on.ids, went_on.finish) == ((stop,) * 5, "length")
+
+
+def test_of_two_equal_rows_the_first_is_the_stop_that_counts() -> None:
+    model, (first, twin) = tiny_model(), (7, 200)
+    table = model.get_input_embeddings().weight
+    assert isinstance(table, torch.Tensor)
+    table.data[twin] = table.data[first]
+    engine = assemble("twins", model, tiny_tokenizer()).engine
+
+    for heavier, other in ((first, twin), (twin, first)):
+        ends = [engine.run(asked(1.0, 3, feed=of_two(heavier, other), stop=Stop(3, (id,)))) for id in (first, twin)]
+        assert [each.finish for each in ends] == ["stop", "length"]
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0])
+def test_stop_strings_streaming_and_statistics_change_no_id(temperature: float) -> None:
+    engine, plain = tiny_loaded().engine.twin(reuse=False), asked(temperature)
+    whole = engine.run(plain)
+    seen: list[str] = []
+
+    streamed = engine.submit(plain, seen.append).result()
+    counted = engine.run(replace(plain, record=Record(stats=True)))
+    tail = text(whole.ids)[-2:]
+    cut = engine.run(replace(plain, stop=Stop(40, texts=(tail,))))
+
+    assert streamed.ids == counted.ids == whole.ids
+    assert text(whole.ids).startswith(seen[-1]) and len(seen) > 1
+    assert cut.finish == "stop_text" and cut.ids == whole.ids[: len(cut.ids)]
+    assert text(cut.ids) == text(whole.ids)[: len(text(cut.ids))] and tail not in text(cut.ids)
+
+
+def test_a_mean_before_a_marker_is_told_as_its_nearest_token() -> None:
+    loaded, form = tiny_loaded(), Form(choices=("red", "blue"), after="Answer:")
+
+    reply = loaded.engine.run(asked(1.0, 40, form=form))
+
+    (rows,) = reply.rows.values()
+    assert list(reply.ids) == loaded.table.nearest(rows).tolist()
+
+
+@pytest.mark.parametrize("n", [1, 31, 32, 33, 70])
+def test_log_probabilities_are_those_of_the_nearest_tokens(n: int) -> None:
+    reply = tiny_loaded().engine.run(asked(1.0, n, record=Record(stats=True, top=VOCABULARY)))
+
+    assert reply.stats is not None and len(reply.ids) == n
+    of_ids = reply.stats.top_ids == torch.tensor(reply.ids)[:, None]
+    assert torch.equal(reply.stats.logprob, reply.stats.top_logprobs[of_ids])
+
+
+def test_requests_that_need_their_tokens_and_others_do_not_mix() -> None:
+    loaded = tiny_loaded()
+    # Short replies: each mean that is fed back multiplies a difference in rounding by three to five.
+    mixed = [
+        request(max_new=5),
+        asked(1.0, 2),
+        asked(0.5, 3, stop=Stop(3, (2,), texts=("zzz",))),
+        asked(0.0, 4, record=Record(stats=True, sparse=3)),
+        asked(2.0, 7, stop=Stop(7, (0, 1, 2))),
+    ]
+    alone = [loaded.engine.run(each) for each in mixed]
+    engine = loaded.engine.twin()
+
+    with busy(engine):
+        waiting = [engine.submit(each) for each in mixed]
+
+    for found, expected in zip(waiting, alone, strict=True):
+        assert same_reply(found.result(), expected, relative=1e-4)  # means are fed back
+
+
+# When the table is looked through
+
+
+def test_a_reply_that_nobody_reads_along_is_looked_up_once() -> None:
+    engine, table = watched()
+
+    reply = engine.run(asked(0.3, 20, stop=Stop(20, (FAR,))))
+
+    assert len(reply.ids) == 20
+    assert len(table.looks) == 1
+
+
+def test_a_reply_that_is_read_along_is_looked_up_step_by_step() -> None:
+    engine, table = watched()
+
+    engine.submit(asked(3.0, 20), lambda _: None).result()
+
+    assert len(table.looks) == 20
+
+
+def test_a_token_that_is_surely_the_nearest_needs_no_look() -> None:
+    engine, table = watched()
+    mostly = Feed("mean", lambda _, p: torch.full_like(p, 1e-5).index_fill(1, torch.tensor([200]), 1.0))
+
+    reply = engine.run(asked(1.0, 20, feed=mostly, stop=Stop(20, (FAR,))))
+
+    assert reply.ids == (200,) * 20
+    assert sum(table.looks) == 0
+
+
+def test_an_exact_engine_looks_every_step_up_in_one_shape() -> None:
+    loaded = fresh()
+    loaded.network.table = table = Watched(loaded.table.rows)
+
+    loaded.engine.twin(exact=True, max_batch=8).run(asked(1.0, 6))
+
+    assert table.looks == [8] * 6

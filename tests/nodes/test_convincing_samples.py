@@ -1,0 +1,230 @@
+"""Convincing samples: their file, and who is shown them in ReConcile."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.core.errors import UsageError
+from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.convincing_samples import Sample, Samples, read_samples
+from sottovoce.nodes.reconcile import begin, samples_for, stated
+from sottovoce.nodes.state import Discussion
+from sottovoce.settings import ReConcile
+from tests.graphs.support import built, calls, held
+
+NAMES = ["agent_1", "agent_2", "agent_3"]
+
+
+def sample(mark: str, **more: Any) -> Sample:
+    fields = {
+        "question": f"Ask {mark}?",
+        "explanation": f"Because {mark}.",
+        "answer": "7",
+        "before": None,
+        "after": "7",
+    }
+    return Sample.model_validate({**fields, **more})
+
+
+def file(folder: Path, mark: str, *marks: str) -> str:
+    path = folder / f"{mark}.json"
+    path.write_text(Samples(model=mark, samples=[sample(each) for each in (mark, *marks)]).to_json())
+    return str(path)
+
+
+# The file
+
+
+def test_a_file_reads_back_as_it_was_written(tmp_path: Path) -> None:
+    one = sample("x", kind="option", choices=["red", "blue"], answer="B", before="A", after="B")
+    samples = Samples(model="m", weights="w", temperature=0.7, settings={"seed": 3}, samples=[one, sample("y")])
+    (tmp_path / "s.json").write_text(samples.to_json())
+
+    assert read_samples(tmp_path / "s.json") == samples
+    data = json.loads(samples.to_json())
+    assert (data["format"], data["version"]) == ("sottovoce.samples", 1)
+
+
+GOOD = json.loads(Samples(model="m", samples=[sample("x")]).to_json())
+ONE = GOOD["samples"][0]
+
+
+def of(**changed: Any) -> str:
+    return json.dumps({**GOOD, "samples": [{**ONE, **changed}]})
+
+
+def without(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if key != name}
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("{", " is not JSON: "),
+        ("[" * 100_000, " is not JSON: maximum recursion depth exceeded"),
+        ("__import__('os')", " is not JSON: Expecting value: line 1 column 1 (char 0)"),
+        ("[]", ": Samples is []: "),
+        (json.dumps({**GOOD, "format": "x"}), ": format is 'x': expected 'sottovoce.samples'"),
+        (json.dumps({**GOOD, "version": 2}), ": version is 2: expected 1"),
+        (json.dumps({**GOOD, "samples": []}), ": samples is []: List should have at least 1 item after validation"),
+        (json.dumps(without(GOOD, "samples")), ": Samples has no 'samples'"),
+        (json.dumps({**GOOD, "samples": [without(ONE, "before")]}), ": samples.0 has no 'before'"),
+        (of(answer=7), ": samples.0.answer is 7: expected a valid string"),
+        (of(question=" "), ": samples.0.question is ' ': String should have at least 1 character"),
+        (of(explanation="\ud800"), ": samples.0.explanation is '\\ud800': expected a valid string"),
+        (of(kind="riddle"), ": unknown kind of answer 'riddle'; choose from: label, number, option, text, yes_no"),
+        (of(choises=["a"]), ": samples.0.choises is ['a']: Extra inputs are not permitted"),
+    ],
+)
+def test_a_file_that_is_none_is_refused_in_one_line(tmp_path: Path, text: str, line: str) -> None:
+    path = tmp_path / "s.json"
+    path.write_text(text)
+
+    with pytest.raises(UsageError) as caught:
+        read_samples(path)
+
+    assert str(caught.value).startswith(f"samples file {str(path)!r}{line}")
+    assert "\n" not in str(caught.value)
+
+
+def test_bytes_that_are_no_text_and_a_file_that_is_not_there_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_bytes(b"\xff")
+
+    with pytest.raises(UsageError, match=r"is not JSON: 'utf-8' codec can't decode byte 0xff"):
+        read_samples(tmp_path / "s.json")
+    with pytest.raises(UsageError, match=r"cannot be read: No such file or directory; `convince` writes one"):
+        read_samples(tmp_path / "nowhere.json")
+
+
+# Who is shown them
+
+
+def run_with(*convincing: str, **more: Any) -> RunContext[ReConcile]:
+    settings = ReConcile(convincing=list(convincing), **more)
+    contexts = Contexts(ReConcile, settings, ScriptedChatModel())
+    return contexts.of(cast(Discussion, {"settings": settings.model_dump(mode="json")}))
+
+
+def test_a_sample_is_shown_as_text_with_its_choices_lettered(tmp_path: Path) -> None:
+    hostile = sample("x", question="{{ 7 * 7 }}", kind="option", choices=["red", "blue"], answer="B", after="B")
+    (tmp_path / "s.json").write_text(Samples(model="m", samples=[hostile]).to_json())
+
+    (shown,) = samples_for(run_with(str(tmp_path / "s.json")), "agent_1")
+
+    *asked, reply = shown.split("\n")
+    assert asked == ["Question: {{ 7 * 7 }}", "(A) red", "(B) blue"]
+    assert list(json.loads(reply).items())[:2] == [("reasoning", "Because x."), ("answer", "B")]
+
+
+def test_a_sample_ends_in_the_json_that_is_asked_for(tmp_path: Path) -> None:
+    """It ended in "The answer is 7.", and who followed the example left the form."""
+    question = cast(Discussion, {"question": "?", "kind": "number"})
+
+    (shown,) = samples_for(run_with(file(tmp_path, "a")), "agent_1")
+
+    found = stated(shown, question)
+    assert (found.answer, found.confidence, found.complaint) == ("7", 1.0, "")
+    assert shown.endswith("}")
+
+
+def marks(run: RunContext[ReConcile], agent: str) -> list[str]:
+    return [shown.split("?")[0].removeprefix("Question: Ask ") for shown in samples_for(run, agent)]
+
+
+def test_an_agent_is_shown_the_samples_of_the_others_in_their_order(tmp_path: Path) -> None:
+    found = run_with(file(tmp_path, "a", "a2"), file(tmp_path, "b"), file(tmp_path, "c"))
+
+    assert [marks(found, name) for name in NAMES] == [["b", "c"], ["a", "a2", "c"], ["a", "a2", "b"]]
+
+
+def test_one_file_for_all_is_shown_once(tmp_path: Path) -> None:
+    found = run_with(file(tmp_path, "a", "b"))
+
+    assert [marks(found, name) for name in NAMES] == [["a", "b"]] * 3
+
+
+def test_a_sample_that_two_files_share_is_shown_once(tmp_path: Path) -> None:
+    found = run_with(file(tmp_path, "a"), file(tmp_path, "b", "x"), file(tmp_path, "c", "x"))
+
+    assert [marks(found, name) for name in NAMES] == [["b", "x", "c"], ["a", "c", "x"], ["a", "b", "x"]]
+
+
+def test_without_a_file_nothing_is_shown() -> None:
+    assert [samples_for(run_with(), name) for name in NAMES] == [[], [], []]
+
+
+def test_files_are_read_once_a_run_at_its_beginning(tmp_path: Path) -> None:
+    found = run_with(file(tmp_path, "a"))
+    begin(found, cast(Discussion, {}))
+
+    (tmp_path / "a.json").unlink()
+
+    assert marks(found, "agent_1") == marks(found, "agent_2") == ["a"]
+
+
+# In a discussion
+
+
+def discussed(folder: Path, **more: Any) -> tuple[Any, ScriptedChatModel]:
+    """Two rounds by three agents that do not agree, each with a file of its own."""
+    says = '{{"reasoning": "So.", "answer": "{}", "confidence_level": "1"}}'
+    model = ScriptedChatModel({name: [says.format(i)] * 2 for i, name in enumerate(NAMES)})
+    files = [file(folder, mark) for mark in "abc"]
+    return held(built("reconcile", model, rounds=1, convincing=files, **more)), model
+
+
+def seen(text: str) -> str:
+    return "".join(mark for mark in "abc" if f"Ask {mark}?" in text and f"Because {mark}." in text)
+
+
+@pytest.mark.parametrize(("where", "first"), [("all", ["bc", "ac", "ab"]), ("discussion", ["", "", ""])])
+def test_prompts_hold_the_others_samples_in_all_phases_or_in_discussion_alone(
+    tmp_path: Path, where: str, first: list[str]
+) -> None:
+    model = discussed(tmp_path, convincing_in=where)[1]
+
+    assert [[seen(asked.text) for asked in calls(model, name)] for name in NAMES] == [
+        [alone, discussing] for alone, discussing in zip(first, ["bc", "ac", "ab"], strict=True)
+    ]
+
+
+def test_samples_stand_before_the_question(tmp_path: Path) -> None:
+    for asked in discussed(tmp_path)[1].asked:
+        text = asked.turns[-1].text
+        assert text.startswith("An example:\n<example>\nQuestion: Ask ")
+        assert text.rindex("Because ") < text.rindex("</example>") < text.index("What is 14 + 3 * 5 - 7?")
+
+
+def test_state_holds_paths_and_no_sample(tmp_path: Path) -> None:
+    state = discussed(tmp_path)[0]
+
+    assert state["settings"]["convincing"] == [str(tmp_path / f"{mark}.json") for mark in "abc"]
+    assert "Because" not in str(state)
+
+
+@pytest.mark.parametrize("where", ["all", "discussion"])
+def test_a_damaged_file_is_refused_before_any_model_speaks(tmp_path: Path, where: str) -> None:
+    (tmp_path / "c.json").write_text("{")
+    files = [file(tmp_path, "a"), file(tmp_path, "b"), str(tmp_path / "c.json")]
+    model = ScriptedChatModel()
+
+    with pytest.raises(UsageError, match="is not JSON"):
+        held(built("reconcile", model, convincing=files, convincing_in=where))
+
+    assert model.asked == []
+
+
+def test_a_sample_with_the_mark_of_a_heard_message_is_refused_at_the_opening(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    path.write_text(Samples(model="m", samples=[sample("\ue0000\ue001")]).to_json())
+    model = ScriptedChatModel()
+
+    with pytest.raises(UsageError, match=r"samples file '.*s\.json': a prompt's text holds U\+E000"):
+        held(built("reconcile", model, convincing=[str(path)], convincing_in="discussion"))
+
+    assert model.asked == []

@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sottovoce.channels.message import Heard, Message, Part, Turn
+from sottovoce.nodes.prompt_builder import View
+from sottovoce.nodes.question import Document, Question
+from sottovoce.prompts.packs import SHIPPED
+from sottovoce.prompts.render import Prompts
+
+QUESTION: Question = {"question": "What is 14 + 3?"}
+ASKED = "Question: What is 14 + 3?"
+(FORM,) = Prompts().render("answers/number", steps=True)
+
+
+def view(
+    question: Question = QUESTION, agent: str | None = "agent_1", system: str = "", pack: Path | None = None
+) -> View:
+    return View(Prompts(pack), question, agent, system, answers="sentence")
+
+
+def message(agent: str, round: int = 0) -> Message:
+    return Message(agent, round, "answer", f"{agent} in round {round}.")
+
+
+def heard(turns: Sequence[Turn]) -> list[tuple[str, str, int, bool, bool]]:
+    """Every heard message: the role of its turn, who spoke in which round, whether it is of the last, whether own."""
+    return [
+        (turn.role, part.message.agent, part.message.round, part.latest, part.own)
+        for turn in turns
+        for part in turn.parts
+        if isinstance(part, Heard)
+    ]
+
+
+def wording(turn: Turn) -> list[str]:
+    return [part if isinstance(part, str) else f"<{part.message.agent}>" for part in turn.parts]
+
+
+def test_at_first_an_agent_sees_the_question_alone() -> None:
+    assert view().independent() == (Turn("user", (f"{ASKED}\n{FORM}",)),)
+
+
+def test_a_system_prompt_stands_before_every_shape() -> None:
+    talking = view(system="Be brief.")
+    shapes = [
+        talking.independent(),
+        talking.history([message("agent_1")], [[message("agent_2")]]),
+        talking.history_of_summaries([message("agent_1")], [message("secretary")]),
+        talking.fresh(message("agent_1"), [message("agent_2")]),
+        talking.summarise([message("agent_2")]),
+    ]
+
+    assert all(turns[0] == Turn("system", ("Be brief.",)) and turns[1].role == "user" for turns in shapes)
+
+
+DOCUMENTS: list[tuple[object, str | None, list[str]]] = [
+    ([], "agent_1", []),
+    (["Mia has 3.", "Bob has 5."], "agent_1", ["Mia has 3.", "Bob has 5."]),
+    ({"agent_1": ["Mia has 3."], "agent_2": ["Bob has 5."]}, "agent_1", ["Mia has 3."]),
+    ({"agent_2": ["Bob has 5."]}, "agent_1", []),
+    ({"agent_1": ["Mia has 3."], "agent_2": ["Bob has 5.", "Mia has 3."]}, None, ["Mia has 3.", "Bob has 5."]),
+]
+
+
+@pytest.mark.parametrize(("documents", "agent", "known"), DOCUMENTS)
+def test_an_agent_knows_its_own_documents_and_a_single_one_knows_all(
+    documents: list[Document], agent: str | None, known: list[str]
+) -> None:
+    (turn,) = view({**QUESTION, "documents": documents}, agent).independent()
+
+    lines = turn.text.splitlines()
+    facts = ["<facts>", *(f"- {line}" for line in known), "</facts>"] if known else []
+    at = lines.index("<facts>") if known else 0
+    assert lines[at : at + len(facts)] == facts and ASKED in lines
+    assert [line for line in lines if line.startswith("- ")] == [f"- {line}" for line in known]
+
+
+PART: Question = {**QUESTION, "documents": {"agent_1": ["Mia has 3."], "agent_2": ["Bob has 5."]}}
+
+
+def test_an_agent_that_knows_a_part_is_asked_to_share_its_facts_in_its_own_words() -> None:
+    (first,) = view(PART).independent()
+
+    assert "In your own words" in first.text and "word for word" not in first.text
+    assert str(FORM) not in first.text and first.text.splitlines()[-3:] == ["<facts>", "- Mia has 3.", "</facts>"]
+
+
+def test_facts_are_shared_word_for_word_where_the_run_says_so() -> None:
+    (first,) = replace(view(PART), share="verbatim").independent()
+
+    assert "Repeat these facts word for word:" in first.text and "own words" not in first.text
+
+
+def test_after_sharing_facts_an_agent_reads_its_facts_the_others_messages_and_its_own_message() -> None:
+    (later,) = view(PART).history([message("agent_1")], [[message("agent_2")]])
+
+    assert heard([later]) == [("user", "agent_2", 0, True, False), ("user", "agent_1", 0, True, True)]
+    assert later.text.startswith("What you know:\n<facts>\n- Mia has 3.") and later.text.endswith(f"{ASKED}\n{FORM}")
+
+
+def test_in_the_round_after_sharing_a_chat_and_a_fresh_prompt_are_the_same() -> None:
+    own, others = message("agent_1"), [message("agent_2"), message("agent_3")]
+
+    assert view(PART).history([own], [others]) == view(PART).fresh(own, others)
+
+
+@pytest.mark.parametrize("question", [QUESTION, PART])
+def test_an_agent_is_asked_to_check_its_last_message_and_to_keep_what_is_sound(question: Question) -> None:
+    for turns in (
+        view(question).history([message("agent_1")], [[message("agent_2")]]),
+        view(question).history([message("agent_1")], [[message("agent_2")]], "own_first"),
+        view(question).fresh(message("agent_1"), [message("agent_2")]),
+        view(question).history_of_summaries([message("agent_1")], [message("secretary")]),
+    ):
+        assert "check" in turns[-1].text.lower() and "sound" in turns[-1].text
+
+
+def test_the_bundled_model_keeps_the_prompts_that_it_was_trained_on() -> None:
+    trained = replace(view(PART), prompts=Prompts(SHIPPED / "bundled"))
+    (first,) = trained.independent()
+    (later,) = trained.history([message("agent_1")], [[message("agent_2")]])
+
+    assert "Repeat these facts word for word:" in first.text
+    assert [part.message.agent for part in later.parts if isinstance(part, Heard)] == ["agent_2"]
+    assert "Use what you all know to answer." in later.text
+
+
+def test_nobody_reads_the_target() -> None:
+    question: Question = {**QUESTION, "target": "seventeen", "solution": "It is seventeen.", "decoys": ["seventeen"]}
+    talking = view(question)
+    own, other = message("agent_1"), message("agent_2")
+
+    for turns in (talking.independent(), talking.history([own], [[other]]), talking.fresh(own, [other])):
+        assert "seventeen" not in "".join(turn.text for turn in turns)
+
+
+@pytest.mark.parametrize("kind", ["number", "option", "yes_no", "label", "text"])
+def test_the_form_of_the_answer_and_the_choices_are_asked_for_at_the_end(kind: str) -> None:
+    choices = ["17", "18"]
+    question: Question = {**QUESTION, "kind": kind, "choices": choices}
+    (form,) = Prompts().render(f"answers/{kind}", steps=True, choices=choices)
+    lettered = ["(A) 17", "(B) 18"] if kind == "option" else []
+
+    for turns in (view(question).independent(), view(question).fresh(message("agent_1"), [message("agent_2")])):
+        assert turns[-1].text.splitlines()[-2 - len(lettered) :] == [ASKED, *lettered, form]
+
+
+def test_the_labels_there_are_stand_in_the_form() -> None:
+    form = view({**QUESTION, "kind": "label", "choices": ["SUPPORTS", "REFUTES"]}).form()
+
+    assert form.endswith("SUPPORTS, REFUTES.")
+    assert ":" not in view({**QUESTION, "kind": "label"}).form()
+
+
+def test_history_is_a_chat_in_which_only_the_last_round_is_the_latest() -> None:
+    own = [message("agent_1", round) for round in range(3)]
+    others = [[message("agent_2", round), message("agent_3", round)] for round in range(3)]
+
+    turns = view().history(own, others)
+
+    assert [turn.role for turn in turns] == ["user", "assistant", "user", "assistant", "user", "assistant", "user"]
+    expected = []
+    for round in range(3):
+        expected.append(("assistant", "agent_1", round, round == 2, True))
+        expected += [("user", agent, round, round == 2, False) for agent in ("agent_2", "agent_3")]
+    assert heard(turns) == expected
+
+
+def test_the_chat_of_a_round_begins_as_the_one_before() -> None:
+    own = [message("agent_1", round) for round in range(2)]
+    others = [[message("agent_2", round)] for round in range(2)]
+
+    shorter, longer = view().history(own[:1], others[:1]), view().history(own, others)
+
+    assert [wording(turn) for turn in longer[:3]] == [wording(turn) for turn in shorter]
+
+
+def test_a_debate_of_one_checks_itself() -> None:
+    turns = view().history([message("agent_1")], [[]])
+
+    assert turns[-1].text == f"Check your answer step by step.\n\n{ASKED}\n{FORM}"
+
+
+@pytest.mark.parametrize(
+    ("order", "blocks"),
+    [
+        (None, ["<agent_2>", "<agent_3>"]),
+        ("others_first", ["<agent_2>", "<agent_3>", "<agent_1>"]),
+        ("own_first", ["<agent_1>", "<agent_2>", "<agent_3>"]),
+    ],
+)
+def test_an_order_restates_the_own_last_answer_beside_the_others(order: str | None, blocks: list[str]) -> None:
+    own, others = [message("agent_1", 0), message("agent_1", 1)], [[message("agent_2"), message("agent_3")]] * 2
+
+    turns = view().history(own, others, order)  # type: ignore[arg-type]
+
+    assert [part for part in wording(turns[-1]) if part.startswith("<")] == blocks
+    assert [part for part in wording(turns[2]) if part.startswith("<")] == ["<agent_2>", "<agent_3>"]
+
+
+@pytest.mark.parametrize(
+    ("order", "blocks"),
+    [
+        (None, ["agent_2", "agent_3", "agent_1"]),
+        ("others_first", ["agent_2", "agent_3", "agent_1"]),
+        ("own_first", ["agent_1", "agent_2", "agent_3"]),
+    ],
+)
+def test_the_fresh_shape_is_one_prompt_with_all_answers_of_the_last_round(order: str | None, blocks: list[str]) -> None:
+    question: Question = {**QUESTION, "documents": ["Mia has 3."]}
+
+    (turn,) = view(question).fresh(message("agent_1", 1), [message("agent_2", 1), message("agent_3", 1)], order)  # type: ignore[arg-type]
+
+    assert heard([turn]) == [("user", agent, 1, True, agent == "agent_1") for agent in blocks]
+    before, after = (turn.text.index(part) for part in ("- Mia has 3.\n</facts>", ASKED))
+    assert all(before < turn.text.index(f"{agent} in round 1.") < after for agent in blocks)
+
+
+def test_a_summary_stands_in_the_place_of_the_others() -> None:
+    own = [message("agent_1", round) for round in range(2)]
+    summaries = [message("secretary", round) for round in range(2)]
+
+    turns = view().history_of_summaries(own, summaries)
+
+    assert heard(turns) == [
+        ("assistant", "agent_1", 0, False, True),
+        ("user", "secretary", 0, False, False),
+        ("assistant", "agent_1", 1, True, True),
+        ("user", "secretary", 1, True, False),
+    ]
+
+
+def test_who_sums_up_hears_all_answers_and_gives_none() -> None:
+    (turn,) = view().summarise([message("agent_1"), message("agent_2")])
+
+    assert heard([turn]) == [("user", agent, 0, True, False) for agent in ("agent_1", "agent_2")]
+    assert turn.text.endswith("Sum up what the agents say.") and str(FORM) not in turn.text
+    assert turn.text.startswith(f"{ASKED}\n")
+
+
+def test_no_prompt_pastes_the_words_of_an_agent() -> None:
+    own, others = [message("agent_1")], [[message("agent_2")]]
+    shapes = [view().history(own, others, "own_first"), view().fresh(own[0], others[0]), view().summarise(own)]
+
+    for part in (part for turns in shapes for turn in turns for part in turn.parts):
+        assert not isinstance(part, str) or "in round" not in part
+
+
+def test_a_pack_may_ask_for_no_form_at_all(tmp_path: Path) -> None:
+    (tmp_path / "answers").mkdir()
+    (tmp_path / "answers" / "number.md").write_text("")
+
+    parts: tuple[Part, ...] = view(pack=tmp_path).independent()[0].parts
+
+    assert parts == (ASKED,)

@@ -1,0 +1,73 @@
+"""Runs to report: a scripted one whose messages carry entropies, as often as wanted, and one that is not over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.message import Message
+from sottovoce.channels.store import PayloadStore
+from sottovoce.datasets import arithmetic
+from sottovoce.nodes.question import Question
+from sottovoce.runs.manifest import head_of
+from sottovoce.runs.record import Record
+from sottovoce.runs.run import Run
+from sottovoce.runs.runner import hold_all
+from sottovoce.runs.start import settings_of
+from sottovoce.settings import Debate
+from tests.runs.support import QUESTION, carrying, held
+
+HOSTILE = "</script><script>document.title = 'taken'</script><img src=x onerror=\"document.title = 'taken'\">"
+REPLIES = {
+    "agent_1": ["I say 29.", f"{HOSTILE} The answer is 22."],
+    "agent_2": ["The answer is 22.", "The answer is 22."],
+}
+
+
+def scripted(folder: Path, discussions: int = 1, rounds: int = 2) -> Run:
+    """A run of so many equal discussions, each of two messages a round, with a payload each."""
+    store = PayloadStore(folder / "payloads")
+    replies = {agent: [said[0], *said[1:] * (rounds - 1)] for agent, said in REPLIES.items()}
+    record = held(replies, folder / "payloads")
+    record.messages = [_carrying(message, store) for message in record.messages]
+    asked: list[Question] = [{**QUESTION, "id": f"sum/{i}"} for i in range(discussions)]
+    run = Run(head_of("debate", Debate(rounds=rounds), asked, models=ScriptedChatModel({})), asked, folder)
+    (folder / "log.jsonl").touch()
+    run.records = {(str(each["id"]), 0): record.model_copy(update={"question": each, "seed": 0}) for each in asked}
+    run.status = "done"
+    return run
+
+
+def _carrying(message: Message, store: PayloadStore) -> Message:
+    n = len(message.text)
+    spans = [(i, min(i + 4, n)) for i in range(0, n, 4)]
+    return carrying(message, spans, [0.1 * (i % 20) for i, _ in enumerate(spans)], store)
+
+
+def cipher(folder: Path, questions: int = 2, **settings: Any) -> Run:
+    """A CIPHER debate of the bundled model, kept in a folder."""
+    made = Debate(protocol="cipher", rounds=2, max_tokens=48, **settings)
+    asked = arithmetic.questions(questions, seed=0)
+    run = Run.begin(head_of("debate", made, asked), asked, folder)
+    hold_all(run, settings_of(run), run.store())
+    return run
+
+
+def unfinished(run: Run) -> Run:
+    """The run with its last discussion still to be held."""
+    key = next(reversed(run.records))
+    run.records[key] = run.records[key].anew()
+    run.status = "stopped"
+    return run
+
+
+def withheld(record: Record) -> Record:
+    """The record with a second attempt at its last message: a watch held the first back."""
+    last = record.messages[-1]
+    first = replace(last, text="I am lost.", payload=None, withdrawn=True)
+    place = {name: getattr(last, name) for name in ("agent", "act", "epoch", "round", "turn", "attempt")}
+    told: Any = {**place, "role": "agent", "score": 0.83, "what": "again", "why": "the monitor scores 0.83"}
+    messages = [*record.messages[:-1], first, replace(last, attempt=1)]
+    return record.model_copy(update={"messages": messages, "interventions": [told]})

@@ -1,0 +1,157 @@
+"""Transcripts stay whole: wide letters, many empty lines, terminals that lack Unicode or cannot move."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import unicodedata
+from io import BytesIO, StringIO, TextIOWrapper
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from sottovoce.channels.message import Message
+from sottovoce.cli.screens.live import LiveTranscript
+from sottovoce.core.text import steady
+from sottovoce.report import transcript
+from sottovoce.report.blocks import Part
+from sottovoce.report.console import ERRORS, ReadableConsole, moves
+from sottovoce.runs.events import Asked, Speaking
+from sottovoce.runs.record import Record
+from sottovoce.settings import Debate
+from tests.runs.support import QUESTION
+
+WIDE = {
+    "Chinese": "你好世界。" * 40,
+    "Korean": "한국어 텍스트입니다 " * 20,
+    "a family, joined": "👨‍👩‍👧‍👦" * 30,
+    "hearts made red": "❤️ x" * 60,
+    "thumbs of a colour": "👍🏽" * 50,
+    "combining accents": "e\u0301a\u0308" * 90,
+    "nothing wide": "a\u200bb" * 90,
+    "tabs between": "\t你\t好" * 20,
+}
+
+
+def columns(line: str) -> int:
+    """How wide a line is on a terminal that knows no sequences of letters: each takes what it takes alone."""
+    wide = (2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in line if not _combines(letter))
+    return sum(wide)
+
+
+def _combines(letter: str) -> bool:
+    return unicodedata.category(letter) in ("Mn", "Me", "Cf")
+
+
+def run_of(*said: Message) -> Record:
+    settings = Debate().model_dump(mode="json")
+    return Record(scheme="debate", settings=settings, question=QUESTION, messages=list(said))
+
+
+def shown(live: LiveTranscript, console: Console) -> list[str]:
+    with console.capture() as capture:
+        console.print(live._now())
+    return capture.get().splitlines()
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_borders_stay_whole_around_wide_letters(name: str) -> None:
+    console = Console(file=StringIO(), width=80, height=24, force_terminal=True, color_system=None, markup=False)
+    live = LiveTranscript(console, "loading")
+    first, second = (Message(f"agent_{at}", 0, "answer", WIDE[name], order=at - 1) for at in (1, 2))
+
+    live.observe(run_of(first), Speaking(second))
+
+    lines = [line for line in shown(live, console) if line.startswith(("│", "╭", "╰"))]
+    assert {columns(line) for line in lines} == {80} and len(lines) > 4
+    assert all(line.endswith(("│", "╮", "╯")) for line in lines)
+
+
+def test_what_joins_emoji_is_left_out_and_what_joins_letters_stays() -> None:
+    assert steady("👩‍💻 ❤️ 👍🏽") == "👩💻 ❤ 👍"
+    assert steady("क्‍ष 🏽") == "क्‍ष "
+
+
+def test_an_agent_that_has_said_nothing_yet_reads_its_prompt() -> None:
+    console = Console(file=StringIO(), width=80, height=24, force_terminal=True, color_system=None, markup=False)
+    live, run = LiveTranscript(console, "loading"), run_of()
+    asked = {"epoch": 0, "round": 0, "turn": 0, "act": "answer", "attempt": 0, "turns": [("user", "x?")]}
+
+    for agent in ("agent_2", "agent_1"):
+        live.observe(run, Asked.model_validate({**asked, "agent": agent}))
+    before = shown(live, console)
+    live.observe(run, Speaking(Message("agent_2", 0, "answer", "It is", order=1)))
+    after = shown(live, console)
+
+    titles = next(line for line in before if "agent_1 …" in line)
+    assert titles.index("agent_1 …") < titles.index("agent_2 …")
+    assert [line.count("reading the prompt") for line in before if "reading" in line] == [2]
+    assert any("reading the prompt" in line and "It is" in line for line in after)
+
+
+@pytest.mark.parametrize("text", ["22\n" + "\n" * 299 + "the end", "22" + "\n \n" * 150, "\n" * 300])
+def test_many_empty_lines_are_a_mark(text: str) -> None:
+    console = Console(file=StringIO(), width=80, markup=False)
+
+    console.print(transcript.panel(Message("agent_1", 0, "answer", text)))
+
+    assert isinstance(console.file, StringIO)
+    printed = console.file.getvalue()
+    assert len(printed.splitlines()) < 9 and "299 empty lines" in printed
+    assert ("22" in printed, "the end" in printed) == ("22" in text, "the end" in text)
+
+
+def test_few_empty_lines_and_shades_stay() -> None:
+    text = transcript.compact(Text("a\n\n\nb", style="bold"))
+
+    assert text.plain == "a\n\n\nb"
+
+
+def ascii_console(width: int = 60) -> ReadableConsole:
+    file = TextIOWrapper(BytesIO(), encoding="ascii", errors=ERRORS, write_through=True)
+    return ReadableConsole(file=file, width=width, markup=False, emoji=False, highlight=False)
+
+
+def test_a_terminal_without_unicode_gets_whole_borders_of_ascii() -> None:
+    console = ascii_console()
+
+    console.print(transcript.part(console, Part("Round 1", (Message("agent_1", 0, "answer", "naïve 你好 " * 9),))))
+
+    file = console.file
+    assert isinstance(file, TextIOWrapper) and isinstance(file.buffer, BytesIO)
+    lines = file.buffer.getvalue().decode("ascii").splitlines()
+    assert {len(line) for line in lines} == {60}
+    assert all(line[0] == line[-1] and line[0] in "+|" for line in lines[1:])
+    assert r"na\xefve \u4f60\u597d" in " ".join(lines)
+
+
+def test_our_own_signs_have_plain_ones_in_their_place() -> None:
+    assert "3 · 4 × 5 … nä".encode("ascii", ERRORS) == rb"3 - 4 x 5 . n\xe4"
+
+
+@pytest.mark.parametrize(("term", "expected"), [("xterm-256color", True), ("dumb", False)])
+def test_a_dumb_terminal_is_no_place_for_a_live_view(
+    monkeypatch: pytest.MonkeyPatch, term: str, expected: bool
+) -> None:
+    monkeypatch.setenv("TERM", term)
+
+    assert moves(Console(file=StringIO(), force_terminal=True)) is expected
+
+
+def test_help_and_a_run_are_readable_where_there_is_only_ascii() -> None:
+    program = (
+        "from sottovoce.cli.main import main; main(['debate', '--help']); main(['list']); "
+        "main(['single', 'Wie gro\\xdf ist 2 + 2?', '--max-tokens', '8'])"
+    )
+    own = {**os.environ, "LANG": "C", "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "COLUMNS": "80"}
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, env=own)
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    lines = done.stdout.decode("ascii").splitlines()
+    boxed = [line for line in lines if line.startswith(("|", "+"))]
+    assert len(boxed) > 100 and {len(line) for line in boxed} == {80}
+    assert any(line.startswith("single - nl - bundled") for line in lines)
+    assert any(r"Wie gro\xdf ist 2 + 2?" in line for line in lines)

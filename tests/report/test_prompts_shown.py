@@ -1,0 +1,94 @@
+"""Prompts beside what was said: each exactly once, right above its reply, wherever a discussion is shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from sottovoce.cli.screens.live import LiveTranscript
+from sottovoce.cli.screens.plain import PipedTranscript
+from sottovoce.datasets.govsim import games as lakes
+from sottovoce.datasets.whodunit import games
+from sottovoce.nodes.question import Question
+from sottovoce.report import transcript
+from sottovoce.runs.record import Record
+from sottovoce.settings import Debate, GovSim, SelfConsistency, Settings, Single, WhoDunit
+from tests.cli.screen import left_on_screen
+from tests.runs import schemes
+from tests.runs.schemes import ASKED, CHOSEN, DEALT, JUDGED, LIVED, LOOKED_UP, PLAYED, SENT, WEIGHED, Once, says
+from tests.runs.support import QUESTION
+
+BOOK = Question(question="Where was the author of The Salt Ledger born?", kind="text", target="Greyholt")
+PASSAGES = Question(question="Where?", kind="text", target="Aldmoor", documents=["One.", "Two.", "3."])
+TWICE = {name: [says(22)] * 2 for name in ("agent_1", "agent_2")}
+SPOKEN: dict[str, tuple[Settings, schemes.Replies, Question]] = {
+    "debate": (Debate(rounds=2), TWICE, QUESTION),
+    "debate with summaries": (Debate(rounds=2, summarise="each"), {n: [says(22)] * 3 for n in TWICE}, QUESTION),
+    "mad": (*JUDGED, QUESTION),
+    "reconcile": (*WEIGHED, QUESTION),
+    "cmd": (*ASKED, QUESTION),
+    "cmd with representatives": (*SENT, QUESTION),
+    "madra": (*CHOSEN, BOOK),
+    "react": (*LOOKED_UP, BOOK),
+    "ia": (*DEALT, PASSAGES),
+    "single": (Single(), {"": [says(22)]}, QUESTION),
+    "self-consistency": (SelfConsistency(samples=3), {"": [says(22)] * 3}, QUESTION),
+    "whodunit": (*PLAYED, games(1, PLAYED[0])[0] if isinstance(PLAYED[0], WhoDunit) else QUESTION),
+    "govsim": (*LIVED, lakes(1, LIVED[0])[0] if isinstance(LIVED[0], GovSim) else QUESTION),
+}
+HEAD = re.compile(r"^(\w+) is asked \(|^╭─ (\w+)", re.MULTILINE)
+
+
+def console_of(*, terminal: bool = False) -> Console:
+    return Console(
+        file=StringIO(), width=100, height=60, force_terminal=terminal, markup=False, emoji=False, highlight=False
+    )
+
+
+def text_of(console: Console) -> str:
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def asked_and_said(text: str) -> Iterator[tuple[str, str]]:
+    """Each agent that is asked, with the one whose message comes next."""
+    heads = HEAD.findall(text)
+    for at, (asked, _) in enumerate(heads):
+        if asked:
+            yield asked, next(said for _, said in heads[at:] if said)
+
+
+@pytest.mark.parametrize("name", SPOKEN)
+def test_each_prompt_is_shown_once_above_the_reply_of_its_agent(name: str, tmp_path: Path) -> None:
+    settings, replies, question = SPOKEN[name]
+    pipe, screen, later = console_of(), console_of(terminal=True), console_of()
+
+    with PipedTranscript(pipe, prompts=True) as piped, LiveTranscript(screen, "loading", prompts=True) as live:
+
+        def observe(run: Record, event: object) -> None:
+            piped.observe(run, event)  # type: ignore[arg-type]
+            live.observe(run, event)  # type: ignore[arg-type]
+
+        run = schemes.held(settings, replies, tmp_path, observe, question)
+    transcript.print_run(later, run, prompts=True)
+
+    for text in (text_of(pipe), "\n".join(left_on_screen(text_of(screen))), text_of(later)):
+        pairs = [*asked_and_said(text)]
+        assert len(pairs) == run.cost.calls
+        assert all(asked == said for asked, said in pairs)
+    assert text_of(later).startswith(text_of(pipe).rstrip())
+
+
+def test_prompts_of_what_was_taken_back_stay_with_it(tmp_path: Path) -> None:
+    run = schemes.held(Debate(rounds=2), schemes.WATCHED, tmp_path, watch=Once("reset"))
+    console = console_of()
+
+    transcript.print_run(console, run, prompts=True)
+
+    pairs = [*asked_and_said(text_of(console))]
+    assert len(pairs) == run.cost.calls and all(asked == said for asked, said in pairs)

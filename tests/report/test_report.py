@@ -1,0 +1,340 @@
+"""A report as a file: what it holds, what it says of unfinished runs, and what a model's text cannot do to it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from base64 import b64decode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from sottovoce.analysis.compare import compare
+from sottovoce.channels.cipher import Cipher
+from sottovoce.channels.message import Heard, Message, Part, Turn
+from sottovoce.channels.store import PayloadStore
+from sottovoce.core.errors import RecordError, UsageError
+from sottovoce.models import Rows, load
+from sottovoce.report import packed
+from sottovoce.report.attention import attention_plot, looked
+from sottovoce.report.comparison import comparison_of, tables
+from sottovoce.report.discussions import items
+from sottovoce.report.nearest_words import Words
+from sottovoce.report.plots import apart, looks, plots
+from sottovoce.report.published_comparison import beside
+from sottovoce.report.report import headline, report
+from sottovoce.report.rounds import by_round
+from sottovoce.report.sources import Gathered, gathered
+from sottovoce.report.tensors import Tensors
+from sottovoce.runs.card import seal
+from sottovoce.runs.results import Result
+from sottovoce.runs.run import Run
+from sottovoce.runs.run_directory import folder_of
+from tests.report.reported import HOSTILE, cipher, scripted, unfinished, withheld
+from tests.runs.support import carrying
+
+
+@pytest.fixture(scope="module")
+def spoken(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A kept CIPHER debate on one question."""
+    return cipher(tmp_path_factory.mktemp("spoken") / "run", questions=1)
+
+
+def unpacked(made: dict[str, Any]) -> list[float]:
+    """As the page's script reads it."""
+    found = np.frombuffer(b64decode(made["b"]), "<u4" if made.get("wide") else "<u2")
+    return [float(each) for each in found * made["x"]]
+
+
+def data(page: str, name: str) -> Any:  # Any: JSON
+    [found] = re.findall(rf'<script type="application/json" id="data-{name}">(.*?)</script>', page, re.DOTALL)
+    return json.loads(found)
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (packed.counts(np.array([0, 7, 65535])), [0, 7, 65535]),
+        (packed.counts(np.array([0, 70000])), [0, 70000]),
+        (packed.fractions(np.array([0.0, 1.8694, 100.0]), 0.001), [0, 1.869, 65.535]),
+        (packed.scaled(np.array([[0.0, 3.0], [1.5, 6.0]])), [0, 3, 1.5, 6]),
+        (packed.scaled(np.zeros(2)), [0, 0]),
+        (packed.counts(np.zeros(0)), []),
+    ],
+)
+def test_numbers_come_out_of_the_page_as_they_went_in(made: dict[str, Any], expected: list[float]) -> None:
+    assert unpacked(made) == pytest.approx(expected, abs=1e-4)
+
+
+def test_tokens_end_where_javascript_counts_them(tmp_path: Path) -> None:
+    run = scripted(tmp_path)
+    said = run.only.messages[0]
+    store = PayloadStore(tmp_path / "payloads")
+    message = carrying(type(said)(**{**vars(said), "text": "a\U0001f600b"}), [(0, 1), (1, 2), (2, 3)], [0.0] * 3, store)
+
+    found = Tensors(Words()).of(message)
+
+    assert found is not None and unpacked(found["end"]) == [1, 3, 4]
+
+
+def test_what_lay_under_a_cipher_message_is_told_in_words(spoken: Run) -> None:
+    store, words = spoken.store(), Words()
+    said = spoken.only.messages[0]
+    found = Tensors(words).of(said)
+    payload = said.payload.load(store) if said.payload else None
+
+    assert found is not None and payload is not None and words.notes == []
+    first = words.texts[int(unpacked(found["alt"]["word"])[0])]
+    assert first == load().tokenizer.decode([int(payload.tensors["top_ids"][0, 0])])
+    weights = unpacked(found["near"]["p"])
+    assert weights[0] == pytest.approx(float(payload.tensors["sparse.weights"][0, 0]), abs=1e-4)
+    assert sum(unpacked(found["near"]["n"])) == len(weights) >= len(payload)
+
+
+def test_a_model_that_is_gone_leaves_numbers_of_tokens_and_a_note(spoken: Run) -> None:
+    store, words = spoken.store(), Words()
+    payload = spoken.only.messages[0].payload.load(store)  # type: ignore[union-attr]
+    gone = type(payload.label)(**{**vars(payload.label), "model": "./gone"})
+
+    words.numbers(payload.tensors["top_ids"].numpy(), gone)
+
+    assert words.texts[0].startswith("#") and "'./gone'" in words.notes[0] and len(words.notes) == 1
+
+
+def test_the_figures_are_those_of_compare(tmp_path: Path) -> None:
+    one, two = scripted(tmp_path / "one", 3), scripted(tmp_path / "two", 3)
+
+    page = report(Gathered({"one": one, "two": two}))
+
+    told = tables(compare({"one": one.results(), "two": two.results()}))
+    cells = [cell for table in told for row in table.rows for cell in row[1:] if cell]
+    assert len(told) == 2 and all(f"<td>{cell.replace('`', '')}</td>" in page for cell in cells)
+
+
+def test_a_report_of_an_unfinished_run_says_so_first(tmp_path: Path) -> None:
+    page = report(Gathered({"run": unfinished(scripted(tmp_path, 3))}))
+
+    body = page.partition("<body>")[2].split("\n")[1]
+    assert "unfinished: 2 of 3 discussions ended (open: run)" in body
+    assert [row["outcome"] for row in data(page, "index")] == ["right", "right"]
+
+
+def test_text_of_a_model_ends_no_element(tmp_path: Path) -> None:
+    page = report(Gathered({HOSTILE: scripted(tmp_path)}))
+
+    assert HOSTILE not in page and "<img" not in page
+    stored = re.findall(r'<script type="application/json" class="discussion">(.*?)</script>', page)
+    assert any(HOSTILE in item["text"] for item in json.loads(stored[0]))
+
+
+def test_what_was_withheld_stands_before_what_replaced_it_with_the_score_of_the_trigger(tmp_path: Path) -> None:
+    run = scripted(tmp_path)
+
+    found = items(withheld(run.only), Tensors(Words()))
+
+    at = next(i for i, item in enumerate(found) if item["text"] == "I am lost.")
+    assert found[at]["mark"] == "withdrawn by a monitor: no agent read it"
+    assert found[at + 1]["text"] == "again at agent_2 (score 0.83): the monitor scores 0.83"
+    assert found[at + 2]["text"] == run.only.messages[-1].text and "mark" not in found[at + 2]
+
+
+def test_cards_hold_the_head_of_the_log_and_its_digest(spoken: Run) -> None:
+    card = data(report(Gathered({"run": spoken})), "cards")["run"]
+
+    assert spoken.folder is not None
+    first = json.loads((spoken.folder / "log.jsonl").read_text().split("\n")[0])
+    head = {name: value for name, value in first.items() if name not in ("line", "format", "version")}
+    assert {name: card[name] for name in head} == head
+    assert card["counts"]["done"] == 1 and card["sha256"] == seal(card)
+
+
+def test_attention_is_that_of_the_model_over_the_rows_that_were_heard(spoken: Run) -> None:
+    """Against transformers' own eager attention over what the engine read: rows where CIPHER's messages stand."""
+    [key] = spoken.records
+    layer, found = 1, looked("run", spoken, key, 1).weights
+
+    prompt, said = prompt_of(spoken, "agent_1", round=1)
+    rows = torch.cat([prompt, said])[None]
+    model = copy.deepcopy(load().model)
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        expected = model(inputs_embeds=rows, output_attentions=True).attentions[layer][0, :, -1]
+    assert torch.allclose(torch.tensor(found), expected[:, -101:-1], atol=1e-5)
+    assert load().model.config._attn_implementation != "eager"
+
+
+def prompt_of(run: Run, agent: str, round: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The rows that an agent read and said in a round: told by the digest of its words, and the payload."""
+    store, loaded = run.store(), load()
+    message = next(each for each in run.only.messages if (each.agent, each.round) == (agent, round))
+    before = {each.text: each for each in run.only.messages if each.round < round}
+    asked = next(each.turns for each in run.only.prompts if each.place == message.place)
+    turns = [Turn(role, tuple(_parts(text, before))) for role, text in asked]  # type: ignore[arg-type]  # a role
+    pieces = Cipher().hear(turns, loaded, lambda ref: ref.load(store)).pieces
+    embedded = [
+        each.rows if isinstance(each, Rows) else loaded.network.embed(torch.tensor(each.ids)) for each in pieces
+    ]
+    assert any(isinstance(each, Rows) for each in pieces) and message.payload is not None
+    said = message.payload.load(store).rows(loaded.table.key)
+    assert said is not None
+    return torch.cat(embedded), said
+
+
+def _parts(text: str, before: dict[str, Message]) -> Iterator[Part]:
+    """The text with the messages that stand in it as such."""
+    found = (
+        min((at, each) for each in before if (at := text.find(each)) >= 0) if any(b in text for b in before) else None
+    )
+    if found is None:
+        yield text
+        return
+    at, said = found
+    yield text[:at]
+    yield Heard(before[said])
+    yield from _parts(text[at + len(said) :], before)
+
+
+def test_a_search_is_drawn_with_the_runs_beside_it(tmp_path: Path) -> None:
+    kept = cipher(tmp_path / "run", questions=1)
+    (tmp_path / "search").mkdir()
+    (tmp_path / "search" / "study.json").write_text("{}")
+    (tmp_path / "search" / "map.svg").write_text("<svg><script>alert(1)</script></svg>")
+
+    found = gathered([str(tmp_path / "search"), str(tmp_path / "run")])
+    page = report(found)
+
+    assert 'alt="search: map"' in page and "alert(1)" not in page
+    assert [*found.runs] == ["run"] and kept.status == "done"
+
+
+def test_plots_are_the_same_bytes_again_with_titles_and_text(spoken: Run) -> None:
+    one, two = (plots({"run": spoken}, comparison_of({"run": spoken}).runs) for _ in range(2))
+
+    assert one == two and len(one) == 2
+    for plot in one:
+        assert "<title>" + plot.caption.split(":")[0] in plot.svg and "<text" in plot.svg
+
+
+def test_accuracy_by_round_counts_every_reply(tmp_path: Path) -> None:
+    found = by_round([scripted(tmp_path, rounds=3).only])
+
+    assert {round: share.value for round, share in found.items()} == {0: 0.5, 1: 1.0, 2: 1.0}
+
+
+def test_what_is_published_stands_beside_what_was_obtained(tmp_path: Path) -> None:
+    found = comparison_of({"ours": scripted(tmp_path, 3)})
+
+    [table] = beside({"ours": {"accuracy": 0.887, "turns": 12.4}, "theirs": {"accuracy": 0.5}}, found)
+
+    low = "43.9%"  # Wilson's interval of 3 in 3
+    assert [row[:4] for row in table.rows] == [
+        ("ours", "accuracy", "88.7%", "100.0%"),
+        ("ours", "turns", "12.4", ""),
+        ("theirs", "accuracy", "50.0%", ""),
+    ]
+    assert table.rows[0][4] == f"{low} to 100.0%" and beside({}, found) == []
+
+
+def test_an_experiments_folder_is_all_its_rows_against_the_one_it_names(tmp_path: Path) -> None:
+    folder = tmp_path / "table"
+    cipher(folder / "two", questions=1)
+    rows = {"one": {"scheme": "single"}, "two": {"scheme": "debate", "protocol": "cipher"}}
+    about = {"about": "Does it help?", "questions": {"sample": "arithmetic"}, "rows": rows, "against": "two"}
+    (folder / "experiment.yaml").write_text(json.dumps(about))
+
+    found = gathered([str(folder)])
+
+    assert ([*found.runs], found.against, found.about) == (["two"], "two", ["Does it help?"])
+    assert found.unfinished == "unfinished: 1 of 1 discussion ended (not started: one)"
+    with pytest.raises(RecordError, match="contains experiments, 'table'; report one of them"):
+        gathered([str(tmp_path)])
+    with pytest.raises(RecordError, match=r"is not a run but contains some: 'two'; name one of them: '.*two'"):
+        folder_of(str(folder))
+
+
+def test_what_a_paper_prints_of_an_experiments_rows_is_in_its_report(tmp_path: Path) -> None:
+    cipher(tmp_path / "cipher", questions=1)
+    given = {"questions": {"sample": "arithmetic"}, "rows": {"cipher": {"scheme": "debate", "protocol": "cipher"}}}
+    (tmp_path / "experiment.yaml").write_text(json.dumps(given))
+    kept = {"metrics": {"EM": "score"}, "percent": ["EM"], "rows": {"cipher": {"EM": 88.7}, "single": {"EM": 82}}}
+    (tmp_path / "published.json").write_text(json.dumps(kept))
+
+    found = gathered([str(tmp_path)])
+
+    assert found.published == {"cipher": {"accuracy": 0.887}, "single": {"accuracy": 0.82}}
+    assert "<td>88.7%</td>" in report(found)
+
+
+def test_a_run_looks_the_same_in_all_plots_and_no_two_runs_alike() -> None:
+    found = looks(f"run{i}" for i in range(12))
+
+    assert len({tuple(each.values()) for each in found.values()}) == 12
+    assert [each["color"] for each in found.values()][:10] == [f"C{i}" for i in range(10)]
+
+
+def test_equal_runs_hide_neither_lines_nor_points_nor_ticks(spoken: Run) -> None:
+    runs = {"one": spoken, "two": spoken, "three": spoken}
+    rounds, cost, *_ = plots(runs, comparison_of(runs).runs)
+
+    for plot in (rounds, cost):
+        lines = re.findall(r'<g id="LineCollection_\d+">.*?d="M ([\d.]+)', plot.svg, re.DOTALL)
+        assert len({*lines[:3]}) == 3  # those of the legend follow
+    ticks = re.findall(r"<!-- ([^>]+) -->|>([^<]+)</text>", cost.svg)
+    assert len([text for pair in ticks for text in pair if "e+" in text]) == 1  # all three cost the same
+
+
+def test_points_that_nearly_coincide_are_set_apart_in_their_order() -> None:
+    """Two runs of 16,853 and 16,811 bytes a message were moved onto each other."""
+    assert apart([16853, 16811, 30000], 1.1) == pytest.approx([16811 * 1.1, 16811, 30000])
+    assert apart([2, 2, 2], 1.5) == pytest.approx([2, 3, 4.5])
+
+
+def test_a_headline_names_the_clearest_verdicts_alone_and_says_where_the_others_are(tmp_path: Path) -> None:
+    runs = {f"run{n}": scripted(tmp_path / f"run{n}", 2, 1) for n in range(4)}
+    page = report(Gathered(runs))
+
+    result, rest = page.split("<h2>Runs</h2>")
+    assert result.count("no difference that 2 questions could show") == 3
+    assert "The verdicts on 3 more pairs of runs are below the tables." in result
+    assert rest.count("no difference that 2 questions could show") == 6
+
+
+def test_a_headline_says_what_failed_and_what_a_world_measures() -> None:
+    over = Result("q1", answer="a", target="a", score=1.0, measures={"survived": 1.0})
+
+    [(run, line)] = headline(compare({"world": [over, Result("q2", target="a", failed=True)]}))
+
+    assert run == "world"
+    assert line.startswith("world: 50.0% right of 2 questions with failures as wrong (95 %: ")
+    assert line.endswith(", 100.0% of 1 discussion that did not fail; survived 1")
+
+
+def test_a_report_begins_with_its_result(tmp_path: Path) -> None:
+    cipher(tmp_path / "run", questions=1)
+    page = report(gathered([str(tmp_path / "run")]))
+
+    assert page.index("<h2>Result</h2>") < page.index("100.0% right of 1 question") < page.index("Runs</h2>")
+
+
+def test_attention_names_the_tokens_that_are_looked_at(spoken: Run) -> None:
+    [key] = spoken.records
+    found = looked("run", spoken, key, 1)
+
+    assert len(found.tokens) == found.weights.shape[1]
+    assert any("assistant" in token for token in found.tokens)
+    assert "assistant" in attention_plot({"run": spoken}, 1).svg
+
+
+def test_attention_is_of_one_question_not_of_one_id(spoken: Run) -> None:
+    [key] = spoken.records
+    question = {**spoken.records[key].question, "question": "What is 1 + 1?"}
+    other = copy.copy(spoken)
+    other.records = {key: spoken.records[key].model_copy(update={"question": question})}
+
+    with pytest.raises(UsageError, match="have no discussion in common that ended"):
+        attention_plot({"run": spoken, "other": other}, 1)

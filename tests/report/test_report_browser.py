@@ -1,0 +1,166 @@
+"""A report in a browser: it opens without an error or a request, shows what is chosen, and draws what is in sight."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.wait import WebDriverWait
+
+from sottovoce.report.report import report
+from sottovoce.report.sources import Gathered
+from tests.browser import chromium
+from tests.report.reported import HOSTILE, cipher, scripted
+
+MANY, ROUNDS = 250, 20  # discussions of forty messages
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of 10,000 messages by script, some of them hostile, and a debate of the bundled model."""
+    folder = tmp_path_factory.mktemp("page")
+    runs = {"many": scripted(folder / "many", MANY, ROUNDS), "spoken": cipher(folder / "spoken", questions=2)}
+    (folder / "report.html").write_text(report(Gathered(runs)), encoding="utf-8")
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def session(page: Path) -> Iterator[webdriver.Chrome]:
+    """One browser for all tests of this file."""
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(session: webdriver.Chrome, page: Path) -> webdriver.Chrome:
+    """At a page that was just opened."""
+    session.get(page.as_uri())
+    return session
+
+
+def shown(browser: webdriver.Chrome, what: str) -> list[WebElement]:
+    return browser.find_elements(By.CSS_SELECTOR, what)
+
+
+def choose(browser: webdriver.Chrome, name: str, value: str) -> None:
+    before = shown(browser, "#found")[0].text
+    field = shown(browser, f"#{name}")[0]
+    field.send_keys(value)
+    WebDriverWait(browser, 5).until(lambda _: shown(browser, "#found")[0].text != before)
+
+
+def requested(browser: webdriver.Chrome) -> set[str]:
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    sent = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    return {each["request"]["url"] for each in sent}
+
+
+def test_the_page_opens_without_an_error_and_asks_nobody(browser: webdriver.Chrome, page: Path) -> None:
+    assert browser.get_log("browser") == []
+    assert requested(browser) == {page.as_uri()}
+
+
+def test_of_ten_thousand_messages_those_in_sight_are_drawn(browser: webdriver.Chrome) -> None:
+    entries = browser.execute_script("return entries.filter(([d, i]) => i >= 0 && items(d)[i].k === 'said').length")
+    drawn = [len(shown(browser, "#items .placed"))]
+    for part in (0.3, 0.6, 1.0):
+        browser.execute_script(SCROLL, part)
+        drawn.append(len(shown(browser, "#items .placed")))
+
+    assert entries == 2 * ROUNDS * MANY + 8
+    assert all(5 < n < 60 for n in drawn)
+    assert "rows × 128" in shown(browser, "#items")[0].text  # what the bundled model said, at the end
+
+
+SCROLL = "messages.box.scrollTop = arguments[0] * messages.sizer.offsetHeight; messages.draw(); messages.draw()"
+
+
+def test_what_is_read_stays_in_its_place_while_heights_are_measured(browser: webdriver.Chrome) -> None:
+    tops = browser.execute_script(
+        "messages.go(5000); const at = () => messages.shown.get(5000).getBoundingClientRect().top;"
+        "const before = at(); for (let i = 0; i < 5; i++) messages.draw(); return [before, at()]"
+    )
+
+    assert tops[0] == pytest.approx(tops[1], abs=1)
+
+
+def test_a_chosen_question_shows_its_messages_and_what_was_asked(browser: webdriver.Chrome) -> None:
+    choose(browser, "of-run", "spoken")
+    shown(browser, "#discussions .row")[0].click()
+
+    said = shown(browser, "#items .said")
+    assert len(said) == 4 and shown(browser, "#found")[0].text == f"2 of {MANY + 2} discussions"
+    shown(browser, "#items .said button")[0].click()
+    assert "What is " in shown(browser, "#items .asked")[0].text
+
+
+def test_a_token_tells_its_alternatives_and_what_was_sent(browser: webdriver.Chrome) -> None:
+    choose(browser, "of-run", "spoken")
+    token = shown(browser, "#items .t")[0]
+    text = token.text
+    token.click()
+
+    told = shown(browser, "#token")[0].text
+    assert json.dumps(text) in told and "entropy" in told and "log-probability" in told
+    tables = shown(browser, "#token table")
+    assert [len(table.find_elements(By.CSS_SELECTOR, "tbody tr")) >= 3 for table in tables] == [True, True]
+    shown(browser, "body")[0].send_keys(Keys.ARROW_RIGHT)
+    assert "token 2 of" in shown(browser, "#token")[0].text
+
+
+def test_text_of_a_model_is_shown_and_never_run(browser: webdriver.Chrome) -> None:
+    choose(browser, "of-run", "many")
+    shown(browser, "#discussions .row")[0].click()
+
+    assert HOSTILE in "".join(body.text for body in shown(browser, "#items .body"))
+    assert shown(browser, "#said img") == [] and browser.title == "Report of many, spoken"
+    assert browser.get_log("browser") == []
+
+
+def test_words_and_runs_find_discussions(browser: webdriver.Chrome) -> None:
+    choose(browser, "search", "I say 29")
+    found = browser.execute_script("return [rows.length, entries.filter(([, i]) => i >= 0).length]")
+    choose(browser, "of-run", "spoken")
+
+    assert found == [MANY, MANY]
+    assert shown(browser, "#found")[0].text == f"0 of {MANY + 2} discussions"
+    assert shown(browser, "#items .said") == []
+
+
+def test_the_same_question_is_read_under_two_runs_side_by_side(tmp_path: Path, session: webdriver.Chrome) -> None:
+    runs = {name: scripted(tmp_path / name, 2, 2) for name in ("one", "two", "other")}
+    for record in runs["other"].records.values():  # another question of the same id
+        record.question = {**record.question, "question": "What is 1 + 1?"}
+    (tmp_path / "report.html").write_text(report(Gathered(runs)), encoding="utf-8")
+    session.get((tmp_path / "report.html").as_uri())
+
+    shown(session, "#discussions .row")[0].click()
+    [button] = shown(session, "button.beside")
+    assert button.text == "beside two"
+    button.click()
+
+    pairs = shown(session, "#items .pair")
+    heads = [each.text.split("\n") for each in pairs if "Round 1" in each.text]
+    assert heads[0] == ["Round 1", "Round 1"]
+    assert shown(session, "button.beside")[0].text == "without two"
+    shown(session, "button.beside")[0].click()
+    assert not shown(session, "#items .pair") and session.get_log("browser") == []
+
+
+def test_an_arrow_key_chooses_the_first_token_without_a_mouse(browser: webdriver.Chrome) -> None:
+    shown(browser, "#items")[0].send_keys(Keys.ARROW_RIGHT)
+
+    assert len(shown(browser, ".t.chosen")) == 1 and "token 1 of" in shown(browser, "#token")[0].text
+
+
+@pytest.mark.parametrize("width", [400, 1280, 2200])
+def test_nothing_reaches_beyond_the_page(width: int, browser: webdriver.Chrome) -> None:
+    browser.set_window_size(width, 1000)
+
+    assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")

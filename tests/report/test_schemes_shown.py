@@ -1,0 +1,250 @@
+"""What transcripts show of the schemes that judge, vote, divide or ask again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sottovoce.datasets.govsim import games as lakes
+from sottovoce.datasets.whodunit import games
+from sottovoce.nodes.question import Question
+from sottovoce.nodes.state import Vote
+from sottovoce.report.markdown import markdown
+from sottovoce.report.votes import count
+from sottovoce.runs.read import load_run
+from sottovoce.settings import CMD, GovSim, WhoDunit
+from tests.cli.screen import printed
+from tests.runs import schemes
+from tests.runs.schemes import ASKED, CHOSEN, DEALT, JUDGED, LIVED, LOOKED_UP, PLAYED, SENT, WEIGHED, says
+
+
+def follows(text: str, *pieces: str) -> bool:
+    """Whether the pieces stand in the text in this order."""
+    at = 0
+    for piece in pieces:
+        at = text.find(piece, at) + len(piece)
+        if at < len(piece):
+            return False
+    return True
+
+
+def test_the_moderator_stands_in_its_round_and_the_judge_after_it(tmp_path: Path) -> None:
+    run = schemes.held(*JUDGED, tmp_path)
+
+    row = ("╭─ affirmative", "╭─ negative", "╭─ debater_3", "╭─ moderator")
+    ending = ("Candidates listed by the judge after round 2", "22, 21 or 20", "The judge's choice after round 2")
+    for each in (run, load_run(tmp_path / "run").only):
+        assert follows(printed(each, 100), "Round 1", *row, "Round 2", *row, *ending, "22  by judge")
+
+
+def test_a_vote_without_weights_is_one_line(tmp_path: Path) -> None:
+    shown = printed(schemes.held(*ASKED, tmp_path), 160)
+
+    assert (
+        "Vote after round 1: 21 ×3 (agent_4, agent_5, agent_6), 22 ×2 (agent_1, agent_2 (asked for the answer)), "
+        "abstains: agent_3\nRound 2" in shown
+    )
+    assert "Vote after round 2: 22 ×3 (agent_1, agent_2, agent_3), 21 ×3 (agent_4, agent_5, agent_6)\n" in shown
+
+
+def test_a_vote_with_weights_tells_stated_confidence_and_recalibrated_weight(tmp_path: Path) -> None:
+    shown = printed(schemes.held(*WEIGHED, tmp_path), 120)
+
+    assert (
+        """
+Vote after round 1:
+  22 ×1, weight 0.8: agent_1 (confidence 0.95, weight 0.8)
+  21 ×1, weight 0.5: agent_2 (confidence 0.85, weight 0.5)
+  abstains: agent_3
+"""
+        in shown
+    )
+    assert (
+        """
+22  by weighted: 0.8 of 1.6 in weight for 22 after round 2; a tie of 2 answers, agent_1 spoke first
+tied: 22 and 21; decided by the first to speak
+by plain it would be 21
+agent_1: 22 (confidence 0.95, weight 0.8)
+agent_2: 21 (confidence 0.85, weight 0.5)
+agent_3: 21 (confidence 0.7, weight 0.3)
+right: the answer is 22
+"""
+        in shown
+    )
+
+
+def test_a_secretary_is_asked_at_a_tie_and_decides_it(tmp_path: Path) -> None:
+    shown = printed(schemes.held(*ASKED, tmp_path), 100)
+
+    assert follows(
+        shown, "Vote after round 2", "The secretary's answer after round 2", "╭─ secretary", "Both.", 'it says "22"',
+        "Decision", "22  by secretary", "the secretary decided (asked for the answer)",
+        "tied: 22 and 21; decided by the secretary",
+    )  # fmt: skip
+
+
+def test_groups_stand_above_and_representatives_before_their_level(tmp_path: Path) -> None:
+    shown = printed(schemes.held(*SENT, tmp_path), 110)
+
+    first = "group 1: agent_1, agent_2, agent_3\ngroup 2: agent_4, agent_5, agent_6\nRound 1"
+    second = "group 1: agent_1 represents agent_1, agent_2, agent_3; agent_4 represents agent_4, agent_5, agent_6\n"
+    assert follows(shown, first, "Vote after round 1", "Level 2", second, "Round 2", "Vote after round 2")
+
+
+def test_a_relay_tells_step_by_step_who_looked_up_what_and_what_it_showed(tmp_path: Path) -> None:
+    question: Question = {
+        "question": "Where was the author of The Salt Ledger born?",
+        "kind": "text",
+        "target": "Greyholt",
+        "documents": ["Shown to nobody."],
+    }
+    run = schemes.held(*LOOKED_UP, tmp_path, question=question)
+
+    for each in (run, load_run(tmp_path / "run").only):
+        shown = printed(each, 100)
+        assert follows(
+            shown, "2 agents in turn, at most 7 steps · by title in encyclopedia",
+            "Step 1", "─ agent_1", "Action 1: Search[The Salt Ledger]", "─ environment", "Its author is Orla Vance",
+            "Step 2", "─ agent_2", "Orla Vance did.", "Action 2: Search[Orla Vance]", "─ environment",
+            "born in Greyholt",
+            "Step 3", "Action 3: Finish[Greyholt]", "Answer in step 3", "Answer: Greyholt",
+            "Greyholt  by finish: agent_1 finished in step 3; 1 of them took a second call", "right: the answer",
+        )  # fmt: skip
+        assert "Shown to nobody" not in shown and "4 calls" in shown
+    assert "## Step 2" in markdown(run)
+
+
+def test_evidence_stands_before_the_talk_and_choices_tell_what_was_chosen(tmp_path: Path) -> None:
+    question: Question = {
+        "question": "In which town was the author of The Salt Ledger born?",
+        "kind": "text",
+        "target": "Greyholt",
+    }
+    run = schemes.held(*CHOSEN, tmp_path, question=question)
+
+    for shown in (printed(each, 100) for each in (run, load_run(tmp_path / "run").only)):
+        assert follows(
+            shown, "2 debaters, at most 3 rounds · evidence: 2 of encyclopedia, at most 3 chosen",
+            "Evidence", "─ library", "[0] The Salt Ledger (encyclopedia:The Salt Ledger, rank 1)",
+            "Round 1", "─ agent_1 chooses evidence", "chose [1]", "─ agent_2 chooses evidence", "chose [0] The Salt",
+            "The judge after round 1", "Round 2", "chose no evidence",
+            "The judge after round 2", "The summarizer after round 2",
+            "Greyholt  by summarizer: they agreed in round 2",
+        )  # fmt: skip
+
+
+def test_a_game_is_told_turn_by_turn_with_what_was_published_and_who_remains(tmp_path: Path) -> None:
+    settings = PLAYED[0]
+    assert isinstance(settings, WhoDunit)
+    run = schemes.held(*PLAYED, tmp_path, question=games(1, settings)[0])
+
+    for shown in (printed(each, 100) for each in (run, load_run(tmp_path / "run").only)):
+        assert follows(
+            shown, "Accuser Beth and Intel Alex in turn, at most 31 turns", "Which character is the winner?",
+            "Turn 1", "─ Beth", "published: Beth asks: does character 1 wear a brown hat?", "3 of 3 remain",
+            "Turn 2", "─ Alex", "first attempt: asked again: There was no JSON object",
+            "Turn 3", "published: Beth awards character 2.", "2  by award: Beth chose character 2 in turn 3",
+        )  # fmt: skip
+
+
+def test_a_fishery_is_told_month_by_month_with_the_lake_after_each_harvest(tmp_path: Path) -> None:
+    settings = LIVED[0]
+    assert isinstance(settings, GovSim)
+    run = schemes.held(*LIVED, tmp_path, question=lakes(1, settings)[0])
+
+    for shown in (printed(each, 100) for each in (run, load_run(tmp_path / "run").only)):
+        assert follows(
+            shown, "2 agents, at most 2 months, at most 1 utterance a talk", "How many tons of fish do you catch",
+            "Month 1", "─ John", "wants 25 tons", "─ Kate", "wants 30 tons", "─ lake",
+            "Month 1: John caught 25 tons and Kate caught 30 tons.", "45 tons left of 100; they double to 90",
+            "Talk", "Say: 25 each?", "names Kate", "Summary of the talk", "He wants 25 each.", "Notes", "Plan: 30.",
+            "Month 2", "cannot be read: it holds no number of tons", "30 tons left of 90; they double to 60",
+            "Talk", "ends the talk", "2 months  by survival: the fish lasted all 2 months, with 30 tons left",
+            "survived 1, months 2, gain 57.5",
+        )  # fmt: skip
+
+
+def test_passages_stand_under_whom_they_were_dealt_to_and_a_shared_score_under_the_answer(tmp_path: Path) -> None:
+    question: Question = {
+        "question": "Where?",
+        "kind": "text",
+        "target": "Aldmoor",
+        "documents": ["One.", "Two.", "3."],
+    }
+    run = schemes.held(*DEALT, tmp_path, question=question)
+
+    for shown in (printed(each, 100) for each in (run, load_run(tmp_path / "run").only)):
+        assert follows(
+            shown, "2 agents, each with passages of its own, at most 5 rounds", "document for agent_1: One. 3.",
+            "document for agent_2: Two.", "Round 1", "#Q: Who?", "Round 2", "Aldmoor  by box: ",
+            "tied: Aldmoor and Bern", "agent_2: Bern", "score 0.50: share of agents that say Aldmoor",
+        )  # fmt: skip
+
+
+def test_only_the_latest_reply_is_shown_with_the_reason_why_it_was_asked_for(tmp_path: Path) -> None:
+    run = schemes.held(*WEIGHED, tmp_path)
+
+    for shown in (printed(run, 160), markdown(run)):
+        assert "Hm!" in shown and "Hm." not in shown
+        assert shown.count("first attempt: asked again: ") == shown.count("cannot be read: ") == 1
+
+
+def test_what_an_answer_turn_says_stands_under_its_reply_and_not_in_its_place(tmp_path: Path) -> None:
+    run = schemes.held(*ASKED, tmp_path)
+
+    for shown in (printed(run, 400), markdown(run)):
+        assert "Both." in shown and "Answer:" not in shown
+        assert shown.count('words · asked for the answer: it holds no number · it says "22"') == 2
+        assert 'asked for the answer: it holds no number · it says "hm" · cannot be read: it holds no number' in shown
+    assert [message.text for message in run.messages if message.agent == "secretary"] == ["Both.", " 22"]
+
+
+def test_the_ending_tells_how_answers_were_read_where_not_all_were_at_once(tmp_path: Path) -> None:
+    asked, sent = (printed(schemes.held(*each, tmp_path / name), 160) for name, each in (("a", ASKED), ("s", SENT)))
+
+    assert asked.endswith("1.5 s; of 12 answers 10 read at once, 1 by the answer turn, 1 not to be read\n")
+    assert sent.endswith(" 1.5 s\n")
+
+
+def test_an_abstention_quotes_what_the_agent_said_last(tmp_path: Path) -> None:
+    run = schemes.held(
+        CMD(agents=2, rounds=2), {"agent_1": [says(22)] * 2, "agent_2": [says(21), "Hm.", " hm"]}, tmp_path
+    )
+
+    assert "agent_2: abstains (asked for the answer); nothing could be read from: Hm.\n" in printed(run, 120)
+
+
+def test_answers_and_views_are_neither_markup_nor_control(tmp_path: Path) -> None:
+    nasty, shown_as = "\x1b2J no*t <x> \u202etxt", r"\x1b2J no*t <x> \u202etxt"
+    question: Question = {"question": "Which?", "kind": "text", "starting_views": {"agent_1": nasty}}
+    replies = {"agent_1": [f"[{nasty}]"], "agent_2": ["[plain]"]}
+    run = schemes.held(CMD(agents=2, rounds=1, secretary=False), replies, tmp_path, question=question)
+
+    lines = printed(run, 400).splitlines()
+    for start in ("Vote after round 1: ", "tied: ", "starting view of agent_1: "):
+        assert shown_as in next(line for line in lines if line.startswith(start))
+    assert not {"\x1b", "\u202e"} & set("".join(lines) + markdown(run))
+    assert r"no\*t \<x\>" in next(line for line in markdown(run).splitlines() if "Vote after" in line)
+
+
+def test_markdown_has_the_votes_the_levels_and_the_tie(tmp_path: Path) -> None:
+    weighed, sent = markdown(schemes.held(*WEIGHED, tmp_path)), markdown(schemes.held(*SENT, tmp_path / "sent"))
+
+    assert "- Vote after round 2:\n  - 22 ×1, weight 0.8: agent\\_1 (confidence 0.95, weight 0.8)\n  - 21 ×2" in weighed
+    assert "- tied: 22 and 21; decided by the first to speak\n- by plain it would be 21\n" in weighed
+    assert "- group 2: agent\\_4, agent\\_5, agent\\_6\n\n## Round 1" in sent
+    assert "## Level 2\n\n- group 1: agent\\_1 represents agent\\_1, agent\\_2, agent\\_3;" in sent
+
+
+def test_a_confidence_that_was_clamped_is_shown_as_it_was_stated() -> None:
+    votes: list[Vote] = [
+        {
+            "agent": "agent_1",
+            "answer": "22",
+            "counts": True,
+            "read": "boxed",
+            "confidence": 1.0,
+            "weight": 1.0,
+            "note": "stated 3",
+        }
+    ]
+    assert "agent_1 (confidence 1, weight 1, stated 3)" in "\n".join(count(0, votes, {"question": "?"}))

@@ -1,0 +1,78 @@
+"""Tables on a terminal and in a pipe."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from sottovoce.analysis.compare import compare
+from sottovoce.report.comparison import markdown
+from sottovoce.report.tables import show, table
+from sottovoce.runs.results import Result
+
+WIDE = "run | questions | discussions | accuracy | 95 % | abstained | failed | FLOPs | seconds, in parallel"
+ROW = ["`nl`", "200", "200", "50.0%", "43.1% to 56.9%", "0", "0", "1.50e+12", "0.25"]
+
+
+def shown(text: str, width: int = 80, *, terminal: bool = True) -> str:
+    console = Console(file=StringIO(), width=width, force_terminal=terminal, color_system=None, markup=False)
+    show(text, console)
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def test_a_pipe_gets_markdown_as_it_is() -> None:
+    text = f"`run`: 3\n\n{table('a | b', [['1', '2']])}\n"
+
+    assert shown(text, terminal=False) == text + "\n"
+
+
+@pytest.mark.parametrize("rows", [1, 3, 12])
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_terminal_breaks_no_word(rows: int, width: int) -> None:
+    text = shown(table(WIDE, [ROW] * rows), width)
+
+    words = {word for line in text.splitlines() for word in line.split()}
+    assert {"discussions", "abstained", "1.50e+12", "nl", "parallel"} <= words
+    assert "|" not in text and "`" not in text
+    assert all(len(line.rstrip()) <= width for line in text.splitlines())
+
+
+def test_a_bar_in_a_name_stays_and_text_around_tables_too() -> None:
+    first, second = table("run | n", [["`a|b`", "1"]]), table("x | y", [["2", "3"]])
+
+    lines = [line.strip() for line in shown(f"Before.\n\n{first}\n\n{second}\n\n- after").splitlines()]
+
+    said = [line for line in lines if line and "─" not in line]
+    assert said == ["Before.", "run   n", "a|b   1", "x   y", "2   3", "- after"]
+
+
+def test_a_comparison_fits_eighty_columns() -> None:
+    runs = {"runs/debate": [Result(f"q{i}", answer="a", score=i % 2) for i in range(40)]}
+
+    text = shown(markdown(compare({**runs, "runs/single": runs["runs/debate"]})))
+
+    assert "runs/debate" in text and "discussions" in text and "seconds, in parallel" in text
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        ("- one two three four", ["- one two", "  three four"]),
+        ("mad  one two three", ["mad  one two", "     three"]),
+        ("ends in /a/long/path/that/stays", ["ends in", "/a/long/path/that/stays"]),
+    ],
+)
+def test_lines_are_wrapped_between_words_and_indented_as_their_text(line: str, lines: list[str]) -> None:
+    """A terminal broke the verdicts below a table within words."""
+    assert shown(line, 12).splitlines() == lines
+    assert shown(line, 12, terminal=False).splitlines() == [line]
+
+
+def test_tables_of_single_rows_stand_apart() -> None:
+    lines = [line.rstrip() for line in shown(table(WIDE, [ROW] * 6), 40).splitlines()]
+
+    assert [number for number, line in enumerate(lines) if line.startswith("run ")] == [0, 11, 22, 33, 44, 55]
+    assert lines[10] == ""

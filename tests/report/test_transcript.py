@@ -1,0 +1,251 @@
+"""The transcript as a person sees it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from sottovoce.channels.message import Message
+from sottovoce.channels.store import PayloadStore
+from sottovoce.report import blocks, describe, transcript, votes
+from sottovoce.report.markdown import fenced, markdown
+from sottovoce.runs.events import Reset
+from sottovoce.runs.record import Record, ordered
+from sottovoce.settings import Debate
+from tests.cli.screen import printed
+from tests.runs.support import QUESTION, carrying, held
+
+NASTY = "\x1b[2J[red]not red[/red] :smile: \u202etxt\ud800 ```` <b>"
+
+PLAIN = """\
+debate · nl · bundled · seed 0
+What is 14 + 3 * 5 - 7?
+(asked for: number; --kind asks for something else)
+Round 1 ────────────────────────────────────────────────────
+╭─ agent_1 (hosted model) ─────────────────────────────────╮
+│ 3 * 5 = 15; 29 - 7 = 22. The answer is 22.               │
+│ words                                                    │
+╰──────────────────────────────────────────────────────────╯
+╭─ agent_2 (hosted model) ─────────────────────────────────╮
+│ Who knows?                                               │
+│ words · asked for the answer: it holds no number · it    │
+│ says "22"                                                │
+╰──────────────────────────────────────────────────────────╯
+Round 2 ────────────────────────────────────────────────────
+╭─ agent_1 (hosted model) ─────────────────────────────────╮
+│ The answer is 22.                                        │
+│ words                                                    │
+╰──────────────────────────────────────────────────────────╯
+╭─ agent_2 (hosted model) ─────────────────────────────────╮
+│ Well.                                                    │
+│ words · asked for the answer: it holds no number · it    │
+│ says "well" · cannot be read: it holds no number         │
+╰──────────────────────────────────────────────────────────╯
+Decision ───────────────────────────────────────────────────
+22  by majority: 1 of 2 say 22
+agent_1: 22
+agent_2: abstains (asked for the answer); nothing could be
+read from: Well.
+a reply without an answer of the kind number abstains;
+--kind asks for another
+right: the answer is 22
+6 calls, tokens not reported, 1.5 s; of 4 answers 2 read at
+once, 1 by the answer turn, 1 not to be read
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Record:
+    return held(
+        {
+            "agent_1": ["3 * 5 = 15; 29 - 7 = 22. The answer is 22.", "The answer is 22."],
+            "agent_2": ["Who knows?", " 22", "Well.", " well"],
+        },
+        tmp_path,
+        rounds=2,
+    )
+
+
+def test_a_plain_transcript_has_no_cursor_control(run: Record) -> None:
+    assert printed(run).replace(" \n", "\n") == PLAIN
+
+
+def test_agents_stand_side_by_side_where_there_is_room(run: Record) -> None:
+    wide, narrow = printed(run, 160, terminal=True), printed(run, 60, terminal=True)
+
+    assert any("agent_1" in line and "agent_2" in line for line in wide.splitlines())
+    assert not any("agent_1" in line and "agent_2" in line for line in narrow.splitlines())
+
+
+def test_text_of_a_model_is_neither_markup_nor_control(tmp_path: Path) -> None:
+    run = held({"agent_1": [NASTY]}, tmp_path)
+
+    shown = printed(run, 100)
+
+    assert "\\x1b[2J[red]not red[/red] :smile: \\u202etxt\N{REPLACEMENT CHARACTER} ```` <b>" in shown
+    assert not {"\x1b", "\u202e", "\ud800"} & set(shown + markdown(run))
+
+
+def test_tokens_are_shaded_by_their_entropy(tmp_path: Path) -> None:
+    store = PayloadStore(tmp_path)
+    message = carrying(Message("agent_1", 0, "answer", "so it is"), [(0, 2), (2, 5), (5, 8)], [0.0, 0.5, 3.0], store)
+
+    text = transcript.shaded(message)
+
+    assert text.plain == "so it is"
+    assert [(text.plain[span.start : span.end], span.style) for span in text.spans] == [
+        (" it", transcript.SHADES[1][-1]),
+        (" is", transcript.SHADES[3][-1]),
+    ]
+
+
+def test_tokens_that_share_a_character_show_it_once(tmp_path: Path) -> None:
+    store = PayloadStore(tmp_path)
+    message = carrying(Message("agent_1", 0, "answer", "aéz"), [(0, 1), (1, 2), (1, 2), (2, 3)], [0.0] * 4, store)
+
+    assert "".join(piece for piece, _ in describe.shades(message)) == "aéz"
+
+
+def test_an_edited_message_is_not_shaded_and_says_that_it_was_edited(tmp_path: Path) -> None:
+    said = carrying(Message("agent_1", 0, "answer", "22"), [(0, 2)], [1.0], PayloadStore(tmp_path))
+    edited = Message(**{**vars(said), "text": "23", "stats": {"tokens_out": 27.0, "mean_entropy": 1.0}})
+
+    assert list(describe.shades(edited)) == [("23", None)]
+    assert describe.footer(edited).endswith("; edited since, heard in words")
+
+
+def test_a_message_whose_payload_is_gone_can_still_be_read(tmp_path: Path) -> None:
+    store = PayloadStore(tmp_path)
+    said = carrying(Message("agent_1", 0, "answer", "22"), [(0, 2)], [1.0], store)
+    assert said.payload is not None
+    store.mdelete([said.payload.sha256])
+
+    assert list(describe.shades(said)) == [("22", None)]
+
+
+def test_what_a_message_carried_is_told_with_its_size(tmp_path: Path) -> None:
+    said = carrying(Message("agent_1", 0, "answer", "22"), [(0, 1), (1, 2)], [1.0, 1.0], PayloadStore(tmp_path))
+    assert said.payload is not None
+
+    assert describe.carried(said) == f"cipher: 2 rows × 8, float32, {said.payload.nbytes} bytes"
+    assert describe.carried(Message("agent_1", 0, "answer", "22")) == "words"
+
+
+def test_notes_sources_and_summaries_are_marked() -> None:
+    message = Message("agent_1", 0, "answer", "22", source="expert", notes=("cut at the token limit",))
+
+    assert describe.speaker(message) == "agent_1 (expert)"
+    assert describe.footer(message) == "words · cut at the token limit"
+
+
+def test_what_a_bridge_lost_is_told() -> None:
+    message = Message("agent_1", 0, "answer", "22", stats={"shared_mass": 0.972, "as_words": 0.04})
+    assert describe.footer(message) == "words · bridge: 97% of the mass shared, 4% heard as words"
+    assert describe.speaker(Message("summariser", 0, "summarise", "all say 22")) == "summariser sums up"
+
+
+def said(*messages: Message) -> Record:
+    """A record of a debate of twelve that holds these messages."""
+    settings = Debate(agents=12).model_dump(mode="json")
+    return Record(scheme="debate", settings=settings, question=QUESTION, messages=ordered([*messages]))
+
+
+def headed(run: Record) -> list[tuple[str, list[str]]]:
+    return [(part.heading, [each.agent for each in part.messages]) for part in blocks.of_run(run)]
+
+
+def test_own_summaries_have_a_row_before_what_they_were_made_for() -> None:
+    messages = [Message(f"agent_{i}", 1, act, "", order=i) for i in (10, 2) for act in ("summarise", "revise")]
+
+    assert headed(said(*messages)) == [
+        ("Summaries, round 2", ["agent_2", "agent_10"]),
+        ("Round 2", ["agent_2", "agent_10"]),
+    ]
+
+
+def test_a_shared_summary_stands_after_its_round() -> None:
+    messages = [Message("agent_1", 0, "answer", ""), Message("summariser", 0, "summarise", "", order=12)]
+
+    assert headed(said(*messages)) == [("Round 1", ["agent_1"]), ("Summaries, round 1", ["summariser"])]
+
+
+def test_what_a_reset_withdrew_stands_under_a_heading_that_says_so() -> None:
+    run = said(
+        Message("agent_1", 0, "answer", "first"),
+        Message("agent_1", 1, "revise", "lost", notes=("withdrawn: too unsure",)),
+        Message("agent_1", 1, "revise", "again", epoch=1),
+    )
+    run.resets = [Reset(cut=[1, 0], why="too unsure")]
+
+    shown = printed(run)
+
+    assert [part.heading for part in blocks.of_run(run)] == [
+        "Round 1", "Round 2, withdrawn", "Taken back to round 2", "Round 2",
+    ]  # fmt: skip
+    assert "words · withdrawn: too unsure" in shown
+    assert [line for line in markdown(run).splitlines() if line.startswith("## ")] == [
+        "## Round 1", "## Round 2, withdrawn", "## Taken back to round 2", "## Round 2", "## Decision",
+    ]  # fmt: skip
+    last = run.said("agent_1")
+    assert last is not None and last.text == "again"
+
+
+def test_a_round_that_was_taken_back_in_its_middle_is_withdrawn_in_part() -> None:
+    run = said(
+        Message("agent_1", 0, "answer", "heard"),
+        Message("agent_2", 0, "answer", "lost", turn=1, order=1),
+        Message("agent_2", 0, "answer", "again", epoch=1, turn=1, order=1),
+    )
+    run.resets = [Reset(cut=[0, 1])]
+
+    assert headed(run) == [
+        ("Round 1", ["agent_1"]), ("Round 1, withdrawn", ["agent_2"]), ("Taken back to round 1", []),
+        ("Round 1", ["agent_2"]),
+    ]  # fmt: skip
+
+
+def test_a_given_beginning_stands_dimmed_before_the_text() -> None:
+    message = Message("agent_1", 0, "answer", " I add.", begun="Thought 1:")
+
+    text = transcript.shaded(message)
+
+    assert text.plain == "Thought 1: I add."
+    assert [(text.plain[span.start : span.end], span.style) for span in text.spans] == [("Thought 1:", "dim")]
+    assert "Thought 1: I add." in markdown(said(message))
+
+
+def test_the_score_of_an_average_is_told(tmp_path: Path) -> None:
+    run = held({"agent_1": ["22"], "agent_2": ["23"]}, tmp_path, rule="average")
+
+    assert "no answer  by average" in printed(run)
+    assert votes.verdict(run) == "score 0.50: share of agents that say 22"
+
+
+def test_a_fence_is_longer_than_any_in_the_text() -> None:
+    assert fenced("a ```` b").splitlines() == ["`````text", "a ```` b", "`````"]
+    assert fenced("plain").startswith("```text\n")
+
+
+def test_markdown_shows_names_and_answers_as_they_are(tmp_path: Path) -> None:
+    question = {"question": "Which *?", "kind": "text", "target": "*b*"}
+    run = held({"agent_1": ["The answer is b*_c"]}, tmp_path, question=question)
+
+    text = markdown(run)
+
+    assert "### agent\\_1" in text and "**b\\*\\_c** by majority" in text
+    assert "```text\nThe answer is b*_c\n```" in text
+
+
+def test_a_debate_has_no_groups_to_tell(run: Record) -> None:
+    assert run.levels == [] and "group" not in printed(run)
+
+
+def test_a_long_round_is_told_in_a_time_that_grows_with_it() -> None:
+    # each message was looked for among all, and a thousand samples stood still
+    messages = [Message(f"sample_{n}", 0, "answer", "22") for n in range(4_000)]
+    begun = time.perf_counter()
+
+    assert len(describe.last_attempts(messages)) == 4_000
+    assert time.perf_counter() - begun < 2  # 0.05 s; one among all took 20 s

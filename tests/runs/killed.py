@@ -1,0 +1,114 @@
+"""Runs that are held in a process of their own, and killed there."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import sqlite3
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from sottovoce.channels.message import Message, Place
+from sottovoce.nodes.question import Question
+from sottovoce.runs.checkpoints import FILE
+from sottovoce.runs.limits import Limits
+from sottovoce.runs.log import read
+from sottovoce.runs.manifest import head_of
+from sottovoce.runs.read import load_run
+from sottovoce.runs.run import Key, Run
+from sottovoce.runs.runner import hold_all
+from sottovoce.runs.start import resumed, settings_of
+from sottovoce.settings import Settings
+
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["tests.runs.killed", "transformers", "sottovoce.models", "sottovoce.graphs.debate"])
+Said = dict[Key, tuple[Any, list[tuple[Place, str]]]]
+"""By discussion: its decision, and each message's place and text."""
+
+
+def hold(folder: Path, scheme: str, settings: Settings, questions: list[Question], at_once: int) -> None:
+    """Begin the run in a folder, or go on with it, to its end."""
+    if (folder / "log.jsonl").exists():
+        run = resumed(load_run(folder))
+    else:
+        run = Run.begin(head_of(scheme, settings, questions), questions, folder)
+    hold_all(run, settings_of(run), run.store(), limits=Limits(at_once=at_once))
+
+
+def hold_until_killed(folder: Path, seconds: float, *told: Any) -> bool:
+    """`hold` in a process that is killed so many seconds after it first logs; tells whether it came to its end."""
+    before = _lines(folder)
+    process = PROCESSES.Process(target=hold, args=(folder, *told))
+    process.start()
+    try:
+        while process.is_alive() and _lines(folder) <= before:
+            time.sleep(0.01)
+        process.join(seconds)
+        return process.exitcode == 0
+    finally:
+        process.kill()
+        process.join()
+
+
+def _lines(folder: Path) -> int:
+    log = folder / "log.jsonl"
+    return log.read_bytes().count(b"\n") if log.exists() else 0
+
+
+def killed_often(folder: Path, kills: int, within: float, seed: int, *told: Any) -> int:
+    """Kill a run at random moments, until it is over or so many times, and let it end; tells how often."""
+    draw, done = random.Random(seed), 0
+    for _ in range(kills):
+        committed, asked = places_committed(folder), Counter(places_asked(folder))
+        over = hold_until_killed(folder, draw.uniform(0, within), *told)
+        again = Counter(places_asked(folder)) - asked
+        assert not [place for place in again if place in committed], "a question was asked twice"
+        if over:
+            return done
+        done += 1
+    committed, asked = places_committed(folder), Counter(places_asked(folder))
+    hold(folder, *told)
+    assert not [place for place in Counter(places_asked(folder)) - asked if place in committed]
+    return done
+
+
+def places_asked(folder: Path) -> list[tuple[Any, ...]]:
+    """Discussion and place of every question that the log tells of."""
+    lines = read(folder)[0] if (folder / "log.jsonl").exists() else []
+    return [(*line["of"], *(line[name] for name in Place._fields)) for line in lines if line["line"] == "asked"]
+
+
+def places_committed(folder: Path) -> set[tuple[Any, ...]]:
+    """Discussion and place of every message that log or checkpoints hold; the latter are those of what is not over."""
+    records = _records(folder)
+    found = {(*key, *message.place) for key, record in records.items() for message in record.messages}
+    if (folder / FILE).exists():
+        plain, database = JsonPlusSerializer(), sqlite3.connect(folder / FILE)
+        try:
+            rows = database.execute("SELECT thread_id, type, value FROM writes WHERE channel = 'board'").fetchall()
+        except sqlite3.OperationalError:  # killed before there was a table
+            rows = []
+        finally:
+            database.close()
+        for thread, kind, value in rows:
+            seed, _, question = thread.partition("/")
+            messages = map(Message.from_dict, plain.loads_typed((kind, value)))
+            found |= {(question, int(seed), *message.place) for message in messages}
+    return found
+
+
+def _records(folder: Path) -> dict[Key, Any]:
+    return dict(load_run(folder).records) if (folder / "log.jsonl").exists() else {}
+
+
+def said(folder: Path) -> Said:
+    """What a run came to: equal where two runs had the same result."""
+    records = load_run(folder).records
+    return {
+        key: (record.decision, [(message.place, message.text) for message in record.messages])
+        for key, record in records.items()
+    }

@@ -1,0 +1,107 @@
+"""Runs from Python: questions asked, runs opened, and both read as tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.core.errors import RecordError, UsageError
+from sottovoce.graphs import SCHEMES
+from sottovoce.runs.api import open_run, run_questions
+from sottovoce.settings import Debate, Single
+from tests.graphs.toys.palaver import SCHEME as PALAVER
+
+SUM: Any = {"question": "What is 14 + 3 * 5 - 7?", "target": "22"}
+OTHER = "What is 2 + 2?"
+SETTINGS = {"agents": 2, "rounds": 1}
+
+
+def scripted(*replies: str) -> ScriptedChatModel:
+    return ScriptedChatModel(list(replies) or ["The answer is 22."] * 8)
+
+
+def test_a_text_and_questions_with_targets_are_asked_and_read_as_a_table() -> None:
+    table = run_questions("debate", [SUM, OTHER], SETTINGS, models=scripted()).to_pandas()
+
+    assert list(table["question"]) == [SUM["question"], OTHER] and list(table["answer"]) == ["22", "22"]
+    assert table["score"].iloc[0] == 1 and table["score"].isna().iloc[1]
+    assert not table["failed"].any() and set(table["calls"]) == {2}
+
+
+def test_every_question_is_asked_under_each_seed_and_messages_are_a_table_too() -> None:
+    run = run_questions("single", SUM, Single(), models=scripted(), seeds=[1, 2])
+    messages = run.messages_to_pandas()
+
+    assert list(run.to_pandas()["seed"]) == [1, 2]
+    assert list(messages["text"]) == ["The answer is 22."] * 2 and list(messages["agent"]) == ["agent_1"] * 2
+    assert len(run.records) == len(run.results) == 2 and run.scheme == "single"
+
+
+def test_a_run_in_a_folder_is_opened_again_and_nothing_is_asked_twice(tmp_path: Path) -> None:
+    first = run_questions("debate", [SUM], SETTINGS, models=scripted(), folder=tmp_path / "run")
+    again = run_questions("debate", [SUM], SETTINGS, models=scripted("never asked"), folder=tmp_path / "run")
+    opened = open_run(tmp_path / "run")
+
+    assert first.folder == opened.folder == tmp_path / "run" and opened.settings["agents"] == 2
+    assert first.to_pandas().equals(again.to_pandas()) and first.to_pandas().equals(opened.to_pandas())
+    assert opened.messages_to_pandas().equals(first.messages_to_pandas())
+
+
+def test_what_is_not_over_in_a_folder_goes_on(tmp_path: Path) -> None:
+    settings, first_round = {"agents": 2, "rounds": 2}, ["The answer is 22."] * 2
+    short = run_questions("debate", [SUM], settings, models=scripted(*first_round), folder=tmp_path)
+    assert list(short.to_pandas()["failed"]) == [True] and "the script" in short.to_pandas()["error"].iloc[0]
+
+    whole = run_questions("debate", [SUM], settings, models=scripted(), folder=tmp_path)
+    assert list(whole.to_pandas()["answer"]) == ["22"]
+
+
+async def test_it_is_called_in_a_notebook_whose_loop_runs() -> None:
+    assert run_questions("single", SUM, models=scripted()).results[0].answer == "22"
+
+
+def test_a_scheme_of_one_s_own_is_asked_by_its_record() -> None:
+    try:
+        run = run_questions(PALAVER, SUM, {"agents": 2, "rounds": 1}, models=scripted())
+        assert run.scheme == "palaver" and run.results[0].answer == "22"
+        assert set(run.messages_to_pandas()["act"]) == {"speak"}
+    finally:
+        SCHEMES._known.pop("palaver", None)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "questions", "settings", "line"),
+    [
+        ("debat", SUM, None, "unknown scheme 'debat'; choose from"),
+        ("debate", [], None, "there are no questions; give at least one"),
+        ("debate", [7], None, "a question is 7; expected a text"),
+        ("debate", "", None, "the question is empty"),
+        ("debate", [SUM, SUM], None, "two questions have the id"),
+        ("debate", SUM, {"agnets": 2}, "agnets"),
+        ("debate", SUM, Single(), "the settings are Single; this graph expects Debate"),
+        ("single", SUM, Debate(), "the settings are Debate; this graph expects Single"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_in_one_line(scheme: str, questions: Any, settings: Any, line: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        run_questions(scheme, questions, settings, models=scripted())
+    assert line in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_folder_without_a_run_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="unknown run"):
+        open_run(tmp_path)
+
+
+def test_one_value_stands_for_a_list_of_one_as_in_a_settings_file() -> None:
+    run = run_questions("single", SUM, {"system": "Be brief.", "chain-of-thought": False}, models=scripted())
+
+    assert (run.settings["system"], run.settings["chain_of_thought"]) == (["Be brief."], False)
+
+
+def test_a_scheme_that_the_default_model_was_not_trained_for_asks_for_another() -> None:
+    with pytest.raises(UsageError, match=r"not trained for react.*such as \{'model': 'smollm2'\}"):
+        run_questions("react", OTHER)

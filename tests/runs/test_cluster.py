@@ -1,0 +1,270 @@
+"""Discussions that are run apart from their run's folder, and the Ray cluster whose workers do so."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from sottovoce.core.errors import RecordError, UsageError
+from sottovoce.nodes.question import Question
+from sottovoce.runs import cluster
+from sottovoce.runs.cluster import ATTEMPTS, Shard, paths_of
+from sottovoce.runs.limits import Limits
+from sottovoce.runs.manifest import head_of
+from sottovoce.runs.read import load_run
+from sottovoce.runs.run import Run
+from sottovoce.runs.runner import hold_all
+from sottovoce.runs.worker import hold_apart, take
+from sottovoce.settings import Debate
+
+QUESTIONS: list[Question] = [
+    {"question": f"What is {n} + 3?", "target": str(n + 3), "id": f"sum/{n}"} for n in range(8)
+]
+
+
+@pytest.fixture(scope="module")
+def settings(model: str) -> Debate:
+    return Debate(model=[model], protocol="cipher", rounds=2, max_tokens=6, exact=True, answer_turn=False)
+
+
+def begin(folder: Path | None, settings: Debate, questions: list[Question] = QUESTIONS) -> Run:
+    return Run.begin(head_of("debate", settings, questions), questions, folder)
+
+
+def told(run: Run) -> dict[Any, Any]:
+    return {
+        key: ([(message.place, message.text) for message in record.messages], record.decision)
+        for key, record in run.records.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def alone(settings: Debate, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """What is said where this process holds all."""
+    run = begin(tmp_path_factory.mktemp("run") / "alone", settings)
+    hold_all(run, settings, run.store())
+    return run
+
+
+def test_a_run_takes_what_was_held_apart_as_if_it_had_held_it(settings: Debate, alone: Run, tmp_path: Path) -> None:
+    run = begin(tmp_path / "run", settings)
+    keys = run.unfinished
+
+    for part in (keys[5:], keys[:5]):
+        take(run, run.store(), hold_apart(hold_all, run.head, run.questions(), part, at_once=2))
+    run.end()
+    run.close()
+
+    again = load_run(tmp_path / "run")
+    assert again.status == "done" and told(again) == told(alone)
+    refs = [message.payload for record in again.records.values() for message in record.messages]
+    assert len(refs) == 32 and all(ref is not None and ref.load(run.store()).ids for ref in refs)
+
+
+def test_what_fails_apart_fails_in_its_line(settings: Debate, tmp_path: Path) -> None:
+    long: list[Question] = [*QUESTIONS[:1], {"question": "word " * 5000, "id": "long"}]
+    run = begin(tmp_path / "run", settings, long)
+
+    take(run, run.store(), hold_apart(hold_all, run.head, long, run.unfinished, at_once=2))
+
+    assert [record.status for record in run.records.values()] == ["done", "failed"]
+    run.close()
+
+
+def test_a_worker_with_another_model_refuses(settings: Debate, alone: Run) -> None:
+    models = {name: each.model_copy(update={"weights": "others"}) for name, each in alone.head.models.items()}
+    with pytest.raises(RecordError, match=r"run 'on a worker' was started with the model .* of weights others"):
+        hold_apart(hold_all, alone.head.model_copy(update={"models": models}), QUESTIONS, [("sum/0", 0)], at_once=1)
+
+
+def test_a_discussion_that_costs_three_workers_has_failed(settings: Debate, tmp_path: Path) -> None:
+    run = begin(tmp_path / "run", settings, QUESTIONS[:2])
+    waiting, lost = [Shard([*run.unfinished])], 0
+
+    while waiting:
+        waiting += cluster._taken(run, run.store(), lambda record, event: None, waiting.pop(0), None)
+        lost += 1
+
+    assert lost == 1 + 2 * (ATTEMPTS - 1)  # together once, then each alone
+    assert {record.error for record in run.records.values()} == {
+        "3 workers that ran it were lost; is there enough memory?"
+    }
+    run.close()
+
+
+@pytest.mark.parametrize(("workers", "size"), [(1, 2), (2, 1), (100, 1)])
+def test_shards_are_small_enough_for_all_workers(settings: Debate, workers: int, size: int) -> None:
+    keys = begin(None, settings).unfinished
+
+    shards = cluster._shards(keys, workers, at_once=32)
+
+    assert [key for shard in shards for key in shard.keys] == keys and len(shards[0].keys) == size
+
+
+@pytest.mark.parametrize("workers", ["dask", "ray:0", "ray:two", "4"])
+def test_workers_that_are_none_are_refused(workers: str) -> None:
+    with pytest.raises(
+        UsageError, match=f"workers is '{workers}'; expected 'ray', or 'ray:4' for at most four of them"
+    ):
+        Limits(workers=workers)
+
+
+def test_paths_of_the_settings_are_those_that_exist_here(settings: Debate, tmp_path: Path) -> None:
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "index").mkdir()
+    sources = f"hybrid:bm25:{tmp_path / 'index'},dense:{tmp_path / 'pack'}"  # the paths of a hybrid were not found
+    given = settings.model_copy(
+        update={"prompts": sources, "watch": [str(tmp_path / "none.json")], "system": ["and/or"]}
+    )
+    assert {*paths_of(given)} - {*settings.model} == {str(tmp_path / "pack"), str(tmp_path / "index")}
+
+
+GPUS = SimpleNamespace(cluster_resources=lambda: {"CPU": 8, "GPU": 4})
+NONE = SimpleNamespace(cluster_resources=lambda: {"CPU": 8})
+
+
+@pytest.mark.parametrize(
+    ("ray", "device", "asked", "gpus"),
+    [
+        (GPUS, ["auto"], None, 1),
+        (GPUS, ["cpu"], None, 0),
+        (NONE, ["auto"], None, 0),
+        (GPUS, ["auto"], 0.5, 0.5),
+        (GPUS, ["map"], 2, 2),
+        (GPUS, ["cuda:0", "cuda:1"], 2, 2),
+        (GPUS, ["auto"], 0, 0),
+    ],
+)
+def test_a_worker_gets_the_gpus_asked_for(ray: Any, device: list[str], asked: float | None, gpus: float) -> None:
+    limits = Limits(workers="ray", gpus_per_worker=asked)
+    assert cluster._gpus(ray, Debate(device=device), limits) == gpus
+
+
+def test_several_gpus_for_models_that_use_one_are_refused() -> None:
+    with pytest.raises(UsageError, match="--gpus-per-worker is 2, and --device auto uses one GPU; add --device map"):
+        cluster._gpus(GPUS, Debate(), Limits(workers="ray", gpus_per_worker=2))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"workers": "ray", "gpus_per_worker": 1.5}, "expected a fraction of a GPU, or a whole number"),
+        ({"gpus_per_worker": 0.5}, "belongs to --workers"),
+    ],
+)
+def test_gpus_that_ray_cannot_give_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Limits(**given)
+
+
+# On a cluster of several raylets on this machine
+
+
+@pytest.fixture(scope="module")
+def homes(model: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
+    """Two home folders: in the first lies the model as ~/tiny, in the second nothing."""
+    rich, poor = tmp_path_factory.mktemp("rich"), tmp_path_factory.mktemp("poor")
+    (rich / "tiny").symlink_to(model)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(rich))
+        yield rich, poor
+
+
+@pytest.fixture
+def machines(homes: tuple[Path, Path]) -> Iterator[Any]:
+    """A cluster whose first machine has no processor for workers; tests add others."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()  # type: ignore[no-untyped-call]  # Ray's own
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray's own, of many kinds
+def test_the_questions_of_killed_workers_are_taken_over(
+    settings: Debate, alone: Run, tmp_path: Path, machines: Any
+) -> None:
+    machines.add_node(num_cpus=2)
+    run, killed = begin(tmp_path / "run", settings), list[int]()
+    killer = threading.Thread(target=_kill_two, args=(killed,))
+    killer.start()
+
+    hold_all(run, settings, run.store(), limits=Limits(workers="ray:2"))
+
+    killer.join()
+    assert len(killed) == 2
+    again = load_run(tmp_path / "run")
+    assert again.status == "done" and told(again) == told(alone)
+
+
+def _kill_two(killed: list[int]) -> None:
+    """Kill the first two workers that run something, as a full memory would."""
+    while len(killed) < 2:
+        for process in psutil.process_iter():
+            with suppress(psutil.NoSuchProcess):
+                if len(killed) < 2 and process.pid not in killed and process.cmdline()[:1] == ["ray::Worker.run"]:
+                    os.kill(process.pid, signal.SIGKILL)
+                    killed.append(process.pid)
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_machine_without_the_model_takes_no_work_and_is_named(
+    settings: Debate, alone: Run, homes: tuple[Path, Path], tmp_path: Path, machines: Any
+) -> None:
+    poor = machines.add_node(num_cpus=2, num_gpus=1, env_vars={"HOME": str(homes[1])})
+    machines.add_node(num_cpus=2, num_gpus=1)
+    settings = settings.model_copy(update={"model": ["~/tiny"]})
+    run = begin(tmp_path / "run", settings)
+
+    hold_all(run, settings, run.store(), limits=Limits(workers="ray", gpus_per_worker=0.5))
+
+    assert told(load_run(tmp_path / "run")) == told(alone)
+    (note,) = [note for note in run.notes if "no work went to" in note]
+    assert f"(node {poor.node_id[:8]})" in note and "there is no '~/tiny'" in note
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_run_waits_for_machines_that_come_later(
+    settings: Debate, alone: Run, tmp_path: Path, machines: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, waiting = begin(tmp_path / "run", settings), threading.Event()
+    monkeypatch.setattr(cluster, "PATIENCE", 2)
+    monkeypatch.setattr(cluster.LOGGER, "warning", lambda *line: waiting.set())
+    limits = Limits(workers="ray:4", gpus_per_worker=0.5)
+    running = threading.Thread(target=lambda: hold_all(run, settings, run.store(), limits=limits))
+    running.start()
+
+    waiting.wait()
+    machines.add_node(num_cpus=2, num_gpus=2)  # as an autoscaler does; Ray wants the main thread for it
+
+    running.join()
+    assert told(load_run(tmp_path / "run")) == told(alone)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_run_that_no_machine_can_run_is_refused(settings: Debate, homes: tuple[Path, Path], machines: Any) -> None:
+    machines.add_node(num_cpus=1, env_vars={"HOME": str(homes[1])})
+    settings = settings.model_copy(update={"model": ["~/tiny"]})
+    run = begin(None, settings, QUESTIONS[:1])
+
+    with pytest.raises(UsageError, match=r"no machine of the Ray cluster can run this: .*there is no '~/tiny'"):
+        hold_all(run, settings, run.store(), limits=Limits(workers="ray"))

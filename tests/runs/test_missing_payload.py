@@ -1,0 +1,180 @@
+"""Disks and files that fail under a run: one line, what was said before stays, and the run goes on from there."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.channels.message import Message
+from sottovoce.channels.store import PayloadStore
+from sottovoce.cli.main import main
+from sottovoce.core.errors import PayloadError, RecordError, SottovoceError
+from sottovoce.runs.checkpoints import CHECKPOINTS
+from sottovoce.runs.events import Event
+from sottovoce.runs.limits import Limits
+from sottovoce.runs.manifest import head_of
+from sottovoce.runs.read import load_run
+from sottovoce.runs.record import Record
+from sottovoce.runs.run import Run
+from sottovoce.runs.runner import hold_all
+from sottovoce.runs.start import resumed, settings_of
+from sottovoce.settings import Debate
+from tests.runs.support import QUESTION
+from tests.runs.test_saved_runs import ROUNDS, Stop, begin, fresh, hold, stop_after
+
+
+def stopped(model: str, folder: Path, protocol: str) -> Run:
+    """A run of real payloads that was stopped after its first round."""
+    settings = Debate(model=[model], protocol=protocol, rounds=2, max_tokens=8, temperature=[1.0])
+
+    def stop(record: Record, event: Event) -> None:
+        if isinstance(event, Message) and {each.agent for each in record.messages} == {"agent_1", "agent_2"}:
+            raise Stop
+
+    run = Run.begin(head_of("debate", settings, [QUESTION]), [QUESTION], folder)
+    with pytest.raises(Stop):
+        hold_all(run, settings, run.store(), observe=stop)
+    return load_run(folder)
+
+
+def remove(file: Path) -> None:
+    file.unlink()
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:100])
+
+
+def make_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def spoil(run: Run, how: Any) -> str:
+    """Do that to the file of the first message; returns its digest."""
+    ref = run.only.messages[0].payload
+    assert ref is not None
+    how(run.store()._path(ref.sha256))
+    return ref.sha256
+
+
+def go_on(folder: Path, **limits: Any) -> Run:
+    run = load_run(folder)
+    store = PayloadStore(folder / "payloads", kept=0)  # live copies would serve as well as the files
+    hold_all(resumed(run), settings_of(run), store, limits=Limits(**limits), alone=True)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("how", "told"), [(remove, "is missing"), (cut, "is damaged"), (make_folder, "cannot be read: Is a directory")]
+)
+def test_a_lost_payload_is_told_with_its_message_and_heard_in_words_where_that_is_asked_for(
+    model: str, tmp_path: Path, how: Any, told: str
+) -> None:
+    digest = spoil(stopped(model, tmp_path / "run", "sde"), how)
+
+    with pytest.raises(PayloadError, match=rf"^message of 'agent_1', round 0: payload {digest} .*{told}") as refused:
+        go_on(tmp_path / "run")
+    assert str(refused.value).endswith("with `--lost words` only its words are heard") and "\n" not in str(
+        refused.value
+    )
+    run = go_on(tmp_path / "run", lost="words")
+
+    assert run.status == "done" and {message.round for message in run.only.messages} == {0, 1}
+
+
+@pytest.mark.parametrize("how", [remove, cut, make_folder])
+def test_words_go_on_without_their_payload(model: str, tmp_path: Path, how: Any) -> None:
+    spoil(stopped(model, tmp_path / "run", "nl"), how)
+
+    assert go_on(tmp_path / "run").status == "done"
+
+
+def test_a_store_that_is_a_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("no folder")
+    store = PayloadStore(tmp_path / "store")
+
+    with pytest.raises(PayloadError, match=r"payloads cannot be written to '.*store': Not a directory"):
+        store.mset([("a", b"1")])
+
+
+def test_a_disk_that_is_full_when_a_payload_is_written_stops_the_run_and_says_how_it_goes_on(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    stopped(model, folder, "sde")
+
+    def full(path: Path, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    line = "the disk is full; free some space, then continue with `sottovoce runs resume"
+    with monkeypatch.context() as patched, pytest.raises(RecordError, match=line):
+        patched.setattr(Path, "write_bytes", full)
+        go_on(folder)
+
+    assert {message.round for message in load_run(folder).only.messages} == {0}
+    assert go_on(folder).status == "done"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a small disk is mounted by root alone")
+@pytest.mark.parametrize("room", [1, 40, 120])
+def test_a_small_disk_ends_the_run_in_one_line_and_what_it_held_goes_on(tmp_path: Path, room: int) -> None:
+    """Kilobytes: for no log at all, for no checkpoints, for a part of the run."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={room}k", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        with pytest.raises(SottovoceError) as told:
+            hold(begin(disk / "run", 5))
+        assert "\n" not in str(told.value) and "full" in str(told.value)
+        subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
+        again = load_run(disk / "run") if (disk / "run" / "log.jsonl").exists() else None
+        run = hold(resumed(again, models=fresh()) if again else begin(disk / "run", 5))
+        assert run.status == "done" and all(len(each.messages) == 2 * ROUNDS for each in run.records.values())
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+@pytest.mark.parametrize("place", ["/proc/x", "/dev/null/run", "FILE"])
+def test_a_place_that_holds_no_run_is_refused_in_a_line(
+    place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    place = place.replace("FILE", str(tmp_path / "file"))
+
+    code = main(["debate", "1 + 1?", "--save", place])
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert code in (1, 2) and place in line and (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_flipped_byte_of_checkpoints_changes_no_result(tmp_path: Path) -> None:
+    with pytest.raises(Stop):
+        hold(begin(tmp_path / "run"), observe=stop_after(4))
+    checkpoints = tmp_path / "run" / "checkpoints.sqlite"
+    sqlite3.connect(checkpoints).execute("PRAGMA wal_checkpoint(TRUNCATE)").connection.close()
+    whole, log = checkpoints.read_bytes(), (tmp_path / "run" / "log.jsonl").read_bytes()
+    for at in range(50, len(whole), max(1, len(whole) // 10)):
+        for name in CHECKPOINTS:
+            (tmp_path / "run" / name).unlink(missing_ok=True)
+        checkpoints.write_bytes(whole[:at] + bytes([whole[at] ^ 0x20]) + whole[at + 1 :])
+        (tmp_path / "run" / "log.jsonl").write_bytes(log)
+        run = resumed(load_run(tmp_path / "run"), models=fresh())
+        try:
+            hold(run)
+        except SottovoceError as error:
+            assert "\n" not in str(error)
+        if run.status != "done":  # what the line says, or `runs resume` did not help
+            assert "\n" not in (run.only.error or "")
+            for name in CHECKPOINTS:
+                (tmp_path / "run" / name).unlink(missing_ok=True)
+            run = hold(resumed(load_run(tmp_path / "run"), models=fresh()))
+        said = [message.text for message in run.only.messages]
+        assert sorted(said) == [f"The answer is {20 + i}." for i in (1, 2) for _ in range(ROUNDS)]

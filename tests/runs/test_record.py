@@ -1,0 +1,218 @@
+"""The record of a run, and its file."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.analysis.audit import audit
+from sottovoce.analysis.discussion_metrics import observed, rates
+from sottovoce.channels.message import Message
+from sottovoce.channels.store import PayloadRef, PayloadStore
+from sottovoce.cli.main import main
+from sottovoce.cli.screens.run_screen import outcome
+from sottovoce.core.errors import ContextOverflow, EngineError, PayloadError, RecordError
+from sottovoce.core.outputs import write
+from sottovoce.nodes.question import Question
+from sottovoce.runs.discussion import OUTSIDE
+from sottovoce.runs.events import Level
+from sottovoce.runs.log import LOG
+from sottovoce.runs.manifest import ModelOf, head_of
+from sottovoce.runs.parse_statistics import Readings
+from sottovoce.runs.read import load_run
+from sottovoce.runs.record import Record
+from sottovoce.runs.results import table
+from sottovoce.runs.run import Run
+from sottovoce.runs.runner import hold, hold_all
+from sottovoce.settings import Debate, ReConcile, Settings
+from tests.runs import schemes
+from tests.runs.schemes import SENT, WEIGHED
+from tests.runs.support import held, task
+
+REPLIES = {"agent_1": ["The answer is 21.", "The answer is 22."], "agent_2": ["The answer is 22."] * 2}
+
+
+def test_the_record_has_the_votes_of_every_round(tmp_path: Path) -> None:
+    run = schemes.held(*WEIGHED, tmp_path)
+
+    assert [(count.round, [cast["answer"] for cast in count.votes]) for count in run.counts] == [
+        (0, ["22", "21", None]),
+        (1, ["22", "21", "21"]),
+    ]
+    assert [cast.get("weight") for cast in run.counts[1].votes] == [0.8, 0.5, 0.3]
+
+
+def test_a_token_by_cipher_costs_a_mean_over_each_hearers_table_and_a_search_besides() -> None:
+    about: dict[str, Any] = {
+        "model": "a",
+        "vocabulary": "v",
+        "parameters": 1000,
+        "dtype": "float32",
+        "device": "cpu",
+        "threads": 1,
+    }
+    models = {
+        "agent_1": ModelOf(**about, weights="x", table=40),
+        "agent_2": ModelOf(**about, weights="y", table=60),
+        "agent_3": ModelOf(**{**about, "vocabulary": "other"}, weights="z", table=500),
+    }
+    record = Record(scheme="debate", settings={}, question={"question": "?"}, models=models)
+    stats = {"tokens_in": 10, "tokens_reused": 4, "tokens_out": 5}
+
+    def flops(protocol: str) -> float | None:
+        ref = PayloadRef(protocol, "0" * 64, "0" * 64, 5, 100)
+        return record.flops_of(Message("agent_1", 0, "answer", "", payload=ref, stats=stats))
+
+    assert flops("nl") == 2 * 1000 * 11
+    assert flops("cipher") == 2 * 1000 * 11 + 2 * 5 * (40 + 60 + 40)
+
+
+def test_what_ended_a_discussion_is_outside_of_the_scheme_where_scheme_and_protocol_cannot_cause_it() -> None:
+    assert not issubclass(ContextOverflow, OUTSIDE) and not issubclass(EngineError, OUTSIDE)
+    assert issubclass(PayloadError, OUTSIDE) and issubclass(ConnectionError, OUTSIDE)
+
+
+def test_a_run_in_which_a_discussion_overflowed_counts_it_as_wrong_beside_accuracy(tmp_path: Path) -> None:
+    settings = Debate(rounds=1, max_tokens=8, answer_turn=False)
+    asked: list[Question] = [
+        {"question": "What is 1 + 3?", "id": "sum", "target": "4"},
+        {"question": "word " * 5000, "id": "long", "target": "4", "kind": "number"},
+    ]
+    run = Run.begin(head_of("debate", settings, asked), asked, tmp_path / "run")
+    hold_all(run, settings, run.store())
+
+    results = {each.question: each for each in load_run(tmp_path / "run").results()}
+    assert results["long"].failed and not results["long"].outside
+    assert (results["long"].score, results["long"].failed_wrong, results["long"].judged) == (None, 0.0, 0.0)
+    score = results["sum"].score or 0
+    both = f"{score:.1%} right of 1 ({score / 2:.1%} of 2 with failures as wrong)"
+    assert outcome(run.counts).startswith(both) and outcome(run.counts).endswith(", 1 failed")
+    assert table(list(results.values())).splitlines()[0].split(",")[5:8] == ["score", "score_failed_wrong", "target"]
+    (ours, *_, whole) = audit(load_run(tmp_path / "run"))
+    assert (whole.policy, whole.accuracy.value) == ("failed as wrong", score / 2)
+    assert (ours.counted, whole.counted) == (1, 2)
+    (decided,) = [each for each in rates(observed(run.records.values())) if each.measure == "decided right"]
+    assert decided.n == 2
+
+
+def test_the_record_has_the_groups_of_every_level(tmp_path: Path) -> None:
+    run = schemes.held(*SENT, tmp_path)
+
+    first = [["agent_1", "agent_2", "agent_3"], ["agent_4", "agent_5", "agent_6"]]
+    assert run.levels == [
+        Level(level=0, epoch=0, round=0, groups=first),
+        Level(level=1, epoch=0, round=1, groups=[["agent_1", "agent_4"]]),
+    ]
+
+
+def test_all_attempts_are_kept_and_counted_and_the_latest_reply_is_what_was_said(tmp_path: Path) -> None:
+    run = schemes.held(*WEIGHED, tmp_path)
+
+    spoken = [
+        (message.attempt, message.text) for message in run.messages if message.round == 0 and message.agent == "agent_3"
+    ]
+    assert spoken == [(0, "Hm."), (1, "Hm!"), (2, " hm")]
+    assert run.cost.calls == len(run.messages) == 8
+    assert run.said("agent_3") == run.messages[-1]
+
+
+def test_what_was_said_is_the_reply_and_not_its_answer_turn(tmp_path: Path) -> None:
+    run = held({"agent_1": ["Hm.", " 22"], "agent_2": ["It is 22."]}, tmp_path, rounds=1)
+
+    said = run.said("agent_1")
+    assert said is not None and (said.text, said.asked) == ("Hm.", "")
+
+
+def test_the_record_counts_how_the_answers_of_all_rounds_were_read(tmp_path: Path) -> None:
+    replies = {"agent_1": ["Hm.", " 22", "Hm.", " hm"], "agent_2": ["It is 22.", "The answer is unknown."]}
+    debate = held(replies, tmp_path, rounds=2)
+    repaired = {"agent_1": ["Hm.", schemes.states(22, 1)], "agent_2": [schemes.states("unknown", 0)]}
+    round_table = schemes.held(ReConcile(agents=2, rounds=0), repaired, tmp_path)
+
+    assert debate.readings == Readings(at_once=1, answer_turn=1, unknown=1, abstained=1, mined=1)
+    assert round_table.readings == Readings(repair=1, unknown=1)
+    assert load_run(tmp_path / "run").only.readings == round_table.readings
+
+
+def test_an_answer_that_was_taken_back_is_not_counted_where_rounds_are_not(tmp_path: Path) -> None:
+    run = schemes.held(Debate(rounds=2), schemes.WATCHED, tmp_path, watch=schemes.Once("again"))
+
+    assert run.readings == Readings(at_once=4)
+
+
+@pytest.mark.parametrize("scheme", schemes.ALL)
+def test_a_run_of_every_scheme_reads_back_as_it_was(scheme: tuple[Settings, schemes.Replies], tmp_path: Path) -> None:
+    run = schemes.held(*scheme, tmp_path)
+
+    assert load_run(tmp_path / "run").only == run.model_copy(
+        update={"seconds": load_run(tmp_path / "run").only.seconds}
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ('"format":"sottovoce.run"', '"format":1', "is not a run: its format is 1; expected 'sottovoce.run'"),
+        ('"version":3', '"version":2', "has version 2 of the format; expected 3: run its questions again"),
+        ('"scheme":"debate"', '"scheme":1', "is damaged: line 1: scheme is 1"),
+        ('"event":"decided"', '"event":"ended"', "is damaged: line 12: events.0.event is 'ended': expected one of"),
+        ('"line":"step"', '"line":"walk"', ": line is 'walk': expected one of 'run', 'question'"),
+        ('"line":"asked"', f'"line":{[0] * 9000}', "... (27,0"),  # seen: quoted in full
+        ('"event":"said"', '"event":"said","evidence":[{}]', "said.evidence.0 has no 'title'"),  # seen: a KeyError
+        ('"task":', "task:", "is damaged: line 3 is not a line of a log"),
+    ],
+)
+def test_a_file_that_is_no_run_is_told_so(tmp_path: Path, old: str, new: str, line: str) -> None:
+    hold(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run")
+    path = tmp_path / "run" / LOG
+    path.write_text(path.read_text().replace(old, new, 1))
+
+    with pytest.raises(RecordError) as caught:
+        load_run(tmp_path / "run")
+
+    assert line in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("command", [["measures"], ["runs", "show", "--json"], ["runs", "export"]])
+def test_a_message_of_nobody_and_half_a_character_are_no_error_of_ours(tmp_path: Path, command: list[str]) -> None:
+    # Found by fuzzing: a ValueError of `measures`, and a PydanticSerializationError of the others.
+    hold(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run")
+    lines = [json.loads(line) for line in (tmp_path / "run" / LOG).read_text().splitlines()]
+    said = next(event for line in lines for event in line.get("events", []) if event["event"] == "said")
+    said |= {"agent": "nobody", "text": "\ud800 \U0001f600"}
+    (tmp_path / "run" / LOG).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    more = [str(tmp_path / "out.jsonl")] if command[-1] == "export" else []
+
+    assert main([*command, str(tmp_path / "run"), *more]) == 0
+    assert load_run(tmp_path / "run").only.messages[0].text == "\ufffd \U0001f600"
+
+
+def test_a_folder_without_a_run_is_told_so(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"holds no run: log\.jsonl cannot be read"):
+        load_run(tmp_path)
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    write(tmp_path / "a", "before")
+    (tmp_path / "folder").mkdir()
+
+    with pytest.raises(RecordError, match="cannot be written"):
+        write(tmp_path / "folder", "after")
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "folder"]
+
+
+def test_a_device_or_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reading = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+
+    write(tmp_path / "pipe", "text")
+
+    assert os.read(reading, 100) == b"text"
+    assert (tmp_path / "pipe").is_fifo()
+    os.close(reading)

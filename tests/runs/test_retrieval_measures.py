@@ -1,0 +1,105 @@
+"""Recall, nDCG and presence of gold passages, beside trec_eval and in runs."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+import pytrec_eval
+
+from sottovoce import Single
+from sottovoce.channels.message import Message
+from sottovoce.cli.screens import run_screen
+from sottovoce.datasets.labels import FEVER
+from sottovoce.datasets.schema import Row
+from sottovoce.datasets.spans import HOTPOTQA
+from sottovoce.runs.manifest import head_of
+from sottovoce.runs.retrieval_measures import OF_RETRIEVAL, measured, names_for_trec, retrieval
+from sottovoce.runs.run import Run
+
+
+def origin(docid: str, rank: int = 1) -> dict[str, Any]:
+    return {"source": "wiki", "docid": docid, "rank": rank, "score": 1.0, "query": "q", "agent": "", "round": 0}
+
+
+def found(*docids: str, title: str = "") -> Message:
+    evidence = tuple({"title": title, "origins": [origin(docid, rank)]} for rank, docid in enumerate(docids, 1))
+    return Message("library", 0, "retrieve", "", source="rule", evidence=evidence)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_measures_are_those_of_trec_eval(seed: int) -> None:
+    rng = random.Random(seed)
+    docids = [f"d{i}" for i in range(30)]
+    gold = {docid: rng.choice([0, 1, 1, 3]) for docid in rng.sample(docids, rng.randint(1, 15))} | {"unseen": 2}
+    ranked = rng.sample(docids, rng.randint(0, 20))
+
+    run = {"q": {docid: float(-place) for place, docid in enumerate(ranked)} or {"none": 0.0}}
+    evaluator = pytrec_eval.RelevanceEvaluator({"q": gold}, {"recall.5,10", "ndcg_cut.10"})
+    expected = evaluator.evaluate(run)["q"]
+
+    ours = measured(gold, [found(*ranked)])
+    assert [ours["recall@5"], ours["recall@10"], ours["nDCG@10"]] == pytest.approx(
+        [expected["recall_5"], expected["recall_10"], expected["ndcg_cut_10"]]
+    )
+    wanted = {docid for docid, degree in gold.items() if degree}
+    assert ours["gold found"] == float(bool(wanted & {*ranked})) and ours["all gold found"] == 0
+
+
+def test_a_passage_goes_by_its_docid_its_source_and_its_title_and_counts_once() -> None:
+    for gold in ("7", "wiki:7", "Harrow mill", "Harrow_mill"):
+        message = found("3", "7", title="Harrow mill")  # two passages of one page
+        measures = measured({gold: 1}, [message])
+        assert measures["recall@5"] == measures["all gold found"] == 1 >= measures["nDCG@10"] > 0.6
+
+
+def test_a_search_that_found_nothing_counts_and_a_discussion_without_one_does_not() -> None:
+    question: Any = {"question": "?", "gold_passages": ["a"]}
+    assert retrieval(question, [found()]) == dict.fromkeys(OF_RETRIEVAL, 0.0)
+    assert retrieval(question, [Message("agent_1", 0, "answer", "a")]) == {}
+    assert retrieval({"question": "?"}, [found("a")]) == {}
+
+
+def test_a_run_file_names_passages_as_the_judgments_do_and_each_once() -> None:
+    """Run files had docids beside titles in qrels, and one docid twice where two sources had it."""
+    gold = {"Harrow mill": 2, "9": 1}
+    mill, web = {"title": "Harrow mill", "origins": [origin("7")]}, [{**origin("3"), "source": "google"}]
+    evidence = (mill, *found("3").evidence, {"title": "", "origins": web})
+    message = Message("library", 0, "retrieve", "", source="rule", evidence=evidence)
+
+    names = names_for_trec(gold, [message])
+
+    assert names == ["Harrow_mill", "3", "google:3"]
+    evaluator = pytrec_eval.RelevanceEvaluator({"q": {"Harrow_mill": 2, "9": 1}}, {"ndcg_cut.10", "recall.5"})
+    expected = evaluator.evaluate({"q": {name: -float(place) for place, name in enumerate(names)}})["q"]
+    ours = measured(gold, [message])
+    assert [ours["nDCG@10"], ours["recall@5"]] == pytest.approx([expected["ndcg_cut_10"], expected["recall_5"]])
+
+
+def test_what_was_found_survives_json_and_is_left_out_where_nothing_was() -> None:
+    message = found("a")
+    assert Message.from_dict(message.to_dict()) == message
+    assert "evidence" not in found().to_dict()
+
+
+def test_data_sets_tell_their_gold_passages() -> None:
+    hotpot = {"question": "Q?", "answer": "yes", "supporting_facts": [["A", 0], ["B", 1], ["A", 2]]}
+    hub = {**hotpot, "supporting_facts": {"title": ["A", "B"], "sent_id": [0, 1]}}
+    fever = {"claim": "C.", "label": "REFUTES", "evidence": [[[1, 2, "A_-LRB-film-RRB-", 0]], [[1, 3, None, None]]]}
+    assert [HOTPOTQA.read(Row(row))["gold_passages"] for row in (hotpot, hub)] == [["A", "B"]] * 2
+    assert FEVER.read(Row(fever))["gold_passages"] == ["A (film)"]
+    assert "gold_passages" not in FEVER.read(Row({"claim": "C.", "label": "REFUTES", "evidence": []}))
+
+
+def test_the_table_of_a_run_leaves_measures_of_retrieval_to_its_summary() -> None:
+    """Five columns more broke every word of a terminal's table into letters."""
+    settings = Single(source="wiki", wiki="encyclopedia")
+    question: Any = {"question": "Who?", "id": "1", "gold_passages": ["a"]}
+    run = Run.begin(head_of("single", settings, [question]), [question], None)
+    run.records["1", 0].messages.append(found("a"))
+    run.failed(("1", 0), "no room", 0.0)
+
+    assert set(OF_RETRIEVAL) <= {*run.results()[0].measures}
+    assert [column.header for column in run_screen._table(run, 80).columns] == ["question", "seed", "answer", ""]
+    assert any("recall@5 1" in line for line in run_screen.summary(run))

@@ -1,0 +1,242 @@
+"""A run as events, as a record, and as a file."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from sottovoce.channels.message import Message, Place
+from sottovoce.channels.store import PayloadStore
+from sottovoce.core.errors import PayloadError, SottovoceError, UsageError
+from sottovoce.runs.events import Asked, Count, Decided, Event, Intervention, Level, Opened, Reset, Speaking
+from sottovoce.runs.read import load_run
+from sottovoce.runs.record import Record
+from sottovoce.runs.runner import Task, hold
+from sottovoce.settings import CMD, Debate
+from tests.cli.screen import printed
+from tests.runs import schemes
+from tests.runs.schemes import ASKED, JUDGED, SENT, WATCHED, Once, says
+from tests.runs.support import QUESTION, held, task
+
+REPLIES = {"agent_1": ["The answer is 21.", "The answer is 22."], "agent_2": ["The answer is 22."] * 2}
+
+
+def real(model: str, **settings: object) -> Task:
+    """A debate of a real, tiny model."""
+    return Task("debate", Debate(model=[model], max_tokens=6, **settings), QUESTION)  # type: ignore[arg-type]  # by name
+
+
+def test_events_come_in_order_of_time(tmp_path: Path) -> None:
+    seen: list[Event] = []
+
+    held(REPLIES, tmp_path, lambda run, event: seen.append(event))
+
+    kinds = [type(event) for event in seen if not isinstance(event, (Asked, Speaking))]
+    asked = [event.agent for event in seen if isinstance(event, Asked)]
+    assert sorted(asked) == ["agent_1", "agent_1", "agent_2", "agent_2"]
+    assert kinds == [Opened, Message, Message, Message, Message, Decided]
+
+
+def test_votes_are_counted_after_all_spoke_and_groups_change_before_the_next_round(tmp_path: Path) -> None:
+    seen: list[Event] = []
+
+    schemes.held(*SENT, tmp_path, lambda run, event: seen.append(event))
+
+    kinds = [type(event) for event in seen if not isinstance(event, (Asked, Speaking, Message))]
+    assert kinds == [Level, Opened, Count, Level, Count, Decided]
+    assert [event.round for event in seen if isinstance(event, (Count, Level))] == [0, 0, 1, 1]
+
+
+def test_the_judge_lists_then_chooses(tmp_path: Path) -> None:
+    acts: list[str] = []
+
+    run = schemes.held(
+        *JUDGED, tmp_path, lambda run, event: acts.append(event.act) if isinstance(event, Message) else None
+    )
+
+    assert acts[-3:] == ["moderate", "list_candidates", "judge"]
+    assert run.messages[-1].act == "judge" and run.said("judge") is None  # it states no answer of its own
+
+
+@pytest.mark.parametrize("summarise", ["none", "each", "shared"])
+def test_texts_stream_into_the_messages(model: str, tmp_path: Path, summarise: str) -> None:
+    texts: dict[Place, list[str]] = {}
+
+    def observe(run: Record, event: Event) -> None:
+        if isinstance(event, Speaking):
+            texts.setdefault(event.message.place, []).append(event.message.text)
+
+    run = hold(real(model, rounds=2, summarise=summarise), PayloadStore(tmp_path), observe=observe)
+
+    longest = 0
+    for message in run.messages:
+        streamed = texts.pop(message.place)
+        assert streamed[-1] == message.text
+        assert all(message.text.startswith(text) for text in streamed)
+        longest = max(longest, len(set(streamed)))
+    assert texts == {}
+    assert longest > 2
+
+
+def test_texts_stream_into_both_attempts(model: str, tmp_path: Path) -> None:
+    texts: dict[Place, str] = {}
+
+    def observe(run: Record, event: Event) -> None:
+        if isinstance(event, Speaking):
+            texts[event.message.place] = event.message.text
+
+    noise = CMD(agents=2, rounds=1, secretary=False, model=[model], max_tokens=6)
+    run = hold(Task("cmd", noise, QUESTION), PayloadStore(tmp_path), observe=observe)
+
+    assert texts == {message.place: message.text for message in run.messages}
+    assert Place(0, 0, 0, "agent_1", "answer", 1) in texts
+
+
+def test_the_record_has_what_was_asked_said_and_decided(tmp_path: Path) -> None:
+    run = held(REPLIES, tmp_path)
+
+    assert (run.status, run.scheme, run.question) == ("done", "debate", QUESTION)
+    assert [message.text for message in run.messages] == [
+        "The answer is 21.", "The answer is 22.", "The answer is 22.", "The answer is 22.",
+    ]  # fmt: skip
+    assert run.decision is not None and run.decision["answer"] == "22"
+    assert run.cost.calls == 4
+    assert set(run.versions) == {"sottovoce", "python", "torch", "transformers", "langgraph"}
+
+
+def test_streaming_texts_tell_the_attempt(tmp_path: Path) -> None:
+    attempts: list[tuple[int, str, str]] = []
+
+    def observe(run: Record, event: Event) -> None:
+        if isinstance(event, Speaking) and event.message.agent == "secretary":
+            attempts.append((event.message.attempt, event.message.asked, event.message.text))
+
+    schemes.held(*ASKED, tmp_path, observe)
+
+    assert attempts == [(0, "", "Both."), (1, "answer", " 22")]
+
+
+def test_what_was_said_again_is_published_and_what_was_held_back_is_withdrawn(tmp_path: Path) -> None:
+    seen: list[Event] = []
+    watch = Once("again")
+
+    settings = Debate(rounds=2)
+    run = schemes.held(settings, WATCHED, tmp_path, lambda run, event: seen.append(event), watch=watch)
+
+    own = [event for event in seen if isinstance(event, Message) and event.agent == "agent_1"]
+    assert [(event.round, event.attempt, event.text, event.notes) for event in own] == [
+        (0, 0, says(21), ()), (1, 0, says(20), ("withdrawn: it wavers",)), (1, 1, says(22), ()),
+    ]  # fmt: skip
+    assert run.cost.calls == len(run.messages) == 5 and run.resets == []
+    (entry,) = (event.told for event in seen if isinstance(event, Intervention))
+    assert run.interventions == load_run(tmp_path / "run").only.interventions == [entry]
+    assert (entry["agent"], entry["round"], entry["attempt"], entry["what"]) == ("agent_1", 1, 0, "again")
+    assert "first attempt: withdrawn: it wavers" in printed(run, 120) and says(20) not in printed(run, 120)
+
+
+def test_a_reset_is_an_event_and_what_it_withdrew_is_kept_and_shown(tmp_path: Path) -> None:
+    seen: list[Event] = []
+    watch = Once("reset")
+
+    settings = Debate(rounds=2)
+    run = schemes.held(settings, WATCHED, tmp_path, lambda run, event: seen.append(event), watch=watch)
+
+    (reset,) = (event for event in seen if isinstance(event, Reset))
+    assert (reset.cut, reset.why) == ([1, 0], "it wavers") and run.resets == [reset]
+    assert [(message.epoch, message.round) for message in run.messages if message.agent == "agent_1"] == [
+        (0, 0), (0, 1), (1, 1),
+    ]  # fmt: skip
+    assert load_run(tmp_path / "run").only.resets == [reset]
+    shown = printed(run, 100)
+    places = [shown.index(text) for text in ("Round 2, withdrawn", "Taken back to round 2", "it wavers\nRound 2 ")]
+    assert places == sorted(places)
+
+
+def test_the_file_holds_at_every_step_what_the_record_has(tmp_path: Path) -> None:
+    had: list[int] = []
+
+    def observe(run: Record, event: Event) -> None:
+        if isinstance(event, Message):
+            had.append(len(load_run(tmp_path / "run").only.messages))
+
+    run = hold(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run", observe=observe)
+
+    assert had == [1, 2, 3, 4]
+    assert load_run(tmp_path / "run").only == run
+
+
+def test_a_run_with_payloads_reads_back_as_it_was(model: str, tmp_path: Path) -> None:
+    run = hold(real(model, protocol="sde", rounds=2), PayloadStore(tmp_path / "payloads"), folder=tmp_path / "run")
+
+    assert load_run(tmp_path / "run").only == run
+    assert run.models["agent_1"].model == model
+
+
+def test_a_failed_run_says_why_and_keeps_what_was_said(tmp_path: Path) -> None:
+    replies = {"agent_1": ["1"], "agent_2": ["1", "2"]}  # agent_1 has no reply for the second round
+
+    with pytest.raises(SottovoceError, match="script of agent 'agent_1' is empty"):
+        hold(task(replies), PayloadStore(tmp_path), folder=tmp_path / "run")
+
+    run = load_run(tmp_path / "run").only
+    assert run.status == "failed" and len(run.messages) >= 2
+    assert run.error is not None and run.error.startswith("the script of agent 'agent_1' is empty")
+
+
+def test_a_run_that_was_refused_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        hold(task({"agent_1": ["1"]}, {"question": " "}), PayloadStore(tmp_path), folder=tmp_path / "run")
+
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_unexpected_error_is_recorded_and_reaches_the_caller(tmp_path: Path) -> None:
+    def observe(run: Record, event: Event) -> None:
+        if isinstance(event, Message):
+            raise ZeroDivisionError("a view broke")
+
+    with pytest.raises(ZeroDivisionError):
+        hold(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run", observe=observe)
+
+    assert load_run(tmp_path / "run").only.error == "ZeroDivisionError: a view broke"
+
+
+def test_a_cancelled_run_is_stopped_and_keeps_what_was_said(tmp_path: Path) -> None:
+    def observe(run: Record, event: Event) -> None:
+        if isinstance(event, Message):
+            raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        hold(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run", observe=observe)
+
+    run = load_run(tmp_path / "run").only
+    assert (run.status, run.error) == ("stopped", None)
+    assert run.messages and {message.round for message in run.messages} == {0}
+
+
+def test_a_cut_payload_of_a_saved_run_is_told_by_its_digest(model: str, tmp_path: Path) -> None:
+    run = hold(real(model, protocol="cipher", rounds=1), PayloadStore(tmp_path / "payloads"))
+    ref = run.messages[0].payload
+    assert ref is not None
+    (file,) = (tmp_path / "payloads").rglob(f"{ref.sha256}.safetensors")
+    file.write_bytes(file.read_bytes()[:-7])
+
+    with pytest.raises(PayloadError, match=f"payload {ref.sha256} is damaged") as caught:
+        ref.load(PayloadStore(tmp_path / "payloads"))
+
+    assert caught.value.exit_code == 1 and "\n" not in str(caught.value)
+
+
+def test_a_payload_cut_while_the_run_goes_on_ends_it_with_message_and_digest(model: str, tmp_path: Path) -> None:
+    def observe(run: Record, event: Event) -> None:
+        if isinstance(event, Message):
+            for file in (tmp_path / "payloads").rglob("*.safetensors"):
+                file.write_bytes(file.read_bytes()[:100])
+
+    store = PayloadStore(tmp_path / "payloads", kept=0)  # live copies would serve as well as the files
+    with pytest.raises(PayloadError, match=r"message of 'agent_.', round 0: payload [0-9a-f]{64} is damaged"):
+        hold(real(model, protocol="sde", agents=3), store, folder=tmp_path / "run", observe=observe)
+
+    assert load_run(tmp_path / "run").only.status == "failed"

@@ -1,0 +1,271 @@
+"""What a run's folder survives: a cut line, a log that lags behind, a full disk, two processes, limits, failures."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.message import Message
+from sottovoce.core.errors import RecordError, UsageError
+from sottovoce.nodes.question import Question
+from sottovoce.runs.events import Event
+from sottovoce.runs.limits import Limits
+from sottovoce.runs.log import Log, read
+from sottovoce.runs.manifest import Head, head_of
+from sottovoce.runs.read import load_run
+from sottovoce.runs.record import Record
+from sottovoce.runs.run import Run
+from sottovoce.runs.runner import hold_all
+from sottovoce.runs.start import resumed, settings_of
+from sottovoce.settings import Debate, Single
+
+ROUNDS = 4
+SETTINGS = Debate(rounds=ROUNDS)
+QUESTION: Question = {"question": "What is 14 + 3 * 5 - 7?", "target": "22", "kind": "number", "id": "sum"}
+
+
+def fresh() -> ScriptedChatModel:
+    return ScriptedChatModel({f"agent_{i}": [f"The answer is {20 + i}."] * 999 for i in (1, 2)})
+
+
+def begin(folder: Path, questions: int = 1, **more: Any) -> Run:
+    asked: list[Question] = [{**QUESTION, "id": f"sum/{i}"} for i in range(questions)]
+    head = head_of("debate", SETTINGS, asked, models=fresh(), **more)
+    return Run.begin(head, asked, folder)
+
+
+def hold(run: Run, **more: Any) -> Run:
+    hold_all(run, settings_of(run), run.store(), models=fresh(), **more)
+    return run
+
+
+class Stop(KeyboardInterrupt):
+    """As Ctrl-C, at a moment that a test chooses."""
+
+
+def stop_after(messages: int) -> Any:
+    def observe(record: Record, event: Event) -> None:
+        if isinstance(event, Message) and len(record.messages) >= messages:
+            raise Stop
+
+    return observe
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> Path:
+    """A run that was stopped after its second round."""
+    with pytest.raises(Stop):
+        hold(begin(tmp_path / "run"), observe=stop_after(4))
+    return tmp_path / "run"
+
+
+def test_a_stopped_run_is_resumed_where_it_was(stopped: Path) -> None:
+    before = load_run(stopped)
+    assert before.status == "stopped" and len(before.only.messages) == 4
+
+    after = hold(resumed(before, models=fresh()))
+
+    asked = [line for line in read(stopped)[0] if line["line"] == "asked"]
+    assert after.status == "done" and len(after.only.messages) == 2 * ROUNDS
+    assert sorted((line["round"], line["agent"]) for line in asked) == [
+        (round, f"agent_{i}") for round in range(ROUNDS) for i in (1, 2)
+    ]
+    again = load_run(stopped)
+    assert again.only == after.only and again.status == "done"
+
+
+def test_a_line_that_was_cut_off_is_said_and_done_again(stopped: Path) -> None:
+    log = stopped / "log.jsonl"
+    log.write_bytes(log.read_bytes() + b'{"line":"step","of":["su')
+
+    run = load_run(stopped)
+    assert run.notes == ["the last line of the log was cut off (24 bytes); what it recorded is run again"]
+    assert hold(resumed(run, models=fresh())).only.decision is not None
+    assert load_run(stopped).notes == []
+
+
+def test_a_step_that_was_committed_and_not_logged_is_logged_and_not_asked_again(stopped: Path) -> None:
+    log = stopped / "log.jsonl"
+    lines = log.read_text().splitlines(keepends=True)
+    last = max(number for number, line in enumerate(lines) if '"line":"step"' in line)
+    (told,) = [event for event in json.loads(lines[last])["events"] if event["event"] == "said"]
+    log.write_text("".join(line for number, line in enumerate(lines) if number != last))
+    missing = load_run(stopped)
+    assert len(missing.only.messages) == 3
+
+    run = hold(resumed(missing, models=fresh()))
+
+    asked = [(line["round"], line["agent"]) for line in read(stopped)[0] if line["line"] == "asked"]
+    assert asked.count((told["round"], told["agent"])) == 1
+    assert len(run.only.messages) == 2 * ROUNDS
+
+
+def test_a_discussion_whose_checkpoints_are_lost_begins_anew(stopped: Path) -> None:
+    """After a power cut the log may tell of more than the checkpoints hold."""
+    (stopped / "checkpoints.sqlite").unlink()
+
+    run = hold(resumed(load_run(stopped), models=fresh()))
+
+    assert len(run.only.messages) == run.cost.calls == 2 * ROUNDS
+    assert load_run(stopped).only == run.only
+
+
+def test_log_and_checkpoints_hold_the_same_tasks(stopped: Path) -> None:
+    database = sqlite3.connect(stopped / "checkpoints.sqlite")
+    spoke = {task for (task,) in database.execute("SELECT task_id FROM writes WHERE channel = 'board'")}
+    database.close()
+
+    logged = [line for line in read(stopped)[0] if line["line"] == "step"]
+    assert {line["task"] for line in logged if any(event["event"] == "said" for event in line["events"])} == spoke
+
+
+def test_another_process_is_refused_in_one_line(stopped: Path) -> None:
+    holding = Log(stopped)
+    try:
+        with pytest.raises(RecordError, match=r"run '.*' is in use by another process; wait for it, or stop that"):
+            resumed(load_run(stopped), models=fresh())
+        assert load_run(stopped).status == "running"
+    finally:
+        holding.close()
+
+
+def test_a_run_that_went_on_elsewhere_since_it_was_read_is_not_held_twice(stopped: Path) -> None:
+    stale = load_run(stopped)
+    hold(resumed(load_run(stopped), models=fresh()))
+
+    with pytest.raises(RecordError, match="was continued by another process meanwhile; try again"):
+        resumed(stale, models=fresh())
+
+    assert load_run(stopped).status == "done"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("prompts", "other"), ("settings", {"rounds": 9}), ("questions", "other"), ("scheme", "mad")]
+)
+def test_a_run_of_other_prompts_or_settings_is_not_gone_on_with(stopped: Path, field: str, value: Any) -> None:
+    run = load_run(stopped)
+
+    with pytest.raises(RecordError, match=f"was started with other {field}; start a new run, or restore them"):
+        resumed(run, run.head.model_copy(update={field: value}))
+
+    assert load_run(stopped).status == "stopped"
+
+
+def head_in(weights: str) -> Head:
+    return head_of("single", Single(weights=[weights], device=["cpu"]), [QUESTION])  # type: ignore[list-item]
+
+
+def test_the_head_tells_formats_of_one_model_apart() -> None:
+    packed, plain = (head_in(weights).models["agent_1"] for weights in ("int8", "float32"))
+
+    assert (packed.format, packed.dtype, plain.format) == ("int8", "float32", "float32")
+    assert packed.parameters == plain.parameters and packed.vocabulary == plain.vocabulary
+    assert packed.weights != plain.weights
+
+
+def test_a_run_in_another_format_is_not_gone_on_with() -> None:
+    begun = head_in("int8")
+    other = begun.models["agent_1"].model_copy(update={"format": "int4"})
+    older = begun.model_copy(update={"models": {"agent_1": other.model_copy(update={"format": ""})}})
+
+    with pytest.raises(RecordError, match=r"of weights \w+ in int8 for agent_1, which is a different one now"):
+        begun.check_same(begun.model_copy(update={"models": {"agent_1": other}}), "here")
+    plain = other.model_copy(update={"format": "float32"})
+    assert older.check_same(begun.model_copy(update={"models": {"agent_1": plain}}), "here") == []  # before formats
+
+
+def test_another_version_of_a_library_is_a_note(stopped: Path) -> None:
+    run = load_run(stopped)
+    now = run.head.model_copy(update={"versions": {**run.head.versions, "torch": "9.9"}})
+
+    went_on = resumed(run, now)
+    went_on.close()
+
+    assert went_on.notes == [f"started with torch {run.head.versions['torch']}, resumed with 9.9"]
+
+
+# Many discussions
+
+
+def test_many_discussions_are_held_on_one_graph_and_read_back(tmp_path: Path) -> None:
+    run = hold(begin(tmp_path / "run", 5, seeds=[1, 2]))
+
+    results = load_run(tmp_path / "run").results()
+    assert results == run.results() and len(results) == 10
+    assert {(result.question, result.seed) for result in results} == {
+        (f"sum/{i}", seed) for i in range(5) for seed in (1, 2)
+    }
+    assert all(result.answer == "21" and result.score == 0 and result.calls == 8 for result in results)
+
+
+def test_two_questions_of_one_id_are_refused(tmp_path: Path) -> None:
+    head = head_of("debate", SETTINGS, [QUESTION, QUESTION], models=fresh())
+
+    with pytest.raises(UsageError, match="two questions have the id 'sum'; give each its own"):
+        Run.begin(head, [QUESTION, QUESTION], tmp_path / "run")
+
+
+def test_a_failed_discussion_is_recorded_the_others_end_and_it_is_tried_again(tmp_path: Path) -> None:
+    short = ScriptedChatModel({f"agent_{i}": ["The answer is 21."] * 6 for i in (1, 2)})  # four a discussion are wanted
+    run = begin(tmp_path / "run", 2)
+    hold_all(run, SETTINGS, run.store(), models=short, limits=Limits(at_once=1))
+
+    kept = load_run(tmp_path / "run")
+    assert [record.status for record in kept.records.values()] == ["done", "failed"] and kept.status == "stopped"
+    (failed,) = [result for result in kept.results() if result.failed]
+    assert failed.question == "sum/1" and failed.score is None and failed.calls == 4
+    error = kept.records["sum/1", 0].error
+    assert error is not None and "is empty after" in error
+    assert hold(resumed(kept, models=fresh())).status == "done"
+
+
+def test_a_limit_on_calls_stops_the_run_and_says_so(tmp_path: Path) -> None:
+    run = hold(begin(tmp_path / "run", 5), limits=Limits(call_limit=10, at_once=1))
+
+    kept = load_run(tmp_path / "run")
+    assert (kept.status, kept.why) == ("stopped", "the call limit is reached: 10 of 10")
+    assert run.cost.calls >= 10 and len(kept.unfinished) == 4
+    assert hold(resumed(kept, models=fresh())).status == "done"
+
+
+def test_a_limit_on_time_stops_the_run_and_says_so(tmp_path: Path) -> None:
+    run = hold(begin(tmp_path / "run", 50), limits=Limits(time_limit=0.001, at_once=1))
+
+    assert (run.status, run.why) == ("stopped", "the time limit is reached: 0.001 seconds")
+
+
+@pytest.mark.parametrize("at_once", [4, 1])
+def test_a_full_disk_ends_the_run_in_one_line_and_what_was_said_before_stays(tmp_path: Path, at_once: int) -> None:
+    """A limit on the size of files stands for the disk: whoever writes past it gets an error like a full disk's."""
+    program = f"""
+import os, resource, signal
+from pathlib import Path
+from tests.runs.test_saved_runs import begin, hold
+from sottovoce.core.errors import SottovoceError
+from sottovoce.runs.limits import Limits
+folder = Path({str(tmp_path / "run")!r})
+
+def fill(record, event):
+    if len(record.messages) == 2:
+        room = max(os.path.getsize(file) for file in folder.iterdir()) + 1000
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+try:
+    hold(begin(folder, 8), observe=fill, limits=Limits(at_once={at_once}))
+except SottovoceError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+
+    assert done.stdout.count("\n") == 1 and "cannot be written: " in done.stdout, done.stderr[-2000:]
+    kept = load_run(tmp_path / "run")
+    assert kept.spoken and kept.notes == []
+    assert hold(resumed(kept, models=fresh())).status == "done"

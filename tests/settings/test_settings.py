@@ -1,0 +1,104 @@
+"""The settings of each scheme: what they refuse, in one line, and what they say to each agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sottovoce.core.errors import UsageError
+from sottovoce.core.sizes import amount
+from sottovoce.settings import Debate, SelfConsistency, Settings, Single
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "expected"),
+    [
+        (Debate, {"rounds": 0}, "rounds is 0: expected greater than or equal to 1"),
+        # These were taken, and a run without end was begun.
+        (Debate, {"agents": 3000}, "agents is 3000: expected less than or equal to 100"),
+        (Debate, {"rounds": 10**6}, "rounds is 1000000: expected less than or equal to 1000"),
+        (Debate, {"max_tokens": 10**9}, "max_tokens is 1000000000: expected less than or equal to 1000000"),
+        (SelfConsistency, {"samples": 10**6}, "samples is 1000000: expected less than or equal to 1000"),
+        (Debate, {"seed": 2**63}, "seed is 9223372036854775808: expected less than or equal to 9007199254740991"),
+        (Debate, {"seed": "9" * 5000}, f"seed is '{'9' * 199}... (5,002 characters): "),
+        (Debate, {"memory": ["9" * 30]}, f"memory.0 is {'9' * 30}: expected less than or equal to"),
+        (Debate, {"temperature": ["1e999"]}, "temperature.0 is '1e999': expected a finite number"),
+        (Debate, {"agents": 0}, "agents is 0: expected greater than or equal to 1"),
+        (Debate, {"protocol": "cypher"}, "unknown protocol 'cypher'; choose from: cipher, hidden, nl, sde"),
+        (Debate, {"temperature": [-0.1]}, "temperature.0 is -0.1: expected greater than or equal to 0"),
+        (Debate, {"round": 3}, "unknown field of Debate: 'round'; the nearest known one is 'rounds'"),
+        (Debate, {"model": []}, "no model is set"),
+        (Debate, {"agents": 3, "temperature": [0.1, 0.2]}, "temperature has 2 values for 3 agents"),
+        (Debate, {"agents": 3, "model": ["a", "b"]}, "model has 2 values for 3 agents"),
+        (Debate, {"agents": 3, "system": ["a", "b"]}, "system has 2 values for 3 agents"),
+        (Debate, {"agents": 3, "role": ["debater", "expert"]}, "role has 2 values for 3 agents"),
+        (Debate, {"summarise": "each", "shape": "fresh"}, "use --summarise with --shape history"),
+        (Debate, {"summarise": "each", "order": "own_first"}, "and without --order"),
+        (SelfConsistency, {"samples": 2, "temperature": [0.1, 0.2]}, "samples are of one agent"),
+        (Debate, {"summarise": "each", "agents": 1}, "a debate of one agent has no answers to summarize"),
+        (Debate, {"last_round": "deciding", "rule": "average"}, "the rule 'average' reads all agents"),
+        (SelfConsistency, {"samples": 0}, "samples is 0: expected greater than or equal to 1"),
+        (Single, {"rounds": 2}, "unknown field of Single: 'rounds'; the nearest known one is "),
+        (Single, {"memory": ["4 gigs"]}, "memory.0 is '4 gigs': expected bytes, or a size like '4GB' or '500MB'"),
+        (Single, {"memory": ["-4GB"]}, "memory.0 is '-4GB': expected bytes, or a size like '4GB' or '500MB'"),
+        (Single, {"memory": ["0 GB"]}, "memory.0 is 0: expected greater than 0"),
+        (Single, {"thinking": "maybe"}, "thinking is 'maybe': expected a valid boolean"),
+        (Single, {"layers": [-1]}, "layers.0 is -1: expected greater than or equal to 0"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(kind: type[Settings], values: dict[str, Any], expected: str) -> None:
+    with pytest.raises(UsageError) as found:
+        kind.model_validate(values)
+    assert expected in str(found.value)
+    assert "\n" not in str(found.value)
+
+
+def test_one_value_is_for_all_and_none_for_nobody() -> None:
+    settings = Debate(agents=3, temperature=[0.5], system=["a", "b", "c"])
+    assert settings.each("temperature") == [0.5] * 3
+    assert settings.each("system") == ["a", "b", "c"]
+    assert settings.each("role") == []
+    assert settings.roles() == dict.fromkeys(["agent_1", "agent_2", "agent_3"], "debater")
+
+
+def test_only_options_that_were_set_reach_the_protocol() -> None:
+    assert Debate(protocol="sde").options("agent_1") == {}
+    assert Debate(protocol="sde", layers=(2, 1), compat="reference").options("agent_1") == {
+        "compat": "reference",
+        "layers": (2, 1),
+    }
+
+
+@pytest.mark.parametrize(
+    "settings", [Debate(agents=3, role=["debater", "expert", "dummy"]), Single(), SelfConsistency()]
+)
+def test_settings_survive_a_trip_through_json(settings: Settings) -> None:
+    assert type(settings).model_validate(settings.model_dump(mode="json")) == settings
+
+
+@pytest.mark.parametrize(
+    ("written", "nbytes"),
+    [
+        ("4GB", 4_000_000_000),
+        (" 1.5 gb ", 1_500_000_000),
+        ("500MB", 500_000_000),
+        ("64kB", 64_000),
+        ("1000 bytes", 1000),
+        ("4096", 4096),
+        (4096, 4096),
+        *((amount(nbytes), nbytes) for nbytes in (7, 123, 25_300, 64_000_000, 999_000_000, 1_230_000_000)),
+    ],
+)
+def test_memory_is_read_as_a_person_writes_it_and_as_we_print_it(written: Any, nbytes: int) -> None:
+    assert Debate(memory=[written]).memory == [nbytes]
+
+
+def test_settings_cannot_be_changed_once_made() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        Debate().rounds = 5
+
+
+def test_the_defaults_of_a_debate_are_two_agents_and_three_rounds() -> None:
+    settings = Debate()
+    assert (settings.agents, settings.rounds, settings.shape, settings.inject) == (2, 3, "history", "latest")
