@@ -1,4 +1,4 @@
-"""Options of `python cli.py index`, and the builder of each kind of index.
+"""Options of `python cli.py data index`, and the builder of each kind of index.
 
 The command line reads only the options; a builder is imported when an index is built.
 """

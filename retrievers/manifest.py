@@ -14,7 +14,7 @@ from sottovoce.core.regular_files import bytes_of
 from sottovoce.core.validation import Checked
 
 FILE = INDEX
-AGAIN = "build it again with `python cli.py index`"
+AGAIN = "build it again with `python cli.py data index`"
 
 
 class Manifest(Checked):

@@ -1,7 +1,7 @@
 """Pyserini's own searchers: its prebuilt Lucene indexes by name, and its FaissSearcher.
 
 `pyserini:NAME` searches a prebuilt Lucene index with stored passages, e.g. `wikipedia-dpr-100w`. Only
-`python cli.py index --prebuilt NAME` downloads one, since they take gigabytes.
+`python cli.py data index --prebuilt NAME` downloads one, since they take gigabytes.
 `pyserini:INDEX,ENCODER,PASSAGES` is `dpr:` with pyserini's code and a JVM; both find the same passages.
 """
 

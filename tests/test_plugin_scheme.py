@@ -108,7 +108,13 @@ def test_its_runs_are_resumed_shown_compared_measured_reported_and_verified(two:
 
 
 def test_it_is_listed_drawn_stepped_through_and_searched_for_symmetry() -> None:
-    done = run("list", "draw panel --experts 3", "symmetry panel --experts 3", "draw panel --chairs 2", "step --help")
+    done = run(
+        "graph list",
+        "graph draw panel --experts 3",
+        "graph symmetry panel --experts 3",
+        "graph draw panel --chairs 2",
+        "step --help",
+    )
 
     assert [code for code, _, _ in done] == [0, 0, 0, 2, 0]
     assert "panel             Experts answer, read one another" in done[0][1]
@@ -177,7 +183,10 @@ def test_a_broken_package_is_told_in_one_line_and_breaks_no_other_command(tmp_pa
     (info / "entry_points.txt").write_text(f"[sottovoce.schemes]\n{entries}")
     (tmp_path / "broken_raises.py").write_text("raise ValueError('it is broken')\n")
     (tmp_path / "broken_thing.py").write_text("SCHEME = 7\n")
-    good, broken = ("--help", "list", "draw debate", "panel --help"), [name.replace("_", "-") for name in BROKEN]
+    good, broken = (
+        ("--help", "graph list", "graph draw debate", "panel --help"),
+        [name.replace("_", "-") for name in BROKEN],
+    )
     done = run(*good, *broken, *(f"{name} --help" for name in broken), path=tmp_path)
 
     assert [code for code, _, _ in done] == [0] * 4 + [2] * 8

@@ -17,18 +17,7 @@ from typing import Any
 import typer
 
 from sottovoce import __version__
-from sottovoce.cli.commands import (
-    configuration,
-    evaluating,
-    experiments,
-    looking,
-    models,
-    monitors,
-    payloads,
-    questions,
-    runs,
-    schemes,
-)
+from sottovoce.cli.commands import configuration, data, experiment, graph, models, monitor, payloads, runs, schemes
 from sottovoce.cli.commands.group import Commands
 from sottovoce.cli.screens.verbose import tell_all
 from sottovoce.core.errors import SottovoceError
@@ -46,16 +35,8 @@ UNREACHABLE = (errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno
 CHATTY = ("torchao", "torch.utils._pytree")
 """Loggers that warn when transformers (5.23) imports torchao, whichever model is run."""
 AREAS = {
-    "Schemes": schemes,
-    "Runs": runs,
-    "Payloads": payloads,
-    "Analysis": evaluating,
-    "Experiments": experiments,
-    "Models": models,
-    "Questions and documents": questions,
-    "Monitors": monitors,
-    "Describing schemes": looking,
-    "Your own defaults": configuration,
+    "Schemes": [schemes],
+    "Other commands": [runs, experiment, models, data, monitor, graph, payloads, configuration],
 }
 """The modules of commands by their headings in the help, in its order."""
 
@@ -65,10 +46,11 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for heading, area in AREAS.items():
-    for each in (*area.commands.registered_commands, *area.commands.registered_groups):
-        each.rich_help_panel = heading
-    app.add_typer(area.commands)
+for heading, areas in AREAS.items():
+    for area in areas:
+        for each in (*area.commands.registered_commands, *area.commands.registered_groups):
+            each.rich_help_panel = heading
+        app.add_typer(area.commands)
 
 
 def _version(asked: bool) -> None:

@@ -101,7 +101,7 @@ def test_what_other_packages_bring_is_listed_and_told_in_help(call: Call, monkey
     monkeypatch.setitem(KINDS._known, "roman", None)
     monkeypatch.setitem(RETRIEVERS._known, "attic", None)
 
-    out = call("list").out
+    out = call("graph", "list").out
 
     assert "--protocol        nl, cipher, sde, hidden, whisper: What a message carries" in out
     assert "--kind            number, option, yes_no, label, text, roman: Form of the answer;" in out

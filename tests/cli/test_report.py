@@ -23,13 +23,13 @@ def stopped(call: Call, models: Models, tmp_path: Path) -> str:
 
 
 def test_an_unfinished_run_is_reported_as_far_as_it_got(call: Call, stopped: str, tmp_path: Path) -> None:
-    answer = call("report", stopped, "--html", tmp_path / "out.html")
+    answer = call("runs", "report", stopped, "--html", tmp_path / "out.html")
 
     first, last = answer.out.replace(f"{tmp_path}/", "").splitlines()
     assert answer.code == 0 and first == f"unfinished: 1 of 3 discussions ended (open: {stopped})"
     assert last.startswith("report of 1 run, 1 discussion: out.html (")
     assert first in (tmp_path / "out.html").read_text()
-    assert call("compare", stopped).out.endswith(f"- `{stopped}`: 2 of 3 are not over.\n")
+    assert call("runs", "compare", stopped).out.endswith(f"- `{stopped}`: 2 of 3 are not over.\n")
 
 
 def test_what_cannot_be_reported_is_refused_in_one_line(call: Call, stopped: str, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_layers_are_ranked_and_ranked_again_without_a_model(call: Call, deep: Pa
 
 def test_temperatures_are_tuned(call: Call, models: Models, tmp_path: Path) -> None:
     asked = ("debate", "--model", models.tiny, *FAST, "--limit", 2, "--trials", 1, "--validation", 0.5)
-    answer = call("tune", *asked, "--save", tmp_path / "kept")
+    answer = call("experiment", "tune", *asked, "--save", tmp_path / "kept")
 
     assert answer.code == 0
     lines = answer.out.splitlines()
@@ -72,6 +72,8 @@ def test_what_cannot_be_searched_is_said_in_a_line(call: Call, arguments: tuple[
 
 
 def test_a_model_of_two_layers_leaves_nothing_to_choose(call: Call, models: Models, tmp_path: Path) -> None:
-    answer = call("layers", "--scheme", "debate", "--model", models.tiny, *FAST, "--save", tmp_path / "new")
+    answer = call(
+        "experiment", "layers", "--scheme", "debate", "--model", models.tiny, *FAST, "--save", tmp_path / "new"
+    )
 
     assert answer.code == 2 and "has 2 layers, and the last is never read: there is nothing to choose" in answer.err

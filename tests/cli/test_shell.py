@@ -92,12 +92,12 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("sottovoce re", ["reconcile", "react", "report", "reproduce"]),
+        ("sottovoce re", ["reconcile", "react"]),
         ("sottovoce debate --esc", ["--escalate", "--escalate-above"]),
         ("sottovoce debate --protocol ", ["nl", "cipher", "sde", "hidden"]),
         ("sottovoce debate --model ", ["bundled", "small", "smollm2"]),
         ("sottovoce runs show ", ["latest", "2026-b", "2026-a"]),
-        ("sottovoce compare la", ["latest"]),
+        ("sottovoce runs compare la", ["latest"]),
     ],
 )
 def test_a_shell_is_offered_names(

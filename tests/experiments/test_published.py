@@ -256,7 +256,11 @@ def test_an_example_is_shown_as_agents_read_it_with_its_target(tmp_path: Path) -
 def test_the_command_lists_data_sets_and_shows_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     row = {**GSM8K, "answer": "so\n#### 1,200"}
 
-    codes = [main(["datasets"]), main(["datasets", f"gsm8k:{file(tmp_path, row)}"]), main(["datasets", "rows"])]
+    codes = [
+        main(["data", "list"]),
+        main(["data", "show", f"gsm8k:{file(tmp_path, row)}"]),
+        main(["data", "show", "rows"]),
+    ]
     out, err = capsys.readouterr()
 
     assert codes == [0, 0, 2]

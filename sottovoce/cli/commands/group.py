@@ -20,6 +20,16 @@ from sottovoce.graphs import NAMES, SCHEMES, scheme
 REPEAT = "Options shown with ... may be given several times, once for each value."
 NOUNS = {"draw": "scheme", "symmetry": "scheme", "games": "world", "tune": "scheme", "step": "scheme"}
 """The word for the subcommands of these commands; elsewhere it is "command"."""
+MOVED = {
+    **{name: f"runs {name}" for name in ("compare", "measures", "report", "audit", "verify", "judge")},
+    **{name: f"experiment {name}" for name in ("reproduce", "tune", "layers")},
+    **{name: f"data {name}" for name in ("games", "index", "convince")},
+    **{name: f"graph {name}" for name in ("list", "draw", "symmetry")},
+    "doctor": "models doctor",
+    "datasets": "data list` or `data show",
+    "runs prune": "runs remove --keep N",
+}
+"""The new names of commands, by their names before the groups."""
 PATHS = ("PATH", "FILE")
 """Metavars of options that take a path."""
 RUN = typer.Argument(
@@ -78,6 +88,8 @@ class Commands(TyperGroup):
             args = [dashed, *args[1:]]
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             kind = NOUNS.get(ctx.info_name or "", "command")
+            if new := MOVED.get(" ".join([*ctx.command_path.split()[1:], args[0]])):
+                raise UsageError(f"unknown {kind} {args[0]!r}; it is `{new}` now")
             raise UsageError(choose(kind, args[0], list(self.commands)))
         name, found, rest = super().resolve_command(ctx, args)
         return name, found.callback() if isinstance(found, Later) and found.callback else found, rest

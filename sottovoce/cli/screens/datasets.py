@@ -1,4 +1,4 @@
-"""The command `datasets`: the known data sets, and the content of a file of one.
+"""The commands `data list` and `data show`: the known data sets, and the content of a file of one.
 
 Nothing here imports torch or langgraph.
 """
@@ -19,24 +19,19 @@ NAME = 15  # columns
 LISTED = 3  # published counts of a data set that are shown
 
 
-def show_datasets(given: str | None) -> None:
-    """List the data sets, describe one, or show an example from a file of one with its count and digest.
+def show_datasets() -> None:
+    """List the published data sets."""
+    lines = [f"{name:{NAME}}{_described(DATASETS[name])}" for name in DATASETS]
+    use = "use one as --questions NAME:FILE or NAME/PART:FILE; `data show NAME:FILE` shows an example"
+    show("\n".join([*lines, "", use]))
+
+
+def show_dataset_file(given: str) -> None:
+    """Describe a data set, or show an example from a file of one with its count and digest.
 
     Raises:
         UsageError: the data set is unknown, or its file cannot be read.
     """
-    if given is None:
-        lines = [f"{name:{NAME}}{_described(DATASETS[name])}" for name in DATASETS]
-        show(
-            "\n".join(
-                [
-                    *lines,
-                    "",
-                    "use one as --questions NAME:FILE or NAME/PART:FILE; `datasets NAME:FILE` shows an example",
-                ]
-            )
-        )
-        return
     if given in DATASETS:
         typer.echo(f"{given}: {_described(DATASETS[given])}\nfrom the file as published: {DATASETS[given].shape}")
         return

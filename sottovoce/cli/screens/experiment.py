@@ -1,4 +1,4 @@
-"""The command `experiment`: run the unfinished rows of an experiment, and compare all rows.
+"""The command `experiment run`: run the unfinished rows of an experiment, and compare all rows.
 
 Nothing here imports torch or langgraph before an experiment runs: the command line reads the options.
 """

@@ -1,4 +1,4 @@
-"""The command `games`: a world's games, drawn from a seed, as a question file for its scheme.
+"""The command `data games`: a world's games, drawn from a seed, as a question file for its scheme.
 
 Nothing here imports torch or langgraph: games are rules.
 """
@@ -43,7 +43,7 @@ def store_games(command: str, settings: Settings, options: GamesOptions) -> None
         UsageError: no file is named, it cannot be written, or there are too few such games.
     """
     if options.to is None or options.to.suffix.lower() not in (".jsonl", ".ndjson"):
-        raise UsageError(f"games are written to a .jsonl file: games {command} --n 100 --to games.jsonl")
+        raise UsageError(f"games are written to a .jsonl file: data games {command} --n 100 --to games.jsonl")
     file = OutputFile(options.to, "--to", force=options.force)
     name = settings.sample if options.split is None else f"{settings.sample}/{options.split}"
     rows = [_row(each, name, settings.seed) for each in samples(name, options.n, settings, settings.seed)]

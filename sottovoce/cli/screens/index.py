@@ -1,4 +1,4 @@
-"""The output of the command `index`: progress on stderr, and how to search the index."""
+"""The output of the command `data index`: progress on stderr, and how to search the index."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def show_index(options: IndexOptions) -> None:
         _show_download(options.prebuilt, options)
         return
     if options.corpus is None or options.to is None:
-        raise UsageError("an index needs a corpus and a new folder: index passages.jsonl --to indexes/mine")
+        raise UsageError("an index needs a corpus and a new folder: data index passages.jsonl --to indexes/mine")
     check_folder(options.to, "--to", INDEX)
     began, maker, corpus = time.monotonic(), maker_of(options), Corpus(options.corpus, skip_bad=options.skip_bad)
     try:

@@ -1,4 +1,4 @@
-"""The command `judge`: a model judges a run's answers, and its agreement with the scores is measured.
+"""The command `runs judge`: a model judges a run's answers, and its agreement with the scores is measured.
 
 Nothing here imports torch or langgraph before a run is judged: the command line reads the options.
 """
@@ -70,7 +70,7 @@ def show_judging(options: JudgeOptions, limits: Limits) -> None:
         for each in agreements(said)
     )
     show(table(HEADINGS, cells))
-    typer.echo(f"\nkept in {one_line(str(folder / JUDGED))}; `compare` and `runs show` show it as `judged`")
+    typer.echo(f"\nkept in {one_line(str(folder / JUDGED))}; `runs compare` and `runs show` show it as `judged`")
     if judged.unfinished:
         raise SottovoceError(f"{len(judged.unfinished)} answers are not judged; the same command resumes")
 

@@ -1,4 +1,4 @@
-"""The command `compare RUN --matched`: a run beside a single agent, and beside self-consistency at the run's cost.
+"""The command `runs compare RUN --matched`: a run beside a single agent, and beside self-consistency at the run's cost.
 
 Nothing here imports torch or langgraph before runs are read: the command line reads the options.
 """

@@ -1,4 +1,4 @@
-"""The command `measures`: the effect of discussion on answers, in one table per run.
+"""The command `runs measures`: the effect of discussion on answers, in one table per run.
 
 Nothing here imports torch or langgraph before runs are read: the command line reads the options.
 """

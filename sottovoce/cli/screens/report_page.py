@@ -1,4 +1,4 @@
-"""The command `report`: a page about saved runs."""
+"""The command `runs report`: a page about saved runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `reproduce`: runs of the papers' tables and figures, as published or in small.
+"""The command `experiment reproduce`: runs of the papers' tables and figures, as published or in small.
 
 Nothing here imports torch or langgraph before something runs: the command line reads the options.
 """

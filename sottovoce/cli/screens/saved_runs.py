@@ -239,7 +239,18 @@ def _named_so(name: str) -> dict[str, Run]:
     return {folder.resolve().name: load_run(folder)}
 
 
-def prune_runs(keep: int) -> None:
-    """Remove all but the newest saved runs."""
-    removed = run_directory.prune(keep)
+def remove_runs(names: Sequence[str], keep: int | None) -> None:
+    """Remove saved runs by name, or all but the newest `keep`.
+
+    Raises:
+        RecordError: there is no such run; nothing is removed.
+        UsageError: neither or both were given, or a run is in use or in a folder of the user's choice.
+    """
+    if bool(names) == (keep is not None):
+        raise UsageError("runs remove takes runs or --keep N, the number of newest runs to keep; give one of them")
+    if keep is not None:
+        removed = run_directory.prune(keep)
+    else:
+        removed = [run_directory.folder_of(name) for name in names]
+        run_directory.remove(removed)
     typer.echo(f"{len(removed)} removed, {len(run_directory.kept())} kept in {run_directory.shelf()}")

@@ -1,4 +1,4 @@
-"""The commands `layers` and `tune`: search settings, and print the results.
+"""The commands `experiment layers` and `experiment tune`: search settings, and print the results.
 
 Nothing here imports torch or langgraph before a search runs: the command line reads the options.
 """
@@ -55,7 +55,7 @@ def show_layers(options: LayersOptions, settings: Settings, asked: QuestionOptio
         UsageError: the request cannot be met, or the folder holds another search.
         SottovoceError: the search stopped; the same command resumes.
     """
-    folder = _folder(options.save, "layers --sample facts --limit 100")
+    folder = _folder(options.save, "experiment layers --sample facts --limit 100")
     row = _prepared(options.scheme, _of_layers(options, settings), asked)
     # Late: torch takes seconds, and errors in the request are reported first.
     from sottovoce.experiments.search.layers import rank
@@ -128,7 +128,7 @@ class TuneOptions(Checked):
 
 def show_tune(scheme: str, settings: Settings, asked: QuestionOptions, options: TuneOptions, limits: Limits) -> None:
     """Search the temperatures of the agents that discuss, and print the results. Errors: see `show_layers`."""
-    folder = _folder(options.save, "tune debate --sample arithmetic --limit 100")
+    folder = _folder(options.save, "experiment tune debate --sample arithmetic --limit 100")
     row = _prepared(scheme, settings, asked)
     # Late: see `show_layers`.
     from sottovoce.experiments.search.space import Space

@@ -1,4 +1,4 @@
-"""The command `verify`: checks of a saved run, with a line for each finding."""
+"""The command `runs verify`: checks of a saved run, with a line for each finding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands for questions and for what agents read: `datasets`, `games`, `index`, `convince`."""
+"""Commands for questions and for what agents read: `data list`, `show`, `games`, `index`, `convince`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from sottovoce.cli.commands.group import REPEAT, area, group
 from sottovoce.cli.scheme_options import command
-from sottovoce.cli.screens.datasets import show_datasets
+from sottovoce.cli.screens.datasets import show_dataset_file, show_datasets
 from sottovoce.cli.screens.games import GamesOptions, store_games
 from sottovoce.cli.screens.index import show_index
 from sottovoce.datasets.samples import SAMPLES
@@ -17,26 +17,33 @@ from sottovoce.graphs import shipped
 from sottovoce.retrievers.makers import IndexOptions
 
 commands = area()
+data = group(commands, "data", "List data sets, generate games, and build what agents search.")
 
 
-@commands.command()
-def datasets(
-    given: str | None = typer.Argument(
-        None, metavar="[NAME|NAME:FILE]", help="A data set, or a data set with a file of it, as for --questions."
+@data.command("list")
+def list_datasets() -> None:
+    """List the published data sets that can be read."""
+    show_datasets()
+
+
+@data.command("show")
+def show_dataset(
+    given: str = typer.Argument(
+        metavar="NAME|NAME:FILE", help="A data set, or a data set with a file of it, as for --questions."
     ),
 ) -> None:
-    """List published data sets; or show an example from a data set's file, with its number of questions and digest."""
-    show_datasets(given)
+    """Describe a data set; or show an example from a file of it, with its number of questions and digest."""
+    show_dataset_file(given)
 
 
-commands.command("index", help="Build an index of passages that agents can search; resumable.")(
+data.command("index", help="Build an index of passages that agents can search; resumable.")(
     command(show_index, IndexOptions)
 )
-commands.command(
+data.command(
     "convince", help="Find ReConcile's convincing samples: questions on which an explanation convinces a model."
 )(command(show_convince, SampleOptions, SpeakingOptions))
 
-games = group(commands, "games", "Generate games of a world, and store them in a file that its scheme plays.")
+games = group(data, "games", "Generate games of a world, and store them in a file that its scheme plays.")
 for each in shipped():
     if f"{each.settings.sample}/train" in SAMPLES:  # a world, with splits of its games
         games.command(each.command, help=each.summary, epilog=REPEAT)(

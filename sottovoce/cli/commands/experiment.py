@@ -1,4 +1,4 @@
-"""Commands that start many runs: `experiment`, `reproduce`, `tune`, `layers`."""
+"""Commands that start many runs: `experiment run`, `reproduce`, `tune`, `layers`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from sottovoce.runs.limits import Limits
 from sottovoce.settings import Settings
 
 commands = area()
-commands.command("experiment", help="Run an experiment file, and compare its runs; resumable.")(
+experiment = group(commands, "experiment", "Run experiments, reproduce papers, and search settings.")
+experiment.command("run", help="Run an experiment file, and compare its runs; resumable.")(
     command(show_experiment, ExperimentOptions, Limits, Trust)
 )
-commands.command(
+experiment.command(
     "reproduce", help="Reproduce a table or figure of a paper, and show published and own numbers side by side."
 )(command(show_reproduction, ReproduceOptions, Limits, Trust))
-commands.command(
+experiment.command(
     "layers", help="Find the best layer for SDE in a model, by trying all or by successive halving; resumable."
 )(command(show_layers, LayersOptions, Settings, QuestionOptions, Limits))
 
-tune = group(commands, "tune", "Search for the best temperatures of the agents, on validation questions; resumable.")
+tune = group(experiment, "tune", "Search for the best temperatures of the agents, on validation questions; resumable.")
 add_schemes(tune, show_tune, QuestionOptions, TuneOptions, Limits)

@@ -1,4 +1,4 @@
-"""Commands that describe schemes: `list`, `draw`, `symmetry`."""
+"""Commands that describe schemes: `graph list`, `draw`, `symmetry`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from sottovoce.retrievers.registry import described
 from sottovoce.settings import Settings
 
 commands = area()
+graph = group(commands, "graph", "List schemes, and draw and examine their graphs.")
 
 
 class Drawing(Checked):
@@ -32,11 +33,11 @@ class Drawing(Checked):
 
 def draw_graph(name: str, settings: Settings, drawing: Drawing) -> None:
     """Print the graph of a scheme with these settings."""
-    graph = scheme(name).create(settings).compile().get_graph()
-    typer.echo(graph.draw_mermaid() if drawing.format == "mermaid" else graph.draw_ascii())
+    drawn = scheme(name).create(settings).compile().get_graph()
+    typer.echo(drawn.draw_mermaid() if drawing.format == "mermaid" else drawn.draw_ascii())
 
 
-@commands.command("list")
+@graph.command("list")
 def list_() -> None:
     """List schemes, protocols, kinds of answer and retrievers, also those of other packages."""
     from sottovoce.report.tables import show  # late: the help needs none of it
@@ -61,7 +62,7 @@ def _summary(name: str) -> str:
         return one_line(str(error))
 
 
-draw = group(commands, "draw", "Draw a scheme's graph.")
-symmetry = group(commands, "symmetry", "Show which agents of a scheme could change places.")
+draw = group(graph, "draw", "Draw a scheme's graph.")
+symmetry = group(graph, "symmetry", "Show which agents of a scheme could change places.")
 add_schemes(draw, draw_graph, Drawing)
 add_schemes(symmetry, show_symmetry, Looked)
