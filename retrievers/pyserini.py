@@ -90,7 +90,7 @@ def open_pyserini(where: str) -> Searcher:
         size = _prebuilt(parts[0])["size compressed (bytes)"]
         raise UsageError(
             f"pyserini's index {parts[0]!r} is not on this machine; to download it ({size / 1e9:.1f} GB), run"
-            f" {command('index', '--prebuilt', parts[0])}"
+            f" {command('data', 'index', '--prebuilt', parts[0])}"
         )
     return LuceneIndex(lucene_searcher(folder, LuceneSettings()), "", parts[0])
 

@@ -95,11 +95,11 @@ def test_its_runs_are_resumed_shown_compared_measured_reported_and_verified(two:
     done = run(
         f"runs resume {stopped}",
         f"runs show {stopped}",
-        f"compare {over} {stopped}",
-        f"measures {over}",
-        f"audit {over}",
-        f"report {over} --html {tmp_path / 'page.html'}",
-        f"verify {over}",
+        f"runs compare {over} {stopped}",
+        f"runs measures {over}",
+        f"runs audit {over}",
+        f"runs report {over} --html {tmp_path / 'page.html'}",
+        f"runs verify {over}",
     )
 
     assert [code for code, _, _ in done] == [0] * len(done), done
@@ -125,7 +125,7 @@ def test_it_is_listed_drawn_stepped_through_and_searched_for_symmetry() -> None:
 
 
 def test_help_lists_it_and_loads_nothing_of_it() -> None:
-    done = run("--help", "draw --help")
+    done = run("--help", "graph draw --help")
 
     assert all("panel" in out and "(package sottovoce-panel)" in out for _, out, _ in done)
     assert done.loaded == []
@@ -146,7 +146,7 @@ def test_a_plan_of_several_runs_names_it_and_so_does_a_file_of_defaults(tmp_path
     )
     (tmp_path / "sottovoce.toml").write_text("[defaults.panel]\nexperts = 4\n")
     config = str(tmp_path / "sottovoce.toml")
-    done = run(f"experiment plan.yaml --save {tmp_path / 'plan'}", "draw panel", path=tmp_path, config=config)
+    done = run(f"experiment run plan.yaml --save {tmp_path / 'plan'}", "graph draw panel", path=tmp_path, config=config)
 
     assert [code for code, _, _ in done] == [0, 0], done
     assert "panel" in done[0][1] and "expert_4" in done[1][1]

@@ -280,7 +280,7 @@ def test_the_doctor_says_that_it_examines_local_models_only(call: Call) -> None:
     answer = call("models", "doctor", MINI)
 
     assert (answer.code, answer.out) == (2, "")
-    assert answer.err == f"sottovoce: doctor examines local models only, and {MINI!r} is a hosted one\n"
+    assert answer.err == f"sottovoce: models doctor examines local models only, and {MINI!r} is a hosted one\n"
 
 
 def test_symmetry_takes_hosted_models_for_what_they_are_called(call: Call) -> None:

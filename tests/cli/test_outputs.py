@@ -29,28 +29,30 @@ SAMPLES = (
 )
 READ = {
     *("--settings", "--questions", "--game", "--labels", "--card", "--table", "--data", "--runs", "--store", "--qrels"),
-    "experiment file",
+    "experiment run file",
 }
 """Options and arguments that name what is read alone."""
 NO_MODEL = ("--model", "./no-such-model")
 FILES: dict[str, list[str]] = {
     "runs export file": ["runs", "export", "RUN", "OUT"],
-    "report --html": ["runs", "report", "RUN", "--html", "OUT"],
-    "convince --out": ["data", "convince", "ROWS", "--out", "OUT", *NO_MODEL],
+    "runs report --html": ["runs", "report", "RUN", "--html", "OUT"],
+    "data convince --out": ["data", "convince", "ROWS", "--out", "OUT", *NO_MODEL],
     "monitor collect --to": ["monitor", "collect", "RUN", "--to", "OUT"],
     "monitor train --to": ["monitor", "train", "ROWS", "--to", "OUT"],
     "runs resume --markdown": ["runs", "resume", "STOPPED", "--markdown", "OUT"],
-    **{f"games {each} --to": ["data", "games", each, "--n", "1", "--to", "OUT"] for each in ("whodunit", "govsim")},
+    **{
+        f"data games {each} --to": ["data", "games", each, "--n", "1", "--to", "OUT"] for each in ("whodunit", "govsim")
+    },
     **{f"{each} --markdown": [each, "--sample", of, "--markdown", "OUT", *NO_MODEL] for each, of in SAMPLES.items()},
 }
 """Options and arguments that name a file which is written."""
 FOLDERS: dict[str, list[str]] = {
-    "experiment --save": ["experiment", "run", "YAML", "--save", "OUT"],
-    "reproduce --save": ["experiment", "reproduce", "cipher_table1", "--small", "--save", "OUT"],
-    "layers --save": ["experiment", "layers", "--sample", "facts", "--save", "OUT", *NO_MODEL],
-    "index --to": ["data", "index", "ROWS", "--to", "OUT"],
+    "experiment run --save": ["experiment", "run", "YAML", "--save", "OUT"],
+    "experiment reproduce --save": ["experiment", "reproduce", "cipher_table1", "--small", "--save", "OUT"],
+    "experiment layers --save": ["experiment", "layers", "--sample", "facts", "--save", "OUT", *NO_MODEL],
+    "data index --to": ["data", "index", "ROWS", "--to", "OUT"],
     **{
-        f"tune {each} --save": ["experiment", "tune", each, "--sample", of, "--save", "OUT", *NO_MODEL]
+        f"experiment tune {each} --save": ["experiment", "tune", each, "--sample", of, "--save", "OUT", *NO_MODEL]
         for each, of in SAMPLES.items()
     },
     **{f"{each} --save": [each, "--sample", of, "--save", "OUT", *NO_MODEL] for each, of in SAMPLES.items()},

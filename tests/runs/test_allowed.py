@@ -119,7 +119,7 @@ def test_a_received_run_opens_no_path_and_no_server_that_it_names(
     changed_head(folder, **settings)
     (folder / LOG).write_text("\n".join((folder / LOG).read_text().splitlines()[:2]) + "\n")  # not over
 
-    for command in (("verify", folder), ("runs", "resume", folder), ("runs", "replay", folder)):
+    for command in (("runs", "verify", folder), ("runs", "resume", folder), ("runs", "replay", folder)):
         code, said = told(capsys, *command)
         assert (code, said.count("\n")) == (2, 1)
         assert f"names the {kind}, which is not opened for it; add --trust-paths if you trust who made it" in said
