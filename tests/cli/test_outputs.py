@@ -154,8 +154,8 @@ def test_no_option_writes_over_a_file_that_exists(call: Call, kept: Path, tmp_pa
     [
         ("runs export file", "jsonl"),
         ("runs export file", "csv"),
-        ("report --html", "html"),
-        ("games govsim --to", "jsonl"),
+        ("runs report --html", "html"),
+        ("data games govsim --to", "jsonl"),
     ],
 )
 def test_a_file_that_exists_is_written_over_where_that_is_forced(
@@ -177,9 +177,8 @@ def test_no_folder_of_another_command_is_taken_nor_one_within_it(
     call: Call, kept: Path, tmp_path: Path, words: list[str]
 ) -> None:
     before = sorted(kept.rglob("*"))
-    own = {"experiment": EXPERIMENT, "tune": SEARCH, "layers": SEARCH, "index": INDEX, "reproduce": ""}.get(
-        words[0], RUN
-    )
+    made = {"run": EXPERIMENT, "tune": SEARCH, "layers": SEARCH, "index": INDEX, "reproduce": ""}
+    own = made[words[1]] if words[0] in ("experiment", "data") else RUN
 
     for folder, file in (("run", RUN), ("experiment", EXPERIMENT), ("search", SEARCH), ("index", INDEX)):
         within = call(*typed(words, kept / folder / "below" / "new", kept))
