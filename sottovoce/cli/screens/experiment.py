@@ -56,7 +56,7 @@ def show_experiment(options: ExperimentOptions, limits: Limits, trust: Trust = N
     from sottovoce.analysis.statistics import check_installed
     from sottovoce.experiments.files import check_trusted, read_experiment
     from sottovoce.experiments.folder import FILE
-    from sottovoce.experiments.run_rows import hold
+    from sottovoce.experiments.runner import RowRunner, run_experiment
 
     if (file := options.file) is None:
         raise UsageError("no experiment was given; expected a YAML file, or the folder of one that has started")
@@ -66,10 +66,11 @@ def show_experiment(options: ExperimentOptions, limits: Limits, trust: Trust = N
     folder = options.save or (file if again else shelf() / f"{file.stem}{few}")
     if folder != file:
         check_folder(folder, "--save", EXPERIMENT)
-    experiment, given = read_experiment(file / FILE if again else file, options.limit)
+    experiment = read_experiment(file / FILE if again else file, options.limit)
     check_trusted(experiment, file if again else file.parent, trust)
     try:
-        runs, why = hold(experiment, given, folder, names=options.rows, limits=limits, shown=shown_row, trust=trust)
+        runner = RowRunner(folder, limits, shown_row)
+        runs, why = run_experiment(experiment, runner, names=options.rows, trust=trust)
     except KeyboardInterrupt as stop:
         raise StoppedError(f"stopped; all messages are kept in {str(folder)!r}, and the same command resumes") from stop
     show(report(experiment, runs))

@@ -15,7 +15,6 @@ from sottovoce.report.tables import show
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import NO_TRUST, Trust
 from sottovoce.runs.budget import Currency
-from sottovoce.runs.limits import Limits
 
 
 def compare_matched(names: Sequence[str], by: Currency, trust: Trust = NO_TRUST) -> None:
@@ -28,9 +27,8 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust = NO_TRUST)
     # Late: langgraph takes a second, and torch more if a baseline has to run.
     from sottovoce.analysis.statistics import check_installed
     from sottovoce.cli.screens.experiment import shown_row
-    from sottovoce.experiments.baselines import baselines
-    from sottovoce.experiments.folder import runs_in
-    from sottovoce.experiments.run_rows import check_all, hold_rows, with_pilots
+    from sottovoce.experiments.matching import baselines, with_pilots
+    from sottovoce.experiments.runner import RowRunner, check_rows, run_rows
     from sottovoce.report.comparison import compared
     from sottovoce.runs.read import load_run
     from sottovoce.runs.start import settings_of
@@ -42,12 +40,13 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust = NO_TRUST)
     run, beside = load_run(folder), folder.parent
     trust.check_paths(settings_of(run), f"run {folder.name!r}", beside)
     rows = with_pilots(baselines(folder.name, run, by))
-    runs = {folder.name: run, **runs_in(beside, rows)}
-    check_all(rows, runs, beside)
+    runner = RowRunner(beside, show=shown_row)
+    runner.read([folder.name, *rows])
+    check_rows(rows, runner)
     try:
-        hold_rows(rows.values(), runs, beside, Limits(), shown=shown_row)
+        run_rows(rows.values(), runner)
     except KeyboardInterrupt as stop:
         raise StoppedError("stopped; all messages are kept, and the same command resumes") from stop
-    told = {name: each for name, each in runs.items() if "/" not in name}  # pilots are within their rows
-    show(compared(told, folder.name).rstrip("\n"))
+    runs = {name: run for name, run in runner.runs.items() if "/" not in name}  # pilots are within their rows
+    show(compared(runs, folder.name).rstrip("\n"))
     typer.echo(f"kept beside {one_line(str(folder))}")

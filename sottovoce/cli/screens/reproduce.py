@@ -14,7 +14,7 @@ from sottovoce.core.errors import SottovoceError, StoppedError, UsageError
 from sottovoce.core.outputs import check_folder
 from sottovoce.core.text import one_line
 from sottovoce.core.validation import Checked
-from sottovoce.experiments.schema import Experiment, Given
+from sottovoce.experiments.schema import Content, Experiment
 from sottovoce.experiments.tables.expand import chosen, experiment_of, small_of
 from sottovoce.experiments.tables.requirements import lacking
 from sottovoce.experiments.tables.table_files import read_published
@@ -96,9 +96,11 @@ def _hold_all(name: str, table: Published, options: ReproduceOptions, limits: Li
     print(f"{f'{NOTHING} ' * options.small}Kept in {one_line(str(folder))}")
 
 
-def _experiments(table: Published, options: ReproduceOptions, folder: Path) -> Iterator[tuple[tuple[str, str], Given]]:
+def _experiments(
+    table: Published, options: ReproduceOptions, folder: Path
+) -> Iterator[tuple[tuple[str, str], Content]]:
     """Yield the experiments that can run, by model and part; print a line for each that cannot."""
-    seen = list[Given]()
+    seen = list[Content]()
     for model, part in _wanted(table, options):
         if not options.small:
             if lacks := _lacks(table, model, part, options):
@@ -123,25 +125,25 @@ def _lacks(table: Published, model: str, part: str, options: ReproduceOptions) -
 def _hold_one(
     table: Published,
     which: tuple[str, str],
-    given: Given,
+    content: Content,
     folder: Path,
     options: ReproduceOptions,
     limits: Limits,
     trust: Trust,
 ) -> None:
     from sottovoce.cli.screens.experiment import shown_row
-    from sottovoce.experiments.run_rows import hold
+    from sottovoce.experiments.runner import RowRunner, run_experiment
     from sottovoce.experiments.tables.comparison import beside
     from sottovoce.experiments.tables.difference import assumed
     from sottovoce.experiments.tables.saved_figures import keep_figures
 
-    experiment = Experiment.model_validate(given)
+    experiment = Experiment.model_validate(content)
     keep_figures(table, *which, folder)
     rows = [name for name in experiment.rows if name in options.row]
     if options.row and not rows:
         return
     try:
-        runs, why = hold(experiment, given, folder, names=rows, limits=limits, shown=shown_row, trust=trust)
+        runs, why = run_experiment(experiment, RowRunner(folder, limits, shown_row), names=rows, trust=trust)
     except KeyboardInterrupt as stop:
         raise StoppedError(f"stopped; all messages are kept in {str(folder)!r}, and the same command resumes") from stop
     if options.small:

@@ -23,7 +23,7 @@ from sottovoce.runs.limits import Limits
 from sottovoce.settings import Settings
 
 if TYPE_CHECKING:
-    from sottovoce.experiments.rows import Prepared
+    from sottovoce.experiments.rows import Row
     from sottovoce.experiments.search.layers import Ranked, Ranking
     from sottovoce.experiments.search.tune import Trial, Tuned
 
@@ -86,7 +86,7 @@ def _layers_told(ranking: Ranking) -> str:
         f"{ranking.discussions:,} discussions, {ranking.discussions / ranking.exhaustive:.0%} of an exhaustive search"
     )
     equal = [
-        str(each.layer) for each in ranking.layers if (each.worth, each.questions) == (first.worth, first.questions)
+        str(each.layer) for each in ranking.layers if (each.score, each.questions) == (first.score, first.questions)
     ]
     ties = _ties(equal, len(ranking.layers), "layer")
     return "\n".join([told, "", share, *ties, f"use it with `--layers {first.layer}`; the default is {usual}"])
@@ -95,7 +95,7 @@ def _layers_told(ranking: Ranking) -> str:
 def _ranked(each: Ranked) -> list[str]:
     interval = "" if each.low is None or each.high is None else f"{figure(each.low)} to {figure(each.high)}"
     parts = [] if each.overlap is None else [figure(each.exact), figure(each.overlap)]
-    return [str(each.layer), str(each.questions), figure(each.worth), interval, *parts]
+    return [str(each.layer), str(each.questions), figure(each.score), interval, *parts]
 
 
 class TuneOptions(Checked):
@@ -131,8 +131,7 @@ def show_tune(scheme: str, settings: Settings, asked: QuestionOptions, options: 
     folder = _folder(options.save, "experiment tune debate --sample arithmetic --limit 100")
     row = _prepared(scheme, settings, asked)
     # Late: see `show_layers`.
-    from sottovoce.experiments.search.space import Space
-    from sottovoce.experiments.search.tune import tune
+    from sottovoce.experiments.search.tune import Space, tune
 
     space = Space(options.from_, options.to, options.grid, options.trials)
     search = partial(
@@ -184,14 +183,14 @@ def _folder(save: Path | None, example: str) -> Path:
     return save
 
 
-def _prepared(scheme: str, settings: Settings, asked: QuestionOptions) -> Prepared:
-    from sottovoce.experiments.rows import Prepared
+def _prepared(scheme: str, settings: Settings, asked: QuestionOptions) -> Row:
+    from sottovoce.experiments.rows import Row
 
     check_trained(scheme, settings)
     questions, origin = questions_of(asked, settings)
     if asked.seeds:
         raise UsageError("--seeds were given; a search asks each question once, under --seed")
-    return Prepared("", scheme, settings, questions, [settings.seed], origin.words)
+    return Row("", scheme, settings, questions, [settings.seed], origin.words)
 
 
 def _held(folder: Path, limits: Limits, search: Any) -> Any:  # Any: what a search takes and finds
