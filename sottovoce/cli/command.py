@@ -166,15 +166,15 @@ def flag(name: str, help: str, callback: Callable[..., Any]) -> click.Option:
     return click.Option([name], is_flag=True, expose_value=False, is_eager=True, help=help, callback=callback)
 
 
-def _show_all(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
-    if wanted:
+def _show_all(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
+    if chosen:
         click.echo(help_text(ctx.command, ctx, every=True))
         ctx.exit()
 
 
 @contextmanager
-def resumable(kept: str) -> Iterator[None]:
-    """Turn a Ctrl-C into the error that says what is kept, and that the same command resumes.
+def resumable(saved: str) -> Iterator[None]:
+    """Turn a Ctrl-C into the error that says what is saved, and that the same command resumes.
 
     Raises:
         StoppedError: the user stopped it.
@@ -182,7 +182,7 @@ def resumable(kept: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as stop:
-        raise StoppedError(f"stopped; {kept}, and the same command resumes") from stop
+        raise StoppedError(f"stopped; {saved}, and the same command resumes") from stop
 
 
 class _OnStderr(logging.Handler):
