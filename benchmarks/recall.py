@@ -13,8 +13,7 @@ from tempfile import TemporaryDirectory
 from langchain_core.embeddings import Embeddings
 
 from benchmarks.measuring import Table, percent
-from sottovoce.environments.encyclopedia import encyclopedia
-from sottovoce.environments.encyclopedia.index import open_encyclopedia
+from sottovoce.environments.encyclopedia import encyclopedia, open_encyclopedia
 from sottovoce.environments.encyclopedia.questions import TYPES, Asked, questions
 from sottovoce.retrievers import Passage, Searcher
 from sottovoce.retrievers.fusion import Hybrid

@@ -29,7 +29,7 @@ RETRIEVERS: Registry[Any] = Registry(  # Any: Callable[[str], Searcher], or a La
         "wikipedia": "sottovoce.retrievers.wikipedia:open_wikipedia",
         "trec": "sottovoce.retrievers.trec:open_trec",
         "hybrid": "sottovoce.retrievers.fusion:open_hybrid",
-        "encyclopedia": "sottovoce.environments.encyclopedia.index:open_encyclopedia",
+        "encyclopedia": "sottovoce.environments.encyclopedia:open_encyclopedia",
     },
 )
 
