@@ -14,7 +14,7 @@ from sottovoce.cli.screens.index import show_index
 from sottovoce.datasets.samples import SAMPLES
 from sottovoce.experiments.convincing import SampleOptions, SpeakingOptions, show_convince
 from sottovoce.graphs import shipped
-from sottovoce.retrievers.makers import IndexOptions
+from sottovoce.retrievers.building import IndexOptions
 
 commands = area()
 

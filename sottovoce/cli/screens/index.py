@@ -12,10 +12,10 @@ import typer
 from sottovoce.core.errors import StoppedError, UsageError
 from sottovoce.core.outputs import INDEX, check_folder
 from sottovoce.core.text import counted, one_line
-from sottovoce.retrievers.makers import IndexOptions
+from sottovoce.retrievers.building import IndexOptions
 
 if TYPE_CHECKING:
-    from sottovoce.retrievers.building import Tell
+    from sottovoce.retrievers.building import OnProgress
 
 BETWEEN = 30.0
 """Seconds between two lines if there is no terminal."""
@@ -29,9 +29,8 @@ def show_index(options: IndexOptions) -> None:
         RetrievalError: a prebuilt index cannot be downloaded.
         StoppedError: the user stopped it; the same command resumes.
     """
-    from sottovoce.retrievers.building import build_index
+    from sottovoce.retrievers.building import build_index, builder_for
     from sottovoce.retrievers.corpus import Corpus
-    from sottovoce.retrievers.makers import maker_of
 
     if options.prebuilt is not None:
         _show_download(options.prebuilt, options)
@@ -39,10 +38,10 @@ def show_index(options: IndexOptions) -> None:
     if options.corpus is None or options.to is None:
         raise UsageError("an index needs a corpus and a new folder: index passages.jsonl --to indexes/mine")
     check_folder(options.to, "--to", INDEX)
-    began, maker, corpus = time.monotonic(), maker_of(options), Corpus(options.corpus, skip_bad=options.skip_bad)
+    began, builder, corpus = time.monotonic(), builder_for(options), Corpus(options.corpus, skip_bad=options.skip_bad)
     try:
         with _progress() as tell:
-            manifest = build_index(maker, corpus, options.to, options.shard, tell)
+            manifest = build_index(builder, corpus, options.to, options.shard, tell)
     except KeyboardInterrupt as stop:
         raise StoppedError("stopped; what was indexed is kept, and the same command resumes") from stop
     size = sum(file.stat().st_size for file in options.to.rglob("*") if file.is_file())
@@ -51,7 +50,7 @@ def show_index(options: IndexOptions) -> None:
     if corpus.skipped:
         bad = counted(corpus.skipped, "bad passage")
         typer.echo(f"{bad} left out; the first: {one_line(corpus.first_skipped)}")
-    typer.echo(f"search it as {maker.name}:{name}; fingerprint {manifest.fingerprint}")
+    typer.echo(f"search it as {builder.name}:{name}; fingerprint {manifest.fingerprint}")
 
 
 def _show_download(name: str, options: IndexOptions) -> None:
@@ -63,7 +62,7 @@ def _show_download(name: str, options: IndexOptions) -> None:
 
 
 @contextmanager
-def _progress() -> Iterator[Tell]:
+def _progress() -> Iterator[OnProgress]:
     """Show a bar on a terminal, else a line now and then."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
