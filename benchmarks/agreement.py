@@ -89,7 +89,7 @@ def tables(runs: Mapping[str, Run]) -> str:
 def main() -> None:
     """Print the table for a folder."""
     parser = argparse.ArgumentParser("python -m benchmarks.agreement", description=__doc__)
-    parser.add_argument("folder", type=Path, help="the folder of `experiment experiments/weights.yaml`")
+    parser.add_argument("folder", type=Path, help="the folder of `experiment run experiments/weights.yaml`")
     folder: Path = parser.parse_args().folder
     experiment, _ = read_experiment(folder / FILE)
     print(tables(runs_in(folder, experiment.rows)))

@@ -33,7 +33,7 @@ Schema = dict[str, Any]  # Any: a field of a JSON schema
 
 
 def draw(what: str) -> str:
-    """Return a scheme's graph, as the command `draw` prints it: "debate agents=3"."""
+    """Return a scheme's graph, as the command `graph draw` prints it: "debate agents=3"."""
     from sottovoce.graphs import scheme
     from sottovoce.graphs.discussion import create_discussion
     from sottovoce.nodes.rules import DiscussionRule
@@ -95,7 +95,7 @@ def retrievers(what: str) -> str:
 
 
 def published(what: str) -> str:
-    """Return the table of published tables and figures that `reproduce` knows."""
+    """Return the table of published tables and figures that `experiment reproduce` knows."""
     from sottovoce.experiments.tables.table_files import names, read_published
 
     found = {name: read_published(name) for name in names()}

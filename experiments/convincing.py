@@ -67,7 +67,7 @@ def show_convince(options: SampleOptions, speaking: BaseModel, models: Models = 
     """
     if options.training_file is None or options.out is None:
         missing = "--out" if options.training_file else "a training file"
-        raise UsageError(f"{missing} was not given; expected: convince TRAINING_FILE --out FILE")
+        raise UsageError(f"{missing} was not given; expected: data convince TRAINING_FILE --out FILE")
     file = OutputFile(options.out, "--out", force=options.force, endings=(".json",))
     settings = Single.model_validate(speaking.model_dump(exclude_unset=True))
     found = _found(options.training_file, options.samples, settings, models)

@@ -31,7 +31,7 @@ def read_experiment(path: Path, limit: int | None = None) -> tuple[Experiment, G
     given = _placed(read_yaml(path, WHAT, "rows: {alone: {scheme: single}}"), path.parent)
     if "paper" in given and "parts" in given:
         raise UsageError(
-            f"{str(path)!r} is a published table of several experiments; run it with `reproduce {path.stem}`"
+            f"{str(path)!r} is a published table of several experiments; run it with `experiment reproduce {path.stem}`"
         )
     if limit is not None:
         given = _of_each_source(given, lambda asked: {**asked, "limit": limit})

@@ -42,7 +42,7 @@ class Base(NamedTuple):
 
 
 class Measured(BaseModel):
-    """The temperature that `doctor` measured for some weights."""
+    """The temperature that `models doctor` measured for some weights."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -87,7 +87,7 @@ def base_temperature(loaded: LoadedModel) -> Base:
     if known := KNOWN.get(loaded.weights_key):
         return Base(known, "measured on these weights")
     if measured := kept(loaded.weights_key):
-        return Base(measured.temperature, "as `doctor` found")
+        return Base(measured.temperature, "as `models doctor` found")
     return Base(CAUTIOUS, "a cautious choice", sure=False)
 
 
@@ -95,7 +95,7 @@ PUBLISHED: Mapping[str, float] = {"Qwen": 0.7, "Llama 3": 0.6}
 """Temperatures by family, from generation_config.json of the Qwen2.5 and Llama 3.1 instruct models."""
 
 KNOWN: Mapping[str, float] = {"2c307e917fd27b89": 0.4}
-"""Temperatures by weights: measured by `doctor` for SmolLM2-135M-Instruct in float32, from the catalogue."""
+"""Temperatures by weights: measured by `models doctor` for SmolLM2-135M-Instruct in float32, from the catalogue."""
 
 
 def _of_family(loaded: LoadedModel) -> Base | None:

@@ -76,7 +76,7 @@ def read_samples(path: Path | str) -> Samples:
     try:
         return Samples.model_validate(json.loads(text_of(path)))
     except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}; `convince` writes one") from error
+        raise UsageError(f"{name} cannot be read: {error.strerror}; `data convince` writes one") from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{name} is not JSON: {error}") from error
     except UsageError as error:

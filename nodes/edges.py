@@ -51,7 +51,7 @@ def _unnamed(run: RunContext[Any]) -> list[str]:  # Any: as above
 def _todo(model: HookedChatModel, *, sure: bool) -> str:
     if sure:
         return ""
-    measured = f"{command('doctor', model.model)} finds the highest at which it can be read"
+    measured = f"{command('models', 'doctor', model.model)} finds the highest at which it can be read"
     return f"; {measured if model.channel.averages else 'set another with --temperature'}"
 
 

@@ -77,7 +77,7 @@ class BM25Index:
 
     @classmethod
     def open(cls, folder: Path, source: str = "corpus") -> Self:
-        """Open an index that `python cli.py index` built; it is memory-mapped, not read.
+        """Open an index that `python cli.py data index` built; it is memory-mapped, not read.
 
         Raises:
             CorpusError: there is no index, it is damaged, or it was built with other settings or another rule.

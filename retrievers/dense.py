@@ -90,7 +90,7 @@ class DenseIndex:
 
     @classmethod
     def open(cls, folder: Path, encoder: QueryEncoder | None = None, source: str = "corpus") -> Self:
-        """Open an index that `python cli.py index` built, with memory-mapped vectors.
+        """Open an index that `python cli.py data index` built, with memory-mapped vectors.
 
         Without `encoder`, the encoder that the index names is loaded.
 

@@ -1,6 +1,6 @@
 """BM25 by Lucene, through pyserini: for corpora that do not fit into memory, and for pyserini's prebuilt indexes.
 
-An index is one that `python cli.py index --retriever lucene` built, or any Lucene index of Anserini with
+An index is one that `python cli.py data index --retriever lucene` built, or any Lucene index of Anserini with
 raw documents. Scores differ from those of `bm25` because Lucene stores lengths in one byte (exact below
 40 terms) and Anserini rounds scores to four decimal places.
 """

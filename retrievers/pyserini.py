@@ -1,7 +1,7 @@
 """Pyserini's own searchers: its prebuilt Lucene indexes by name, and its FaissSearcher.
 
 `pyserini:NAME` searches a prebuilt Lucene index with stored passages, e.g. `wikipedia-dpr-100w`. Only
-`python cli.py index --prebuilt NAME` downloads one, since they take gigabytes.
+`python cli.py data index --prebuilt NAME` downloads one, since they take gigabytes.
 `pyserini:INDEX,ENCODER,PASSAGES` is `dpr:` with pyserini's code and a JVM; both find the same passages.
 """
 
@@ -91,7 +91,7 @@ def open_pyserini(where: str) -> Searcher:
         size = _prebuilt(name)["size compressed (bytes)"]
         raise UsageError(
             f"pyserini's index {name!r} is not on this machine; to download it ({size / 1e9:.1f} GB), run"
-            f" {command('index', '--prebuilt', name)}"
+            f" {command('data', 'index', '--prebuilt', name)}"
         )
     return LuceneIndex(lucene_searcher(folder, LuceneSettings()), "", name)
 

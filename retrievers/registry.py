@@ -55,7 +55,7 @@ ABOUT: Mapping[str, About] = {
         About("bm25:FOLDER", "a BM25 index (shared words), memory-mapped in this process"),
         About("dense:FOLDER", "a FAISS index of a sentence encoder's vectors (`models pull minilm`)", DENSE),
         About("lucene:FOLDER", "a Lucene index, ours or Anserini's: for corpora larger than memory", PYSERINI),
-        About("pyserini:NAME", "a prebuilt Lucene index; `index --prebuilt NAME` downloads it", PYSERINI),
+        About("pyserini:NAME", "a prebuilt Lucene index; `data index --prebuilt NAME` downloads it", PYSERINI),
         About(
             "dpr:INDEX,ENCODER,PASSAGES", "pyserini's vectors with a DPR encoder; texts of one of our indexes", DENSE
         ),
@@ -65,7 +65,7 @@ ABOUT: Mapping[str, About] = {
         About("hybrid:A,B", "several retrievers, joined by reciprocal ranks"),
     )
 }
-"""Built-in retrievers by name; `python cli.py index` builds the directories of indexes."""
+"""Built-in retrievers by name; `python cli.py data index` builds the directories of indexes."""
 IN_PYTHON = About("PACKAGE.MODULE:NAME", "a LangChain retriever or vector store in Python; its module is run")
 
 

@@ -20,7 +20,7 @@ from sottovoce.retrievers.passage import Passage
 
 FILE = INDEX
 Settings = TypeVar("Settings", bound=Checked)
-AGAIN = "build it again with `python cli.py index`"
+AGAIN = "build it again with `python cli.py data index`"
 
 
 class Manifest(Checked):

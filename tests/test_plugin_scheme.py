@@ -95,11 +95,11 @@ def test_its_runs_are_resumed_shown_compared_measured_reported_and_verified(two:
     done = run(
         f"runs resume {stopped}",
         f"runs show {stopped}",
-        f"compare {over} {stopped}",
-        f"measures {over}",
-        f"audit {over}",
-        f"report {over} --html {tmp_path / 'page.html'}",
-        f"verify {over}",
+        f"runs compare {over} {stopped}",
+        f"runs measures {over}",
+        f"runs audit {over}",
+        f"runs report {over} --html {tmp_path / 'page.html'}",
+        f"runs verify {over}",
     )
 
     assert [code for code, _, _ in done] == [0] * len(done), done
@@ -108,7 +108,13 @@ def test_its_runs_are_resumed_shown_compared_measured_reported_and_verified(two:
 
 
 def test_it_is_listed_drawn_stepped_through_and_searched_for_symmetry() -> None:
-    done = run("list", "draw panel --experts 3", "symmetry panel --experts 3", "draw panel --chairs 2", "step --help")
+    done = run(
+        "graph list",
+        "graph draw panel --experts 3",
+        "graph symmetry panel --experts 3",
+        "graph draw panel --chairs 2",
+        "step --help",
+    )
 
     assert [code for code, _, _ in done] == [0, 0, 0, 2, 0]
     assert "panel             Experts answer, read one another" in done[0][1]
@@ -119,7 +125,7 @@ def test_it_is_listed_drawn_stepped_through_and_searched_for_symmetry() -> None:
 
 
 def test_help_lists_it_and_loads_nothing_of_it() -> None:
-    done = run("--help", "draw --help")
+    done = run("--help", "graph draw --help")
 
     assert all("panel" in out and "(package sottovoce-panel)" in out for _, out, _ in done)
     assert done.loaded == []
@@ -129,7 +135,7 @@ def test_its_own_help_has_its_own_options() -> None:
     [(code, out, _)] = run("panel --help")
 
     assert code == 0 and "Experts answer, read one another" in out
-    assert "--experts N  how many experts; the chair comes on top (default: 2)" in out
+    assert "--experts N  how many experts (default: 2)" in out
 
 
 @pytest.mark.slow
@@ -140,7 +146,7 @@ def test_a_plan_of_several_runs_names_it_and_so_does_a_file_of_defaults(tmp_path
     )
     (tmp_path / "sottovoce.toml").write_text("[defaults.panel]\nexperts = 4\n")
     config = str(tmp_path / "sottovoce.toml")
-    done = run(f"experiment plan.yaml --save {tmp_path / 'plan'}", "draw panel", path=tmp_path, config=config)
+    done = run(f"experiment run plan.yaml --save {tmp_path / 'plan'}", "graph draw panel", path=tmp_path, config=config)
 
     assert [code for code, _, _ in done] == [0, 0], done
     assert "panel" in done[0][1] and "expert_4" in done[1][1]
@@ -177,7 +183,10 @@ def test_a_broken_package_is_told_in_one_line_and_breaks_no_other_command(tmp_pa
     (info / "entry_points.txt").write_text(f"[sottovoce.schemes]\n{entries}")
     (tmp_path / "broken_raises.py").write_text("raise ValueError('it is broken')\n")
     (tmp_path / "broken_thing.py").write_text("SCHEME = 7\n")
-    good, broken = ("--help", "list", "draw debate", "panel --help"), [name.replace("_", "-") for name in BROKEN]
+    good, broken = (
+        ("--help", "graph list", "graph draw debate", "panel --help"),
+        [name.replace("_", "-") for name in BROKEN],
+    )
     done = run(*good, *broken, *(f"{name} --help" for name in broken), path=tmp_path)
 
     assert [code for code, _, _ in done] == [0] * 4 + [2] * 8

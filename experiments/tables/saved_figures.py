@@ -40,7 +40,7 @@ def keep_figures(table: Published, model: str, part: str, folder: Path) -> None:
 
 
 def published_in(folder: Path) -> Figures:
-    """Return the published figures of an experiment that `reproduce` ran, as printed; {} for any other.
+    """Return the published figures of an experiment that `experiment reproduce` ran, as printed; {} for any other.
 
     Raises:
         RecordError: the file is damaged.

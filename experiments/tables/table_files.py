@@ -28,7 +28,7 @@ def read_published(name: str) -> Published:
         UsageError: there is no such table, or its file is wrong.
     """
     if name not in (known := names()):
-        raise UsageError(nearest(WHAT, name, known) + "; `reproduce` lists them")
+        raise UsageError(nearest(WHAT, name, known) + "; `experiment reproduce` lists them")
     return read_table(_folder() / f"{name}.yaml")
 
 

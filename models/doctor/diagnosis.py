@@ -170,7 +170,7 @@ def _latent(loaded: LoadedModel) -> Found:
     layers = ", ".join(map(str, loaded.latent_layers()))
     paper = "chosen by SDE's authors for a model of this shape"
     near = "near 0.7 of the depth, never the last"
-    near += f"; `layers --model {loaded.name}` ranks them" if loaded.layers > 2 else ""
+    near += f"; `experiment layers --model {loaded.name}` ranks them" if loaded.layers > 2 else ""
     return None, f"{layers} of 0 to {loaded.layers - 1}: {paper if loaded.known_layers else near}"
 
 

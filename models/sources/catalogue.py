@@ -18,7 +18,7 @@ class Defaults:
     temperature: float
     top_p: float
     source: str
-    """Origin of the values, as notes and `doctor` print it."""
+    """Origin of the values, as notes and `models doctor` print it."""
 
 
 @dataclass(frozen=True)

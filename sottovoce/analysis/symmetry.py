@@ -147,7 +147,7 @@ def spoken_by(settings: Settings, agents: Sequence[str] = ()) -> dict[str, str]:
 
 
 class Looked(Checked):
-    """Options of the command `symmetry`."""
+    """Options of the command `graph symmetry`."""
 
     model_config = ConfigDict(title="Symmetry")
 

@@ -18,7 +18,7 @@ DIGEST = 12
 
 
 def card(run: Run) -> JSON:
-    """Return the sealed card of a finished run, which `verify --card` checks; else the manifest and the progress."""
+    """Return the sealed card of a finished run, as `runs verify --card` checks it; else the manifest and progress."""
     if run.folder is not None and all(record.status in ("done", "failed") for record in run.records.values()):
         return runs_card.card(run)
     told = {"status": run.status, "why": run.why, "counts": run.counts.model_dump(), "cost": run.cost.model_dump()}

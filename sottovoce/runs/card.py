@@ -1,6 +1,6 @@
 """The card of a run: one page of JSON with its manifest, digests and results, sealed by a digest of its own.
 
-Publish a run's card with its figures; `verify RUN --card FILE` checks whether a card belongs to a run.
+Publish a run's card with its figures; `runs verify RUN --card FILE` checks whether a card belongs to a run.
 """
 
 from __future__ import annotations

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import accumulate
 from pathlib import Path
 
-from sottovoce.core.errors import RecordError, command
+from sottovoce.core.errors import RecordError, UsageError, command
 from sottovoce.runs.log import LOG, in_use, last_line
 
 KEPT = 200
@@ -84,3 +85,20 @@ def prune(keep: int = KEPT, room: int = ROOM) -> list[Path]:
     for folder in removed:
         shutil.rmtree(folder, ignore_errors=True)
     return removed
+
+
+def remove(folders: Sequence[Path]) -> None:
+    """Remove these runs, all or none.
+
+    Raises:
+        UsageError: one of them is not in the default place, or a process uses it.
+    """
+    for folder in folders:
+        if folder.parent != shelf():
+            raise UsageError(
+                f"run {str(folder)!r} is in a folder of your choice; expected one of {shelf()}: delete it there"
+            )
+        if in_use(folder):
+            raise UsageError(f"run {folder.name!r} is in use; expected one that no process writes: wait for its end")
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)

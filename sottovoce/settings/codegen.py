@@ -21,7 +21,10 @@ PASSER, TESTER, REFLECTOR, RANKER = "Passer", "Tester", "Reflector", "Ranker"
 
 
 class CodeGen(Settings):
-    """Coders write a program, judges test, review and rank it, and coders rewrite it (CodeGen, 2502.05986)."""
+    """Coders write a program; judges test and rank it (CodeGen).
+
+    Judges also review it, and coders rewrite it (arXiv 2502.05986).
+    """
 
     default_temperature: ClassVar[float | None] = 0.0
     sample: ClassVar[str] = "problems"

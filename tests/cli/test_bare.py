@@ -40,7 +40,9 @@ def test_a_scheme_may_be_typed_with_an_underscore(call: Call) -> None:
     assert call("self_consistency", "--help") == call("self-consistency", "--help")
 
 
-@pytest.mark.parametrize("command", [("step", "react"), ("layers", "--save", "x"), ("debate", "--prompts", "paper")])
+@pytest.mark.parametrize(
+    "command", [("step", "react"), ("experiment", "layers", "--save", "x"), ("debate", "--prompts", "paper")]
+)
 def test_other_commands_and_foreign_prompts_name_a_model_too(call: Call, command: tuple[str, ...]) -> None:
     answer = call(*command)
 

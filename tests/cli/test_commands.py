@@ -25,7 +25,7 @@ FAST = ("--max-tokens", "6")
 
 
 def test_the_schemes_are_listed(call: Call) -> None:
-    out = call("list").out
+    out = call("graph", "list").out
 
     assert [line.split()[0] for line in out.splitlines()[:12]] == [
         "debate",
@@ -45,7 +45,7 @@ def test_the_schemes_are_listed(call: Call) -> None:
 
 
 def test_the_retrievers_are_listed_with_what_they_search_and_need(call: Call) -> None:
-    lines = call("list").out.splitlines()
+    lines = call("graph", "list").out.splitlines()
 
     told = [line.split()[0] for line in lines if line.startswith("  ")]
     assert told[: len(ABOUT)] == [each.spec for each in ABOUT.values()]
@@ -63,7 +63,7 @@ def test_without_a_command_help_is_shown(call: Call) -> None:
 
 @pytest.mark.parametrize("format", ["mermaid", "ascii"])
 def test_a_drawing_shows_the_agents_that_the_settings_ask_for(call: Call, format: str) -> None:
-    out = call("draw", "debate", "--agents", 3, "--summarise", "shared", "--format", format).out
+    out = call("graph", "draw", "debate", "--agents", 3, "--summarise", "shared", "--format", format).out
 
     assert all(name in out for name in ("agent_3", "summarise", "close_round"))
     assert "agent_4" not in out
@@ -278,7 +278,7 @@ def test_a_terminal_sees_the_debate_stream_and_gets_its_cursor_back(models: Mode
 
 
 def test_the_doctor_prints_a_line_for_each_thing_and_finds_a_sound_model_sound(call: Call, models: Models) -> None:
-    answer = call("doctor", models.tiny)
+    answer = call("models", "doctor", models.tiny)
 
     assert (answer.code, answer.err) == (0, "")
     assert all(check in answer.out for check in ("layers", "chat template", "batch = single", "cold cipher = greedy"))
@@ -294,7 +294,7 @@ def test_the_doctor_fails_where_a_check_does(call: Call, models: Models, tmp_pat
         kept = {key: value for key, value in values.items() if "eos_token" not in key}
         (tmp_path / name).write_text(json.dumps(kept))
 
-    answer = call("doctor", tmp_path)
+    answer = call("models", "doctor", tmp_path)
 
     assert answer.code == 1
     assert "fails  none: replies end at max_tokens" in " ".join(answer.out.split("\n"))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.cli.config_file import config_path, read_config
-from sottovoce.cli.scheme_options import build
+from sottovoce.cli.config import config_path, read_config
+from sottovoce.cli.options import build
 from sottovoce.core.errors import UsageError
 from sottovoce.settings import Debate, Settings, Single
 from tests.cli.conftest import Call
@@ -105,7 +105,7 @@ def test_a_line_says_what_the_file_gave(file: Path, capsys: pytest.CaptureFixtur
 def test_a_wrong_file_is_refused_with_its_name(call: Call, file: Path, text: str, told: str) -> None:
     file.write_text(text)
 
-    answer = call("draw", "debate")
+    answer = call("graph", "draw", "debate")
 
     assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
     assert answer.err.startswith(f"sottovoce: {told.replace('{file}', str(file))}") and str(file) in answer.err
@@ -113,7 +113,8 @@ def test_a_wrong_file_is_refused_with_its_name(call: Call, file: Path, text: str
 
 def test_what_is_wrong_on_the_command_line_is_not_blamed_on_the_file(call: Call, file: Path) -> None:
     assert (
-        call("draw", "debate", "--rounds", 0).err == "sottovoce: rounds is '0': expected greater than or equal to 1\n"
+        call("graph", "draw", "debate", "--rounds", 0).err
+        == "sottovoce: rounds is '0': expected greater than or equal to 1\n"
     )
 
 

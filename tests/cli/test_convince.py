@@ -24,7 +24,7 @@ def test_the_bundled_model_is_asked_and_a_valid_file_is_written_or_nobody_was_co
 ) -> None:
     out = tmp_path / "samples.json"
 
-    answer = call("convince", training, "--out", out, "--samples", 1, "--max-tokens", 60)
+    answer = call("data", "convince", training, "--out", out, "--samples", 1, "--max-tokens", 60)
 
     if answer.code == 0:
         assert "1 convinced" in answer.out and answer.err == ""
@@ -40,8 +40,8 @@ def test_the_bundled_model_is_asked_and_a_valid_file_is_written_or_nobody_was_co
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ([], "a training file was not given; expected: convince TRAINING_FILE --out FILE"),
-        (["train.jsonl"], "--out was not given; expected: convince TRAINING_FILE --out FILE"),
+        ([], "a training file was not given; expected: data convince TRAINING_FILE --out FILE"),
+        (["train.jsonl"], "--out was not given; expected: data convince TRAINING_FILE --out FILE"),
         (["nowhere", "--out", "s"], "training file 'nowhere' cannot be read: No such file or directory"),
         (
             ["train.jsonl", "--out", "train.jsonl"],
@@ -66,7 +66,7 @@ def test_what_cannot_be_done_is_told_in_one_line(
 ) -> None:
     monkeypatch.chdir(training.parent)
 
-    answer = call("convince", *arguments)
+    answer = call("data", "convince", *arguments)
 
     assert (answer.code, answer.out, answer.err) == (2, "", f"sottovoce: {line}\n")
     assert [path.name for path in training.parent.iterdir()] == ["train.jsonl"]
@@ -77,7 +77,7 @@ def test_a_model_that_says_no_json_convinces_nobody_and_leaves_nothing(
 ) -> None:
     monkeypatch.setenv("SOTTOVOCE_STORE", str(tmp_path / "store"))
 
-    answer = call("convince", training, "--out", tmp_path / "s", "--model", models.tiny, "--max-tokens", 4)
+    answer = call("data", "convince", training, "--out", tmp_path / "s", "--model", models.tiny, "--max-tokens", 4)
 
     assert answer.code == 1
     assert answer.err.startswith("sottovoce: 3 questions asked, 3 wrong, 0 convinced: nothing was written; ")

@@ -33,7 +33,7 @@ def table(tmp_path: Path, models: Models) -> Path:
 
 
 def test_the_comparison_is_on_stdout_and_progress_on_stderr(call: Call, table: Path) -> None:
-    answer = call("experiment", table, "--limit", 2, "--trust-paths")
+    answer = call("experiment", "run", table, "--limit", 2, "--trust-paths")
 
     assert answer.code == 0
     assert answer.out.startswith("Which is better?\n\n| run | questions | discussions |")
@@ -47,10 +47,13 @@ def test_a_finished_experiment_is_printed_again_without_a_model_also_from_its_fo
     call: Call, table: Path, tmp_path: Path
 ) -> None:
     save = ("--save", tmp_path / "kept", "--trust-paths")  # the model lies elsewhere
-    first = call("experiment", table, *save)
+    first = call("experiment", "run", table, *save)
     table.write_text(table.read_text().replace("about: Which", "about: What"))
 
-    again, there = call("experiment", table, *save), call("experiment", tmp_path / "kept", "--trust-paths")
+    again, there = (
+        call("experiment", "run", table, *save),
+        call("experiment", "run", tmp_path / "kept", "--trust-paths"),
+    )
 
     assert [answer.code for answer in (first, again, there)] == [0, 0, 0]
     assert again.err == there.err == ""
@@ -59,8 +62,8 @@ def test_a_finished_experiment_is_printed_again_without_a_model_also_from_its_fo
 
 
 def test_a_row_is_held_by_name(call: Call, table: Path) -> None:
-    assert "- `alone`: not started.\n" in call("experiment", table, "--rows", "pair", "--trust-paths").out
-    assert "not started" not in call("experiment", table, "--rows", "alone", "--trust-paths").out
+    assert "- `alone`: not started.\n" in call("experiment", "run", table, "--rows", "pair", "--trust-paths").out
+    assert "not started" not in call("experiment", "run", table, "--rows", "alone", "--trust-paths").out
 
 
 def test_rows_of_a_model_that_changed_are_not_mixed(call: Call, tmp_path: Path) -> None:
@@ -69,7 +72,7 @@ def test_rows_of_a_model_that_changed_are_not_mixed(call: Call, tmp_path: Path) 
     for seed, row in ((0, "alone"), (1, "pair")):
         tiny_model(seed=seed, max_position_embeddings=1024).save_pretrained(folder)
         tiny_tokenizer().save_pretrained(folder)
-        answer = call("experiment", tmp_path / "table.yaml", "--rows", row, "--save", tmp_path / "kept")
+        answer = call("experiment", "run", tmp_path / "table.yaml", "--rows", row, "--save", tmp_path / "kept")
         unload(folder)
 
     assert answer.code == 1 and not (tmp_path / "kept" / "pair").exists()
@@ -82,7 +85,7 @@ def test_rows_of_a_model_that_changed_are_not_mixed(call: Call, tmp_path: Path) 
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_was_said_and_the_same_command_goes_on(call: Call, table: Path, tmp_path: Path) -> None:
     table.write_text(table.read_text().replace("rounds: 2", "rounds: 400, shape: fresh"))
-    process = start("experiment", table, "--save", tmp_path / "kept", "--trust-paths", stdout=-1, stderr=-1)
+    process = start("experiment", "run", table, "--save", tmp_path / "kept", "--trust-paths", stdout=-1, stderr=-1)
     try:
         wait_for_messages(process, tmp_path / "kept" / "pair")
         process.send_signal(signal.SIGINT)
@@ -94,7 +97,10 @@ def test_ctrl_c_keeps_what_was_said_and_the_same_command_goes_on(call: Call, tab
     assert (process.returncode, out, err.splitlines()[-1]) == (130, "", f"sottovoce: {line}")
     before = load_run(tmp_path / "kept" / "pair").cost.calls
     limit = ("--call-limit", before + 10)
-    assert "stopped: the call limit is reached" in call("experiment", tmp_path / "kept", "--trust-paths", *limit).out
+    assert (
+        "stopped: the call limit is reached"
+        in call("experiment", "run", tmp_path / "kept", "--trust-paths", *limit).out
+    )
     assert load_run(tmp_path / "kept" / "pair").cost.calls > before
 
 
@@ -107,12 +113,12 @@ def test_ctrl_c_keeps_what_was_said_and_the_same_command_goes_on(call: Call, tab
 )
 def test_a_wrong_file_is_one_line(call: Call, tmp_path: Path, text: str, line: str) -> None:
     (tmp_path / "table.yaml").write_text(text)
-    answer = call("experiment", tmp_path / "table.yaml")
+    answer = call("experiment", "run", tmp_path / "table.yaml")
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith(f"sottovoce: {line}") and answer.err.count("\n") == 1
 
 
 def test_a_file_is_asked_for_and_must_be_there(call: Call, tmp_path: Path) -> None:
-    assert call("experiment").err.startswith("sottovoce: no experiment was given; expected a YAML file, or the folder")
-    missing = call("experiment", tmp_path)  # a folder that holds none
+    assert call("experiment", "run").err == "sottovoce: Missing argument 'FILE'; see sottovoce experiment run --help\n"
+    missing = call("experiment", "run", tmp_path)  # a folder that holds none
     assert missing.code == 2 and "experiment.yaml' cannot be read: No such file or directory" in missing.err

@@ -17,14 +17,14 @@ SMALL = ("--suspects", 4, "--attributes", 7)
 
 
 def drawn(call: Call, to: Path, *more: object) -> list[dict[str, Any]]:
-    answer = call("games", "whodunit", *SMALL, "--to", to, *more)
+    answer = call("data", "games", "whodunit", *SMALL, "--to", to, *more)
     assert (answer.code, answer.err) == (0, "")
     return [json.loads(line) for line in to.read_text().splitlines()]
 
 
 def test_a_file_holds_the_games_of_a_split_and_tells_how_they_are_played(call: Call, tmp_path: Path) -> None:
     to = tmp_path / "a.jsonl"
-    answer = call("games", "whodunit", *SMALL, "--n", 3, "--seed", 5, "--split", "test", "--to", to)
+    answer = call("data", "games", "whodunit", *SMALL, "--n", 3, "--seed", 5, "--split", "test", "--to", to)
 
     assert answer.out.splitlines() == [
         f"3 games of whodunit/test/5 written to {to}",
@@ -49,7 +49,7 @@ def test_splits_share_no_character_and_a_seed_draws_the_same_games(call: Call, t
 
 def test_a_split_with_too_few_characters_is_refused_and_leaves_no_file(call: Call, tmp_path: Path) -> None:
     few = ("--suspects", 6, "--attributes", 3, "--split", "test")
-    answer = call("games", "whodunit", *few, "--to", tmp_path / "a.jsonl")
+    answer = call("data", "games", "whodunit", *few, "--to", tmp_path / "a.jsonl")
 
     assert answer.code == 2 and not [*tmp_path.iterdir()]
     assert "suspects is 6, but of 8 characters split test has fewer; give fewer suspects" in answer.err
@@ -66,7 +66,7 @@ def test_a_file_of_games_is_played_in_part_stopped_resumed_and_compared(call: Ca
     stopped = call(*same, *few, "--call-limit", 1)
     went_on = call("runs", "resume", kept()[0].name, "--trust-paths")
     call(*same, *few, "--temperature", 1)
-    compared = call("compare", *(folder.name for folder in kept())).out
+    compared = call("runs", "compare", *(folder.name for folder in kept())).out
 
     assert "the call limit is reached" in stopped.err and went_on.code == 0
     one, other = (load_run(folder) for folder in kept())

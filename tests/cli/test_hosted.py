@@ -225,7 +225,7 @@ def test_a_hosted_model_that_fails_while_it_is_to_be_convinced_is_told_in_one_li
     provider.failures = 9
     (tmp_path / "train.jsonl").write_text('{"question": "2 + 2?", "target": "4", "explanation": "Count."}')
 
-    answer = call("convince", tmp_path / "train.jsonl", "--out", tmp_path / "samples.json", "--model", MINI)
+    answer = call("data", "convince", tmp_path / "train.jsonl", "--out", tmp_path / "samples.json", "--model", MINI)
 
     assert (answer.code, answer.out, answer.err.count("\n")) == (1, "", 1)
     assert f": {MINI} failed: " in answer.err
@@ -277,14 +277,14 @@ def test_a_hosted_model_that_cannot_be_had_is_refused_before_anybody_speaks(
 
 
 def test_the_doctor_says_that_it_examines_local_models_only(call: Call) -> None:
-    answer = call("doctor", MINI)
+    answer = call("models", "doctor", MINI)
 
     assert (answer.code, answer.out) == (2, "")
-    assert answer.err == f"sottovoce: doctor examines local models only, and {MINI!r} is a hosted one\n"
+    assert answer.err == f"sottovoce: models doctor examines local models only, and {MINI!r} is a hosted one\n"
 
 
 def test_symmetry_takes_hosted_models_for_what_they_are_called(call: Call) -> None:
-    answer = call("symmetry", "debate", "--agents", 3, "--model", MINI, "--model", MINI, "--model", "bundled")
+    answer = call("graph", "symmetry", "debate", "--agents", 3, "--model", MINI, "--model", MINI, "--model", "bundled")
 
     assert (answer.code, answer.err) == (0, "")
     assert "orbits         {agent_1, agent_2}, {agent_3}" in answer.out.splitlines()

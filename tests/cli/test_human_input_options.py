@@ -31,7 +31,10 @@ def test_a_seat_that_is_not_there_and_commands_in_which_nobody_answers_are_refus
     line = refused(call, USAGE, "mad", "2 + 2?", "--human", "jugde")
     assert line == "unknown agent 'jugde'; the nearest known one is 'judge'"
     given = ("--sample", "arithmetic", "--model", models.tiny, "--limit", 4, "--human", "agent_1")
-    assert call("tune", "debate", *given, "--save", tmp_path / "tune").err.count("nobody can answer here") == 1
+    assert (
+        call("experiment", "tune", "debate", *given, "--save", tmp_path / "tune").err.count("nobody can answer here")
+        == 1
+    )
 
 
 def test_what_a_person_let_pass_is_the_run_that_it_was_and_what_was_not_is_told(
@@ -44,5 +47,5 @@ def test_what_a_person_let_pass_is_the_run_that_it_was_and_what_was_not_is_told(
     shown = call(*given, tmp_path / "changed").out
 
     assert "withdrawn: a person rewrote it" in shown and "agent_2: abstains" in shown
-    assert "1 re-run; 0 findings" in call("verify", tmp_path / "passed", "--trust-paths").out
-    assert "0 re-run; 0 findings" in call("verify", tmp_path / "changed", "--trust-paths").out
+    assert "1 re-run; 0 findings" in call("runs", "verify", tmp_path / "passed", "--trust-paths").out
+    assert "0 re-run; 0 findings" in call("runs", "verify", tmp_path / "changed", "--trust-paths").out

@@ -29,8 +29,8 @@ def test_verdicts_are_kept_with_the_run_and_told_with_its_measures(
     labels = tmp_path / "labels.jsonl"
     labels.write_text(f'{{"question": "{result.question}", "right": true}}\n')
 
-    first = call("judge", run, "--model", models.tiny, "--labels", labels)
-    again = call("judge", run, "--model", models.tiny, "--labels", labels)
+    first = call("runs", "judge", run, "--model", models.tiny, "--labels", labels)
+    again = call("runs", "judge", run, "--model", models.tiny, "--labels", labels)
 
     assert (first.code, again.code, first.out) == (0, 0, again.out), first.err
     assert "| ours and labels | 1 | 100.0% |" in first.out and "| judge and labels | 1 | " in first.out
@@ -40,14 +40,14 @@ def test_verdicts_are_kept_with_the_run_and_told_with_its_measures(
     assert record.cost.calls <= 2 and record.decision is not None and record.decision["answer"] in ("yes", "no")
     (result,) = load_run(run).results()
     assert result.measures == {"judged": float(record.decision["answer"] == "yes")}
-    other = call("judge", run, "--model", models.other_weights)
+    other = call("runs", "judge", run, "--model", models.other_weights)
     assert other.code == 1 and "was started with other settings" in other.err
 
 
 def test_labels_that_cannot_be_read_are_told_with_their_line(call: Call, run: Path, tmp_path: Path) -> None:
     labels = tmp_path / "labels.jsonl"
     labels.write_text('\n{"question": "a", "right": "yes"}\n')
-    answer = call("judge", run, "--labels", labels)
+    answer = call("runs", "judge", run, "--labels", labels)
     assert (answer.code, answer.out) == (2, "") and f"({labels}, line 2)" in answer.err
 
 

@@ -14,7 +14,7 @@ def test_a_run_is_compared_with_one_agent_and_with_samples_at_its_cost(
     asked = ("--sample", "arithmetic/1", "--limit", 2, "--model", models.tiny, "--max-tokens", 4, "--rounds", 2)
     call("debate", *asked, "--save", run)
 
-    first, again = (call("compare", run, "--matched", "tokens", "--trust-paths") for _ in range(2))
+    first, again = (call("runs", "compare", run, "--matched", "tokens", "--trust-paths") for _ in range(2))
 
     assert (first.code, again.code, again.out, again.err) == (0, 0, first.out, "")
     assert [line.split(" | ")[0] for line in first.out.splitlines()[2:5]] == [
@@ -29,7 +29,7 @@ def test_a_run_is_compared_with_one_agent_and_with_samples_at_its_cost(
 
 
 def test_one_run_is_matched(call: Call) -> None:
-    answer = call("compare", "a", "b", "--matched", "flops")
+    answer = call("runs", "compare", "a", "b", "--matched", "flops")
     assert (answer.code, answer.err) == (
         2,
         "sottovoce: matched baselines are of one run, and 2 were named; give one\n",

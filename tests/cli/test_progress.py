@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sottovoce.cli.screens import progress
-from sottovoce.cli.screens.progress import RunProgress
+from sottovoce.cli import progress
+from sottovoce.cli.progress import RunProgress
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.read import load_run
 from sottovoce.runs.start import resumed

@@ -23,13 +23,13 @@ def stopped(call: Call, models: Models, tmp_path: Path) -> str:
 
 
 def test_an_unfinished_run_is_reported_as_far_as_it_got(call: Call, stopped: str, tmp_path: Path) -> None:
-    answer = call("report", stopped, "--html", tmp_path / "out.html")
+    answer = call("runs", "report", stopped, "--html", tmp_path / "out.html")
 
     first, last = answer.out.replace(f"{tmp_path}/", "").splitlines()
     assert answer.code == 0 and first == f"unfinished: 1 of 3 discussions ended (open: {stopped})"
     assert last.startswith("report of 1 run, 1 discussion: out.html (")
     assert first in (tmp_path / "out.html").read_text()
-    assert call("compare", stopped).out.endswith(f"- `{stopped}`: 2 of 3 are not over.\n")
+    assert call("runs", "compare", stopped).out.endswith(f"- `{stopped}`: 2 of 3 are not over.\n")
 
 
 def test_what_cannot_be_reported_is_refused_in_one_line(call: Call, stopped: str, tmp_path: Path) -> None:
@@ -37,9 +37,9 @@ def test_what_cannot_be_reported_is_refused_in_one_line(call: Call, stopped: str
     lines = log.read_text().splitlines(keepends=True)
     log.write_text("".join(line for line in lines if '"decided"' not in line))
 
-    nothing = refused(call, USAGE, "report", stopped, "--html", tmp_path / "out.html")
-    nowhere = refused(call, USAGE, "report", stopped, "--html", tmp_path / "no" / "out.html")
-    unknown = refused(call, FAILED, "report", "nothing", "--html", tmp_path / "out.html")
+    nothing = refused(call, USAGE, "runs", "report", stopped, "--html", tmp_path / "out.html")
+    nowhere = refused(call, USAGE, "runs", "report", stopped, "--html", tmp_path / "no" / "out.html")
+    unknown = refused(call, FAILED, "runs", "report", "nothing", "--html", tmp_path / "out.html")
 
     assert nothing.startswith(f"nothing to report yet: no discussion of {stopped} has ended")
     assert nowhere.endswith("is not a folder") and unknown.startswith("unknown run 'nothing'")
@@ -47,22 +47,8 @@ def test_what_cannot_be_reported_is_refused_in_one_line(call: Call, stopped: str
 
 
 def test_a_layer_that_is_not_there_is_refused(call: Call, stopped: str, tmp_path: Path) -> None:
-    line = refused(call, USAGE, "report", stopped, "--html", tmp_path / "out.html", "--attention", 7, "--trust-paths")
+    line = refused(
+        call, USAGE, "runs", "report", stopped, "--html", tmp_path / "out.html", "--attention", 7, "--trust-paths"
+    )
 
     assert "layer 7 is out of range" in line and line.endswith("has layers 0 to 1")
-
-
-def test_every_page_of_numbers_is_a_command(call: Call) -> None:
-    for name in (
-        "audit",
-        "measures",
-        "compare",
-        "report",
-        "verify",
-        "judge",
-        "tune",
-        "layers",
-        "reproduce",
-        "datasets",
-    ):
-        assert call(name, "--help").code == 0, name

@@ -14,7 +14,7 @@ from tests.cli.conftest import Call, Models
 
 
 def test_all_tables_are_listed_with_what_is_not_here(call: Call, tmp_path: Path) -> None:
-    lines = call("reproduce", "--data", tmp_path).out.splitlines()
+    lines = call("experiment", "reproduce", "--data", tmp_path).out.splitlines()
 
     assert [line.split("`")[1] for line in lines[2:]] == names()
     (line,) = (line for line in lines if line.startswith("| `rogue_table2`"))
@@ -22,7 +22,9 @@ def test_all_tables_are_listed_with_what_is_not_here(call: Call, tmp_path: Path)
 
 
 def test_a_plan_tells_what_would_be_held_and_what_for_that_is_missing(call: Call, tmp_path: Path) -> None:
-    answer = call("reproduce", "sde_table2", "--plan", "--data", tmp_path, "--model", "qwen-7b", "--part", "gsm8k")
+    answer = call(
+        "experiment", "reproduce", "sde_table2", "--plan", "--data", tmp_path, "--model", "qwen-7b", "--part", "gsm8k"
+    )
 
     assert answer.code == 0
     first, *_, last = answer.out.splitlines()
@@ -32,7 +34,7 @@ def test_a_plan_tells_what_would_be_held_and_what_for_that_is_missing(call: Call
 
 
 def test_what_cannot_be_held_is_said_in_a_line_each(call: Call, tmp_path: Path) -> None:
-    answer = call("reproduce", "cmd_figure5", "--data", tmp_path, "--save", tmp_path / "kept")
+    answer = call("experiment", "reproduce", "cmd_figure5", "--data", tmp_path, "--save", tmp_path / "kept")
 
     assert answer.code == 2
     assert "three, folio: not run: " in answer.out and "'three' is no longer available" in answer.out
@@ -48,7 +50,7 @@ def test_what_cannot_be_held_is_said_in_a_line_each(call: Call, tmp_path: Path) 
     ],
 )
 def test_an_unknown_part_of_a_table_is_told_with_the_nearest(call: Call, more: tuple[str, str], said: str) -> None:
-    assert call("reproduce", "sde_table5", *more).err.startswith(f"sottovoce: {said}")
+    assert call("experiment", "reproduce", "sde_table5", *more).err.startswith(f"sottovoce: {said}")
 
 
 def test_a_table_is_held_and_set_beside_what_was_published(call: Call, tmp_path: Path, models: Models) -> None:
@@ -57,7 +59,7 @@ def test_a_table_is_held_and_set_beside_what_was_published(call: Call, tmp_path:
     (tmp_path / "gsm8k/test.jsonl").write_text("\n".join(map(json.dumps, rows)))
     chosen = ("--model", "qwen-7b", "--part", "gsm8k", "--row", "single", "--instead", models.tiny)
 
-    answer = call("reproduce", "sde_table2", "--data", tmp_path, *chosen, "--save", tmp_path / "kept")
+    answer = call("experiment", "reproduce", "sde_table2", "--data", tmp_path, *chosen, "--save", tmp_path / "kept")
 
     assert answer.code == 0, answer.err
     assert (
@@ -69,13 +71,15 @@ def test_a_table_is_held_and_set_beside_what_was_published(call: Call, tmp_path:
 
 @pytest.mark.parametrize("name", ["cipher_figure9", "rogue_triggers"])
 def test_a_table_runs_in_small(call: Call, tmp_path: Path, name: str) -> None:
-    answer = call("reproduce", name, "--small", "--save", tmp_path)
+    answer = call("experiment", "reproduce", name, "--small", "--save", tmp_path)
 
     assert answer.code == 0, answer.err
     assert answer.out.endswith(f"it shows that every row runs, and nothing else. Kept in {tmp_path}\n")
     (folder,) = (each.parent for each in tmp_path.glob(f"*/{FILE}"))
     assert {each.name for each in folder.iterdir() if each.is_dir()} == {*read_published(name).every_row}
-    assert call("reproduce", name, "--small", "--save", tmp_path).code == 0  # it is over, and is not held again
+    assert (
+        call("experiment", "reproduce", name, "--small", "--save", tmp_path).code == 0
+    )  # it is over, and is not held again
 
 
 @pytest.mark.slow
@@ -84,6 +88,6 @@ def test_every_row_of_each_table_runs_in_small(call: Call, tmp_path: Path, name:
     if "sandbox" in read_published(name).settings and (why := why_not("namespaces")):
         pytest.skip(f"programs of models cannot be contained here: {why}")
 
-    answer = call("reproduce", name, "--small", "--sandbox", "isolated", "--save", tmp_path)
+    answer = call("experiment", "reproduce", name, "--small", "--sandbox", "isolated", "--save", tmp_path)
 
     assert answer.code == 0, answer.err

@@ -138,20 +138,32 @@ def test_runs_are_compared(call: Call, models: Models, asked: Path, tmp_path: Pa
     for scheme in ("debate", "single"):
         call(scheme, "--questions", asked, "--model", models.tiny, "--save", tmp_path / scheme, *FEW[:4])
 
-    answer = call("compare", tmp_path / "debate", tmp_path / "single")
+    answer = call("runs", "compare", tmp_path / "debate", tmp_path / "single")
 
     assert answer.code == 0
     assert "| `debate` | 3 | 3 |" in answer.out and "| `single` | `debate` | 3 | 3 |" in answer.out
     assert "no difference that 3 questions could show" in answer.out
 
 
-def test_old_runs_are_pruned(call: Call, models: Models) -> None:
+def test_all_but_the_newest_runs_are_removed(call: Call, models: Models) -> None:
     for _ in range(3):
         call("debate", "2 + 2?", "--model", models.tiny, "--quiet", *FEW)
 
-    answer = call("runs", "prune", "--keep", 1)
+    answer = call("runs", "remove", "--keep", 1)
 
     assert answer.out.startswith("2 removed, 1 kept in ") and len(kept()) == 1
+
+
+def test_runs_are_removed_by_name_all_or_none(call: Call, models: Models, tmp_path: Path) -> None:
+    for save in ([], [], ["--save", tmp_path / "chosen"]):
+        call("debate", "2 + 2?", "--model", models.tiny, "--quiet", *FEW, *save)
+    first, last = (folder.name for folder in kept())
+
+    refused_line = refused(call, USAGE, "runs", "remove", first, tmp_path / "chosen")
+
+    assert "in a folder of your choice" in refused_line and len(kept()) == 2
+    assert call("runs", "remove", first).out.startswith("1 removed, 1 kept in ")
+    assert [folder.name for folder in kept()] == [last]
 
 
 @pytest.fixture

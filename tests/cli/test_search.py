@@ -22,7 +22,7 @@ def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_layers_are_ranked_and_ranked_again_without_a_model(call: Call, deep: Path, tmp_path: Path) -> None:
-    asked = ("layers", "--scheme", "debate", "--model", deep, *FAST, "--limit", 20, "--halving", "--save")
+    asked = ("experiment", "layers", "--scheme", "debate", "--model", deep, *FAST, "--limit", 20, "--halving", "--save")
     first = call(*asked, tmp_path / "kept")
     (deep / "model.safetensors").rename(tmp_path / "away")
     unload()
@@ -42,7 +42,7 @@ def test_layers_are_ranked_and_ranked_again_without_a_model(call: Call, deep: Pa
 
 def test_temperatures_are_tuned(call: Call, models: Models, tmp_path: Path) -> None:
     asked = ("debate", "--model", models.tiny, *FAST, "--limit", 2, "--trials", 1, "--validation", 0.5)
-    answer = call("tune", *asked, "--save", tmp_path / "kept")
+    answer = call("experiment", "tune", *asked, "--save", tmp_path / "kept")
 
     assert answer.code == 0
     lines = answer.out.splitlines()
@@ -55,14 +55,26 @@ def test_temperatures_are_tuned(call: Call, models: Models, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("tune", "debat", "--trials", 3), "unknown scheme 'debat'; choose from: "),
-        (("tune", "debate"), "a search needs a folder, and none was given: tune debate --sample arithmetic"),
-        (("layers",), "none was given: layers --sample facts --limit 100 --save FOLDER"),
-        (("layers", "--layers", 2, "--save", "x"), "--layers was given, but layers are what is searched; drop it"),
-        (("layers", "--protocol", "cipher", "--save", "x"), "protocol is 'cipher', which reads no layers"),
-        (("layers", "--scheme", "mad", "--save", "x"), "scheme is 'mad': expected 'ia' or 'debate'"),
-        (("layers", "--scheme", "debate", "--seeds", 1, "--save", "x"), "a search asks each question once"),
-        (("layers", "--scheme", "debate", "--limit", 40, "--save", __file__), "is a file; give a folder"),
+        (("experiment", "tune", "debat", "--trials", 3), "unknown scheme 'debat'; choose from: "),
+        (
+            ("experiment", "tune", "debate"),
+            "a search needs a folder, and none was given: experiment tune debate --sample arithmetic",
+        ),
+        (("experiment", "layers"), "none was given: experiment layers --sample facts --limit 100 --save FOLDER"),
+        (
+            ("experiment", "layers", "--layers", 2, "--save", "x"),
+            "--layers was given, but layers are what is searched; drop it",
+        ),
+        (
+            ("experiment", "layers", "--protocol", "cipher", "--save", "x"),
+            "protocol is 'cipher', which reads no layers",
+        ),
+        (("experiment", "layers", "--scheme", "mad", "--save", "x"), "scheme is 'mad': expected 'ia' or 'debate'"),
+        (
+            ("experiment", "layers", "--scheme", "debate", "--seeds", 1, "--save", "x"),
+            "a search asks each question once",
+        ),
+        (("experiment", "layers", "--scheme", "debate", "--limit", 40, "--save", __file__), "is a file; give a folder"),
     ],
 )
 def test_what_cannot_be_searched_is_said_in_a_line(call: Call, arguments: tuple[object, ...], told: str) -> None:
@@ -72,6 +84,8 @@ def test_what_cannot_be_searched_is_said_in_a_line(call: Call, arguments: tuple[
 
 
 def test_a_model_of_two_layers_leaves_nothing_to_choose(call: Call, models: Models, tmp_path: Path) -> None:
-    answer = call("layers", "--scheme", "debate", "--model", models.tiny, *FAST, "--save", tmp_path / "new")
+    answer = call(
+        "experiment", "layers", "--scheme", "debate", "--model", models.tiny, *FAST, "--save", tmp_path / "new"
+    )
 
     assert answer.code == 2 and "has 2 layers, and the last is never read: there is nothing to choose" in answer.err

@@ -10,8 +10,8 @@ import pytest
 from pydantic import Field
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.cli.screens.step import Session
-from sottovoce.cli.screens.step_stops import Stops
+from sottovoce.cli.step import Session
+from sottovoce.cli.step_stops import Stops
 from sottovoce.core.errors import EngineError, UsageError
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question

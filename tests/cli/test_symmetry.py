@@ -10,7 +10,9 @@ from tests.cli.conftest import Call
 
 
 def test_the_command_prints_order_orbits_generators_and_what_breaks_it(call: Call) -> None:
-    answer = call("symmetry", "debate", "--agents", 3, "--rounds", 2, "--model", "a", "--model", "a", "--model", "b")
+    answer = call(
+        "graph", "symmetry", "debate", "--agents", 3, "--rounds", 2, "--model", "a", "--model", "a", "--model", "b"
+    )
 
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.splitlines() == [
@@ -25,7 +27,7 @@ def test_the_command_prints_order_orbits_generators_and_what_breaks_it(call: Cal
 
 
 def test_a_discussion_with_a_secretary_counts_the_permutations_of_its_agents(call: Call) -> None:
-    lines = call("symmetry", "cmd").out.splitlines()
+    lines = call("graph", "symmetry", "cmd").out.splitlines()
 
     assert lines[:2] == ["6 agents, 19 calls", "order          72 of 720 permutations"]
     assert lines[4:] == [
@@ -37,14 +39,14 @@ def test_a_discussion_with_a_secretary_counts_the_permutations_of_its_agents(cal
 
 
 def test_the_command_says_which_calls_it_leaves_out(call: Call) -> None:
-    last = call("symmetry", "cmd", "--secretary", "off").out.splitlines()[-1]
+    last = call("graph", "symmetry", "cmd", "--secretary", "off").out.splitlines()[-1]
 
     assert last == "left out       all from round 4 on: who speaks there depends on the answers"
 
 
 @pytest.mark.parametrize(("scheme", "bare"), [("mad", 1), ("reconcile", 6), ("cmd", 720), ("single", 1)])
 def test_both_readings_are_told_of_every_scheme(call: Call, scheme: str, bare: int) -> None:
-    found = json.loads(call("symmetry", scheme, "--json").out)
+    found = json.loads(call("graph", "symmetry", scheme, "--json").out)
 
     assert found["bare"]["order"] == bare
     assert set(found["models"]) == {name for orbit in found["labelled"]["orbits"] for name in orbit} | {
@@ -53,7 +55,7 @@ def test_both_readings_are_told_of_every_scheme(call: Call, scheme: str, bare: i
 
 
 def test_the_command_counts_private_documents_as_prompts(call: Call) -> None:
-    found = json.loads(call("symmetry", "debate", "--agents", 3, "--private", "--json").out)
+    found = json.loads(call("graph", "symmetry", "debate", "--agents", 3, "--private", "--json").out)
 
     assert (found["mechanism"]["order"], found["mechanism"]["broken_by"]) == (1, ["prompts"])
     assert set(found) == {"scheme", "models", "others", "left_out", "mechanism", "labelled", "bare"}
@@ -61,7 +63,7 @@ def test_the_command_counts_private_documents_as_prompts(call: Call) -> None:
 
 def test_many_agents_are_told_of_before_they_are_compared(call: Call) -> None:
     # 60 agents were a minute of silence.
-    answer = call("symmetry", "debate", "--agents", 21, "--rounds", 1)
+    answer = call("graph", "symmetry", "debate", "--agents", 21, "--rounds", 1)
 
     assert answer.err == "comparing 21 agents in 21 calls; this may take a minute\n"
     assert answer.out.startswith("21 agents, 21 calls\n")

@@ -48,10 +48,10 @@ def run(tmp_path: Path) -> Path:
             ["debate", "2 + 2?", "--rounds", "1", "--rounds", "2"],
             "--rounds was given 2 times; expected once: one value",
         ),
-        (["compare", "a", "--against", "b", "--against", "b"], "--against was given 2 times; expected once"),
+        (["runs", "compare", "a", "--against", "b", "--against", "b"], "--against was given 2 times; expected once"),
         (["debate", "2 + 2?", "--save", ""], "--save is empty; expected a path"),
-        (["report", "latest", "--html", ""], "--html is empty; expected a path"),
-        (["experiment", ""], "file is empty; expected a path"),
+        (["runs", "report", "latest", "--html", ""], "--html is empty; expected a path"),
+        (["experiment", "run", ""], "file is empty; expected a path"),
         (["debate", "2 + 2?", "--settings", ""], "--settings is empty; expected a path"),
         (["codegen", "--seconds", "1e15"], "seconds is '1e15': expected less than or equal to 86400"),
         (["debate", "2 + 2?", "--timeout", "1e15"], "timeout is '1e15': expected less than or equal to 1000000000"),
@@ -73,7 +73,10 @@ def test_what_counts_once_is_given_once_and_is_neither_empty_nor_endless(
 
 @pytest.mark.parametrize("seed", [-1, -(2**53) + 1])
 def test_a_negative_seed_is_a_seed_as_any_other(call: Call, tmp_path: Path, seed: int) -> None:
-    drawn = [call("games", "whodunit", "--n", 1, "--seed", seed, "--to", tmp_path / f"{n}.jsonl").code for n in (1, 2)]
+    drawn = [
+        call("data", "games", "whodunit", "--n", 1, "--seed", seed, "--to", tmp_path / f"{n}.jsonl").code
+        for n in (1, 2)
+    ]
 
     assert drawn == [0, 0] and (tmp_path / "1.jsonl").read_text() == (tmp_path / "2.jsonl").read_text()
 
@@ -82,13 +85,13 @@ def test_a_negative_seed_is_a_seed_as_any_other(call: Call, tmp_path: Path, seed
     ("name", "text", "arguments"),
     [
         ("deep.yaml", f"a: {DEEP}", ["debate", "2 + 2?", "--settings", "deep.yaml", *NO_MODEL]),
-        ("deep.yaml", f"rows: {DEEP}", ["experiment", "deep.yaml"]),
+        ("deep.yaml", f"rows: {DEEP}", ["experiment", "run", "deep.yaml"]),
         ("deep.jsonl", f'{{"question": {DEEP}}}', ["debate", "--questions", "deep.jsonl", *NO_MODEL]),
         ("deep.json", DEEP, ["whodunit", "--game", "deep.json", *NO_MODEL]),
-        ("deep.json", DEEP, ["verify", "RUN", "--no-model", "--card", "deep.json"]),
-        ("deep.jsonl", DEEP, ["judge", "RUN", "--labels", "deep.jsonl"]),
+        ("deep.json", DEEP, ["runs", "verify", "RUN", "--no-model", "--card", "deep.json"]),
+        ("deep.jsonl", DEEP, ["runs", "judge", "RUN", "--labels", "deep.jsonl"]),
         ("deep.jsonl", DEEP, ["monitor", "train", "deep.jsonl", "--to", "m.json"]),
-        ("deep.jsonl", DEEP, ["index", "deep.jsonl", "--to", "index"]),
+        ("deep.jsonl", DEEP, ["data", "index", "deep.jsonl", "--to", "index"]),
         ("deep.json", DEEP, ["monitor", "show", "deep.json"]),
         ("x", "", ["debate", "2 + 2?", "--option", f"a={DEEP}", *NO_MODEL]),
     ],
@@ -135,7 +138,7 @@ def test_a_file_whose_ending_is_not_its_content_is_told_by_what_it_holds(
 def test_a_published_file_that_is_named_a_workbook_and_is_none_is_refused(call: Call, tmp_path: Path) -> None:
     (tmp_path / "a.xlsx").write_text('{"question": "1 + 1?", "answer": "#### 2"}\n')
 
-    line = refused(call, USAGE, "datasets", f"gsm8k:{tmp_path / 'a.xlsx'}")
+    line = refused(call, USAGE, "data", "show", f"gsm8k:{tmp_path / 'a.xlsx'}")
 
     assert line.endswith("ends in '.xlsx' but contains something else; rename it by its contents")
 
@@ -148,7 +151,7 @@ def test_a_published_file_that_is_named_a_workbook_and_is_none_is_refused(call: 
             "the file 'a.xlsx' ends in '.xlsx'; expected .jsonl, .csv, .md, or card.json",
         ),
         (["runs", "export", "RUN", "a.xlsx", "--format", "csv"], "the file 'a.xlsx' ends in '.xlsx'; expected .csv"),
-        (["report", "RUN", "--html", "a.csv"], "--html 'a.csv' ends in '.csv'; expected .html or .htm"),
+        (["runs", "report", "RUN", "--html", "a.csv"], "--html 'a.csv' ends in '.csv'; expected .html or .htm"),
         (["monitor", "collect", "RUN", "--to", "a.csv"], "--to 'a.csv' ends in '.csv'; expected .jsonl or .ndjson"),
         (["debate", "2 + 2?", "--markdown", "a.csv", *NO_MODEL], "--markdown 'a.csv' ends in '.csv'; expected .md"),
     ],
@@ -162,7 +165,9 @@ def test_no_file_is_written_whose_ending_would_say_something_else(
     assert not list(tmp_path.glob("a.*"))
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["debate", "--help"], ["runs", "show", "RUN"], ["compare", "RUN"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["debate", "--help"], ["runs", "show", "RUN"], ["runs", "compare", "RUN"]]
+)
 def test_a_terminal_of_one_column_is_a_terminal(
     call: Call, run: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
@@ -179,9 +184,7 @@ def test_a_stream_that_is_closed_is_an_empty_one(closed: str) -> None:
     assert found.returncode == 2 and found.stderr.count("\n") == 1, found.stderr
 
 
-@pytest.mark.parametrize(
-    "module", ["typer", "pydantic", "sottovoce.cli.commands.schemes", "langgraph.graph", "torch", "numpy"]
-)
+@pytest.mark.parametrize("module", ["click", "pydantic", "sottovoce.cli.schemes", "langgraph.graph", "torch", "numpy"])
 def test_ctrl_c_while_modules_are_loaded_says_one_line_or_none(module: str) -> None:
     found = subprocess.run([sys.executable, "-c", SIGINT_AT.format(name=module)], capture_output=True, text=True)
 
@@ -224,7 +227,7 @@ def test_a_table_with_formulas_in_it_is_still_the_run_s(call: Call, tmp_path: Pa
     assert call("runs", "export", tmp_path / "run", tmp_path / "a.csv").code == 0
 
     assert "\n'=HYPERLINK(1)," in (tmp_path / "a.csv").read_text()
-    verified = call("verify", tmp_path / "run", "--no-model", "--table", tmp_path / "a.csv")
+    verified = call("runs", "verify", tmp_path / "run", "--no-model", "--table", tmp_path / "a.csv")
     assert "a.csv" not in verified.out, verified.out
     assert table([Result("=1", answer="-3")]).splitlines()[1].startswith("'=1,0,-3,")
 
@@ -235,7 +238,7 @@ def test_a_table_whose_rows_are_not_as_long_as_its_names_is_compared_or_refused(
 ) -> None:
     (tmp_path / "a.csv").write_text(f"question,seed,answer\n{row}\n")
 
-    answer = call("verify", run, "--no-model", "--table", tmp_path / "a.csv")
+    answer = call("runs", "verify", run, "--no-model", "--table", tmp_path / "a.csv")
 
     assert answer.code == 1 and answer.err.count("\n") <= 1
 

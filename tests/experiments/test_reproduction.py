@@ -294,7 +294,9 @@ def test_what_is_wrong_in_a_file_is_said_in_a_line(more: dict[str, Any], said: s
 
 
 def test_a_published_table_that_is_taken_for_an_experiment_is_told_from_one() -> None:
-    with pytest.raises(UsageError, match="is a published table of several experiments; run it with `reproduce sde_tab"):
+    with pytest.raises(
+        UsageError, match="is a published table of several experiments; run it with `experiment reproduce sde_tab"
+    ):
         read_experiment(ROOT / "experiments" / "published" / "sde_table2.yaml")
 
 

@@ -77,7 +77,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     for name, words in made.items():
         code = main([*words, "--model", str(model), "--save", str(root / "runs" / name), "--quiet"])
         assert code in (0, 1), name
-    assert main(["judge", str(root / "runs" / "cipher"), "--model", str(model)]) == 0
+    assert main(["runs", "judge", str(root / "runs" / "cipher"), "--model", str(model)]) == 0
     return [root / "runs" / name for name in made]
 
 

@@ -211,7 +211,7 @@ def test_cipher_starts_cautiously_where_the_model_names_no_temperature_and_says_
     assert heats(state) == [0.15, 0.3]
     assert state["notes"] == [
         f"{unnamed} names no temperature: cipher starts from 0.3, a cautious choice; "
-        f"`sottovoce doctor {unnamed}` finds the highest at which it can be read"
+        f"`sottovoce models doctor {unnamed}` finds the highest at which it can be read"
     ]
 
 
@@ -220,7 +220,7 @@ def test_it_starts_from_what_the_doctor_found(unnamed: str, store: PayloadStore)
     keep(load(unnamed).weights_key, measured)
     state = held(debating(protocol="cipher", model=[unnamed], rounds=1, max_tokens=3, store=store))
     assert heats(state) == [0.25, 0.5]
-    assert state["notes"] == [f"{unnamed} names no temperature: cipher starts from 0.5, as `doctor` found"]
+    assert state["notes"] == [f"{unnamed} names no temperature: cipher starts from 0.5, as `models doctor` found"]
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_a_measurement_is_found_again_by_the_weights() -> None:
     assert base_temperature(loaded) == NOTHING_KNOWN
 
     keep(loaded.weights_key, MEASURED)
-    assert base_temperature(loaded) == Base(0.5, "as `doctor` found")
+    assert base_temperature(loaded) == Base(0.5, "as `models doctor` found")
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_what_was_measured_is_kept_for_runs() -> None:
     base = base_temperature(loaded)
     assert base.sure
     assert detail.startswith(f"{base.value:g}, ")
-    assert temperature(loaded)[1] == f"{base.value:g}, as `doctor` found"
+    assert temperature(loaded)[1] == f"{base.value:g}, as `models doctor` found"
 
 
 def test_a_cache_that_cannot_be_written_is_told(cache: Path) -> None:

@@ -137,7 +137,7 @@ def test_a_model_that_never_stops_is_a_fault() -> None:
 def test_the_latent_layers_are_told_with_their_reason() -> None:
     assert findings()["latent layers"].detail == "0 of 0 to 1: near 0.7 of the depth, never the last"
     assert findings(num_hidden_layers=3)["latent layers"].detail == (
-        "1 of 0 to 2: near 0.7 of the depth, never the last; `layers --model tiny` ranks them"
+        "1 of 0 to 2: near 0.7 of the depth, never the last; `experiment layers --model tiny` ranks them"
     )
 
 

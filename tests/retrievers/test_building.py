@@ -192,7 +192,7 @@ def test_an_index_that_was_made_otherwise_is_refused(index: Path, changes: dict[
     [
         (
             "manifest.json",
-            "^there is no index in .*: it has no manifest.json; build it again with `python cli.py index`$",
+            "^there is no index in .*: it has no manifest.json; build it again with `python cli.py data index`$",
         ),
         ("passages.sqlite", r"^'.*passages\.sqlite' cannot be read: .*; build it again"),
         ("bm25/vocab.index.json", r"^index '.*index' cannot be read: .*; build it again"),

@@ -48,7 +48,9 @@ def test_a_prebuilt_index_is_never_fetched_unasked_and_is_told_with_its_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYSERINI_CACHE", str(tmp_path))
-    told = r"is not on this machine; to download it \(9\.2 GB\), run `sottovoce index --prebuilt wikipedia-dpr-100w`"
+    told = (
+        r"is not on this machine; to download it \(9\.2 GB\), run `sottovoce data index --prebuilt wikipedia-dpr-100w`"
+    )
     with pytest.raises(UsageError, match=f"^pyserini's index 'wikipedia-dpr-100w' {told}$"):
         open_retriever("pyserini:wikipedia-dpr-100w")
     with pytest.raises(
@@ -100,7 +102,7 @@ def test_a_process_with_java_says_nothing_of_its_own_and_heeds_ctrl_c(
     capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     written(tmp_path)
-    assert main(["index", f"{tmp_path}/mill.jsonl", "--to", f"{tmp_path}/index", "--retriever", "lucene"]) == 0
+    assert main(["data", "index", f"{tmp_path}/mill.jsonl", "--to", f"{tmp_path}/index", "--retriever", "lucene"]) == 0
     out, err = capfd.readouterr()
     assert (len(out.splitlines()), err) == (2, "")
     stop = "import os, signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"

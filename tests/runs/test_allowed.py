@@ -13,8 +13,8 @@ import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
+from sottovoce.cli.experiment import report
 from sottovoce.cli.main import main
-from sottovoce.cli.screens.experiment import report
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.outputs import check_no_link
 from sottovoce.experiments.folder import keep
@@ -79,10 +79,10 @@ def test_a_received_run_runs_its_programs_in_no_sandbox_of_its_own(
 ) -> None:
     folder, written = received
 
-    code, said = told(capsys, "verify", folder, "--no-model")
+    code, said = told(capsys, "runs", "verify", folder, "--no-model")
     assert "note: questions, prompts, messages, votes and decisions are not checked: the run names the sandbox" in said
     assert "'limits' with --unsafe" in said and "add --sandbox isolated" in said and not written.exists()
-    code, said = told(capsys, "verify", folder)
+    code, said = told(capsys, "runs", "verify", folder)
     assert (code, said.count("\n")) == (2, 1) and "--no-model" in said and not written.exists()
     code, said = told(capsys, "runs", "replay", folder)
     assert code == 2 and "only this command line may choose one" in said and not written.exists()
@@ -94,9 +94,9 @@ def test_with_a_sandbox_on_the_command_line_its_programs_are_run_there(
 ) -> None:
     folder, written = received
 
-    told(capsys, "verify", folder, "--no-model", "--sandbox", "namespaces")
+    told(capsys, "runs", "verify", folder, "--no-model", "--sandbox", "namespaces")
     assert not written.exists()
-    told(capsys, "verify", folder, "--no-model", "--sandbox", "limits", "--unsafe")
+    told(capsys, "runs", "verify", folder, "--no-model", "--sandbox", "limits", "--unsafe")
     assert written.exists()
 
 
@@ -119,11 +119,11 @@ def test_a_received_run_opens_no_path_and_no_server_that_it_names(
     changed_head(folder, **settings)
     (folder / LOG).write_text("\n".join((folder / LOG).read_text().splitlines()[:2]) + "\n")  # not over
 
-    for command in (("verify", folder), ("runs", "resume", folder), ("runs", "replay", folder)):
+    for command in (("runs", "verify", folder), ("runs", "resume", folder), ("runs", "replay", folder)):
         code, said = told(capsys, *command)
         assert (code, said.count("\n")) == (2, 1)
         assert f"names the {kind}, which is not opened for it; add --trust-paths if you trust who made it" in said
-    assert f"not checked: the run names the {kind}" in told(capsys, "verify", folder, "--no-model")[1]
+    assert f"not checked: the run names the {kind}" in told(capsys, "runs", "verify", folder, "--no-model")[1]
 
 
 def test_a_run_is_resumed_in_the_sandbox_that_it_was_begun_in(
@@ -169,7 +169,7 @@ def test_an_experiment_file_opens_and_runs_nothing_beyond_its_folder(
     (tmp_path / "out.jsonl").write_text('{"question": "1?"}\n')
     (tmp_path / "in" / "table.yaml").write_text(text)
 
-    code, said = told(capsys, "experiment", tmp_path / "in" / "table.yaml", "--save", tmp_path / "kept")
+    code, said = told(capsys, "experiment", "run", tmp_path / "in" / "table.yaml", "--save", tmp_path / "kept")
 
     assert (code, said.count("\n")) == (2, 1) and expected in said and not (tmp_path / "kept").exists()
 

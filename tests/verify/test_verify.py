@@ -197,14 +197,14 @@ def test_the_command_tells_where_what_was_found_and_how_many(
     copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["runs", "export", str(copy), str(tmp_path / "card.json")]) == 0
-    assert main(["verify", str(copy), "--no-model", "--card", str(tmp_path / "card.json")]) == 0
+    assert main(["runs", "verify", str(copy), "--no-model", "--card", str(tmp_path / "card.json")]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == (
         f"verified: 3 discussions, {MESSAGES} messages, 0 re-run; 0 findings"
     )
 
     tampering.flipped_byte(Forger(copy))
 
-    assert main(["verify", str(copy), "--no-model"]) == 1
+    assert main(["runs", "verify", str(copy), "--no-model"]) == 1
     first, *_, last = capsys.readouterr().out.splitlines()
     assert re.match(r"FINDING question arithmetic/0/\d, seed 0, agent_\d, round \d, \w+: the payload: found", first)
     assert last.endswith("0 re-run; 1 finding")

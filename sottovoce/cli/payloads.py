@@ -1,4 +1,4 @@
-"""The commands of `payloads`: list, verify and collect the payload files of messages.
+"""The commands of `payloads`: list, verify and remove the payload files of messages.
 
 Nothing here imports torch or langgraph before a command needs it.
 """
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from pydantic import ConfigDict, Field
 
+from sottovoce.cli.command import Commands
 from sottovoce.core.sizes import amount
 from sottovoce.core.text import counted, one_line
 from sottovoce.core.validation import Checked
@@ -21,8 +21,8 @@ from sottovoce.core.validation import Checked
 if TYPE_CHECKING:
     from sottovoce.runs.payload_stores import Place
 
+commands = Commands("payloads")
 HOUR = 3600.0
-FAILED = 1
 
 
 class Where(Checked):
@@ -59,8 +59,9 @@ class Collecting(Checked):
     dry_run: bool = Field(default=False, description="Print what would be removed, and delete nothing.")
 
 
-def list_payloads(where: Where) -> None:
-    """Print a line for each place with payloads: number, size and protocols. Errors: see `places`."""
+@commands.add(Where)
+def list_(where: Where) -> None:
+    """Count payload files and their bytes, by run and by protocol."""
     from sottovoce.runs.payload_stores import protocol_of, size_of
 
     total = Counter[str]()
@@ -69,52 +70,47 @@ def list_payloads(where: Where) -> None:
         nbytes = sum(map(size_of, files))
         if files:
             protocols = ", ".join(f"{name} {n}" for name, n in sorted(Counter(map(protocol_of, files)).items()))
-            typer.echo(f"{one_line(place.name)}  {counted(len(files), 'file')}, {amount(nbytes)} ({protocols})")
+            print(f"{one_line(place.name)}  {counted(len(files), 'file')}, {amount(nbytes)} ({protocols})")
         total += Counter(files=len(files), nbytes=nbytes)
-    typer.echo(f"in all {counted(total['files'], 'file')}, {amount(total['nbytes'])}")
+    print(f"in all {counted(total['files'], 'file')}, {amount(total['nbytes'])}")
 
 
-def verify_payloads(where: Where) -> int:
-    """Print the files whose digest differs from their name, and what needs them; return 1 if there are any, else 0.
-
-    Errors: see `places`.
-    """
+@commands.add(Where)
+def verify(where: Where) -> int:
+    """List missing and damaged payload files, and the messages that need them."""
     from sottovoce.runs.payload_stores import wrong
 
-    checked, found = 0, list[str]()
+    checked, findings = 0, list[str]()
     for place in _places(where):
         files: dict[str, Path | None] = {**place.files()}
         files |= {digest: None for digest in place.named if place.run and digest not in files}
-        told = [(digest, path, wrong(digest, path)) for digest, path in files.items()]
-        checked += len(told)
-        found += [
+        checked += len(files)
+        findings += [
             f"{path or place.root}: payload {digest} {why}; {_needed(place.named.get(digest))}"
-            for digest, path, why in told
-            if why
+            for digest, path in files.items()
+            if (why := wrong(digest, path))
         ]
-    for line in found:
-        typer.echo(one_line(line))
-    typer.echo(f"{counted(checked, 'payload')}, {len(found)} wrong")
-    return FAILED if found else 0
+    for line in findings:
+        print(one_line(line))
+    print(f"{counted(checked, 'payload')}, {len(findings)} wrong")
+    return 1 if findings else 0
 
 
-def collect_payloads(where: Where, collecting: Collecting) -> None:
-    """Delete the files that no log and no checkpoint names, and partial files of killed processes.
-
-    Errors: see `places`.
-    """
-    before, told = time.time() - collecting.older_than * HOUR, False
+@commands.add(Where, Collecting)
+def gc(where: Where, collecting: Collecting) -> None:
+    """Remove payload files that no run or checkpoint refers to, except recent ones."""
+    before, any_unnamed = time.time() - collecting.older_than * HOUR, False
     for place in _places(where):
         unnamed = [path for digest, path in place.files().items() if digest not in place.named]
         unnamed = [path for path in (*unnamed, *place.unfinished()) if path.is_file()]
         gone = [path for path in unnamed if path.stat().st_mtime < before] if not place.held else []
         if unnamed:
-            told = True
-            typer.echo(one_line(_collected(place, unnamed, gone, collecting)))
+            any_unnamed = True
+            print(one_line(_collected(place, unnamed, gone, collecting)))
         for path in gone if not collecting.dry_run else ():
             path.unlink(missing_ok=True)
-    if not told:
-        typer.echo("every payload is named by a log or a checkpoint")
+    if not any_unnamed:
+        print("every payload is named by a log or a checkpoint")
 
 
 def _collected(place: Place, unnamed: list[Path], gone: list[Path], collecting: Collecting) -> str:

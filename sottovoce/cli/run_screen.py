@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,27 +13,82 @@ from rich.table import Table
 
 from sottovoce.analysis import interventions
 from sottovoce.analysis.measures import by_name, means
-from sottovoce.cli.screens.human_input import person
-from sottovoce.cli.screens.live import LiveTranscript
-from sottovoce.cli.screens.plain import PipedTranscript
-from sottovoce.cli.screens.progress import RunProgress
-from sottovoce.core.errors import command
+from sottovoce.cli.human_input import person
+from sottovoce.cli.live import LiveTranscript
+from sottovoce.cli.plain import PipedTranscript
+from sottovoce.cli.progress import RunProgress
+from sottovoce.core.errors import SottovoceError, StoppedError, command
+from sottovoce.core.outputs import OutputFile
 from sottovoce.core.text import counted, figure, one_line, shortened
 from sottovoce.datasets.trained import knowledge
 from sottovoce.graphs import scheme
 from sottovoce.report import blocks, transcript
 from sottovoce.report.console import moves
-from sottovoce.report.output import Output
+from sottovoce.report.markdown import markdown
+from sottovoce.report.output import Output, console_of
 from sottovoce.runs.discussion import Person
+from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import Head
 from sottovoce.runs.record import Record
 from sottovoce.runs.retrieval_measures import OF_RETRIEVAL
 from sottovoce.runs.run import Counts, Observer, Run
 from sottovoce.runs.run_directory import name_of
+from sottovoce.settings import Settings
 
 FIRST = 4
 """Number of columns that the table of a run always has: question, seed, answer, right or wrong."""
 BETWEEN = 2  # terminal columns between two columns of that table
+
+
+def run_and_show(run: Run, settings: Settings, limits: Limits, output: Output, file: OutputFile | None = None) -> None:
+    """Run the unfinished discussions of a run, and show it; `file` receives its transcript. Errors: see `show_run`."""
+    from sottovoce.runs.runner import hold_all
+
+    console, alone = console_of(), len(run.records) == 1
+    try:
+        with shown_while(run, console, output, ", ".join(dict.fromkeys(settings.model))) as (observe, person):
+            hold_all(run, settings, run.store(), limits=limits, observe=observe, alone=alone, person=person)
+    except KeyboardInterrupt as stop:
+        if run.folder is None or not run.spoken:
+            raise
+        name = name_of(run.folder)
+        raise StoppedError(f"stopped; all messages are kept, and {command('runs', 'resume', name)} resumes") from stop
+    show_run(run, output, just_run=True, file=file)
+
+
+def show_run(run: Run, output: Output, *, just_run: bool = False, file: OutputFile | None = None) -> None:
+    """Show a run that ended; one that was `just_run` was shown meanwhile. `file` receives its transcript.
+
+    Raises:
+        SottovoceError: it was stopped by a limit, or discussions of it failed; raised after all else.
+    """
+    console = console_of()
+    if output.as_json:
+        sys.stdout.write(json_of(run))
+    elif len(run.records) == 1:
+        print_one(console, run.only, output, live=just_run)
+    else:
+        print_many(console, run, output)
+    if file is not None:
+        file.write("\n".join(map(markdown, run.records.values())))
+    if just_run and run.why:
+        name = name_of(run.folder) if run.folder else ""
+        raise SottovoceError(f"{run.why}; {command('runs', 'resume', name)} resumes, with a higher limit or none")
+    failed = [record for record in run.records.values() if record.status == "failed"]
+    if failed and len(run.records) > 1:
+        raise SottovoceError(
+            f"{len(failed)} of {len(run.records)} discussions failed, the first one: {failed[0].error}"
+        )
+
+
+@contextmanager
+def shown_row(name: str, run: Run) -> Iterator[Observer]:
+    """Show the progress of one of many runs on stderr, so that stdout has only the tables."""
+    console = Console(stderr=True, markup=False, emoji=False, highlight=False)
+    console.print(f"{name}: {title(run.head, len(run.records))}", soft_wrap=True)
+    with RunProgress(console, run) as progress:
+        yield progress.observe
+    console.print(f"{name}: {', '.join(summary(run)[:-1])}", soft_wrap=True)
 
 
 @contextmanager

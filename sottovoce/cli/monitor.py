@@ -5,18 +5,20 @@ Nothing here imports numpy before a command runs: the command line reads the opt
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from pydantic import ConfigDict, Field
 
+from sottovoce.cli.command import Commands
 from sottovoce.core.errors import UsageError
 from sottovoce.core.outputs import FORCE, OutputFile
 from sottovoce.core.text import counted, one_line
 from sottovoce.core.validation import Checked
 from sottovoce.monitors.settings import Measure, Training
-from sottovoce.report.tables import p_value, show, table
+from sottovoce.report.tables import p_value, table
+from sottovoce.report.tables import show as show_table
 from sottovoce.runs.allowed import TRUST_PATHS, Trust
 from sottovoce.runs.run_directory import folder_of
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from sottovoce.monitors.monitor import Monitor
     from sottovoce.monitors.training import Trained, Tried
 
+commands = Commands("monitor")
 SHOWN = 5
 """Number of candidates that are printed."""
 
@@ -76,8 +79,9 @@ class ShowOptions(Checked):
     monitor: Path | None = _file("a file that `monitor train` wrote")
 
 
-def show_collection(options: CollectOptions, measure: Measure) -> None:
-    """Write the rows of saved runs, and print how many.
+@commands.add(CollectOptions, Measure)
+def collect(options: CollectOptions, measure: Measure) -> None:
+    """Make training rows for a monitor from saved runs: one for each reply of a local agent.
 
     Raises:
         UsageError: runs or file are missing, or nothing can be learned from the runs.
@@ -99,11 +103,12 @@ def show_collection(options: CollectOptions, measure: Measure) -> None:
     told = f"{counted(len(rows), 'turn')} of {counted(len(games), 'game')}, {sum(games.values())} failed"
     told += f"; {judged:,} of {len(rows):,} turns have features: {measure}"
     left_out = "".join(f"; skipped: {n:,} {what}" for what, n in passed.items() if n)
-    typer.echo(f"{told}{left_out}; written to {one_line(str(options.to))}")
+    print(f"{told}{left_out}; written to {one_line(str(options.to))}")
 
 
-def show_training(options: TrainOptions) -> None:
-    """Train a monitor, write it, and print the best candidates.
+@commands.add(TrainOptions)
+def train(options: TrainOptions) -> None:
+    """Train a monitor on turns of games that failed and of games that did not.
 
     Raises:
         UsageError: rows or settings are unsuitable, the extra `monitors` is missing, or the file cannot be written.
@@ -111,18 +116,20 @@ def show_training(options: TrainOptions) -> None:
     if options.rows is None or options.to is None:
         raise UsageError("a monitor is trained on a file of rows: monitor train rows.jsonl --to monitor.json")
     from sottovoce.monitors.dataset import read_rows  # late: numpy, and scikit-learn, take a second
-    from sottovoce.monitors.training import check_installed, train
+    from sottovoce.monitors.training import check_installed
+    from sottovoce.monitors.training import train as trained
 
     check_installed()
     file = OutputFile(options.to, "--to", force=options.force, endings=(".json",))
-    found = train(read_rows(options.rows), options.role, options)
+    found = trained(read_rows(options.rows), options.role, options)
     file.write(found.monitor.to_json())
-    show(_training(found))
-    typer.echo(f"written to {one_line(str(options.to))}")
+    show_table(_training(found))
+    print(f"written to {one_line(str(options.to))}")
 
 
-def show_evaluation(options: EvaluateOptions) -> None:
-    """Print how useful a monitor is on other games.
+@commands.add(EvaluateOptions)
+def evaluate(options: EvaluateOptions) -> None:
+    """Evaluate a monitor on other games, and compare it with a random trigger.
 
     Raises:
         UsageError: monitor or rows cannot be read, or do not fit each other.
@@ -137,12 +144,13 @@ def show_evaluation(options: EvaluateOptions) -> None:
     check_installed()
     monitor, file = Monitor.read(options.monitor), read_rows(options.rows)
     if monitor.fitted is not None and monitor.fitted.sha256 == file.digest:
-        typer.echo("the monitor was trained on these rows: the results are too good", err=True)
-    show(_evaluation(foretell(monitor, file.games(monitor.role))))
+        print("the monitor was trained on these rows: the results are too good", file=sys.stderr)
+    show_table(_evaluation(foretell(monitor, file.games(monitor.role))))
 
 
-def show_monitor(options: ShowOptions) -> None:
-    """Print what a monitor is and what it was fitted on.
+@commands.add(ShowOptions)
+def show(options: ShowOptions) -> None:
+    """Show a monitor's settings and its training data.
 
     Raises:
         UsageError: it cannot be read.
@@ -151,7 +159,7 @@ def show_monitor(options: ShowOptions) -> None:
         raise UsageError("no monitor was given; expected a file that `monitor train` wrote")
     from sottovoce.monitors.monitor import Monitor
 
-    typer.echo(_monitor(Monitor.read(options.monitor)))
+    print(_monitor(Monitor.read(options.monitor)))
 
 
 def _training(found: Trained) -> str:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from sottovoce.cli.command import SchemeCommands
 from sottovoce.core.errors import SottovoceError, UsageError, nearest
 from sottovoce.core.text import one_line
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
@@ -22,7 +23,7 @@ from sottovoce.settings import Settings
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sottovoce.cli.screens.step_stops import Stops
+    from sottovoce.cli.step_stops import Stops
 
 PROMPT = "step> "
 HELP = {
@@ -50,7 +51,7 @@ def step_through(scheme: str, settings: Settings, options: QuestionOptions) -> N
         raise UsageError("the stepper takes one discussion, and several were requested; give one question and one seed")
     settings = settings.model_copy(update={"seed": options.seeds[0]}) if options.seeds else settings
     # Late: torch takes seconds, and errors in the request are reported first.
-    from sottovoce.cli.screens.step_stops import Stops
+    from sottovoce.cli.step_stops import Stops
     from sottovoce.graphs import scheme as of_name
     from sottovoce.runs.runner import payloads
 
@@ -83,7 +84,7 @@ class Session:
 
     def run(self) -> None:
         """Run until the user quits or stdin ends."""
-        from sottovoce.cli.screens.human_input import read_line
+        from sottovoce.cli.human_input import read_line
 
         self._where()
         while True:
@@ -138,7 +139,7 @@ class Session:
         self._where()
 
     def _state(self, rest: str) -> None:
-        from sottovoce.cli.screens.step_changes import at
+        from sottovoce.cli.step_changes import at
 
         for line in at(self._stops.values):
             self._say(line)
@@ -156,7 +157,7 @@ class Session:
 
     def _changed(self, do: Callable[[], None]) -> None:
         """Execute a change, and show its effect on the state."""
-        from sottovoce.cli.screens.step_changes import changes, new_messages
+        from sottovoce.cli.step_changes import changes, new_messages
         from sottovoce.report import transcript
         from sottovoce.report.blocks import Part
 
@@ -174,3 +175,7 @@ class Session:
 
     def _say(self, line: Any, style: str = "") -> None:  # Any: whatever has words
         self._console.print(str(line), style=style, soft_wrap=True)
+
+
+STEP = "Run a discussion step by step: see the changes of each step, edit, go back, fork."
+commands = SchemeCommands("step", STEP, step_through, QuestionOptions)

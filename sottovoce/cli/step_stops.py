@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, StateUpdate
 
 from sottovoce.channels.message import Message
-from sottovoce.cli.screens.human_input import person
+from sottovoce.cli.human_input import person
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.text import one_line
 from sottovoce.nodes.human_input import HUMAN
