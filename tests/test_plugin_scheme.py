@@ -135,7 +135,7 @@ def test_its_own_help_has_its_own_options() -> None:
     [(code, out, _)] = run("panel --help")
 
     assert code == 0 and "Experts answer, read one another" in out
-    assert "--experts N  how many experts; the chair comes on top (default: 2)" in out
+    assert "--experts N  how many experts (default: 2)" in out
 
 
 @pytest.mark.slow

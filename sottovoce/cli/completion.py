@@ -2,40 +2,82 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from sottovoce.cli.config_file import read_config
-from sottovoce.core.errors import UsageError
-from sottovoce.core.paths import models_folder
-from sottovoce.runs.run_directory import kept
+import click
+from click.shell_completion import get_completion_class
 
-Offer = Callable[[str], list[str]]
+from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.paths import config_folder, models_folder
+
+Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 """A function from the typed text to the values that begin with it."""
+VARIABLE = "_SOTTOVOCE_COMPLETE"
+"""The environment variable by which a shell asks for completions."""
+STARTUP = {"bash": ".bashrc", "zsh": ".zshrc", "fish": ".config/fish/config.fish"}
+"""The file in the home folder that a shell reads when it starts."""
 
 
-def choices(values: Sequence[str]) -> Offer:
+def choices(values: Sequence[str]) -> Complete:
     """Return a function that completes values of a closed set."""
-
-    def offer(incomplete: str) -> list[str]:
-        return _begun(values, incomplete)
-
-    return offer
+    return lambda ctx, parameter, typed: _matching(values, typed)
 
 
-def models(incomplete: str) -> list[str]:
+def models(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
     """Return the bundled model, those in the config file, and pulled ones. The shell itself completes folders."""
+    from sottovoce.cli.config import read_config
+
     try:
-        named = list(read_config().models)
+        configured = list(read_config().models)
     except UsageError:  # running a command reports it
-        named = []
+        configured = []
     pulled = [record.parent.name for record in models_folder().glob("*/source.json")]
-    return _begun(["bundled", *named, *sorted(pulled)], incomplete)
+    return _matching(["bundled", *configured, *sorted(pulled)], typed)
 
 
-def runs(incomplete: str) -> list[str]:
+def runs(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
     """Return saved runs, the newest first."""
-    return _begun(["latest", *(folder.name for folder in reversed(kept()))], incomplete)
+    from sottovoce.runs.run_directory import kept
+
+    return _matching(["latest", *(folder.name for folder in reversed(kept()))], typed)
 
 
-def _begun(values: Sequence[str], incomplete: str) -> list[str]:
-    return [value for value in dict.fromkeys(values) if value.startswith(incomplete)]
+def show(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
+    """Print the completion script of the current shell, and exit."""
+    if chosen:
+        click.echo(_script(ctx.command), nl=False)
+        ctx.exit()
+
+
+def install(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
+    """Save the completion script of the current shell, let the shell read it when it starts, and exit."""
+    if chosen:
+        script, startup = config_folder() / f"completion.{_shell()}", Path.home() / STARTUP[_shell()]
+        script.parent.mkdir(parents=True, exist_ok=True)
+        script.write_text(_script(ctx.command), encoding="utf-8")
+        line = f"source '{script}'\n"
+        if not startup.exists() or line not in startup.read_text(encoding="utf-8"):
+            startup.parent.mkdir(parents=True, exist_ok=True)
+            with startup.open("a", encoding="utf-8") as file:
+                file.write(line)
+        click.echo(f"completion for {_shell()} is in {script}, which {startup} reads; it works in new terminals")
+        ctx.exit()
+
+
+def _script(program: click.Command) -> str:
+    found = get_completion_class(_shell())
+    assert found is not None, "click knows the shells of STARTUP"
+    return found(program, {}, "sottovoce", VARIABLE).source()
+
+
+def _shell() -> str:
+    name = Path(os.environ.get("SHELL", "")).name
+    if name not in STARTUP:
+        raise UsageError(f"{choose('shell', name, list(STARTUP))} (by the variable SHELL)")
+    return name
+
+
+def _matching(values: Sequence[str], typed: str) -> list[str]:
+    return [value for value in dict.fromkeys(values) if value.startswith(typed)]

@@ -1,6 +1,6 @@
-"""The command line: collects the commands of `commands/`, and turns errors into lines on stderr.
+"""The command line: finds the command, runs it, and turns errors into lines on stderr.
 
-Nothing here imports torch or langgraph before a command runs: `--help` answers at once.
+The file of a group is imported when one of its commands is called: `--help` answers at once.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from functools import cache
+from importlib import import_module
 from io import TextIOWrapper
-from typing import Any
 
-import typer
+import click
+from click.shell_completion import shell_complete
 
 from sottovoce import __version__
-from sottovoce.cli.commands import configuration, data, experiment, graph, models, monitor, payloads, runs, schemes
-from sottovoce.cli.commands.group import Commands
-from sottovoce.cli.screens.verbose import tell_all
+from sottovoce.cli import completion
+from sottovoce.cli.command import GROUPS, Command, Commands, flag, log_to_stderr, scheme_rows
+from sottovoce.cli.help import Row
 from sottovoce.core.errors import SottovoceError
 from sottovoce.core.text import one_line
 from sottovoce.core.validation import shown
@@ -34,52 +34,57 @@ UNREACHABLE = (errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno
 """Errors that are the path's own fault, also when a program only asks whether the path exists."""
 CHATTY = ("torchao", "torch.utils._pytree")
 """Loggers that warn when transformers (5.23) imports torchao, whichever model is run."""
-AREAS = {
-    "Schemes": [schemes],
-    "Other commands": [runs, experiment, models, data, monitor, graph, payloads, configuration],
-}
-"""The modules of commands by their headings in the help, in its order."""
+ABOUT = """Language-model agents that discuss in words and in what lies under the words.
 
-app = typer.Typer(
-    name="sottovoce",
-    cls=Commands,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
+Start with `sottovoce debate`, then `sottovoce debate --protocol cipher`; for a real model run `sottovoce models pull \
+smollm2` and add `--model smollm2`. `sottovoce COMMAND --help` lists a command's options."""
+
+
+class Program(Commands):
+    """The program: the schemes, and the groups of the other commands."""
+
+    def rows(self, ctx: click.Context) -> dict[str, list[Row]]:
+        """Return the schemes with `step`, and the groups."""
+        step = Row("step", "Run a discussion step by step: edit, go back, fork.")
+        others = [Row(name, about) for name, about in GROUPS.items()]
+        return {"Schemes": [*scheme_rows(), step], "Other commands": others}
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Return a scheme's command, or a group."""
+        if name == "config":
+            from sottovoce.cli.config import show_config
+
+            return Command(name, show_config, (), GROUPS[name])
+        if name in GROUPS or name == "step":
+            found: click.Command = import_module(f"sottovoce.cli.{name}").commands
+            return found
+        from sottovoce.cli.schemes import commands
+
+        return commands.get_command(ctx, name)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command that was named."""
+        if ctx.params["verbose"]:
+            log_to_stderr()
+        return super().invoke(ctx)
+
+
+def _version(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
+    if chosen:
+        click.echo(f"sottovoce {__version__}")
+        ctx.exit()
+
+
+program = Program(
+    "sottovoce",
+    ABOUT,
+    params=[
+        flag("--version", "Show the version and exit.", _version),
+        click.Option(["--verbose"], is_flag=True, help="Log on stderr what is loaded, read and saved."),
+        flag("--install-completion", "Install completion for the shell.", completion.install),
+        flag("--show-completion", "Print the shell's completion script.", completion.show),
+    ],
 )
-for heading, areas in AREAS.items():
-    for area in areas:
-        for each in (*area.commands.registered_commands, *area.commands.registered_groups):
-            each.rich_help_panel = heading
-        app.add_typer(area.commands)
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"sottovoce {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def everywhere(
-    version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Show the version and exit."
-    ),
-    verbose: bool = typer.Option(False, "--verbose", help="Report on stderr what is loaded, read and saved."),
-) -> None:
-    """Language-model agents that discuss in words and in what lies under the words.
-
-    Start with `sottovoce debate`, then try `sottovoce debate --protocol cipher`; for a real model run `sottovoce
-    models pull smollm2` and add `--model smollm2`. `sottovoce COMMAND --help` lists a command's options, the most
-    common ones first.
-    """
-    if verbose:
-        tell_all()
-
-
-@cache
-def _program() -> Any:  # Any: typer's own types are private
-    """Return the commands; cached, since building them takes a fifth of a second."""
-    return typer.main.get_command(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -95,23 +100,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     typed = list(sys.argv[1:] if arguments is None else arguments)
     for word in typed:
         if not _is_text(word):
-            return _complain(f"an argument has half of a character, which no file or terminal accepts: {word}", MISUSED)
+            return _report(f"an argument has half of a character, which no file or terminal accepts: {word}", MISUSED)
+    if instruction := os.environ.get(completion.VARIABLE):
+        return shell_complete(program, {}, "sottovoce", completion.VARIABLE, instruction)
     try:
-        result = _program()(typed or ["--help"], prog_name="sottovoce", standalone_mode=False)
+        with program.make_context("sottovoce", typed or ["--help"]) as ctx:
+            result = program.invoke(ctx)
+    except click.exceptions.Exit as end:
+        return end.exit_code
     except SottovoceError as error:
-        return _complain(str(error), error.exit_code)
-    except typer.TyperException as error:
-        return _complain(_told(error), MISUSED)
+        return _report(str(error), error.exit_code)
+    except click.ClickException as error:
+        return _report(_usage(error), MISUSED)
     except KeyboardInterrupt:
-        result = STOPPED
+        return _report("stopped", STOPPED)
     except Exception as error:
         if _was_stopped(error):
-            return _complain("stopped", STOPPED)
+            return _report("stopped", STOPPED)
         if line := _foreseen(error):
-            return _complain(line, FAILED)
+            return _report(line, FAILED)
         raise
-    if result == STOPPED:  # typer returns it for a Ctrl-C
-        return _complain("stopped", STOPPED)
     return result if isinstance(result, int) else 0
 
 
@@ -143,14 +151,14 @@ def _foreseen(error: Exception) -> str | None:
     return failure(error)
 
 
-def _told(error: typer.TyperException) -> str:
-    """Return typer's own message, with the command that shows the correct usage."""
+def _usage(error: click.ClickException) -> str:
+    """Return click's own message, with the command that shows the correct usage."""
     context = getattr(error, "ctx", None)
     see = f"; see {context.command_path} --help" if context else ""
     return error.format_message().rstrip(".") + see
 
 
-def _complain(message: str, code: int) -> int:
+def _report(message: str, code: int) -> int:
     """Print the message on stderr, on one line even if it quotes line breaks, and return the exit code."""
     print(f"sottovoce: {one_line(message)}", file=sys.stderr)
     return code

@@ -66,7 +66,7 @@ class QuestionOptions(Checked):
     starting_views: list[str] = _many("NAME=TEXT: the view that an agent starts from.", "starting_view")
     hints: list[str] = _many("Hint for a secretary (cmd).", "hint")
     sample: str | None = _one(
-        "Instead of a question: arithmetic, arithmetic_cipher or arithmetic_files (CIPHER's paper, and its files), "
+        "A generated question instead: arithmetic, arithmetic_cipher or arithmetic_files (CIPHER's paper, its files), "
         "chain2 to chain6 (2 to 6 operations), split or facts (private documents), world (an encyclopedia), "
         "world/bridge, world/comparison, world/strategy, world/claim or world/fact; for the scheme of that name "
         "whodunit or govsim (or a split of its games: govsim/train, govsim/validation, govsim/test); problems for "
@@ -74,7 +74,7 @@ class QuestionOptions(Checked):
     )
     games: list[Path] = _many("Instead of a question: a saved game of whodunit or govsim.", "game")
     questions: str | None = _one(
-        "Instead of a question: a file of questions, .jsonl or .csv, whose columns are question fields (- for JSON "
+        "A file of questions instead, .jsonl or .csv: its columns are question fields (- for JSON "
         "Lines on stdin); or a published dataset: NAME:FILE or NAME/PART:FILE, such as gsm8k:test.jsonl, or with "
         "ID@COMMIT of the Hugging Face Hub for FILE."
     )

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from sottovoce.core.bounds import LONGEST_PROGRAM, Rounds, Tokens
 from sottovoce.core.errors import UsageError
 from sottovoce.core.trust import Names
-from sottovoce.environments.problem import Problem
+from sottovoce.environments.problems import Problem
 from sottovoce.prompts.kinds import KindName
 from sottovoce.settings.base import Documents, Settings
 from sottovoce.settings.monitoring import Per
@@ -21,7 +21,10 @@ PASSER, TESTER, REFLECTOR, RANKER = "Passer", "Tester", "Reflector", "Ranker"
 
 
 class CodeGen(Settings):
-    """Coders write a program, judges test, review and rank it, and coders rewrite it (CodeGen, 2502.05986)."""
+    """Coders write a program; judges test and rank it (CodeGen).
+
+    Judges also review it, and coders rewrite it (arXiv 2502.05986).
+    """
 
     default_temperature: ClassVar[float | None] = 0.0
     sample: ClassVar[str] = "problems"

@@ -19,7 +19,10 @@ NAMES = (*AGENTS, "Anna", "Paul", "Rose", "Mark", "Lucy")
 
 
 class GovSim(Settings):
-    """Agents that share a lake fish and talk each month, and try to keep the fish alive (GovSim, arXiv 2404.16698)."""
+    """Agents fish in one lake, and talk each month (GovSim).
+
+    They try to keep the fish alive (arXiv 2404.16698).
+    """
 
     default_temperature: ClassVar[float | None] = 0.0
     sample: ClassVar[str] = "govsim"

@@ -30,7 +30,10 @@ class Searching(Settings):
 
 
 class ReAct(Searching):
-    """Agents search, look up and finish in turn, one step each, until one answers (ReAct relay, SDE)."""
+    """Agents search and look up in turn (ReAct relay, SDE).
+
+    Each takes one step, until one of them answers.
+    """
 
     sample: ClassVar[str] = "world"
     acts: ClassVar[tuple[str, ...]] = ("step", "action")
@@ -98,7 +101,10 @@ class Pooled(Searching):
 
 
 class MADRA(Pooled):
-    """Debaters choose evidence from a pool and talk, until a judge finds that they agree (MADRA, 2312.04854)."""
+    """Debaters choose evidence, and talk to agree (MADRA).
+
+    The evidence is from one pool; a judge finds whether they agree (arXiv 2312.04854).
+    """
 
     sample: ClassVar[str] = "world"
     acts: ClassVar[tuple[str, ...]] = ("select", "answer", "revise", "agree", "summarise")
@@ -131,7 +137,10 @@ class MADRA(Pooled):
 
 
 class IA(Searching, Controlled):
-    """Agents that each know some of the passages ask one another until one of them answers (SDE)."""
+    """Agents with different passages ask one another (IA, SDE).
+
+    They go on until one of them answers.
+    """
 
     sample: ClassVar[str] = "world"
     acts: ClassVar[tuple[str, ...]] = ("talk",)

@@ -24,7 +24,7 @@ SECRETARY = "secretary"
 
 
 class Debate(Controlled):
-    """Several agents answer, read one another's answers, and answer again (Du et al. 2023)."""
+    """Agents answer, read each other, answer again (Du, 2023)."""
 
     acts: ClassVar[tuple[str, ...]] = ("answer", "revise", "summarise")
 
@@ -103,7 +103,10 @@ class Debate(Controlled):
 
 
 class MAD(Settings):
-    """Two sides argue in turn; a moderator ends the debate, or a judge decides it (Liang et al. 2023)."""
+    """Two sides argue before a judge (MAD, Liang et al. 2023).
+
+    A moderator can end the debate before the judge decides it.
+    """
 
     acts: ClassVar[tuple[str, ...]] = ("answer", "revise", "moderate", "list_candidates", "judge")
     default_temperature: ClassVar[float | None] = 0.0
@@ -134,7 +137,10 @@ class MAD(Settings):
 
 
 class ReConcile(Settings):
-    """Agents answer with a confidence, read all answers, and vote by weight (ReConcile, Chen et al. 2023)."""
+    """Agents vote, weighted by their confidence (ReConcile).
+
+    They answer with a confidence, read all answers, and answer again (Chen et al. 2023).
+    """
 
     agents: Agents = Field(default=3, ge=2, description="Number of agents; the paper uses three different models.")
     rounds: Rounds = Field(
@@ -162,7 +168,10 @@ class ReConcile(Settings):
 
 
 class CMD(Settings):
-    """Groups discuss in full, and hear only the tally of other groups' views (CMD, arXiv 2402.18272)."""
+    """Groups discuss, and hear only tallies of others (CMD).
+
+    A group hears how many members of other groups hold which view (arXiv 2402.18272).
+    """
 
     acts: ClassVar[tuple[str, ...]] = ("answer", "revise", "decide")
     default_temperature: ClassVar[float | None] = 0.25
@@ -262,7 +271,7 @@ class Alone(Pooled):
 
 
 class Single(Alone):
-    """One agent answers once, with the documents of all: the first baseline."""
+    """One agent answers once, with all documents (baseline)."""
 
     part: Few | None = Field(
         default=None,
@@ -286,7 +295,7 @@ class Single(Alone):
 
 
 class SelfConsistency(Alone):
-    """Independent samples of one agent, and the most frequent answer: the second baseline.
+    """The most frequent of one agent's answers (baseline).
 
     Samples are text under every protocol: a mean embedding leaves nothing to sample.
     """

@@ -27,7 +27,10 @@ PUBLISHED = {
 
 
 class WhoDunit(Settings):
-    """Agents that know different facts find the character that fits them all (WhoDunit, arXiv 2502.05986)."""
+    """Agents with different facts find the culprit (WhoDunit).
+
+    The culprit is the only character that fits all facts (arXiv 2502.05986).
+    """
 
     default_temperature: ClassVar[float | None] = 0.0
     sample: ClassVar[str] = "whodunit"

@@ -9,7 +9,7 @@ import pytest
 from sottovoce.analysis.audit import Audited, audit, gold_of
 from sottovoce.analysis.scorers import cipher, du, sde
 from sottovoce.channels.store import PayloadStore
-from sottovoce.cli.screens.audit import show_audit
+from sottovoce.cli.run_tables import show_audit
 from sottovoce.datasets.sources import named, read_source
 from sottovoce.nodes.question import Question
 from sottovoce.runs.read import load_run

@@ -8,7 +8,7 @@ import pytest
 
 from sottovoce.analysis.discussion_metrics import observed, rates
 from sottovoce.channels.store import PayloadStore
-from sottovoce.cli.screens.measures import show_measures
+from sottovoce.cli.run_tables import show_measures
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.question import Question
 from sottovoce.runs.record import Record

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.analysis.measures import means
-from sottovoce.cli.screens.run_screen import json_of, print_many, print_one
-from sottovoce.cli.screens.saved_runs import export_run
+from sottovoce.cli.run_screen import json_of, print_many, print_one
+from sottovoce.cli.runs import ExportOptions, export
 from sottovoce.datasets.whodunit import games
 from sottovoce.report.output import Output
 from sottovoce.runs.limits import Limits
@@ -75,7 +75,7 @@ def test_results_have_them_in_json_and_in_columns_of_csv(run: Run, tmp_path: Pat
     assert won["measures"]["precision"] == 1 and lost["measures"]["precision"] is None
 
     assert run.folder is not None
-    export_run(str(run.folder), None, tmp_path / "a.csv")
+    export(ExportOptions(name=str(run.folder), file=tmp_path / "a.csv"))
     rows = list(csv.DictReader((tmp_path / "a.csv").read_text().splitlines()))
     assert [row["precision"] for row in rows] == ["1.0", ""] and [row["cancelled"] for row in rows] == ["0.0", "1.0"]
     assert "measures" not in rows[0]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.cli.config_file import config_path, read_config
-from sottovoce.cli.scheme_options import build
+from sottovoce.cli.config import config_path, read_config
+from sottovoce.cli.options import build
 from sottovoce.core.errors import UsageError
 from sottovoce.settings import Debate, Settings, Single
 from tests.cli.conftest import Call

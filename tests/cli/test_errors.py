@@ -79,7 +79,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         (["cmd", "--representative", "first"], "representative is 'first', but the secretary decides a tie; add --secretary off"),
         (["reconcile", "--convincing-in", "discussion"], "convincing_in is 'discussion', but there are no samples; add --convincing"),
         (["single", "2 + 2?", "--wording", "agent_9=x"], "unknown agent among the wordings: 'agent_9'; choose from: agent_1"),
-        (["debate", "--xyzzy"], "No such option: --xyzzy; see sottovoce debate --help"),
+        (["debate", "--xyzzy"], "No such option '--xyzzy'; see sottovoce debate --help"),
         (["debate", "--rounds"], "Option '--rounds' requires an argument"),
         (["graph", "draw"], "Missing command; see sottovoce graph draw --help"),
         (["debate", "--model", "nowhere"], "unknown model 'nowhere'; give 'bundled', a name that `models list` shows, a folder with config.json and *.safetensors, a .gguf file, or a hub id owner/name"),

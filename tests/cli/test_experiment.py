@@ -119,8 +119,6 @@ def test_a_wrong_file_is_one_line(call: Call, tmp_path: Path, text: str, line: s
 
 
 def test_a_file_is_asked_for_and_must_be_there(call: Call, tmp_path: Path) -> None:
-    assert call("experiment", "run").err.startswith(
-        "sottovoce: no experiment was given; expected a YAML file, or the folder"
-    )
+    assert call("experiment", "run").err == "sottovoce: Missing argument 'FILE'; see sottovoce experiment run --help\n"
     missing = call("experiment", "run", tmp_path)  # a folder that holds none
     assert missing.code == 2 and "experiment.yaml' cannot be read: No such file or directory" in missing.err

@@ -1,94 +1,98 @@
-"""The help: what most people need first, in panels, every word whole however wide the terminal is."""
+"""The help: what most people need, in panels, every word whole however wide the terminal is, the rest on request."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
-from typing import Any
 
+import click
 import pytest
-import typer
-import typer.main
 
-from sottovoce.cli.commands.help import show_help
-from sottovoce.cli.main import AREAS, app
-from sottovoce.graphs import schemes
+from sottovoce.cli.help import help_text
+from sottovoce.cli.main import program
+from sottovoce.cli.options import COMMON, RARE
+from sottovoce.graphs import NAMES, schemes
 from sottovoce.settings import Settings
 from sottovoce.settings.option_groups import FIRST, GROUPS, heading
 from tests.cli.conftest import Call
 
-SAME = ("draw", "symmetry", "tune", "step")
-"""Below these stand the options of the schemes' own commands again."""
 
-
-@cache
-def commands() -> dict[tuple[str, ...], Any]:
-    """Every command with the words that call it; of those that repeat the schemes' options the first one."""
-    return dict(_below((), typer.main.get_command(app)))
-
-
-def _below(path: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command with the words that call it."""
     yield path, command
-    names = list(getattr(command, "commands", {}))
-    for name in names[:1] if path and path[-1] in SAME else names:
-        yield from _below((*path, name), command.commands[name])
+    if isinstance(command, click.Group):
+        context = click.Context(command, info_name=" ".join(("sottovoce", *path)))
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from commands(below, (*path, name))
 
 
-def words(shown: str) -> set[str]:
+def lines_of(path: tuple[str, ...], command: click.Command, *, every: bool = False) -> list[str]:
+    context = click.Context(command, info_name=" ".join(("sottovoce", *path)))
+    return help_text(command, context, every=every).splitlines()
+
+
+ALL = dict(commands(program))
+ONE_OF_EACH_GROUP = {path: command for path, command in ALL.items() if {*path} & {*NAMES} <= {"debate", "whodunit"}}
+"""Every command, without those of groups of schemes that differ only in the scheme's own options."""
+
+
+def words(lines: list[str]) -> set[str]:
     """What stands between spaces and borders; of values that are chosen from, each."""
-    plain = re.sub("[│╭╮╰╯─]", " ", shown).split()
-    return {*plain, *(piece for each in plain for piece in each.split("|"))}
+    plain = re.sub("[│╭╮╰╯─]", " ", "\n".join(lines)).split()
+    return {*plain, *(piece for word in plain for piece in word.split("|"))}
 
 
-def told(command: Any) -> set[str]:
-    """The words that the help of a command must have: names, values and texts of its options and of its commands."""
-    texts = [
-        command.help or "",
-        command.epilog or "",
-        *(each.help for each in getattr(command, "commands", {}).values()),
-    ]
-    for each in command.params:
-        texts += [*(each.opts if each.param_type_name == "option" else []), each.help]
-        texts += (each.metavar or "").split("|")
+def expected_words(command: click.Command) -> set[str]:
+    """The words that the long help of a command must have: names, values and texts of its options."""
+    texts = [command.help or "", command.epilog or ""]
+    for option in command.params:
+        texts += [*(option.opts if isinstance(option, click.Option) else []), getattr(option, "help", "") or ""]
+        texts += (option.metavar or "").split("|")
     return {word for text in texts for word in text.split()}
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100])
-def test_no_word_of_any_help_is_cut(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
-) -> None:
+def test_no_word_of_any_help_is_cut(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
 
-    for path, command in commands().items():
-        show_help(command, typer.Context(command, info_name=" ".join(("sottovoce", *path))))
-
-        shown = capsys.readouterr().out
-        assert told(command) - words(shown) == set(), path
-        assert max(map(len, shown.splitlines())) <= columns, path
+    for path, command in ONE_OF_EACH_GROUP.items():
+        lines = lines_of(path, command, every=True)
+        assert expected_words(command) - words(lines) == set(), path
+        assert max(map(len, [*lines, *lines_of(path, command)])) <= columns, path
 
 
-def test_commands_stand_in_groups_of_which_the_schemes_come_first(call: Call) -> None:
-    shown = call("--help").out
-
-    assert re.findall(r"^╭─ (.*?) ─", shown, re.MULTILINE) == ["Options", *AREAS]
-    assert [line.split()[1] for line in shown.splitlines() if line.startswith("│ debate")] == ["debate"]
-
-
-def test_what_most_people_need_takes_the_first_screen(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_help_of_the_program_fits_one_screen(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
 
-    lines = call("debate", "--help").out.splitlines()
+    shown = call("--help").out
 
-    first = lines[: next(at for at, line in enumerate(lines) if line.startswith("╰")) + 1]
-    assert len(first) <= 28
-    named = [word for line in first if (word := line[2:].split(" ")[0])]
-    assert [name for name in named if name.startswith("--") or name == "QUESTION"] == [
-        "QUESTION", "--agents", "--rounds", "--protocol", "--model", "--temperature", "--max-tokens", "--seed",
-        "--settings", "--save", "--json", "--help",
-    ]  # fmt: skip
-    panels = re.findall(r"^╭─ (.*?) ─", "\n".join(lines), re.MULTILINE)
+    assert re.findall(r"^╭─ (.*?) ─", shown, re.MULTILINE) == ["Options", "Schemes", "Other commands"]
+    assert len(shown.splitlines()) <= 40
+
+
+def test_the_help_of_every_command_takes_at_most_sixty_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    assert {path: n for path, command in ALL.items() if (n := len(lines_of(path, command))) > 60} == {}
+
+
+def test_the_short_help_has_what_most_people_need(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    short, long = call("debate", "--help").out, call("debate", "--help-all").out
+
+    options = [
+        name.strip("-").replace("-", "_") for name in re.findall(r"^│ (QUESTION|--[a-z-]+)", short, re.MULTILINE)
+    ]
+    own = {option.name for option in ALL["debate",].params if getattr(option, "heading", "") == "The scheme"}
+    assert options[:4] == ["QUESTION", "agents", "rounds", "protocol"]
+    assert {*COMMON, *own} <= {*options} <= {"QUESTION", *FIRST, *COMMON, *own, "help_all", "help"}
+    assert re.findall(r"^╭─ (.*?) ─", short, re.MULTILINE) == ["Options", "The scheme"]
+    panels = re.findall(r"^╭─ (.*?) ─", long, re.MULTILINE)
     assert panels == ["Options", "The scheme", *GROUPS, "Question", "Limits", "Output"]
+    assert {*panels[2:]} <= {*RARE}
 
 
 def test_every_setting_of_all_schemes_has_a_heading_that_says_what_it_is_about() -> None:
@@ -103,6 +107,6 @@ def test_every_setting_of_all_schemes_has_a_heading_that_says_what_it_is_about()
 def test_a_value_too_long_for_a_line_is_broken_between_its_choices(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "44")
 
-    shown = call("debate", "--help").out
+    shown = call("debate", "--help-all").out
 
     assert "│ --partial entropy|entropy_reversed|max|  │\n│     max_reversed " in shown

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from sottovoce.channels.message import Message
-from sottovoce.cli.screens.live import LiveTranscript
+from sottovoce.cli.live import LiveTranscript
 from sottovoce.nodes.decide import majority
 from sottovoce.report import transcript
 from sottovoce.runs.events import Count, Decided, Event, Opened, Speaking

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import os
 import re
 import subprocess
 import sys
@@ -12,15 +12,18 @@ import pytest
 from pydantic import BaseModel
 
 from sottovoce.channels.registry import PROTOCOLS
-from sottovoce.cli.scheme_options import build, command
+from sottovoce.channels.store import PayloadStore
+from sottovoce.cli.options import build, parameters
 from sottovoce.datasets.question_source import QuestionOptions
 from sottovoce.graphs import NAMES, scheme
 from sottovoce.prompts.kinds import KINDS
 from sottovoce.report.output import Output
 from sottovoce.retrievers.registry import RETRIEVERS
 from sottovoce.runs.limits import Limits
+from sottovoce.runs.runner import hold
 from sottovoce.settings import Debate
-from tests.cli.conftest import Call
+from tests.cli.conftest import Call, Models
+from tests.runs.support import task
 
 
 def options(model: type[BaseModel]) -> set[str]:
@@ -38,10 +41,10 @@ def test_a_commands_help_has_every_setting_and_nothing_else(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
 
-    answer = call(name.replace("_", "-"), "--help")
+    answer = call(name.replace("_", "-"), "--help-all")
 
     shown = set(re.findall(r"^. (--[a-z-]+)", answer.out, re.MULTILINE))
-    assert shown == {"--help", "--settings"} | options(scheme(name).settings) | {
+    assert shown == {"--help", "--help-all", "--settings"} | options(scheme(name).settings) | {
         option for model in (QuestionOptions, Limits, Output) for option in options(model)
     }
 
@@ -49,7 +52,7 @@ def test_a_commands_help_has_every_setting_and_nothing_else(
 def test_help_tells_choices_and_defaults(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
 
-    out = call("debate", "--help").out
+    out = call("debate", "--help-all").out
 
     assert re.search(r"--protocol +nl\|cipher\|sde\|hidden +What a message carries.*\(default: nl\)", out)
     assert re.search(r"--partial +entropy\|entropy_reversed\|max\|max_reversed ", out)
@@ -59,18 +62,36 @@ def test_help_tells_choices_and_defaults(call: Call, monkeypatch: pytest.MonkeyP
     assert re.search(r"--rounds +N .*\(default: 3\)", out)
 
 
-def test_neither_torch_nor_langgraph_is_loaded_for_help() -> None:
-    calls = [["--help"], ["debate", "--help"], ["convince", "--help"], ["list"], ["debate", "--rounds", "0"]]
-    program = f"import sys; from sottovoce.cli.main import main; [main(each) for each in {calls!r}]; "
-
+def loaded_by(*calls: list[str], tmp_path: Path) -> set[str]:
+    """The modules that calls of the command line load, in a process of their own."""
+    program = f"import sys; from sottovoce.cli.main import main; print([main(each) for each in {calls!r}]); "
     run = subprocess.run(
         [sys.executable, "-c", program + "print(*sys.modules, file=sys.stderr)"],
-        capture_output=True, check=True, text=True,
+        capture_output=True, check=True, text=True, env={**os.environ, "SOTTOVOCE_RUNS": str(tmp_path)},
     )  # fmt: skip
+    return set(run.stderr.split())
 
-    loaded = set(run.stderr.split())
+
+def test_neither_torch_nor_langgraph_is_loaded_for_help(tmp_path: Path) -> None:
+    calls = [["--help"], ["debate", "--help"], ["data", "convince", "--help"], ["graph", "list"]]
+
+    loaded = loaded_by(*calls, ["debate", "--rounds", "0"], tmp_path=tmp_path)
+
     assert "sottovoce.experiments.convincing" in loaded
     assert {"torch", "transformers", "langgraph", "langchain_core", "yaml", "networkx", "sympy"} & loaded == set()
+
+
+def test_nothing_that_reads_runs_or_draws_loads_torch(call: Call, models: Models, tmp_path: Path) -> None:
+    replies = {"agent_1": ["Answer: 22"], "agent_2": ["Answer: 22"]}
+    for name in ("a", "b"):
+        hold(task(replies), PayloadStore(tmp_path / "payloads"), folder=tmp_path / name)
+
+    call("single", "2 + 2?", "--model", models.tiny, "--max-tokens", 4, "--save", tmp_path / "c")  # it has payloads
+
+    shown = [["runs", "show", "a"], ["runs", "show", "c"], ["runs", "compare", "a", "b"]]
+    calls = [["graph", "draw", "debate"], ["runs", "list"], *shown]
+
+    assert {"torch", "transformers"} & loaded_by(*calls, tmp_path=tmp_path) == set()
 
 
 def test_what_was_not_given_is_left_to_the_defaults() -> None:
@@ -106,8 +127,8 @@ def test_what_other_packages_bring_is_listed_and_told_in_help(call: Call, monkey
     assert "--protocol        nl, cipher, sde, hidden, whisper: What a message carries" in out
     assert "--kind            number, option, yes_no, label, text, roman: Form of the answer;" in out
     assert out.splitlines()[-1] == "  attic"
-    made = inspect.signature(command(print, Debate)).parameters["protocol"].annotation
-    assert made.__metadata__[0].metavar == "nl|cipher|sde|hidden|whisper"  # help is made when the program starts
+    protocol = next(option for option in parameters((Debate,)) if option.name == "protocol")
+    assert protocol.metavar == "nl|cipher|sde|hidden|whisper"
 
 
 def test_options_of_the_engine_and_the_template_are_read_from_both(tmp_path: Path) -> None:

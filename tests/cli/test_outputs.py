@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import click
 import pytest
-import typer
 
 from sottovoce.channels.store import PayloadStore
-from sottovoce.cli.main import app
+from sottovoce.cli.main import program
 from sottovoce.core.errors import UsageError
 from sottovoce.core.outputs import EXPERIMENT, INDEX, RUN, SEARCH, OutputFile, check_folder
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import hold
 from tests.cli.conftest import Call
+from tests.cli.test_help import commands
 from tests.runs.support import task
 
 WORLDS = {"whodunit": "whodunit", "govsim": "govsim", "codegen": "problems"}
@@ -29,7 +29,8 @@ SAMPLES = (
 )
 READ = {
     *("--settings", "--questions", "--game", "--labels", "--card", "--table", "--data", "--runs", "--store", "--qrels"),
-    "experiment run file",
+    *("experiment run file", "data index corpus", "data convince training_file"),
+    *("monitor train rows", "monitor evaluate monitor", "monitor evaluate rows", "monitor show monitor"),
 }
 """Options and arguments that name what is read alone."""
 NO_MODEL = ("--model", "./no-such-model")
@@ -65,16 +66,12 @@ MADE_BY = {RUN: "a run", EXPERIMENT: "an experiment", SEARCH: "a search", INDEX:
 
 def places() -> Iterator[tuple[str, str]]:
     """Every option and argument that names a place, with the words of its command."""
-
-    def within(found: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:  # Any: typer's own are private
-        for name, each in getattr(found, "commands", {}).items():
-            yield from within(each, (*path, name))
-        for each in [] if hasattr(found, "commands") else found.params:
-            words = {each.type_descriptor.annotation, *str(each.metavar).split(" "), each.opts[-1]}
-            if words & {Path, "PATH", "FILE", "--to", "--out", "--save"} and "X" not in words:  # X: a number
-                yield " ".join(path), each.opts[-1]
-
-    yield from within(typer.main.get_command(app))
+    for path, command in commands(program):
+        for option in [] if isinstance(command, click.Group) else command.params:
+            words = {*str(option.metavar).split(" "), option.opts[-1]}
+            if words & {"PATH", "FILE", "--to", "--out", "--save"} or getattr(option, "is_path", False):
+                if "X" not in words:  # a number
+                    yield " ".join(path), option.opts[-1]
 
 
 @pytest.fixture(scope="module")
@@ -111,11 +108,9 @@ def test_every_option_that_names_a_place_is_read_or_stands_in_a_table_of_outputs
 
 
 def test_every_command_that_writes_a_file_can_be_forced_and_says_what_that_does() -> None:
-    root = typer.main.get_command(app)
+    by_path = dict(commands(program))
     for words in FILES:
-        command: Any = root
-        for word in words.rsplit(" ", 1)[0].split(" "):
-            command = command.commands[word]
+        command = by_path[tuple(words.split(" ")[:-1])]
         assert any("--force" in each.opts and "run" in each.help for each in command.params), words
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from sottovoce import __version__
-from sottovoce.cli import completion
 from sottovoce.cli.main import main
 from tests.cli.conftest import Call, Models
 from tests.cli.test_commands import FAST, environment, start
@@ -81,12 +80,11 @@ def test_a_pipe_gets_each_round_while_the_next_is_under_way(models: Models, tmp_
 
 def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str) -> list[str]:
     """What bash is offered for the last word of a line."""
-    monkeypatch.setenv("_SOTTOVOCE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("_SOTTOVOCE_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", line)
     monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
-    with pytest.raises(SystemExit):
-        main([])
-    return capsys.readouterr().out.split()
+    assert main([]) == 0
+    return [offer.partition(",")[2] for offer in capsys.readouterr().out.split()]
 
 
 @pytest.mark.parametrize(
@@ -118,18 +116,37 @@ def test_a_shell_is_offered_names(
 
 
 def test_a_broken_config_file_does_not_keep_models_from_being_offered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "config.toml").write_text("[models")
     monkeypatch.setenv("SOTTOVOCE_CONFIG", str(tmp_path / "config.toml"))
 
-    assert completion.models("b") == ["bundled"]
+    assert complete(monkeypatch, capsys, "sottovoce debate --model b") == ["bundled"]
 
 
-def test_completion_can_be_installed(call: Call) -> None:
-    shown = call("--help").out
+@pytest.mark.parametrize(("shell", "startup"), [("bash", ".bashrc"), ("zsh", ".zshrc")])
+def test_completion_is_installed_once(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str, startup: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SHELL", f"/bin/{shell}")
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    (tmp_path / startup).write_text("mine\n")
 
-    assert "--install-completion" in shown and "--show-completion" in shown
+    answers = [call("--install-completion") for _ in range(2)]
+
+    assert [answer.code for answer in answers] == [0, 0]
+    script = tmp_path / ".config" / "sottovoce" / f"completion.{shell}"
+    assert (tmp_path / startup).read_text() == f"mine\nsource '{script}'\n"
+    assert script.read_text() == call("--show-completion").out
+
+
+def test_a_shell_without_completion_is_named(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHELL", "/bin/tcsh")
+
+    assert call("--show-completion").err == (
+        "sottovoce: unknown shell 'tcsh'; choose from: bash, fish, zsh (by the variable SHELL)\n"
+    )
 
 
 def test_it_runs_as_a_module() -> None:

@@ -12,7 +12,7 @@ import yaml
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
-from sottovoce.cli.screens.experiment import report
+from sottovoce.cli.experiment import report
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.experiments.files import read_experiment
 from sottovoce.experiments.folder import results_in

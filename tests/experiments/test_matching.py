@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sottovoce.cli.screens.experiment import report
+from sottovoce.cli.experiment import report
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.experiments.matching import budget_notes
 from sottovoce.experiments.runner import RowRunner, run_experiment

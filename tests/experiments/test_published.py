@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from sottovoce.cli.data import compared_count, example
 from sottovoce.cli.main import main
-from sottovoce.cli.screens.datasets import count_told, example
 from sottovoce.datasets import DATASETS
 from sottovoce.nodes.question import passages_of
 from sottovoce.prompts import kinds
@@ -233,7 +233,7 @@ def test_each_row_of_a_real_slice_has_an_answer_that_counts(name: str, slice: st
     ],
 )
 def test_a_count_is_held_against_the_published_one(name: str, part: str, total: int, told: str) -> None:
-    assert count_told(DATASETS[name], part, total) == told
+    assert compared_count(DATASETS[name], part, total) == told
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_a_count_is_held_against_the_published_one(name: str, part: str, total: 
 def test_a_file_of_the_published_size_is_the_whole(tmp_path: Path, name: str, row: dict[str, Any], rows: int) -> None:
     found = read(f"{name}:{file(tmp_path, *[row] * rows)}")
 
-    assert "the whole of" in count_told(DATASETS[name], "", found.total)
+    assert "the whole of" in compared_count(DATASETS[name], "", found.total)
 
 
 def test_an_example_is_shown_as_agents_read_it_with_its_target(tmp_path: Path) -> None:

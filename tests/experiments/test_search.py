@@ -16,7 +16,7 @@ from langchain_core.outputs import ChatResult
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.analysis.statistics import Mean, share
-from sottovoce.cli.screens.search import _layers_told, _tuned_told
+from sottovoce.cli.search import layers_table, trials_table
 from sottovoce.core.errors import RecordError, SottovoceError, UsageError
 from sottovoce.datasets.arithmetic import questions
 from sottovoce.experiments.rows import Row
@@ -213,7 +213,7 @@ def test_a_recommendation_names_the_trials_that_are_as_good() -> None:
     right = share([1.0, 0.0], ["a", "b"])
     trials = tuple(Trial(f"grid-{n}", (0.1 * n, 0.2), right, right) for n in range(9))
 
-    told = _tuned_told(Tuned(trials, trials[0], 2, None, 0, ()), "decision")
+    told = trials_table(Tuned(trials, trials[0], 2, None, 0, ()), "decision")
 
     assert "9 of 9 trials are equally good on these questions: grid-0, grid-1, grid-2, " in told
 
@@ -221,6 +221,6 @@ def test_a_recommendation_names_the_trials_that_are_as_good() -> None:
 def test_a_ranking_names_the_layers_that_are_as_good_on_as_many_questions() -> None:
     layers = [Ranked(layer, questions, 0.5, None, None, 0.5, None) for layer, questions in ((3, 8), (1, 8), (2, 4))]
 
-    told = _layers_told(Ranking(tuple(layers), (3,), 20, 24))
+    told = layers_table(Ranking(tuple(layers), (3,), 20, 24))
 
     assert "2 of 3 layers are equally good on these questions: 3, 1; 3 is the first" in told

@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import click
 import pytest
-import typer
 
-from sottovoce.cli.main import app, main
+from sottovoce.cli.main import main, program
+from tests.cli.test_help import commands
 from tests.fuzz.cases import drawn, held, text
 
-Command = tuple[list[str], Any]  # Any: typer's own, which is private
 BESIDES = {"list", "show", "config"}
 """Commands that need no model."""
 LEFT_OUT = {"symmetry", "doctor", "pull", "remove", "reproduce", "index"}
 """What would fetch, delete or compute for long."""
-
-
-def commands(found: Any, path: tuple[str, ...] = ()) -> Iterator[Command]:  # Any: as above
-    """Every command with its words."""
-    for name, each in getattr(found, "commands", {}).items():
-        if name in LEFT_OUT:
-            continue
-        if hasattr(each, "commands"):
-            yield from commands(each, (*path, name))
-        else:
-            yield [*path, name], each
 
 
 @drawn("arguments")
@@ -42,7 +29,11 @@ def test_a_command_line_is_answered_or_refused_in_one_line(
         monkeypatch.setenv(name, str(tmp_path / name))
     assert main(["debate", "2 + 2?", "--model", "./no-such-model"]) == 2  # what is imported late takes seconds
     capsys.readouterr()
-    known = list(commands(typer.main.get_command(app)))
+    known = [
+        (path, command)
+        for path, command in commands(program)
+        if not isinstance(command, click.Group) and not {*path} & LEFT_OUT
+    ]
 
     def case(rng: random.Random) -> None:
         words, command = rng.choice(known)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sottovoce.cli.scheme_options import build
+from sottovoce.cli.options import build
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import schemes
 from sottovoce.settings import Debate

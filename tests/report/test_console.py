@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sottovoce.channels.message import Message
-from sottovoce.cli.screens.live import LiveTranscript
+from sottovoce.cli.live import LiveTranscript
 from sottovoce.core.text import steady
 from sottovoce.report import transcript
 from sottovoce.report.blocks import Part
@@ -142,7 +142,7 @@ def test_a_dumb_terminal_is_no_place_for_a_live_view(
 
 def test_help_and_a_run_are_readable_where_there_is_only_ascii() -> None:
     program = (
-        "from sottovoce.cli.main import main; main(['debate', '--help']); main(['list']); "
+        "from sottovoce.cli.main import main; main(['debate', '--help-all']); main(['graph', 'list']); "
         "main(['single', 'Wie gro\\xdf ist 2 + 2?', '--max-tokens', '8'])"
     )
     own = {**os.environ, "LANG": "C", "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "COLUMNS": "80"}

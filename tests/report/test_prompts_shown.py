@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from sottovoce.cli.screens.live import LiveTranscript
-from sottovoce.cli.screens.plain import PipedTranscript
+from sottovoce.cli.live import LiveTranscript
+from sottovoce.cli.plain import PipedTranscript
 from sottovoce.datasets.govsim import games as lakes
 from sottovoce.datasets.whodunit import games
 from sottovoce.nodes.question import Question

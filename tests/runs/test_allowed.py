@@ -13,8 +13,8 @@ import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
+from sottovoce.cli.experiment import report
 from sottovoce.cli.main import main
-from sottovoce.cli.screens.experiment import report
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.outputs import check_no_link
 from sottovoce.experiments.folder import save

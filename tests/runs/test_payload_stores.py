@@ -12,7 +12,7 @@ import pytest
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.main import main
-from sottovoce.cli.screens.payload_files import Collecting, Where, collect_payloads, list_payloads, verify_payloads
+from sottovoce.cli.payloads import GarbageOptions, Where, gc, list_, verify
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs.debate import create_debate
 from sottovoce.graphs.runtime.saver import open_saver
@@ -78,7 +78,7 @@ def test_files_are_counted_by_place_and_protocol(store: PayloadStore, capsys: py
     run_on_shelf("one", "two")
     put(store, "three")
 
-    list_payloads(Where())
+    list_(Where())
 
     first, second, last = capsys.readouterr().out.splitlines()
     assert "2 files" in first and "(cipher 2)" in first and first.startswith(run_directory.kept()[0].name)
@@ -95,7 +95,7 @@ def test_damaged_and_missing_files_are_named_with_the_messages_that_need_them(
     of_run._path(damaged).write_bytes(b"cut")
     of_run._path(folder).mkdir()
 
-    assert verify_payloads(Where()) == 1
+    assert verify(Where()) == 1
 
     out = capsys.readouterr().out
     who = f"needed by agent_1, round 3, in {run_directory.kept()[0].name}"
@@ -125,12 +125,12 @@ def test_what_no_log_of_a_run_names_is_collected_and_what_is_young_stays(store: 
     young = carrying(Message("agent_1", 0, "answer", "young"), [(0, 5)], [0.5], of_run).payload
     assert young is not None
 
-    collect_payloads(Where(), Collecting(dry_run=True))
+    gc(Where(), GarbageOptions(dry_run=True))
     assert len(kept(of_run)) == 3 and part.exists()
-    collect_payloads(Where(), Collecting())
+    gc(Where(), GarbageOptions())
 
     assert kept(of_run) == {*named, young.sha256} and not part.exists()
-    collect_payloads(Where(), Collecting(older_than=0))
+    gc(Where(), GarbageOptions(older_than=0))
     assert kept(of_run) == {*named}
 
 
@@ -141,9 +141,9 @@ def test_the_store_of_applications_is_left_alone_until_their_checkpoints_are_nam
     saver = str(tmp_path / "kept.sqlite")
     in_checkpoints(saver, named)
 
-    collect_payloads(Where(), Collecting())
+    gc(Where(), GarbageOptions())
     assert "2 files without a known name, kept" in capsys.readouterr().out and unnamed in kept(store)
-    collect_payloads(Where(checkpoints=[saver]), Collecting())
+    gc(Where(checkpoints=[saver]), GarbageOptions())
 
     assert kept(store) == {named}
 
@@ -153,7 +153,7 @@ def test_checkpoints_in_a_database_name_payloads_too(store: PayloadStore, postgr
     put(store, "nobody's")
     in_checkpoints(database, named)
 
-    collect_payloads(Where(checkpoints=[database]), Collecting())
+    gc(Where(checkpoints=[database]), GarbageOptions())
 
     assert kept(store) == {named}
 
@@ -163,7 +163,7 @@ def test_a_run_that_is_under_way_loses_nothing(store: PayloadStore, capsys: pyte
     put(of_run, "nobody's")
     log = Log(run_directory.kept()[0])
 
-    collect_payloads(Where(), Collecting())
+    gc(Where(), GarbageOptions())
 
     log.close()
     assert "it is running" in capsys.readouterr().out and len(kept(of_run)) == 2
@@ -175,7 +175,7 @@ def test_a_run_whose_log_is_damaged_loses_nothing(store: PayloadStore, capsys: p
     log = run_directory.kept()[0] / "log.jsonl"
     log.write_bytes(b"{}\n" + log.read_bytes())
 
-    collect_payloads(Where(), Collecting())
+    gc(Where(), GarbageOptions())
 
     assert "is damaged" in capsys.readouterr().out and len(kept(of_run)) == 2
 
@@ -192,7 +192,7 @@ def test_what_is_written_again_is_young(store: PayloadStore) -> None:
 @pytest.mark.parametrize("where", [{"runs": [Path("nowhere")]}, {"checkpoints": ["nowhere.sqlite"]}])
 def test_places_that_are_not_there_are_told(where: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="nowhere"):
-        list_payloads(Where(**where))
+        list_(Where(**where))
 
 
 def test_runs_in_folders_of_their_own_are_found(store: PayloadStore, tmp_path: Path) -> None:
@@ -203,6 +203,6 @@ def test_runs_in_folders_of_their_own_are_found(store: PayloadStore, tmp_path: P
     of_run = PayloadStore(tmp_path / "mine" / "row" / "payloads")
     put(of_run, "nobody's")
 
-    collect_payloads(Where(runs=[tmp_path / "mine"]), Collecting())
+    gc(Where(runs=[tmp_path / "mine"]), GarbageOptions())
 
     assert kept(of_run) == set()

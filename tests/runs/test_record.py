@@ -14,7 +14,7 @@ from sottovoce.analysis.discussion_metrics import observed, rates
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.cli.main import main
-from sottovoce.cli.screens.run_screen import outcome
+from sottovoce.cli.run_screen import outcome
 from sottovoce.core.errors import ContextOverflow, EngineError, PayloadError, RecordError
 from sottovoce.core.outputs import write
 from sottovoce.nodes.question import Question
@@ -177,9 +177,9 @@ def test_a_file_that_is_no_run_is_told_so(tmp_path: Path, old: str, new: str, li
     assert line in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("command", [["measures"], ["runs", "show", "--json"], ["runs", "export"]])
+@pytest.mark.parametrize("command", [["runs", "measures"], ["runs", "show", "--json"], ["runs", "export"]])
 def test_a_message_of_nobody_and_half_a_character_are_no_error_of_ours(tmp_path: Path, command: list[str]) -> None:
-    # Found by fuzzing: a ValueError of `measures`, and a PydanticSerializationError of the others.
+    # Found by fuzzing: a ValueError of `runs measures`, and a PydanticSerializationError of the others.
     hold(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run")
     lines = [json.loads(line) for line in (tmp_path / "run" / LOG).read_text().splitlines()]
     said = next(event for line in lines for event in line.get("events", []) if event["event"] == "said")

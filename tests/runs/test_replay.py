@@ -9,12 +9,15 @@ import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
-from sottovoce.cli.screens.replay_branches import ReplayOptions, lines, show_replay
+from sottovoce.cli.run_tables import replay_lines
+from sottovoce.cli.runs import ReplayOptions
+from sottovoce.cli.runs import replay as show_replay
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
 from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Intervened
+from sottovoce.runs.allowed import Trust
 from sottovoce.runs.manifest import head_of
 from sottovoce.runs.replay import Branch, replay
 from sottovoce.runs.run import Run
@@ -65,9 +68,9 @@ def test_the_branch_with_an_intervention_is_what_was_held_and_the_other_publishe
     assert not found.without.interventions and not any(message.withdrawn for message in found.without.messages)
     held_back = [message.text for message in found.held.messages if message.withdrawn]
     assert held_back == [message.text for message in found.without.messages[: len(held_back)]]
-    assert [*lines(found, run.only.messages)][-1] == "the replay is token-identical"
-    assert not any("re-run differs" in line for line in lines(found, run.only.messages))
-    assert any("the re-run differs from the saved run" in line for line in lines(found, run.only.messages[1:]))
+    assert [*replay_lines(found, run.only.messages)][-1] == "the replay is token-identical"
+    assert not any("re-run differs" in line for line in replay_lines(found, run.only.messages))
+    assert any("the re-run differs from the saved run" in line for line in replay_lines(found, run.only.messages[1:]))
 
 
 def test_a_later_intervention_is_replayed_from_the_checkpoint_before_it(tmp_path: Path) -> None:
@@ -98,7 +101,7 @@ def test_a_world_is_replayed_with_its_measures(tmp_path: Path) -> None:
     assert (
         found.with_it.decision.get("measures", {})["resets"] == 2 and found.without.decision["measures"]["resets"] == 0
     )
-    assert any("resets 2" in line for line in lines(found))
+    assert any("resets 2" in line for line in replay_lines(found))
 
 
 def test_a_run_that_was_not_watched_cannot_be_replayed(tmp_path: Path) -> None:
@@ -131,7 +134,7 @@ def test_a_discussion_that_there_is_not_is_told(asked: dict[str, Any], told: str
     Run.begin(head_of("single", settings, [QUESTION], [7]), [QUESTION], tmp_path / "run")
 
     with pytest.raises(UsageError, match=told):
-        show_replay(ReplayOptions(name=str(tmp_path / "run"), **asked))
+        show_replay(ReplayOptions(name=str(tmp_path / "run"), **asked), Trust())
 
 
 def test_an_intervention_that_there_was_not_is_told(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytrec_eval
 
 from sottovoce import Single
 from sottovoce.channels.message import Message
-from sottovoce.cli.screens import run_screen
+from sottovoce.cli import run_screen
 from sottovoce.datasets.labels import FEVER
 from sottovoce.datasets.schema import Row
 from sottovoce.datasets.spans import HOTPOTQA

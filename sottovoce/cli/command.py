@@ -1,0 +1,202 @@
+"""Commands whose options are pydantic models, and groups of them; a group of schemes makes its commands when used."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+import click
+from pydantic import BaseModel
+
+from sottovoce.cli.help import Row, help_text
+from sottovoce.cli.options import build, parameters
+from sottovoce.core.errors import StoppedError, UsageError, choose
+from sottovoce.core.text import one_line
+from sottovoce.graphs import NAMES, SCHEMES, scheme
+
+Body = TypeVar("Body", bound=Callable[..., Any])
+REPEAT = "Options shown with ... may be given several times, once for each value."
+GROUPS = {
+    "runs": "Show, resume, compare, verify and report saved runs.",
+    "experiment": "Run experiments, reproduce papers, and search settings.",
+    "models": "Download, list, remove and examine models.",
+    "data": "Show data sets, generate games, build passage indexes.",
+    "monitor": "Train, evaluate and show monitors, which predict failure.",
+    "graph": "List schemes, draw their graphs, show their symmetries.",
+    "payloads": "List, check and remove the payload files of messages.",
+    "config": "Show the named models and defaults in force here.",
+}
+"""The groups besides the schemes, in the order of the help."""
+MOVED = {
+    **{name: f"runs {name}" for name in ("compare", "measures", "report", "audit", "verify", "judge")},
+    **{name: f"experiment {name}" for name in ("reproduce", "tune", "layers")},
+    **{name: f"data {name}" for name in ("games", "index", "convince")},
+    **{name: f"graph {name}" for name in ("list", "draw", "symmetry")},
+    "doctor": "models doctor",
+    "datasets": "data list` or `data show",
+    "runs prune": "runs remove --keep N",
+}
+"""The new names of commands, by their names before there were groups."""
+
+
+class Command(click.Command):
+    """A command that builds a value of each of its models from the options, and passes them to its body."""
+
+    def __init__(self, name: str, body: Callable[..., Any], models: tuple[type[BaseModel], ...], help: str) -> None:
+        """Make the options of the models' fields; some are only in the long help if there are many."""
+        options = parameters(models)
+        params: list[click.Parameter] = [*options]
+        if not all(option.common for option in options):
+            params.append(flag("--help-all", "Show all options and exit.", _show_all))
+        epilog = REPEAT if any(option.multiple for option in options) else ""
+        super().__init__(name, params=params, help=help, epilog=epilog)
+        self.body, self.models = body, models
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments as click does, but refuse what click would silently ignore.
+
+        Raises:
+            UsageError: an option that takes one value is repeated, or a path is empty.
+        """
+        given, _, order = self.make_parser(ctx).parse_args(args=[*args])
+        for each in order:
+            if order.count(each) > 1 and isinstance(each, click.Option) and not each.multiple and not each.is_flag:
+                raise UsageError(
+                    f"{each.opts[-1]} was given {order.count(each)} times; expected once: one value counts"
+                )
+            if getattr(each, "is_path", False) and given.get(each.name or "") == "":
+                raise UsageError(f"{each.opts[0]} is empty; expected a path")
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:  # Any: an exit code, or None
+        """Run the body."""
+        if ctx.params.get("verbose"):
+            log_to_stderr()
+        return self.body(*(build(model, ctx.params) for model in self.models))
+
+    def get_help(self, ctx: click.Context) -> str:
+        """Return the short help."""
+        return help_text(self, ctx)
+
+
+class Commands(click.Group):
+    """A group of commands."""
+
+    noun = "command"
+
+    def __init__(self, name: str, help: str = "", **options: Any) -> None:  # Any: as click has them
+        """Make a group without commands."""
+        super().__init__(name, help=help or GROUPS.get(name), no_args_is_help=False, **options)
+
+    def add(self, *models: type[BaseModel]) -> Callable[[Body], Body]:
+        """Return a decorator that adds a function as a command; its options are the fields of the models."""
+
+        def added(body: Body) -> Body:
+            about = (inspect.getdoc(body) or "").partition("\n\n")[0]
+            self.add_command(Command(body.__name__.strip("_"), body, models, " ".join(about.split())))
+            return body
+
+        return added
+
+    def rows(self, ctx: click.Context) -> dict[str, list[Row]]:
+        """Return the commands and their summaries, by heading; no command is loaded for it."""
+        return {"Commands": [Row(name, command.help or "") for name, command in self.commands.items()]}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the help."""
+        return [row.name for rows in self.rows(ctx).values() for row in rows]
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; dashes and underscores are the same.
+
+        Raises:
+            UsageError: there is no such command.
+        """
+        name, names = args[0].replace("_", "-"), self.list_commands(ctx)
+        if name not in names and not name.startswith("-"):
+            if new := MOVED.get(" ".join([*ctx.command_path.split()[1:], args[0]])):
+                raise UsageError(f"unknown {self.noun} {args[0]!r}; it is `{new}` now")
+            raise UsageError(choose(self.noun, args[0], names))
+        return super().resolve_command(ctx, [name, *args[1:]])
+
+    def get_help(self, ctx: click.Context) -> str:
+        """Return the help with the group's commands."""
+        return help_text(self, ctx)
+
+
+class SchemeCommands(Commands):
+    """A group with a command for each scheme; a scheme of another package is loaded only when it is called."""
+
+    noun = "scheme"
+
+    def __init__(self, name: str, help: str, body: Callable[..., Any], *models: type[BaseModel]) -> None:
+        """Make the group; `body` takes a scheme's name, its settings, and a value of each of the models."""
+        super().__init__(name, help)
+        self.body, self.models = body, models
+
+    def rows(self, ctx: click.Context) -> dict[str, list[Row]]:
+        """Return the schemes."""
+        return {"Schemes": scheme_rows()}
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Return the command of a scheme.
+
+        Raises:
+            UsageError: another package provides the scheme, and cannot be imported.
+        """
+        found = scheme(name.replace("-", "_"))
+        return Command(found.command, partial(self.body, found.name), (found.settings, *self.models), found.summary)
+
+
+def scheme_rows() -> list[Row]:
+    """Return the schemes' commands and summaries; of a scheme of another package the package's summary."""
+    about = {name: scheme(name).summary if name in NAMES else SCHEMES.summary(name) for name in SCHEMES}
+    return [Row(name.replace("_", "-"), summary) for name, summary in about.items()]
+
+
+def flag(name: str, help: str, callback: Callable[..., Any]) -> click.Option:
+    """Return an option that prints something and exits."""
+    return click.Option([name], is_flag=True, expose_value=False, is_eager=True, help=help, callback=callback)
+
+
+def _show_all(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
+    if chosen:
+        click.echo(help_text(ctx.command, ctx, every=True))
+        ctx.exit()
+
+
+@contextmanager
+def resumable(saved: str) -> Iterator[None]:
+    """Turn a Ctrl-C into the error that says what is saved, and that the same command resumes.
+
+    Raises:
+        StoppedError: the user stopped it.
+    """
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise StoppedError(f"stopped; {saved}, and the same command resumes") from stop
+
+
+class _OnStderr(logging.Handler):
+    """A handler for the current stderr: a live view replaces stderr by an object that prints above the view."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one harmless line, with the seconds since the program began."""
+        line = f"[{record.relativeCreated / 1000:.1f} s] {record.name}: {record.getMessage()}"
+        print(one_line(line), file=sys.stderr, flush=True)
+
+
+def log_to_stderr() -> None:
+    """Write all log lines of our modules to stderr from now on: what is loaded, read and saved."""
+    logger = logging.getLogger("sottovoce")
+    logger.setLevel(logging.INFO)
+    if not any(isinstance(handler, _OnStderr) for handler in logger.handlers):
+        logger.addHandler(_OnStderr())

@@ -1,0 +1,173 @@
+"""The commands of `data`: known data sets, generated games, indexes of passages, and convincing samples.
+
+Nothing here imports torch or langgraph.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Literal
+
+import click
+from pydantic import ConfigDict, Field
+
+from sottovoce.cli.command import Commands, SchemeCommands
+from sottovoce.cli.help import Row
+from sottovoce.cli.options import argument
+from sottovoce.core.bounds import Few
+from sottovoce.core.errors import UsageError, nearest
+from sottovoce.core.outputs import FORCE, OutputFile
+from sottovoce.core.text import counted, harmless, one_line
+from sottovoce.core.validation import Checked
+from sottovoce.datasets import DATASETS, DataSet
+from sottovoce.datasets.samples import SAMPLES, samples
+from sottovoce.datasets.sources import odd_answers, read_source, source_of
+from sottovoce.experiments.convincing import SampleOptions, SpeakingOptions, show_convince
+from sottovoce.graphs import shipped
+from sottovoce.nodes.question import Question, passages_of, shown
+from sottovoce.prompts.kinds import lettered
+from sottovoce.report.tables import show as show_table
+from sottovoce.retrievers.building import IndexOptions
+from sottovoce.settings import Settings
+
+commands = Commands("data")
+NAME = 15  # columns
+LISTED = 3  # published counts of a data set that are shown
+
+
+class DatasetOptions(Checked):
+    """The data set to show."""
+
+    dataset: str = argument("A data set, or a data set with a file of it, as for --questions.", "NAME|NAME:FILE")
+
+
+class GamesOptions(Checked):
+    """The number of games, their split and their file; their seed and size are the scheme's own settings."""
+
+    model_config = ConfigDict(title="Games")
+
+    n: Few = Field(default=100, ge=1, description="Number of games.")
+    split: Literal["train", "validation", "test"] | None = Field(
+        default=None,
+        description="Games that monitors are trained on, are chosen by, or never see; any if omitted.",
+    )
+    to: Path | None = Field(default=None, description="The .jsonl file to write.")
+    force: bool = Field(default=False, description=FORCE)
+
+
+@commands.add()
+def list_() -> None:
+    """List the published data sets that can be read."""
+    lines = [f"{name:{NAME}}{_described(DATASETS[name])}" for name in DATASETS]
+    use = "use one as --questions NAME:FILE or NAME/PART:FILE; `data show NAME:FILE` shows an example"
+    show_table("\n".join([*lines, "", use]))
+
+
+@commands.add(DatasetOptions)
+def show(options: DatasetOptions) -> None:
+    """Describe a data set; or show an example from a file of it, with its number of questions and digest.
+
+    Raises:
+        UsageError: the data set is unknown, or its file cannot be read.
+    """
+    name = options.dataset
+    if name in DATASETS:
+        print(f"{name}: {_described(DATASETS[name])}\nfrom the file as published: {DATASETS[name].shape}")
+        return
+    if (source := source_of(name)) is None:
+        unknown = nearest("data set", name, DATASETS)
+        raise UsageError(f"{unknown}; expected NAME, or NAME:FILE, such as gsm8k:test.jsonl")
+    file = read_source(source)
+    print(f"{source.name}: {source.data.about}")
+    print(compared_count(source.data, source.part, file.total))
+    print(f"sha256 {file.digest}; scored by {source.data.metric}")
+    if odd := odd_answers(source):
+        print(f"right answers that are easily misread: {', '.join(f'{n:,} {how}' for how, n in odd.most_common())}")
+    print(f"\n{example(file.questions[0])}")
+
+
+def compared_count(data: DataSet, part: str, total: int) -> str:
+    """Return a note on how the number of rows compares with the published number of a split or part."""
+    rows, known = counted(total, "row"), data.counts
+    if part in known:
+        known = {part: known[part]}
+    elif data.any_part:
+        if part:
+            return f"{rows}; the published number of {part} is unknown"
+        known = dict([next(iter(known.items()))])
+    if whole := [name for name, n in known.items() if n == total]:
+        return f"{rows}: the whole of {' or '.join(whole)}, as published"
+    name, n = next(iter(known.items()))
+    if total < n:
+        return f"{rows} of the {n:,} published ({name}): a slice"
+    return f"{rows}, and {n:,} were published ({name}): another split, or another file"
+
+
+def example(question: Question) -> str:
+    """Return a question as agents read it, with its target, which they do not read."""
+    documents = [shown(passage, number) for number, passage in enumerate(passages_of(question, None), start=1)]
+    choices = question.get("choices") or []
+    listed = choices if question.get("kind") == "label" else lettered(choices)
+    answers = [question["target"], *question.get("aliases", [])] if "target" in question else []
+    target = f"target: {' or '.join(answers)}" if answers else "no target: answers are kept, and not scored"
+    heading = f"{question['id']} ({question['kind']})"
+    return harmless("\n".join([heading, *documents, question["question"], *listed, target]))
+
+
+def _described(data: DataSet) -> str:
+    counts = ", ".join(f"{name} {n:,}" for name, n in [*data.counts.items()][:LISTED])
+    parts = f"; /{', /'.join(data.parts)}" if data.parts else ""
+    return f"{data.about}; {counts}{parts}; {data.metric}{f'; needs {data.needs}' if data.needs else ''}"
+
+
+@commands.add(IndexOptions)
+def index(options: IndexOptions) -> None:
+    """Build an index of passages that agents can search; resumable."""
+    from sottovoce.cli.index import build
+
+    build(options)
+
+
+@commands.add(SampleOptions, SpeakingOptions)
+def convince(options: SampleOptions, speaking: Settings) -> None:
+    """Find ReConcile's convincing samples: questions on which an explanation convinces a model."""
+    show_convince(options, speaking)
+
+
+def write_games(command: str, settings: Settings, options: GamesOptions) -> None:
+    """Write games to a file, whole or not at all, and print how to play them.
+
+    Raises:
+        UsageError: no file is named, it cannot be written, or there are too few such games.
+    """
+    if options.to is None or options.to.suffix.lower() not in (".jsonl", ".ndjson"):
+        raise UsageError(f"games are written to a .jsonl file: data games {command} --n 100 --to games.jsonl")
+    file = OutputFile(options.to, "--to", force=options.force)
+    name = settings.sample if options.split is None else f"{settings.sample}/{options.split}"
+    rows = [_row(game, name, settings.seed) for game in samples(name, options.n, settings, settings.seed)]
+    file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    path = one_line(str(options.to))
+    print(f"{counted(len(rows), 'game')} of {name}/{settings.seed} written to {path}")
+    print(f"play them with `{command} --questions {path}` and the settings of this call")
+
+
+def _row(question: Question, sample: str, seed: int) -> dict[str, object]:
+    """Return a question as a row; its sample and seed are in columns that no agent reads."""
+    fields = {name: value for name, value in question.items() if name != "decoys"}
+    return {**fields, "sample": sample, "sample_seed": seed}
+
+
+class WorldCommands(SchemeCommands):
+    """A group with a command for each world, that is, for each scheme with splits of its games."""
+
+    noun = "world"
+
+    def rows(self, ctx: click.Context) -> dict[str, list[Row]]:
+        """Return the worlds."""
+        worlds = (scheme for scheme in shipped() if f"{scheme.settings.sample}/train" in SAMPLES)
+        return {"Worlds": [Row(world.command, world.summary) for world in worlds]}
+
+
+GAMES = "Generate games of a world, and store them in a file that its scheme plays."
+commands.add_command(WorldCommands("games", GAMES, write_games, GamesOptions))

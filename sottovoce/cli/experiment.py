@@ -1,0 +1,298 @@
+"""The commands of `experiment`: run an experiment file, reproduce a paper, and search layers and temperatures.
+
+Nothing here imports torch or langgraph before something runs: the command line reads the options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import ConfigDict, Field
+
+from sottovoce.cli.command import Commands, SchemeCommands, resumable
+from sottovoce.cli.options import argument
+from sottovoce.core.bounds import Agents, Count, Few, Rounds
+from sottovoce.core.errors import SottovoceError, StoppedError, UsageError
+from sottovoce.core.outputs import EXPERIMENT, check_folder
+from sottovoce.core.text import harmless, one_line
+from sottovoce.core.validation import Checked
+from sottovoce.datasets.question_source import QuestionOptions
+from sottovoce.report.tables import show
+from sottovoce.runs.allowed import NO_TRUST, Trust
+from sottovoce.runs.limits import Limits
+from sottovoce.runs.run_directory import shelf
+from sottovoce.settings import Settings
+
+if TYPE_CHECKING:
+    from sottovoce.experiments.schema import Content, Experiment
+    from sottovoce.experiments.tables.table_schema import Published
+    from sottovoce.runs.run import Run
+
+commands = Commands("experiment")
+STAND_INS = "stand-ins"
+SMALL = "This was a small run on the bundled model: it shows that every row runs, and nothing else. "
+SAVE = "Save its runs and results in this folder; the same command resumes there."
+
+
+class ExperimentOptions(Checked):
+    """The experiment, and how much of it to run."""
+
+    model_config = ConfigDict(title="Experiment")
+
+    file: Path = argument("A YAML file of rows and questions, or the folder of an experiment that has started.", "FILE")
+    rows: list[str] = Field(default=[], description="Run only this row.")
+    limit: Count | None = Field(default=None, ge=1, description="Ask only this many questions, from the first.")
+    save: Path | None = Field(
+        default=None, description="Save it in this folder, not with the other runs under the file's name."
+    )
+
+
+class ReproduceOptions(Checked):
+    """The table or figure, and how much of it to run."""
+
+    model_config = ConfigDict(title="Reproduce")
+
+    name: str | None = argument("A table or figure; if omitted, all are listed.", "NAME", default=None)
+    data: Path = Field(default=Path("data"), description="The folder of data sets and of other needed files.")
+    model: list[str] = Field(default=[], description="Run only this model of the table, by its name there.")
+    part: list[str] = Field(default=[], description="Run only this part of the table.")
+    row: list[str] = Field(default=[], description="Run only this row.")
+    instead: str | None = Field(
+        default=None, description="A model to use instead of the table's; the figures are then of another model."
+    )
+    small: bool = Field(default=False, description="Run all of it in small, on the bundled model.")
+    plan: bool = Field(default=False, description="Print what would run and what is missing for it; run nothing.")
+    save: Path | None = Field(
+        default=None, description="Save it in this folder, not with the other runs under the table's name."
+    )
+
+
+class LayersOptions(Checked):
+    """Options of the search for layers."""
+
+    model_config = ConfigDict(title="Layers")
+
+    scheme: Literal["ia", "debate"] = Field(default="ia", description="The scheme to run; SDE's authors used ia.")
+    halving: bool = Field(
+        default=False,
+        description="Run a tenth of the discussions: few questions for all layers, more for the better half.",
+    )
+    agents: Agents | None = Field(default=None, description="As the scheme's own option.")
+    rounds: Rounds | None = Field(default=None, description="As the scheme's own option.")
+    save: Path | None = Field(default=None, description=SAVE)
+
+
+class TuneOptions(Checked):
+    """Options of the search for temperatures."""
+
+    model_config = ConfigDict(title="Tune")
+
+    trials: Few = Field(default=30, ge=1, description="Number of temperatures to try, as proposed by optuna's TPE.")
+    grid: Few | None = Field(
+        default=None, ge=2, description="Try this many values for each agent instead, in all combinations."
+    )
+    from_: float = Field(default=0.05, description="The lowest temperature, a multiple of 0.01.")
+    to: float = Field(default=1.5, description="The highest temperature, a multiple of 0.01.")
+    objective: Literal["decision", "first"] = Field(
+        default="decision",
+        description="The answer that is scored: the decision, or the first debater's last answer (CIPHER).",
+    )
+    validation: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="Search on this share of the questions, drawn by --seed, and test the best once on the rest; "
+        "by default search on all questions.",
+    )
+    map: bool = Field(
+        default=False, description="Draw CIPHER's map for two agents: the first one's last answer in both orders."
+    )
+    save: Path | None = Field(default=None, description=SAVE)
+
+
+@commands.add(ExperimentOptions, Limits, Trust)
+def run(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> None:
+    """Run an experiment file, and compare its runs; resumable.
+
+    Raises:
+        UsageError: the file, or a row of it, is wrong, or it names what the command line does not allow.
+        RecordError: the folder holds rows of another kind, or cannot be written.
+        SottovoceError: discussions failed; raised after all else.
+    """
+    # Late: langgraph takes a second, and torch more if a row has to run.
+    from sottovoce.analysis.statistics import check_installed
+    from sottovoce.cli.run_screen import shown_row
+    from sottovoce.experiments.files import check_trusted, read_experiment
+    from sottovoce.experiments.folder import FILE
+    from sottovoce.experiments.runner import RowRunner, run_experiment
+
+    check_installed()
+    file, again = options.file, options.file.is_dir()
+    few = f"-limit-{options.limit}" if options.limit else ""
+    folder = options.save or (file if again else shelf() / f"{file.stem}{few}")
+    if folder != file:
+        check_folder(folder, "--save", EXPERIMENT)
+    experiment = read_experiment(file / FILE if again else file, options.limit)
+    check_trusted(experiment, file if again else file.parent, trust)
+    with resumable(f"all messages are kept in {str(folder)!r}"):
+        runner = RowRunner(folder, limits, shown_row)
+        runs, why = run_experiment(experiment, runner, names=options.rows, trust=trust)
+    show(report(experiment, runs))
+    print(f"{f'stopped: {why}; ' if why else ''}kept in {one_line(str(folder))}")
+    _check_failures(runs)
+
+
+def report(experiment: Experiment, runs: dict[str, Run]) -> str:
+    """Return the comparison of the rows in Markdown, followed by the rows that are not over."""
+    from sottovoce.experiments.folder import ended
+    from sottovoce.report.comparison import compared, waiting
+
+    results = ended(runs)
+    against = experiment.against if experiment.against in results else None
+    blocks = [harmless(experiment.about.strip()), compared(runs, against).rstrip() if results else ""]
+    left = [*waiting(runs), *(f"- `{name}`: not started." for name in experiment.rows if name not in runs)]
+    return "\n\n".join(filter(None, [*blocks, "\n".join(left)])) + "\n"
+
+
+def _check_failures(runs: Mapping[str, Run]) -> None:
+    failed = [record for run in runs.values() for record in run.records.values() if record.status == "failed"]
+    if failed:
+        n = sum(len(run.records) for run in runs.values())
+        raise SottovoceError(f"{len(failed)} of {n} discussions failed, the first one: {failed[0].error}")
+
+
+@commands.add(ReproduceOptions, Limits, Trust)
+def reproduce(options: ReproduceOptions, limits: Limits, trust: Trust = NO_TRUST) -> None:
+    """Reproduce a table or figure of a paper, and show published and own numbers side by side.
+
+    Raises:
+        UsageError: there is no such table, model, part or row, or nothing of it can run here.
+        RecordError: the folder holds rows of another kind, or cannot be written.
+        SottovoceError: discussions failed; raised after all else.
+    """
+    from sottovoce.experiments.tables.expand import chosen
+    from sottovoce.experiments.tables.table_files import read_published
+    from sottovoce.report.paper_tables import about, listed, planned
+
+    if options.name is None:
+        show(listed(options.data))
+        return
+    published = read_published(options.name)
+    chosen("row", options.row, published.every_row)
+    if options.plan:
+        show("\n".join([*about(published), *planned(published, _chosen_parts(published, options), options.data)]))
+    else:
+        _run_table(options.name, published, options, limits, trust)
+
+
+def _chosen_parts(published: Published, options: ReproduceOptions) -> list[tuple[str, str]]:
+    from sottovoce.experiments.tables.expand import chosen
+
+    models = chosen("model", options.model, published.models)
+    parts = chosen("part", options.part, published.parts)
+    return [(model, part) for model, part in published.held() if model in models and part in parts]
+
+
+def _run_table(name: str, published: Published, options: ReproduceOptions, limits: Limits, trust: Trust) -> None:
+    from sottovoce.analysis.statistics import check_installed
+    from sottovoce.experiments.tables.small import write_stand_ins
+    from sottovoce.report.paper_tables import about
+
+    check_installed()
+    folder = options.save or shelf() / f"{name}{'-small' * options.small}"
+    check_folder(folder, "--save", "")
+    print("\n".join(about(published)), end="\n\n")
+    if options.small:
+        write_stand_ins(published, folder / STAND_INS)
+    runs = 0
+    for key, content in _experiments(published, options, folder):
+        _run_part(published, key, content, folder / "-".join(key), options, limits, trust)
+        runs += 1
+    if not runs:
+        raise UsageError(f"nothing of {name!r} can run here; get what is named above, or use --small")
+    print(f"{SMALL * options.small}Kept in {one_line(str(folder))}")
+
+
+def _experiments(
+    published: Published, options: ReproduceOptions, folder: Path
+) -> Iterator[tuple[tuple[str, str], Content]]:
+    """Yield the experiments that can run, by model and part; print a line for each that cannot."""
+    from sottovoce.experiments.tables.expand import experiment_of, small_of
+
+    seen: list[Content] = []
+    for model, part in _chosen_parts(published, options):
+        if not options.small:
+            if missing := _missing(published, model, part, options):
+                print(f"{model}, {part}: not run: {'; '.join(missing)}\n")
+            else:
+                yield (model, part), experiment_of(published, model, part, options.data, weights=options.instead)
+            continue
+        content = small_of(published, model, part, folder / STAND_INS)
+        if (same := {**content, "about": ""}) in seen:  # models and data alone differ
+            print(f"- {model}, {part}: in small the same as an earlier one")
+        else:
+            seen.append(same)
+            yield (model, part), content
+
+
+def _missing(published: Published, model: str, part: str, options: ReproduceOptions) -> list[str]:
+    """Return what is missing for a model and part; a model that is replaced need not be available."""
+    from sottovoce.experiments.tables.requirements import lacking
+
+    gone = published.gone.get(model) if options.instead else None
+    return [line for line in lacking(published, model, part, options.data) if gone is None or gone not in line]
+
+
+def _run_part(
+    published: Published,
+    key: tuple[str, str],
+    content: Content,
+    folder: Path,
+    options: ReproduceOptions,
+    limits: Limits,
+    trust: Trust,
+) -> None:
+    from sottovoce.cli.run_screen import shown_row
+    from sottovoce.experiments.runner import RowRunner, run_experiment
+    from sottovoce.experiments.schema import Experiment
+    from sottovoce.experiments.tables.comparison import beside
+    from sottovoce.experiments.tables.difference import assumed
+    from sottovoce.experiments.tables.saved_figures import keep_figures
+    from sottovoce.report.paper_tables import compared
+
+    experiment = Experiment.model_validate(content)
+    keep_figures(published, *key, folder)
+    rows = [name for name in experiment.rows if name in options.row]
+    if options.row and not rows:
+        return
+    with resumable(f"all messages are kept in {str(folder)!r}"):
+        runs, why = run_experiment(experiment, RowRunner(folder, limits, shown_row), names=rows, trust=trust)
+    if options.small:
+        print(f"- {', '.join(key)}: {', '.join(runs)}")
+    else:
+        comparison = f"{compared(beside(published, *key, runs))}\n\n{assumed(published.error)}"
+        show(f"{', '.join(key)}:\n\n{comparison}\n")
+    if why:
+        raise StoppedError(f"stopped: {why}; the same command resumes")
+    _check_failures(runs)
+
+
+@commands.add(LayersOptions, Settings, QuestionOptions, Limits)
+def layers(options: LayersOptions, settings: Settings, questions: QuestionOptions, limits: Limits) -> None:
+    """Find the best layer for SDE in a model, by trying all or by successive halving; resumable."""
+    from sottovoce.cli.search import search_layers
+
+    search_layers(options, settings, questions, limits)
+
+
+def tune(scheme: str, settings: Settings, questions: QuestionOptions, options: TuneOptions, limits: Limits) -> None:
+    """Search the temperatures of the agents that discuss, and print the results."""
+    from sottovoce.cli.search import search_temperatures
+
+    search_temperatures(scheme, settings, questions, options, limits)
+
+
+TUNE = "Search for the best temperatures of the agents, on validation questions; resumable."
+commands.add_command(SchemeCommands("tune", TUNE, tune, QuestionOptions, TuneOptions, Limits))

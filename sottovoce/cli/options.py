@@ -1,0 +1,222 @@
+"""Options of commands from the fields of pydantic models, so that each is declared once.
+
+Values reach the models as typed. The models parse and validate them, so that the command line
+and a settings file follow the same rules and raise the same errors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+import click
+from pydantic import BaseModel, Field
+from pydantic.fields import FieldInfo
+
+from sottovoce.cli import completion
+from sottovoce.cli.config import read_config
+from sottovoce.core.errors import UsageError
+from sottovoce.core.sizes import Size
+from sottovoce.core.text import one_line
+from sottovoce.settings import Settings
+from sottovoce.settings.option_groups import FIRST, GROUPS, HEADINGS, heading
+from sottovoce.settings.plain import UnknownName, is_repeated, named, read_yaml
+
+FILE = "settings"
+FILE_HELP = "A YAML file of these options; the command line takes precedence."
+METAVARS: dict[Any, str] = {  # Any: a type
+    int: "N",
+    float: "X",
+    bool: "on|off",
+    Path: "PATH",
+    Size: "SIZE",
+    dict: "NAME=VALUE",
+}
+COMMON = ("sample", "questions", "limit", "document", "kind", "prompts", "markdown", "quiet")
+"""The options that most people need besides `FIRST` and the scheme's own."""
+RARE = (*GROUPS, "Question", "Limits", "Output", "Trust")
+"""Headings whose other options are left out of the short help of a command with settings."""
+BRIEF = 52
+"""Characters of a brief help text that needs no shortening at a comma."""
+Model = TypeVar("Model", bound=BaseModel)
+Typed = dict[str, Any]  # Any: strings, tuples of strings and flags
+
+
+class Argument(click.Argument):
+    """A positional argument with a help text."""
+
+    heading = ""
+    common = True
+    multiple = False
+
+    def __init__(self, name: str, info: FieldInfo, metavar: str) -> None:
+        """Make the argument of a field; one that is a list takes all remaining words."""
+        repeated = is_repeated(info)
+        super().__init__(
+            [name],
+            required=info.is_required(),
+            metavar=f"{metavar} ..." if repeated and not metavar.endswith("]") else metavar,
+            nargs=-1 if repeated else 1,
+            type=click.UNPROCESSED,
+            shell_complete=completion.runs if metavar.strip("[").startswith("RUN") else None,
+        )
+        self.help = info.description or ""
+        self.is_path = _kind(info) is Path
+
+
+class Option(click.Option):
+    """An option with the heading under which the help lists it; `common` ones are in the short help."""
+
+    def __init__(self, name: str, info: FieldInfo, heading: str, common: bool) -> None:
+        """Make the option of a field."""
+        flag = _is_flag(info)
+        plain = name.strip("_").replace("_", "-")  # fields named after a Python keyword end in _
+        super().__init__(
+            [f"-{name}" if info.alias and len(name) == 1 else f"--{plain}", name],
+            help=f"{info.description}{_default(info)}",
+            metavar=None if flag else _metavar(info),
+            multiple=is_repeated(info),
+            type=None if flag else click.UNPROCESSED,
+            is_flag=flag or None,
+            shell_complete=None if flag else _completion(name, info),
+        )
+        self.brief = f"{_clause(info.description or '')}{_default(info)}"
+        self.heading, self.common, self.is_path = heading, common, _kind(info) is Path
+
+
+def argument(description: str, metavar: str, **more: Any) -> Any:  # Any: as pydantic has fields
+    """Return a field that is a positional argument; without a default it is required."""
+    return Field(description=description, json_schema_extra={"positional": metavar}, **more)
+
+
+def parameters(models: tuple[type[BaseModel], ...]) -> list[Argument | Option]:
+    """Return the arguments and options of these models: the most common ones first, the rest by heading."""
+    with_settings = any(issubclass(model, Settings) for model in models)
+    return sorted((each for model in models for each in _parameters(model, with_settings)), key=_rank)
+
+
+def _parameters(model: type[BaseModel], with_settings: bool) -> Iterator[Argument | Option]:
+    for field, info in model.model_fields.items():
+        name, extra = info.alias or field, info.json_schema_extra
+        if isinstance(extra, dict) and (metavar := extra.get("positional")):
+            yield Argument(name, info, name.upper() if metavar is True else str(metavar))
+            continue
+        title = heading(name) or "" if issubclass(model, Settings) else model.model_config.get("title") or "Settings"
+        if with_settings and name in FIRST:
+            title = ""
+        yield Option(name, info, title, not with_settings or title not in RARE or name in COMMON)
+    if issubclass(model, Settings):
+        file = FieldInfo(annotation=Path | None, default=None, description=FILE_HELP)
+        yield Option(FILE, file, "", True)
+
+
+def _rank(parameter: Argument | Option) -> tuple[int, int]:
+    """Return the sort key: the options of `FIRST` in its order, then settings by heading, then all others."""
+    if not parameter.heading:
+        return 0, FIRST.index(parameter.name) if parameter.name in FIRST else -1
+    return 1, HEADINGS.index(parameter.heading) if parameter.heading in HEADINGS else len(HEADINGS)
+
+
+def build(model: type[Model], typed: Typed) -> Model:
+    """Build a model's value from the typed options; settings also come from files (see `config.py`).
+
+    Raises:
+        UsageError: a value is invalid, or a file cannot be read.
+    """
+    names = [info.alias or field for field, info in model.model_fields.items()]
+    chosen = {name: typed[name] for name in names if typed.get(name) not in (None, False, ())}
+    chosen = {name: list(value) if isinstance(value, tuple) else value for name, value in chosen.items()}
+    if not issubclass(model, Settings):
+        return model.model_validate(chosen)
+    if typed.get(FILE) is not None:
+        chosen = {**from_file(Path(typed[FILE]), model), **chosen}
+    return model.model_validate(_with_defaults(model, chosen))
+
+
+def _with_defaults(model: type[Settings], chosen: Typed) -> Typed:
+    """Return the chosen values completed with the user's defaults, and report on stderr which defaults apply."""
+    config = read_config()
+    filled = config.filled(model, chosen)
+    try:
+        model.model_validate(filled)
+    except UsageError as error:
+        model.model_validate(chosen)  # raises if the chosen values are wrong by themselves
+        raise UsageError(f"{error} (with what {config.name} gives)") from error
+    if applied := config.applied(model, chosen):
+        click.echo(f"sottovoce: {one_line(applied)}", err=True)
+    return filled
+
+
+def from_file(path: Path, model: type[Settings]) -> Typed:
+    """Return settings from a YAML file; names are as on the command line, with dashes or underscores.
+
+    Raises:
+        UsageError: the file is missing, not YAML, not a mapping, or has an unknown name.
+    """
+    try:
+        return named(read_yaml(path, "settings file", "rounds: 2"), model.model_fields)
+    except UnknownName as error:
+        raise UsageError(f"{error} (settings file {str(path)!r})") from error
+
+
+def _default(info: FieldInfo) -> str:
+    """Return the note about a default, as it would be typed; empty if there is no default."""
+    if info.is_required() or not info.default:
+        return ""
+    if info.default is True:
+        return " (default: on)"
+    values = info.default if is_repeated(info) else [info.default]
+    return f" (default: {' '.join(map(str, values))})"
+
+
+def _clause(text: str) -> str:
+    """Return the beginning of a help text, up to the first period, semicolon or colon; of a long one up to a comma."""
+    clause = re.split(r"[.;:](?: |$)", text, maxsplit=1)[0]
+    return clause.rpartition(", ")[0] if len(clause) > BRIEF and ", " in clause else clause
+
+
+def _completion(name: str, info: FieldInfo) -> completion.Complete | None:
+    """Return the completion of a value; None leaves it to the shell, which completes file names."""
+    if name == "model":
+        return completion.models
+    values = _choices(info)
+    return completion.choices(values) if values else None
+
+
+def _metavar(info: FieldInfo) -> str:
+    """Return the placeholder of a value: its choices or its type, with dots if the option may be repeated."""
+    kind = _kind(info)
+    word = "|".join(_choices(info)) or METAVARS.get(get_origin(kind) or kind, METAVARS.get(kind, "TEXT"))
+    return f"{word} ..." if is_repeated(info) else word
+
+
+def _kind(info: FieldInfo) -> Any:  # Any: a type
+    """Return the type of one value of a field."""
+    kind: Any = info.annotation
+    if get_origin(kind) in (list, tuple, Union, UnionType):
+        kind = next(each for each in get_args(kind) if each is not NoneType)
+    return get_args(kind)[0] if get_origin(kind) is Annotated and kind not in METAVARS else kind
+
+
+def _choices(info: FieldInfo) -> list[str]:
+    """Return the possible values of a field with a closed set; [] if it takes others too."""
+    kind = _kind(info)
+    return list(get_args(kind)) if get_origin(kind) is Literal else _registered(info)
+
+
+def _registered(info: FieldInfo) -> list[str]:
+    """Return the registered names that a field accepts, from its schema; with those of other packages."""
+    schema: dict[str, Any] = {}  # Any: JSON
+    parts = [part for each in get_args(info.annotation) for part in getattr(each, "__metadata__", ())]  # if optional
+    for field in (info, *(part for part in parts if isinstance(part, FieldInfo))):
+        if callable(field.json_schema_extra):
+            field.json_schema_extra(schema)
+    return [str(name) for name in schema.get("enum", [])]
+
+
+def _is_flag(info: FieldInfo) -> bool:
+    """Return whether the option is a flag without a value; a switch that is on by default takes on or off instead."""
+    return info.annotation is bool and info.default is False

@@ -1,0 +1,135 @@
+"""The commands of `payloads`: list, verify and remove the payload files of messages.
+
+Nothing here imports torch or langgraph before a command needs it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import ConfigDict, Field
+
+from sottovoce.cli.command import Commands
+from sottovoce.core.sizes import amount
+from sottovoce.core.text import counted, one_line
+from sottovoce.core.validation import Checked
+
+if TYPE_CHECKING:
+    from sottovoce.runs.payload_stores import Place
+
+commands = Commands("payloads")
+HOUR = 3600.0
+
+
+class Where(Checked):
+    """The places of payloads, and of the logs and checkpoints that may name them."""
+
+    model_config = ConfigDict(title="Where")
+
+    runs: list[Path] = Field(
+        default=[],
+        description="Folders with runs of --save, searched to any depth, besides those of `runs list`.",
+    )
+    store: Path | None = Field(
+        default=None,
+        description="The payload folder of applications (default: $SOTTOVOCE_STORE, or the user's cache).",
+    )
+    checkpoints: list[str] = Field(
+        default=[],
+        repr=False,  # may contain a password
+        description="Checkpoints of applications: SQLite files, or postgresql://USER@HOST/DB.",
+    )
+
+
+class GarbageOptions(Checked):
+    """The choice of files to delete."""
+
+    model_config = ConfigDict(title="Removal")
+
+    older_than: float = Field(
+        default=1.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Age in hours; younger files stay, since a process may still be writing them.",
+    )
+    dry_run: bool = Field(default=False, description="Print what would be removed, and delete nothing.")
+
+
+@commands.add(Where)
+def list_(where: Where) -> None:
+    """Count payload files and their bytes, by run and by protocol."""
+    from sottovoce.runs.payload_stores import protocol_of, size_of
+
+    total = Counter[str]()
+    for place in _places(where):
+        files = place.files().values()
+        nbytes = sum(map(size_of, files))
+        if files:
+            protocols = ", ".join(f"{name} {n}" for name, n in sorted(Counter(map(protocol_of, files)).items()))
+            print(f"{one_line(place.name)}  {counted(len(files), 'file')}, {amount(nbytes)} ({protocols})")
+        total += Counter(files=len(files), nbytes=nbytes)
+    print(f"in all {counted(total['files'], 'file')}, {amount(total['nbytes'])}")
+
+
+@commands.add(Where)
+def verify(where: Where) -> int:
+    """List missing and damaged payload files, and the messages that need them."""
+    from sottovoce.runs.payload_stores import wrong
+
+    checked, findings = 0, list[str]()
+    for place in _places(where):
+        files: dict[str, Path | None] = {**place.files()}
+        files |= {digest: None for digest in place.named if place.run and digest not in files}
+        checked += len(files)
+        findings += [
+            f"{path or place.root}: payload {digest} {why}; {_needed_by(place.named.get(digest))}"
+            for digest, path in files.items()
+            if (why := wrong(digest, path))
+        ]
+    for line in findings:
+        print(one_line(line))
+    print(f"{counted(checked, 'payload')}, {len(findings)} wrong")
+    return 1 if findings else 0
+
+
+@commands.add(Where, GarbageOptions)
+def gc(where: Where, choice: GarbageOptions) -> None:
+    """Remove payload files that no run or checkpoint refers to, except recent ones."""
+    before, any_unnamed = time.time() - choice.older_than * HOUR, False
+    for place in _places(where):
+        unnamed = [path for digest, path in place.files().items() if digest not in place.named]
+        unnamed = [path for path in (*unnamed, *place.unfinished()) if path.is_file()]
+        removed = [path for path in unnamed if path.stat().st_mtime < before] if not place.held else []
+        if unnamed:
+            any_unnamed = True
+            print(one_line(_removal_line(place, unnamed, removed, choice)))
+        for path in removed if not choice.dry_run else ():
+            path.unlink(missing_ok=True)
+    if not any_unnamed:
+        print("every payload is named by a log or a checkpoint")
+
+
+def _removal_line(place: Place, unnamed: list[Path], removed: list[Path], choice: GarbageOptions) -> str:
+    """Return a line that says what is removed from a place, and what stays."""
+    from sottovoce.runs.payload_stores import size_of
+
+    if place.held:
+        return f"{place.name}: {counted(len(unnamed), 'file')} without a known name, kept: {place.held}"
+    nbytes, done = sum(map(size_of, removed)), "would be removed" if choice.dry_run else "removed"
+    younger = len(unnamed) - len(removed)
+    stay = f"; younger than {choice.older_than:g} h and kept: {counted(younger, 'file')}" if younger else ""
+    return f"{place.name}: {counted(len(removed), 'file')}, {amount(nbytes)} {done}{stay}"
+
+
+def _places(where: Where) -> Iterator[Place]:
+    from sottovoce.runs.payload_stores import places
+
+    return places(where.runs, where.store, where.checkpoints)
+
+
+def _needed_by(names: list[str] | None) -> str:
+    return f"needed by {'; '.join(names)}" if names else "no known message needs it"

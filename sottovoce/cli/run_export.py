@@ -1,0 +1,72 @@
+"""A run as a file: records, results, transcripts, a card, or the passages that it retrieved."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from sottovoce.core.errors import UsageError, choose
+from sottovoce.nodes.question import question_id
+from sottovoce.report.markdown import markdown
+from sottovoce.retrievers.trec import qrels_text, rankings_text
+from sottovoce.runs.card import card
+from sottovoce.runs.results import table
+from sottovoce.runs.retrieval_measures import gold_of, names_for_trec
+from sottovoce.runs.run import Run
+
+FORMS = {".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".jsonl": "jsonl", ".ndjson": "jsonl", "": "jsonl"}
+FORMS |= {".trec": "trec", ".qrels": "qrels"}
+"""Formats by the ending of the file, except for a file named card.json."""
+ENDINGS = {
+    "csv": (".csv",),
+    "markdown": (".md", ".markdown", ".txt"),
+    "jsonl": (".jsonl", ".ndjson"),
+    "card": (".json",),
+    "trec": (".trec", ".run", ".txt"),
+    "qrels": (".qrels", ".txt"),
+}
+
+
+def format_of(file: Path, form: str | None) -> str:
+    """Return the wanted format, or the one that the file's name says.
+
+    Raises:
+        UsageError: neither is a known format.
+    """
+    form = form or ("card" if file.name.endswith("card.json") else FORMS.get(file.suffix.lower()))
+    if form is None:
+        raise UsageError(f"the file {str(file)!r} ends in {file.suffix!r}; expected .jsonl, .csv, .md, or card.json")
+    if form not in ENDINGS:
+        raise UsageError(choose("format", form, list(ENDINGS)))
+    return form
+
+
+def exported(run: Run, form: str) -> str:
+    """Return a run in a format; as TREC run file the retrieved passages of each question's first seed.
+
+    Raises:
+        UsageError: nothing was retrieved, or no gold passages are known, as the format needs.
+    """
+    match form:
+        case "jsonl":
+            return "".join(record.model_dump_json() + "\n" for record in run.records.values())
+        case "markdown":
+            return "\n".join(map(markdown, run.records.values()))
+        case "card":
+            return json.dumps(card(run), indent=2) + "\n"
+        case "trec" | "qrels":
+            return _trec(run, form)
+    return table(run.results())
+
+
+def _trec(run: Run, form: str) -> str:
+    records = [record for record in run.records.values() if record.seed == run.head.seeds[0]]
+    if form == "qrels":
+        text = qrels_text({question_id(each.question): gold_of(each.question) for each in records})
+    else:
+        ranked = {question_id(each.question): names_for_trec(gold_of(each.question), each.messages) for each in records}
+        text = rankings_text(ranked, run.head.scheme)
+    if not text:
+        missing = "gold passages of its questions" if form == "qrels" else "retrieved passages"
+        raise UsageError(f"the run has no {missing}; {form} would be empty")
+    return text

@@ -1,0 +1,220 @@
+"""A run on the screen: a transcript for one discussion, progress and a summary for many."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+
+from sottovoce.analysis import interventions
+from sottovoce.analysis.measures import by_name, means
+from sottovoce.cli.human_input import person
+from sottovoce.cli.live import LiveTranscript
+from sottovoce.cli.plain import PipedTranscript
+from sottovoce.cli.progress import RunProgress
+from sottovoce.core.errors import SottovoceError, StoppedError, command
+from sottovoce.core.outputs import OutputFile
+from sottovoce.core.text import counted, figure, one_line, shortened
+from sottovoce.datasets.trained import knowledge
+from sottovoce.graphs import scheme
+from sottovoce.report import blocks, transcript
+from sottovoce.report.console import moves
+from sottovoce.report.markdown import markdown
+from sottovoce.report.output import Output, console_of
+from sottovoce.runs.discussion import Person
+from sottovoce.runs.limits import Limits
+from sottovoce.runs.manifest import Head
+from sottovoce.runs.record import Record
+from sottovoce.runs.retrieval_measures import OF_RETRIEVAL
+from sottovoce.runs.run import Counts, Observer, Run
+from sottovoce.runs.run_directory import name_of
+from sottovoce.settings import Settings
+
+FIRST = 4
+"""Number of columns that the table of a run always has: question, seed, answer, right or wrong."""
+BETWEEN = 2  # terminal columns between two columns of that table
+
+
+def run_and_show(run: Run, settings: Settings, limits: Limits, output: Output, file: OutputFile | None = None) -> None:
+    """Run the unfinished discussions of a run, and show it; `file` receives its transcript. Errors: see `show_run`."""
+    from sottovoce.runs.runner import hold_all
+
+    console, alone = console_of(), len(run.records) == 1
+    try:
+        with shown_while(run, console, output, ", ".join(dict.fromkeys(settings.model))) as (observe, person):
+            hold_all(run, settings, run.store(), limits=limits, observe=observe, alone=alone, person=person)
+    except KeyboardInterrupt as stop:
+        if run.folder is None or not run.spoken:
+            raise
+        name = name_of(run.folder)
+        raise StoppedError(f"stopped; all messages are kept, and {command('runs', 'resume', name)} resumes") from stop
+    show_run(run, output, just_run=True, file=file)
+
+
+def show_run(run: Run, output: Output, *, just_run: bool = False, file: OutputFile | None = None) -> None:
+    """Show a run that ended; one that was `just_run` was shown meanwhile. `file` receives its transcript.
+
+    Raises:
+        SottovoceError: it was stopped by a limit, or discussions of it failed; raised after all else.
+    """
+    console = console_of()
+    if output.as_json:
+        sys.stdout.write(json_of(run))
+    elif len(run.records) == 1:
+        print_one(console, run.only, output, live=just_run)
+    else:
+        print_many(console, run, output)
+    if file is not None:
+        file.write("\n".join(map(markdown, run.records.values())))
+    if just_run and run.why:
+        name = name_of(run.folder) if run.folder else ""
+        raise SottovoceError(f"{run.why}; {command('runs', 'resume', name)} resumes, with a higher limit or none")
+    failed = [record for record in run.records.values() if record.status == "failed"]
+    if failed and len(run.records) > 1:
+        raise SottovoceError(
+            f"{len(failed)} of {len(run.records)} discussions failed, the first one: {failed[0].error}"
+        )
+
+
+@contextmanager
+def shown_row(name: str, run: Run) -> Iterator[Observer]:
+    """Show the progress of one of many runs on stderr, so that stdout has only the tables."""
+    console = Console(stderr=True, markup=False, emoji=False, highlight=False)
+    console.print(f"{name}: {title(run.head, len(run.records))}", soft_wrap=True)
+    with RunProgress(console, run) as progress:
+        yield progress.observe
+    console.print(f"{name}: {', '.join(summary(run)[:-1])}", soft_wrap=True)
+
+
+@contextmanager
+def shown_while(
+    run: Run, console: Console, output: Output, models: str
+) -> Iterator[tuple[Observer | None, Person | None]]:
+    """Yield the observer for the wanted output, and the function that answers for people who take part."""
+    if output.as_json or output.quiet:
+        yield None, person()
+    elif len(run.records) > 1:
+        with RunProgress(console, run) as progress:
+            yield progress.observe, person(progress.paused)
+    elif moves(console):
+        with LiveTranscript(console, f"loading {models}", prompts=output.show_prompts) as live:
+            live.resume(run.only)
+            yield live.observe, person(live.paused)
+    else:
+        watched = any(run.head.settings.get(name) for name in ("watch", "approve"))
+        with PipedTranscript(console, prompts=output.show_prompts, watched=watched) as piped:
+            piped.resume(run.only)
+            yield piped.observe, person()
+
+
+def json_of(run: Run) -> str:
+    """Return the record of a single discussion; for several, the manifest, the status and the results."""
+    if len(run.records) == 1:
+        return run.only.to_json()
+    results = [result.to_dict() for result in run.results()]
+    return json.dumps({**run.head.model_dump(mode="json"), "status": run.status, "results": results}, indent=2) + "\n"
+
+
+def print_one(console: Console, record: Record, output: Output, *, live: bool) -> None:
+    """Print a discussion: its transcript, only its ending if it was shown live, or only its decision if `quiet`."""
+    if output.quiet:
+        console.print(*transcript.lines(blocks.ending(record).lines)[:-1], sep="\n")  # without its cost
+    elif live:
+        console.print(transcript.ending(console, record))
+    else:
+        transcript.print_run(console, record, prompts=output.show_prompts)
+
+
+def print_many(console: Console, run: Run, output: Output) -> None:
+    """Print a line for each discussion (none if `quiet`), and a summary."""
+    if not output.quiet:
+        console.print(title(run.head, len(run.records)), style="dim", soft_wrap=True)
+        for line in knowledge((each.model for each in run.head.models.values()), run.head.origin):
+            console.print(line, style="dim", soft_wrap=True)
+        console.print(_table(run, console.width))
+    for line in summary(run):
+        console.print(line, soft_wrap=True)
+    if run.folder and not output.quiet:
+        name, (question, _) = name_of(run.folder), next(iter(run.records))
+        one = command("runs", "show", name, "--question", question)
+        console.print(f"one of them: {one}", style="dim", soft_wrap=True, markup=False)
+
+
+def title(head: Head, discussions: int) -> str:
+    """Return a description of a run in one line."""
+    settings, questions = head.settings, discussions // len(head.seeds)
+    seeds = f"seed {', '.join(map(str, head.seeds))}"
+    about = [scheme(head.scheme).command, settings["protocol"], ", ".join(dict.fromkeys(settings["model"])), seeds]
+    watched = [f"watched: {settings['intervention']}"] if settings.get("watch") else []
+    return one_line(" · ".join([*about, *watched, counted(questions, "question")]))
+
+
+def outcome(counts: Counts) -> str:
+    """Return how many discussions were right, abstained, failed or are not over."""
+    ways = {
+        "abstained": counts.abstained,
+        "failed": counts.failed,
+        "not over": counts.discussions - counts.done - counts.failed,
+    }
+    share = f"{counts.score / counts.scored:.1%} right of {counts.scored:,}" if counts.scored else ""
+    if share and counts.failed and counts.scored == counts.done:  # all have targets
+        of = counts.scored + counts.failed
+        share += f" ({counts.score / of:.1%} of {of:,} with failures as wrong)"
+    return ", ".join([share or f"{counts.done:,} discussed", *(f"{n:,} {way}" for way, n in ways.items() if n)])
+
+
+def summary(run: Run) -> list[str]:
+    """Return lines that say how a run ended, what it cost and where it is stored."""
+    cost = run.cost
+    read = f"{cost.tokens_in:,} tokens read ({cost.tokens_reused:,} of them reused)"
+    tokens = cost.tokens if cost.uncounted else f"{read}, {cost.tokens_out:,} written"
+    took = f"{counted(cost.calls, 'call')}, {tokens}"
+    where = [f"kept in {one_line(str(run.folder))}"] if run.folder else []
+    stopped = [f"stopped: {run.why}"] if run.why else []
+    measured = [told] if (told := means(run.results())) else []
+    watched = interventions.told([*run.records.values()])
+    return [outcome(run.counts), *measured, *watched, took, *stopped, *map(one_line, run.notes), *where]
+
+
+def _table(run: Run, width: int) -> Table:
+    """Return a line for each discussion, with as many of its measures as fit beside whole answers."""
+    names = [name for name in by_name(run.results()) if name not in OF_RETRIEVAL]  # the summary has them
+    lines = [["question", "seed", "answer", "", *map(one_line, names)]]
+    for (question, seed), record in run.records.items():
+        lines.append([one_line(question), str(seed), *_answer(record), *_measures(record, names)])
+    columns = list(zip(*lines, strict=True))
+    widths = [max(map(cell_len, column)) for column in columns]
+    fit = next((n for n in range(len(columns), FIRST, -1) if sum(widths[:n]) + BETWEEN * (n - 1) <= width), FIRST)
+    table = Table(box=None, pad_edge=False)
+    for at, (heading, *_) in enumerate(columns[:fit]):
+        table.add_column(heading, overflow="fold", min_width=min(widths[at], width // FIRST))
+    for line in lines[1:]:
+        table.add_row(*line[:fit])
+    return table
+
+
+def _measures(record: Record, names: list[str]) -> list[str]:
+    found = record.result().measures
+    return ["" if (value := found.get(name)) is None else figure(value) for name in names]
+
+
+def _answer(record: Record) -> tuple[str, str]:
+    if record.decision is None:
+        return "", f"{record.status}{': ' + shortened(record.error) if record.error else ''}"
+    answer, score = record.decision["answer"], record.decision["score"]
+    target = one_line(record.question.get("target", ""))
+    told = (
+        ""
+        if score is None
+        else "right"
+        if score == 1
+        else f"wrong: it is {target}"
+        if not score
+        else f"score {score:.2f}"
+    )
+    return ("no answer" if answer is None else shortened(answer, 40)), told

@@ -1,0 +1,237 @@
+"""Tables about saved runs: comparisons, measures of discussion, audits, and the branches of a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from sottovoce.cli.command import resumable
+from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.text import counted, figure, one_line, shortened
+from sottovoce.report.tables import share_cells, show, table
+from sottovoce.retrievers.trec import read_qrels
+from sottovoce.runs import run_directory
+from sottovoce.runs.allowed import Trust
+from sottovoce.runs.budget import Currency
+from sottovoce.runs.read import load_run
+
+if TYPE_CHECKING:
+    from sottovoce.analysis.audit import Audited
+    from sottovoce.analysis.statistics import Mean
+    from sottovoce.channels.message import Message
+    from sottovoce.runs.replay import Branch, Branches
+    from sottovoce.runs.results import Result
+    from sottovoce.runs.run import Key, Run
+
+By = Literal["round", "agent", "model", "limit"]
+ALL: tuple[By | None, ...] = (None, "round", "agent", "model", "limit")
+RETRIEVAL_HEADINGS = "retrieval | discussions | mean | 95 %"
+MEASURE_HEADINGS = "measure | of | happened | n | share | 95 %"
+AUDIT_HEADINGS = "policy | discussions | accuracy | 95 % | points | 95 % | higher | lower | for example"
+EXAMPLES = 3
+"""Number of example questions of an audit on each side."""
+
+
+def read_runs(names: Sequence[str], qrels: Path | None = None) -> dict[str, Run]:
+    """Return runs by name; an experiment stands for the runs of its rows.
+
+    `qrels` are judgments of passages that replace the questions' own gold passages.
+
+    Raises:
+        RecordError: a run does not exist.
+        UsageError: two of them have the same name.
+    """
+    runs: dict[str, Run] = {}
+    for name in names:
+        for run_name, run in _runs_of(name).items():
+            if run_name in runs:
+                raise UsageError(f"two of the runs have the name {run_name!r}; give each once, or rename a folder")
+            runs[run_name] = run
+    if qrels is not None:
+        judgments = read_qrels(qrels)
+        for run in runs.values():
+            run.judge_passages(judgments)
+    return runs
+
+
+def _runs_of(name: str) -> dict[str, Run]:
+    from sottovoce.experiments.folder import FILE, rows_in
+
+    for folder in (Path(name), run_directory.shelf() / name):
+        if (folder / FILE).exists():
+            return rows_in(folder)
+    folder = run_directory.folder_of(name)
+    return {folder.resolve().name: load_run(folder)}
+
+
+def compare_runs(names: Sequence[str], against: str | None, qrels: Path | None = None) -> None:
+    """Print the runs side by side: accuracy, costs, and each pair with its tests, or each run against one.
+
+    Raises:
+        RecordError: a run does not exist.
+        UsageError: there is nothing to compare, or the libraries for statistics are missing.
+    """
+    from sottovoce.report.comparison import compared, waiting
+
+    runs = read_runs(names, qrels)
+    show("\n".join([compared(runs, against), *waiting(runs)]).rstrip("\n"))
+
+
+def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
+    """Run the unfinished baselines of a run, in folders beside it, and print the comparison of all three.
+
+    Raises:
+        UsageError: several runs were named, this one has no baselines, or names what the command line does not allow.
+        RecordError: there is no such run, or its baselines were started with other settings or models.
+    """
+    from sottovoce.analysis.statistics import check_installed
+    from sottovoce.cli.run_screen import shown_row
+    from sottovoce.experiments.matching import baselines, with_pilots
+    from sottovoce.experiments.runner import RowRunner, check_rows, run_rows
+    from sottovoce.report.comparison import compared
+    from sottovoce.runs.start import settings_of
+
+    if len(names) > 1:
+        raise UsageError(f"matched baselines are of one run, and {len(names)} were named; give one")
+    check_installed()
+    folder = run_directory.folder_of(names[0]).resolve()
+    run, beside = load_run(folder), folder.parent
+    trust.check_paths(settings_of(run), f"run {folder.name!r}", beside)
+    rows = with_pilots(baselines(folder.name, run, by))
+    runner = RowRunner(beside, show=shown_row)
+    runner.read([folder.name, *rows])
+    check_rows(rows, runner)
+    with resumable("all messages are kept"):
+        run_rows(rows.values(), runner)
+    shown = {name: run for name, run in runner.runs.items() if "/" not in name}  # pilots are within their rows
+    show(compared(shown, folder.name).rstrip("\n"))
+    print(f"kept beside {one_line(str(folder))}")
+
+
+def show_measures(names: Sequence[str], by: By | None, qrels: Path | None = None) -> None:
+    """Print the measures of each run, overall and by round, agent, model and limit, or by one of them.
+
+    Measures of retrieval follow if something was retrieved and gold passages are known.
+
+    Raises:
+        RecordError: a run does not exist.
+        UsageError: a run has no answers to measure, or the libraries for statistics are missing.
+    """
+    from sottovoce.analysis.discussion_metrics import observed, rates
+
+    for name, run in read_runs(names, qrels).items():
+        discussions = observed(run.records.values())
+        if not discussions:
+            raise UsageError(f"run {name!r} has no answers to measure; expected questions with a target that ended")
+        cells = (
+            [rate.measure, one_line(rate.of) or "all", str(rate.happened), str(rate.n), *share_cells(rate.share)]
+            for group in (ALL if by is None else [by])
+            for rate in rates(discussions, group)
+        )
+        questions = counted(len({each.question for each in discussions}), "question")
+        show(f"`{one_line(name)}`: {questions}\n\n{table(MEASURE_HEADINGS, cells)}\n")
+        if retrieval := _retrieval_cells(run.results()):
+            show(f"{table(RETRIEVAL_HEADINGS, retrieval)}\n")
+
+
+def _retrieval_cells(results: Sequence[Result]) -> list[list[str]]:
+    from sottovoce.analysis.measures import measured
+    from sottovoce.runs.retrieval_measures import OF_RETRIEVAL
+
+    means = measured(results)  # failed discussions too: their retrievals are known
+    return [
+        [name, str(means[name].games), figure(means[name].mean.value), _interval(means[name].mean)]
+        for name in OF_RETRIEVAL
+        if name in means
+    ]
+
+
+def _interval(mean: Mean) -> str:
+    return "" if mean.low is None or mean.high is None else f"{figure(mean.low)} to {figure(mean.high)}"
+
+
+def show_audit(names: Sequence[str]) -> None:
+    """Print each run under all policies that apply to it.
+
+    Raises:
+        RecordError: a run does not exist.
+        UsageError: a run has no scored discussion.
+    """
+    from sottovoce.analysis.audit import audit
+
+    for name, run in read_runs(names).items():
+        if not (policies := audit(run)):
+            raise UsageError(f"run {name!r} has no scored discussion; expected questions with a target that ended")
+        questions = counted(len(run.questions()), "question")
+        show(f"`{one_line(name)}`: {questions}\n\n{table(AUDIT_HEADINGS, map(_audit_cells, policies))}\n")
+
+
+def _audit_cells(policy: Audited) -> list[str]:
+    change = policy.difference
+    points = ["", ""]
+    if change is not None:
+        points = [f"{100 * change.value:+.1f}", f"{100 * change.low:.1f} to {100 * change.high:.1f}"]
+    numbers = [str(len(policy.better)), str(len(policy.worse))]
+    sides = (("+", policy.better), ("-", policy.worse))
+    examples = [f"{sign}{one_line(id)}" for sign, ids in sides for id in [*dict.fromkeys(ids)][:EXAMPLES]]
+    accuracy = share_cells(policy.accuracy)
+    return [policy.policy, str(policy.counted), *accuracy, *points, *numbers, ", ".join(examples)]
+
+
+def chosen_discussion(run: Run, question: str | None, seed: int | None) -> Key:
+    """Return the discussion of a question under a seed: the first with an intervention, or else the first.
+
+    Raises:
+        UsageError: there is no such discussion.
+    """
+    keys = [key for key in run.records if question in (None, key[0]) and seed in (None, key[1])]
+    if not keys:
+        questions = {key[0] for key in run.records}
+        if question is not None and question not in questions:
+            raise UsageError(choose("question", question, [*questions]))
+        raise UsageError(choose("seed", str(seed), [*{str(key[1]) for key in run.records}]))
+    return next((key for key in keys if run.records[key].interventions), keys[0])
+
+
+def replay_lines(branches: Branches, saved: Sequence[Message] | None = None) -> Iterator[str]:
+    """Yield lines on two branches: the intervention, both endings, where they part, and whether the replay is exact.
+
+    `saved`: the messages of the run, if the discussion was re-run for the replay.
+    """
+    if (at := branches.at) is None:
+        yield "nobody intervened: the replay repeats the run from the first watched act on"
+    else:
+        when = f"epoch {at['epoch'] + 1}, round {at['round'] + 1}, attempt {at['attempt'] + 1}"
+        yield one_line(f"intervention: {at['what']} at {at['agent']}, {when}: {at['why']}")
+        yield from _branch_lines("with it", branches.with_it)
+        yield from _branch_lines("without", branches.without)
+        parted = branches.parted
+        yield f"they part at: {_message(parted)}" if parted else "their messages do not differ"
+    if saved is not None and _texts(saved) != _texts(branches.held.messages):
+        yield "the re-run differs from the saved run: it used hosted models, or --exact was off"
+    same = _ids(branches.held.messages) == _ids(branches.with_it.messages)
+    yield "the replay is token-identical" if same else "the replay differs from the run"
+
+
+def _branch_lines(name: str, branch: Branch) -> Iterator[str]:
+    decision = branch.decision
+    answer = "no answer" if decision["answer"] is None else shortened(decision["answer"], 40)
+    score = "" if decision["score"] is None else f", score {figure(decision['score'])}"
+    yield one_line(f"{name}: {answer}{score}; {decision['why']}; {len(branch.messages)} messages")
+    if measures := decision.get("measures"):
+        known = [f"{name} {figure(value)}" for name, value in measures.items() if value is not None]
+        yield one_line(f"  {', '.join(known)}, interventions {len(branch.interventions)}")
+
+
+def _message(message: Message) -> str:
+    return one_line(f"{message.agent}, round {message.round + 1}: {shortened(message.public or message.text, 80)}")
+
+
+def _texts(messages: Sequence[Message]) -> list[object]:
+    return [(message.text, message.place) for message in messages]
+
+
+def _ids(messages: Sequence[Message]) -> list[object]:
+    """Return the messages' texts and places, with token ids where there are payloads."""
+    return [(each.text, each.place, each.payload and each.payload.load().ids) for each in messages]

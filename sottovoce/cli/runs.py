@@ -1,0 +1,372 @@
+"""The commands of `runs`: list, show, resume, export, compare, analyze, verify and remove saved runs.
+
+Nothing here imports torch before a command needs it: a run that is over is read without a model.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import ConfigDict, Field
+
+from sottovoce.cli.command import Commands
+from sottovoce.cli.options import argument
+from sottovoce.core.bounds import Count, Few, Seed
+from sottovoce.core.errors import RecordError, UsageError, choose, command
+from sottovoce.core.outputs import EXPERIMENT, FORCE, OutputFile
+from sottovoce.core.text import counted, one_line
+from sottovoce.core.validation import Checked
+from sottovoce.report.output import Output, check_places
+from sottovoce.runs import run_directory
+from sottovoce.runs.allowed import TRUST_PATHS, Trust
+from sottovoce.runs.budget import Currency
+from sottovoce.runs.limits import Limits
+from sottovoce.runs.log import LOG, last_line
+
+if TYPE_CHECKING:
+    from sottovoce.runs.run import Run
+    from sottovoce.settings import Settings
+
+commands = Commands("runs")
+WHICH = "A run's name as `runs list` shows it, or the beginning of one; `latest`; or a folder."
+RUN = argument(WHICH, "RUN")
+RUNS = argument("Runs, as for `runs show`; an experiment's folder stands for all its runs.", "RUN")
+QRELS = Field(
+    default=None, description="TREC relevance judgments (qid 0 docid rel) to use instead of the questions' own."
+)
+
+
+class Named(Checked):
+    """The name of a run."""
+
+    model_config = ConfigDict(title="Run")
+
+    name: str = argument(WHICH, "RUN", default="latest")
+
+
+class ShowOptions(Checked):
+    """The run, the discussions of it, and their form."""
+
+    name: str = RUN
+    question: str | None = Field(default=None, description="Show only the discussion of the question with this id.")
+    seed: int | None = Field(default=None, description="Show only the discussion with this seed.")
+    show_prompts: bool = Field(default=False, description="Also print each agent's prompts.")
+    as_json: bool = Field(default=False, alias="json", description="Print one JSON object on stdout, and nothing else.")
+
+
+class ReplayOptions(Named):
+    """The discussion of a watched run, and the intervention, to replay."""
+
+    question: str | None = Field(default=None, description="Id of the question, if the run has several discussions.")
+    under_seed: Seed | None = Field(default=None, description="Seed of the discussion.")
+    intervention: Few = Field(default=1, ge=1, description="Number of the intervention, from 1.")
+
+
+class ExportOptions(Checked):
+    """The run, and the file to write."""
+
+    name: str = RUN
+    file: Path = argument("The file to write.", "FILE")
+    format: str | None = Field(
+        default=None,
+        description="jsonl (records), csv (results), markdown (transcripts), card, trec, qrels; default: by name.",
+    )
+    force: bool = Field(default=False, description=FORCE)
+
+
+class CompareOptions(Checked):
+    """The runs to compare."""
+
+    names: list[str] = RUNS
+    against: str | None = Field(default=None, description="Compare each other run with this one, instead of all pairs.")
+    matched: Currency | None = Field(
+        default=None,
+        description="Compare one run with a single agent and with self-consistency at the same cost; starts both as "
+        "new runs.",
+    )
+    qrels: Path | None = QRELS
+    trust_paths: bool = TRUST_PATHS
+
+
+class MeasuresOptions(Checked):
+    """The runs to measure."""
+
+    names: list[str] = RUNS
+    by: Literal["round", "agent", "model", "limit"] | None = Field(
+        default=None,
+        description="Measures of each round, agent, model, or limit (never agreed within N rounds) only; default: all.",
+    )
+    qrels: Path | None = QRELS
+
+
+class ReportOptions(Checked):
+    """The runs to report on, and the page to write."""
+
+    names: list[str] = RUNS
+    html: Path = Field(default=Path("report.html"), description="The page to write.")
+    attention: int | None = Field(
+        default=None,
+        description="Draw the attention of this layer, 0-based, -1 for the last; loads the models.",
+    )
+    force: bool = Field(default=False, description=FORCE)
+    trust_paths: bool = TRUST_PATHS
+
+
+class AuditOptions(Checked):
+    """The runs to score again."""
+
+    names: list[str] = RUNS
+
+
+class VerifyOptions(Checked):
+    """The run to check, and the files to check it against."""
+
+    name: str = RUN
+    again: Count = Field(
+        default=3, ge=0, alias="k", description="Number of discussions to run again with their models."
+    )
+    seed: int = Field(default=0, description="Seed that selects these discussions.")
+    no_model: bool = Field(default=False, description="Run no discussion again, and load no model.")
+    questions: Path | None = Field(default=None, description="The file that the run's questions came from.")
+    table: Path | None = Field(default=None, description="Also check a CSV file of results that `runs export` wrote.")
+    card: Path | None = Field(
+        default=None,
+        description="Also check a card that `runs export RUN card.json` wrote, or the card in a report page.",
+    )
+
+
+class JudgeOptions(Checked):
+    """The run, and its judge."""
+
+    model_config = ConfigDict(title="Judge")
+
+    name: str = argument("A finished run, as for `runs show`.", "RUN", default="latest")
+    model: str = Field(default="smollm2", description="The judge, as --model of schemes.")
+    labels: Path | None = Field(
+        default=None,
+        description='Verdicts of people, as JSON Lines: {"question": ID, "right": true}, and "seed" if it is not 0.',
+    )
+
+
+class RemoveOptions(Checked):
+    """The runs to remove."""
+
+    names: list[str] = argument("Runs, as for `runs show`.", "[RUN ...]", default=[])
+    keep: Count | None = Field(default=None, ge=0, description="Remove all but this many newest runs.")
+
+
+@commands.add()
+def list_() -> None:
+    """List saved runs, the newest last."""
+    folders = run_directory.kept()
+    for folder in folders:
+        try:
+            summary = _summary(folder)
+        except RecordError as error:
+            summary = str(error)
+        print(f"{folder.name}  {one_line(summary)}")
+    for file in sorted(run_directory.shelf().glob(f"*/{EXPERIMENT}")):
+        rows = sorted(log.parent.name for log in file.parent.glob(f"*/{LOG}"))
+        print(f"{file.parent.name}  experiment of {', '.join(rows) or 'no row yet'}: `runs show NAME/ROW`")
+    print(f"in {run_directory.shelf()}: {len(folders)} runs; beyond {run_directory.KEPT} the oldest are removed")
+
+
+def _summary(folder: Path) -> str:
+    """Return a run in one line; for a run that ended, the first and the last line of its log are enough."""
+    from sottovoce.cli.run_screen import outcome, title
+    from sottovoce.runs.log_lines import wrong_in
+    from sottovoce.runs.read import head_in, load_run
+    from sottovoce.runs.run import Counts
+
+    last = last_line(folder)
+    if isinstance(last.get("counts"), dict) and not wrong_in(json.dumps(last).encode()):
+        head, status, counts = head_in(folder), last["line"], Counts.model_validate(last["counts"])
+    else:  # it is still running, or was killed
+        run = load_run(folder)
+        head, status, counts = run.head, run.status, run.counts
+    return f"{status:8} {title(head, counts.discussions)}: {outcome(counts)}"
+
+
+@commands.add(ShowOptions)
+def show(options: ShowOptions) -> None:
+    """Show a saved run: its transcript, or the results of its discussions. No model is loaded."""
+    from sottovoce.cli.run_screen import show_run
+
+    run = load(options.name)
+    store = run.store()  # messages find their payloads while it is open
+    for at, kind, wanted in ((0, "question", options.question), (1, "seed", options.seed)):
+        if wanted is not None:
+            records = {key: record for key, record in run.records.items() if key[at] == wanted}
+            if not records:
+                raise UsageError(choose(kind, wanted, sorted({str(key[at]) for key in run.records})))
+            run.records = records
+    show_run(run, Output.model_validate({"show_prompts": options.show_prompts, "json": options.as_json}))
+    del store
+
+
+def load(name: str) -> Run:
+    """Return a saved run.
+
+    Raises:
+        RecordError: there is no such run, or it is damaged.
+    """
+    from sottovoce.runs.read import load_run  # late: langgraph
+
+    return load_run(run_directory.folder_of(name))
+
+
+@commands.add(Named, Limits, Output, Trust)
+def resume(named: Named, limits: Limits, output: Output, trust: Trust) -> None:
+    """Resume a run that was stopped; discussions that failed are tried again.
+
+    Raises:
+        UsageError: it is over, or it names what the command line does not allow.
+        RecordError: models or prompts have changed, or another process uses the run.
+    """
+    from sottovoce.cli.run_screen import run_and_show
+    from sottovoce.runs.start import resumed, settings_begun
+
+    run = load(named.name)
+    assert run.folder is not None, "read from there"
+    if not run.unfinished:
+        show_it = command("runs", "show", run_directory.name_of(run.folder))
+        raise UsageError(f"run {str(run.folder)!r} is over; {show_it} shows it")
+    begun, what, file = settings_begun(run), f"run {str(run.folder)!r}", check_places(output)
+    trust.check(begun, what, run.folder.parent)
+    settings = trust.applied(begun)
+    if settings != begun:
+        raise UsageError(f"{what} was started in {_sandbox(begun)}; resume it there, or start another run")
+    run_and_show(resumed(run, settings=settings), settings, limits, output, file)
+
+
+def _sandbox(settings: Settings) -> str:
+    known = settings.model_dump()
+    return f"the sandbox {known['sandbox']!r}, {'with' if known['unsafe'] else 'without'} --unsafe"
+
+
+@commands.add(ReplayOptions, Trust)
+def replay(options: ReplayOptions, trust: Trust) -> None:
+    """Run a watched discussion again, with and without an intervention, and compare both.
+
+    Raises:
+        UsageError: there is no such discussion or intervention, the run was not watched, or it names what the command
+            line does not allow.
+    """
+    from sottovoce.cli.run_tables import chosen_discussion, replay_lines
+    from sottovoce.runs.replay import replay as run_branches
+    from sottovoce.runs.start import settings_begun
+
+    run = load(options.name)
+    question, seed = key = chosen_discussion(run, options.question, options.under_seed)
+    assert run.folder is not None, "read from there"
+    trust.check(settings_begun(run), f"run {str(run.folder)!r}", run.folder.parent)
+    branches = run_branches(run, key, options.intervention - 1, trust=trust)
+    print(one_line(f"question {question} under seed {seed}"))
+    print(*replay_lines(branches, run.records[key].messages), sep="\n")
+
+
+@commands.add(ExportOptions)
+def export(options: ExportOptions) -> None:
+    """Write a run to a file: records as JSON Lines, results as CSV, transcripts as Markdown, or its card as JSON."""
+    from sottovoce.cli.run_export import ENDINGS, exported, format_of
+
+    form = format_of(options.file, options.format)
+    file = OutputFile(options.file, "the file", force=options.force, endings=ENDINGS[form])
+    run = load(options.name)
+    store = run.store()
+    file.write(exported(run, form))
+    del store
+    print(f"{counted(len(run.records), 'discussion')} written as {form} to {one_line(str(options.file))}")
+
+
+@commands.add(CompareOptions)
+def compare(options: CompareOptions) -> None:
+    """Compare runs on the questions they share: accuracy with intervals, costs, tests, and a verdict in words."""
+    from sottovoce.cli.run_tables import compare_matched, compare_runs
+
+    if options.matched is None:
+        compare_runs(options.names, options.against, options.qrels)
+    else:
+        compare_matched(options.names, options.matched, Trust(trust_paths=options.trust_paths))
+
+
+@commands.add(MeasuresOptions)
+def measures(options: MeasuresOptions) -> None:
+    """Show how discussion changed answers: accuracy, agreement, flips, kinds of error, and quality of retrieval."""
+    from sottovoce.cli.run_tables import show_measures
+
+    show_measures(options.names, options.by, options.qrels)
+
+
+@commands.add(ReportOptions)
+def report(options: ReportOptions) -> None:
+    """Write one HTML page about runs: tables, plots, and every message with its payload. It opens in any browser."""
+    file = OutputFile(options.html, "--html", force=options.force, endings=(".html", ".htm"))
+    from sottovoce.core.sizes import amount
+    from sottovoce.report.report import report as page  # late: matplotlib takes seconds
+    from sottovoce.report.sources import gathered
+    from sottovoce.runs.start import settings_of
+
+    sources = gathered(options.names)
+    for name, run in sources.runs.items() if options.attention is not None else ():
+        trust = Trust(trust_paths=options.trust_paths)
+        trust.check_paths(settings_of(run), f"run {name!r}", run.folder and run.folder.parent)
+    file.write(page(sources, options.attention))
+    if sources.unfinished:
+        print(one_line(sources.unfinished))
+    about = f"{counted(len(sources.runs), 'run')}, {counted(sources.ended[0], 'discussion')}"
+    print(f"report of {about}: {one_line(str(options.html))} ({amount(options.html.stat().st_size)})")
+
+
+@commands.add(AuditOptions)
+def audit(options: AuditOptions) -> None:
+    """Score runs again under other policies, such as those of the papers' own programs, and show what changes."""
+    from sottovoce.cli.run_tables import show_audit
+
+    show_audit(options.names)
+
+
+@commands.add(VerifyOptions, Trust)
+def verify(options: VerifyOptions, trust: Trust) -> int:
+    """Check a saved run for tampering: recompute its results from its files, and run some discussions again."""
+    from sottovoce.verify.checks import Wanted
+    from sottovoce.verify.checks import verify as check_run
+
+    again = 0 if options.no_model else options.again
+    wanted = Wanted(again, options.seed, options.questions, options.table, options.card, trust)
+    verified = check_run(load(options.name), wanted)
+    for note in verified.notes:
+        print(one_line(f"note: {note}"))
+    for finding in verified.findings:
+        print(one_line(f"FINDING {finding}"))
+    checked = f"{counted(verified.discussions, 'discussion')}, {counted(verified.messages, 'message')}"
+    print(f"verified: {checked}, {verified.anew} re-run; {counted(len(verified.findings), 'finding')}")
+    return 1 if verified.findings else 0
+
+
+@commands.add(JudgeOptions, Limits)
+def judge(options: JudgeOptions, limits: Limits) -> None:
+    """Let a model judge whether a run's answers are right, and show how far raters agree; resumable."""
+    from sottovoce.cli.judge import judge_run
+
+    judge_run(options.name, options.model, options.labels, limits)
+
+
+@commands.add(RemoveOptions)
+def remove(options: RemoveOptions) -> None:
+    """Remove runs by name, or all but the newest ones; runs in folders that you chose stay.
+
+    Raises:
+        RecordError: there is no such run; nothing is removed.
+        UsageError: neither or both were given, or a run is in use or in a folder of the user's choice.
+    """
+    if bool(options.names) == (options.keep is not None):
+        raise UsageError("runs remove takes runs or --keep N, the number of newest runs to keep; give one of them")
+    if options.keep is not None:
+        removed = run_directory.prune(options.keep)
+    else:
+        removed = [run_directory.folder_of(name) for name in options.names]
+        run_directory.remove(removed)
+    print(f"{len(removed)} removed, {len(run_directory.kept())} kept in {run_directory.shelf()}")

@@ -1,0 +1,37 @@
+"""The schemes: each is a command that runs its discussions on one question or many.
+
+Nothing here imports torch or langgraph before a run starts.
+"""
+
+from __future__ import annotations
+
+from sottovoce.cli.command import SchemeCommands
+from sottovoce.datasets.question_source import QuestionOptions, questions_of
+from sottovoce.datasets.trained import check_trained
+from sottovoce.report.output import Output, check_places, console_of, loading
+from sottovoce.runs.limits import Limits
+from sottovoce.settings import Settings
+
+
+def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits: Limits, output: Output) -> None:
+    """Run a scheme on a question or many, and show the run.
+
+    Raises:
+        UsageError: the request cannot be met; raised before any agent speaks.
+        SottovoceError: the run failed, or a discussion of it.
+    """
+    check_trained(scheme, settings, options.question)
+    questions, origin = questions_of(options, settings)
+    file = check_places(output)
+    with loading(console_of(), output):
+        # Late: torch takes seconds, and errors in the request are reported first.
+        from sottovoce.cli.run_screen import run_and_show
+        from sottovoce.runs.manifest import head_of
+        from sottovoce.runs.start import begun, continued
+
+        start = continued if output.continue_ else begun
+        run = start(head_of(scheme, settings, questions, options.seeds, origin.words), questions, output.save)
+    run_and_show(run, settings, limits, output, file)
+
+
+commands = SchemeCommands("", "", run_scheme, QuestionOptions, Limits, Output)

@@ -1,1 +1,0 @@
-"""Views of a run: on a terminal, live or afterwards, as Markdown, as JSON."""
