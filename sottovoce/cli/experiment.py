@@ -81,7 +81,7 @@ class LayersOptions(Checked):
     )
     agents: Agents | None = Field(default=None, description="As the scheme's own option.")
     rounds: Rounds | None = Field(default=None, description="As the scheme's own option.")
-    save: Path | None = Field(default=None, description=SAVE)
+    save: Path = Field(description=SAVE)
 
 
 class TuneOptions(Checked):
@@ -109,18 +109,12 @@ class TuneOptions(Checked):
     map: bool = Field(
         default=False, description="Draw CIPHER's map for two agents: the first one's last answer in both orders."
     )
-    save: Path | None = Field(default=None, description=SAVE)
+    save: Path = Field(description=SAVE)
 
 
 @commands.add(ExperimentOptions, Limits, Trust)
 def run(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> None:
-    """Run an experiment file, and compare its runs; resumable.
-
-    Raises:
-        UsageError: the file, or a row of it, is wrong, or it names what the command line does not allow.
-        RecordError: the folder holds rows of another kind, or cannot be written.
-        SottovoceError: discussions failed; raised after all else.
-    """
+    """Run an experiment file, and compare its runs; resumable."""
     # Late: langgraph takes a second, and torch more if a row has to run.
     from sottovoce.analysis.statistics import check_installed
     from sottovoce.cli.run_screen import shown_row
@@ -164,13 +158,7 @@ def _check_failures(runs: Mapping[str, Run]) -> None:
 
 @commands.add(ReproduceOptions, Limits, Trust)
 def reproduce(options: ReproduceOptions, limits: Limits, trust: Trust = NO_TRUST) -> None:
-    """Reproduce a table or figure of a paper, and show published and own numbers side by side.
-
-    Raises:
-        UsageError: there is no such table, model, part or row, or nothing of it can run here.
-        RecordError: the folder holds rows of another kind, or cannot be written.
-        SottovoceError: discussions failed; raised after all else.
-    """
+    """Reproduce a table or figure of a paper, and show published and own numbers side by side."""
     from sottovoce.experiments.tables.expand import chosen
     from sottovoce.experiments.tables.table_files import read_published
     from sottovoce.report.paper_tables import about, listed, planned
