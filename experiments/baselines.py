@@ -41,7 +41,7 @@ def _row(name: str, run: Run, wanted: str, matched: Matched | None = None) -> Pr
     for question in questions:
         check(question, settings)
     called = f"{name}-{scheme(wanted).command}"
-    return Prepared(called, wanted, settings, questions, run.head.seeds, run.head.origin, matched)
+    return Prepared(called, wanted, settings, questions, run.manifest.seeds, run.manifest.origin, matched)
 
 
 def alike(run: Run, kind: type[Settings]) -> Settings:
@@ -52,7 +52,7 @@ def alike(run: Run, kind: type[Settings]) -> Settings:
     Raises:
         UsageError: the run's agents have several models.
     """
-    given, usual = run.head.settings, kind().model_dump(mode="json")
+    given, usual = run.manifest.settings, kind().model_dump(mode="json")
     shared = {name: _of_one(name, given[name]) for name in usual if name in given and name not in OF_DISCUSSING}
     drawn = kind is scheme("self_consistency").settings and shared["temperature"] == [0]
     if drawn or PROTOCOLS[given["protocol"]].averages:

@@ -7,19 +7,19 @@ from pathlib import Path
 
 from sottovoce.core.errors import RecordError
 from sottovoce.experiments.rows import Prepared
-from sottovoce.runs.manifest import Head, head_of, prompts_digest
+from sottovoce.runs.manifest import RunManifest, new_manifest, prompts_digest
 
 SAME = ("scheme", "settings", "seeds", "questions", "prompts")
 """Fields of a run's manifest that identify a row; with other values it would be another row."""
 
 
-def check_same(row: Prepared, old: Head, folder: Path) -> None:
+def check_same(row: Prepared, old: RunManifest, folder: Path) -> None:
     """Check that a row is still the one in its folder; `check_weights` checks its models.
 
     Raises:
         RecordError: names the difference and the remedy.
     """
-    now = head_of(row.scheme, row.settings, row.questions, row.seeds, row.origin, models={})  # loads none
+    now = new_manifest(row.scheme, row.settings, row.questions, row.seeds, row.origin, models={})  # loads none
     # The prompt packs of agents follow from their models: see `check_weights`.
     now = now.model_copy(update={"prompts": prompts_digest(row.scheme, row.settings, old.packs)})
     for name in SAME:
@@ -29,7 +29,7 @@ def check_same(row: Prepared, old: Head, folder: Path) -> None:
             raise _another(row.name, f"was started with other {name}{told}", folder)
 
 
-def check_weights(name: str, now: Head, others: Iterable[Head], folder: Path) -> None:
+def check_weights(name: str, now: RunManifest, others: Iterable[RunManifest], folder: Path) -> None:
     """Check that models with the same name have the same weights as in earlier runs of this row and of other rows.
 
     Raises:

@@ -17,7 +17,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted
 from sottovoce.experiments.rows import Prepared
 from sottovoce.runs.budget import Budget, Currency
-from sottovoce.runs.record import Record, computed
+from sottovoce.runs.record import DiscussionRecord, computed
 from sottovoce.runs.run import Run
 
 QUESTIONS, SAMPLES = 8, 4
@@ -98,9 +98,9 @@ def budget(name: str, by: Currency, run: Run, pilot: Run) -> Budget:
 def told(runs: Mapping[str, Run]) -> Iterator[str]:
     """Yield a sentence for each run with a budget: the budget, and the cost that was reached."""
     for name, run in runs.items():
-        if (aim := run.head.budget) is not None and any(record.decision for record in run.records.values()):
+        if (aim := run.manifest.budget) is not None and any(record.decision for record in run.records.values()):
             costs = _costs(name, run, aim.by)
-            samples = counted(run.head.settings["samples"], "sample")
+            samples = counted(run.manifest.settings["samples"], "sample")
             yield (
                 f"`{name}`: {samples} per question, to cost as much as a discussion of `{aim.row}`"
                 f" ({aim.told(aim.target)} on average); they took {aim.told(fmean(costs))}"
@@ -110,7 +110,7 @@ def told(runs: Mapping[str, Run]) -> Iterator[str]:
             )
 
 
-def _done(run: Run) -> list[Record]:
+def _done(run: Run) -> list[DiscussionRecord]:
     if found := [record for record in run.records.values() if record.status == "done"]:
         return found
     raise UsageError(f"no discussion of {str(run.folder)!r} ended, so its cost is unknown; remove it, or resume it")
@@ -120,7 +120,7 @@ def _costs(name: str, run: Run, by: Currency) -> list[float]:
     return [_cost(record, record.messages, by) for record in _done(run)]
 
 
-def _cost(record: Record, messages: Sequence[Message], by: Currency) -> float:
+def _cost(record: DiscussionRecord, messages: Sequence[Message], by: Currency) -> float:
     """Return the cost of some messages of a discussion."""
     if by == "tokens":
         return sum(computed(each) for each in messages if each.source in ("model", "hosted"))
@@ -131,7 +131,7 @@ def _cost(record: Record, messages: Sequence[Message], by: Currency) -> float:
     return sum(known, 0.0)
 
 
-def _samples(record: Record, by: Currency) -> list[float]:
+def _samples(record: DiscussionRecord, by: Currency) -> list[float]:
     """Return the cost of each sample of a discussion, answer turns included; first the one that reused least."""
     by_agent = groupby(sorted(record.messages, key=lambda each: each.agent), lambda each: each.agent)
     samples = [[*messages] for _, messages in by_agent]

@@ -21,10 +21,10 @@ from sottovoce.nodes.inputs import Models
 from sottovoce.runs.allowed import Trust, contained
 from sottovoce.runs.budget import Budget
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.manifest import head_of
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Observer, Run
-from sottovoce.runs.runner import hold_all
-from sottovoce.runs.start import begun, resumed, settings_begun
+from sottovoce.runs.runner import run_all
+from sottovoce.runs.start import all_settings_of, resume_run, start_run
 from sottovoce.settings import Settings
 
 Shown = Callable[[str, Run], AbstractContextManager[Observer | None]]
@@ -81,7 +81,7 @@ def _contained(row: Prepared, run: Run | None, trust: Trust, chosen: bool) -> Pr
         if line := trust.uncontained(row.settings, f"row {row.name!r}"):
             raise UsageError(line)
         return replace(row, settings=trust.applied(row.settings))
-    return row if run is None else replace(row, settings=contained(row.settings, settings_begun(run)))
+    return row if run is None else replace(row, settings=contained(row.settings, all_settings_of(run)))
 
 
 def with_pilots(rows: Iterable[Prepared]) -> dict[str, Prepared]:
@@ -94,7 +94,7 @@ def check_all(rows: Mapping[str, Prepared], runs: Mapping[str, Run], folder: Pat
     """Check that rows are still those of their runs. Errors: see `check_same`."""
     for name, run in runs.items():
         if name in rows and is_known(rows[name], runs):
-            check_same(fitted(rows[name], runs)[0], run.head, folder)
+            check_same(fitted(rows[name], runs)[0], run.manifest, folder)
 
 
 def hold_rows(
@@ -108,7 +108,7 @@ def hold_rows(
 ) -> str:
     """Run the rows that are not over, in their order; `runs` has the runs that have started, and receives the new ones.
 
-    Return why they stopped early, or "". Errors: see `hold`.
+    Return why they stopped early, or "". Errors: see `run_one`.
     """
     why, began = "", time.monotonic()
     for row in rows:
@@ -125,10 +125,10 @@ def hold_rows(
 
 
 def hold_row(row: Prepared, run: Run, limits: Limits, shown: Shown | None, models: Models) -> None:
-    """Run the discussions of a row that are not over. Errors: see `hold_all`."""
+    """Run the discussions of a row that are not over. Errors: see `run_all`."""
     _forget(row.settings, models)
     with shown(row.name, run) if shown else nullcontext() as observe:
-        hold_all(run, row.settings, run.store(), models=models, observe=observe, limits=limits)
+        run_all(run, row.settings, run.store(), models=models, observe=observe, limits=limits)
 
 
 def _forget(settings: Settings, models: Models) -> None:
@@ -169,8 +169,8 @@ def opened(row: Prepared, budget: Budget | None, runs: Mapping[str, Run], folder
         RecordError: the models differ, the run cannot be resumed, or its folder is a link.
     """
     check_no_link(folder / row.name)
-    head = head_of(row.scheme, row.settings, row.questions, row.seeds, row.origin, models=models)
+    head = new_manifest(row.scheme, row.settings, row.questions, row.seeds, row.origin, models=models)
     head = head.model_copy(update={"budget": budget})
-    check_weights(row.name, head, [each.head for each in runs.values()], folder)
+    check_weights(row.name, head, [each.manifest for each in runs.values()], folder)
     run = runs.get(row.name)
-    return begun(head, row.questions, folder / row.name) if run is None else resumed(run, head)
+    return start_run(head, row.questions, folder / row.name) if run is None else resume_run(run, head)

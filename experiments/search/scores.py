@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.squad import measures
 
 
@@ -26,7 +26,7 @@ class Mark:
         return self.exact + (self.overlap or 0.0)
 
 
-def mark(record: Record) -> Mark:
+def mark(record: DiscussionRecord) -> Mark:
     """Score a discussion that ended with a decision; its question must have a target."""
     decision, question = record.decision, record.question
     assert decision is not None and decision["score"] is not None, (

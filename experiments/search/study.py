@@ -28,7 +28,7 @@ from sottovoce.nodes.question import question_id
 from sottovoce.nodes.state import JSON
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.log import LOCK, LOG
-from sottovoce.runs.manifest import head_of
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import PAYLOADS, Run
 
@@ -59,7 +59,7 @@ class Study:
         check_no_link(folder / row.name)
         run = load_run(folder / row.name) if (folder / row.name / LOG).exists() else None
         if run is not None:
-            check_same(row, run.head, folder)
+            check_same(row, run.manifest, folder)
         if run is None or run.unfinished:
             run = self._go_on(row, run, folder)
         _check_over(run, row.name)
@@ -97,7 +97,7 @@ def about(command: str, row: Prepared, search: Mapping[str, Any]) -> JSON:  # An
     for each in row.questions:
         if each.get("target") is None and "game" not in each:
             raise UsageError(f"question {question_id(each)!r} has no target, so trials cannot be ranked; drop it")
-    head = head_of(row.scheme, row.settings, row.questions, row.seeds, row.origin, models={})  # loads none
+    head = new_manifest(row.scheme, row.settings, row.questions, row.seeds, row.origin, models={})  # loads none
     common = {name: getattr(head, name) for name in SAME}
     return {"format": FORMAT, "version": VERSION, "command": command, **common, "search": {**search}}
 

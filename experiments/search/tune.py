@@ -21,7 +21,7 @@ from sottovoce.experiments.search.study import Study, about, opened_study
 from sottovoce.experiments.search.temperature_map import Point, keep_map
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.prompts import kinds
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 
 FILE, JOURNAL = "tune.json", "optuna.jsonl"
 Objective = Literal["decision", "first"]
@@ -145,12 +145,12 @@ def _held(study: Study, row: Prepared, name: str, temperatures: Sequence[float])
     return Trial(name, tuple(temperatures), share([_score(record) for record in records]), told)
 
 
-def _score(record: Record) -> float:
+def _score(record: DiscussionRecord) -> float:
     assert record.decision is not None and record.decision["score"] is not None, "refused before"
     return record.decision["score"]
 
 
-def _of_first(record: Record, speaker: str) -> float | None:
+def _of_first(record: DiscussionRecord, speaker: str) -> float | None:
     """Return 1 if the speaker's last answer is right, else 0; None if there is none or the question has no target."""
     assert record.decision is not None, "failures were refused"
     votes = [vote for vote in record.decision["votes"] if vote["agent"] == speaker]
