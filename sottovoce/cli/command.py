@@ -165,8 +165,8 @@ def flag(name: str, help: str, callback: Callable[..., Any]) -> click.Option:
     return click.Option([name], is_flag=True, expose_value=False, is_eager=True, help=help, callback=callback)
 
 
-def _show_all(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
-    if wanted:
+def _show_all(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
+    if chosen:
         click.echo(help_text(ctx.command, ctx, every=True))
         ctx.exit()
 

@@ -44,16 +44,16 @@ def runs(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[str
     return _matching(["latest", *(folder.name for folder in reversed(saved_runs()))], typed)
 
 
-def show(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
+def show(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
     """Print the completion script of the current shell, and exit."""
-    if wanted:
+    if chosen:
         click.echo(_script(ctx.command), nl=False)
         ctx.exit()
 
 
-def install(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
+def install(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
     """Save the completion script of the current shell, let the shell read it when it starts, and exit."""
-    if wanted:
+    if chosen:
         script, startup = config_folder() / f"completion.{_shell()}", Path.home() / STARTUP[_shell()]
         script.parent.mkdir(parents=True, exist_ok=True)
         script.write_text(_script(ctx.command), encoding="utf-8")

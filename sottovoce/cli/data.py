@@ -28,7 +28,7 @@ from sottovoce.graphs import shipped
 from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.prompts.kinds import lettered
 from sottovoce.report.tables import show as show_table
-from sottovoce.retrievers.makers import IndexOptions
+from sottovoce.retrievers.building import IndexOptions
 from sottovoce.settings import Settings
 
 commands = Commands("data")

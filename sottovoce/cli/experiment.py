@@ -135,10 +135,10 @@ def run(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> 
     folder = options.save or (file if again else runs_folder() / f"{file.stem}{few}")
     if folder != file:
         check_folder(folder, "--save", EXPERIMENT)
-    experiment, given = read_experiment(file / FILE if again else file, options.limit)
+    experiment, content = read_experiment(file / FILE if again else file, options.limit)
     check_trusted(experiment, file if again else file.parent, trust)
     with resumable(f"all messages are kept in {str(folder)!r}"):
-        runs, why = hold(experiment, given, folder, names=options.rows, limits=limits, shown=shown_row, trust=trust)
+        runs, why = hold(experiment, content, folder, names=options.rows, limits=limits, shown=shown_row, trust=trust)
     show(report(experiment, runs))
     print(f"{f'stopped: {why}; ' if why else ''}kept in {one_line(str(folder))}")
     check_failures(runs.values())
@@ -175,12 +175,12 @@ def reproduce(options: ReproduceOptions, limits: Limits, trust: Trust = NO_TRUST
     published = read_published(options.name)
     chosen("row", options.row, published.every_row)
     if options.plan:
-        show("\n".join([*about(published), *planned(published, _wanted(published, options), options.data)]))
+        show("\n".join([*about(published), *planned(published, _chosen_parts(published, options), options.data)]))
     else:
         _run_table(options.name, published, options, limits, trust)
 
 
-def _wanted(published: Published, options: ReproduceOptions) -> list[tuple[str, str]]:
+def _chosen_parts(published: Published, options: ReproduceOptions) -> list[tuple[str, str]]:
     from sottovoce.experiments.tables.expand import chosen
 
     models = chosen("model", options.model, published.models)
@@ -200,8 +200,8 @@ def _run_table(name: str, published: Published, options: ReproduceOptions, limit
     if options.small:
         write_stand_ins(published, folder / STAND_INS)
     runs = 0
-    for key, given in _experiments(published, options, folder):
-        _run_part(published, key, given, folder / "-".join(key), options, limits, trust)
+    for key, content in _experiments(published, options, folder):
+        _run_part(published, key, content, folder / "-".join(key), options, limits, trust)
         runs += 1
     if not runs:
         raise UsageError(f"nothing of {name!r} can run here; get what is named above, or use --small")
@@ -215,19 +215,19 @@ def _experiments(
     from sottovoce.experiments.tables.expand import experiment_of, small_of
 
     seen: list[Given] = []
-    for model, part in _wanted(published, options):
+    for model, part in _chosen_parts(published, options):
         if not options.small:
             if missing := _missing(published, model, part, options):
                 print(f"{model}, {part}: not run: {'; '.join(missing)}\n")
             else:
                 yield (model, part), experiment_of(published, model, part, options.data, weights=options.instead)
             continue
-        given = small_of(published, model, part, folder / STAND_INS)
-        if (same := {**given, "about": ""}) in seen:  # models and data alone differ
+        content = small_of(published, model, part, folder / STAND_INS)
+        if (same := {**content, "about": ""}) in seen:  # models and data alone differ
             print(f"- {model}, {part}: in small the same as an earlier one")
         else:
             seen.append(same)
-            yield (model, part), given
+            yield (model, part), content
 
 
 def _missing(published: Published, model: str, part: str, options: ReproduceOptions) -> list[str]:
@@ -241,7 +241,7 @@ def _missing(published: Published, model: str, part: str, options: ReproduceOpti
 def _run_part(
     published: Published,
     key: tuple[str, str],
-    given: Given,
+    content: Given,
     folder: Path,
     options: ReproduceOptions,
     limits: Limits,
@@ -255,13 +255,13 @@ def _run_part(
     from sottovoce.experiments.tables.saved_figures import keep_figures
     from sottovoce.report.paper_tables import compared
 
-    experiment = Experiment.model_validate(given)
+    experiment = Experiment.model_validate(content)
     keep_figures(published, *key, folder)
     rows = [name for name in experiment.rows if name in options.row]
     if options.row and not rows:
         return
     with resumable(f"all messages are kept in {str(folder)!r}"):
-        runs, why = hold(experiment, given, folder, names=rows, limits=limits, shown=shown_row, trust=trust)
+        runs, why = hold(experiment, content, folder, names=rows, limits=limits, shown=shown_row, trust=trust)
     if options.small:
         print(f"- {', '.join(key)}: {', '.join(runs)}")
     else:

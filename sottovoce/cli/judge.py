@@ -41,7 +41,7 @@ def judge_run(name: str, model: str, labels_file: Path | None, limits: Limits) -
     folder = run_directory.find_run(name)
     labels = {} if labels_file is None else _read_labels(labels_file)
     with resumable("all verdicts are kept"):
-        judged = _judged(load_run(folder), model, folder / JUDGED, limits)
+        judged = _run_judge(load_run(folder), model, folder / JUDGED, limits)
     verdicts = raters(load_run(folder), judged, labels)
     rights = (
         [rater, str(len(given)), *share_cells(share([*map(float, given.values())]))]
@@ -58,7 +58,7 @@ def judge_run(name: str, model: str, labels_file: Path | None, limits: Limits) -
         raise SottovoceError(f"{len(judged.unfinished)} answers are not judged; {SAME_COMMAND} resumes")
 
 
-def _judged(run: Run, model: str, folder: Path, limits: Limits) -> Run:
+def _run_judge(run: Run, model: str, folder: Path, limits: Limits) -> Run:
     check_no_link(folder)
     settings, questions = judge_settings(model), asked_of(run)
     head = new_manifest("single", settings, questions, origin="(answers to judge)")

@@ -57,7 +57,7 @@ class LiveTranscript:
         yield
         self._live.start()
 
-    def go_on(self, run: DiscussionRecord) -> None:
+    def resume(self, run: DiscussionRecord) -> None:
         """Show the opening of a resumed discussion; its messages so far are printed with the next ones."""
         if run.messages:
             self._run = run
@@ -83,16 +83,16 @@ class LiveTranscript:
         self._print(all_of_it=run.decision is not None)
         self._draw(at_once=True)
 
-    def _wait(self, run: DiscussionRecord, asked: Asked) -> None:
+    def _wait(self, run: DiscussionRecord, call: Asked) -> None:
         """Show that an agent reads its prompt, unless an earlier reply of the same act is still on the screen."""
         names = run.chosen().names()
-        order = names.index(asked.agent) if asked.agent in names else len(names)
-        if all(at[:-1] != asked.place[:-1] for at in self._speaking):
-            self._speaking[asked.place] = Message(**asked.place._asdict(), text="", order=order)
+        order = names.index(call.agent) if call.agent in names else len(names)
+        if all(at[:-1] != call.place[:-1] for at in self._speaking):
+            self._speaking[call.place] = Message(**call.place._asdict(), text="", order=order)
 
     def _others(self, message: Message) -> dict[Place, Message]:
         """Return the unfinished messages of other acts."""
-        return {at: each for at, each in self._speaking.items() if at[:-1] != message.place[:-1]}
+        return {at: message for at, message in self._speaking.items() if at[:-1] != message.place[:-1]}
 
     def _draw(self, *, at_once: bool = False) -> None:
         if at_once or time.monotonic() - self._drawn > 1 / PER_SECOND:

@@ -100,10 +100,10 @@ def collect(options: CollectOptions, measure: Measure) -> None:
     rows, passed = collected(runs, measure, Trust(trust_paths=options.trust_paths))
     file.write("".join(row.model_dump_json() + "\n" for row in rows))
     games, judged = {row.game: row.failed for row in rows}, sum(row.features is not None for row in rows)
-    told = f"{counted(len(rows), 'turn')} of {counted(len(games), 'game')}, {sum(games.values())} failed"
-    told += f"; {judged:,} of {len(rows):,} turns have features: {measure}"
+    summary = f"{counted(len(rows), 'turn')} of {counted(len(games), 'game')}, {sum(games.values())} failed"
+    summary += f"; {judged:,} of {len(rows):,} turns have features: {measure}"
     left_out = "".join(f"; skipped: {n:,} {what}" for what, n in passed.items() if n)
-    print(f"{told}{left_out}; written to {one_line(str(options.to))}")
+    print(f"{summary}{left_out}; written to {one_line(str(options.to))}")
 
 
 @commands.add(TrainOptions)
@@ -117,13 +117,13 @@ def train(options: TrainOptions) -> None:
         raise UsageError("a monitor is trained on a file of rows: monitor train rows.jsonl --to monitor.json")
     from sottovoce.monitors.dataset import read_rows  # late: numpy, and scikit-learn, take a second
     from sottovoce.monitors.training import check_installed
-    from sottovoce.monitors.training import train as trained
+    from sottovoce.monitors.training import train as train_monitor
 
     check_installed()
     file = OutputFile(options.to, "--to", force=options.force, endings=(".json",))
-    found = trained(read_rows(options.rows), options.role, options)
-    file.write(found.monitor.to_json())
-    show_table(_training(found))
+    trained = train_monitor(read_rows(options.rows), options.role, options)
+    file.write(trained.monitor.to_json())
+    show_table(_training(trained))
     print(f"written to {one_line(str(options.to))}")
 
 
@@ -162,39 +162,42 @@ def show(options: ShowOptions) -> None:
     print(_monitor(Monitor.read(options.monitor)))
 
 
-def _training(found: Trained) -> str:
-    parts = found.split
+def _training(trained: Trained) -> str:
+    parts = trained.split
     of = ", ".join(
         f"{counted(len(part), 'game')} {what} ({int(part.failed.sum())} failed)"
         for what, part in (("fitted to", parts.fitted), ("for validation", parts.choosing))
     )
-    heading = f"role {one_line(found.monitor.role)}: {of}, {counted(len(found.tried), 'candidate')}"
-    rows = table("features | degree | threshold | of failed | of successful | gain", map(_tried, found.tried[:SHOWN]))
-    return f"{heading}\n\n{rows}\n\n{_monitor(found.monitor)}"
+    heading = f"role {one_line(trained.monitor.role)}: {of}, {counted(len(trained.tried), 'candidate')}"
+    rows = table("features | degree | threshold | of failed | of successful | gain", map(_tried, trained.tried[:SHOWN]))
+    return f"{heading}\n\n{rows}\n\n{_monitor(trained.monitor)}"
 
 
-def _tried(each: Tried) -> list[str]:
-    monitor, found = each.monitor, each.triggered
-    parts = (found.failed / found.of_failed, found.successful / found.of_successful)
+def _tried(candidate: Tried) -> list[str]:
+    monitor, triggered = candidate.monitor, candidate.triggered
+    shares = (triggered.failed / triggered.of_failed, triggered.successful / triggered.of_successful)
     features = one_line(", ".join(monitor.features))
-    return [features, str(monitor.degree), f"{monitor.threshold:.2f}", *map(_percent, parts), _points(found.gain)]
+    gain = _points(triggered.gain)
+    return [features, str(monitor.degree), f"{monitor.threshold:.2f}", *map(_percent, shares), gain]
 
 
-def _evaluation(found: Foretold) -> str:
-    rows = table("trigger | threshold | games reset | of failed | of successful | gain", map(_resets, found.triggers))
-    difference = found.difference
-    between = f"{_points(difference.low)} to {_points(difference.high)}"
+def _evaluation(evaluation: Foretold) -> str:
+    rows = table(
+        "trigger | threshold | games reset | of failed | of successful | gain", map(_resets, evaluation.triggers)
+    )
+    difference, games = evaluation.difference, counted(evaluation.games, "game")
+    interval = f"{_points(difference.low)} to {_points(difference.high)}"
     p = p_value(difference.p)
     verdict = (
         f"one reset by the monitor is worth {_points(difference.value)} points more than by chance "
-        f"(95 % {between}; p {p if p.startswith('<') else f'= {p}'}; {counted(found.games, 'game')})"
+        f"(95 % {interval}; p {p if p.startswith('<') else f'= {p}'}; {games})"
     )
-    return f"{counted(found.games, 'game')}, {found.failed} failed\n\n{rows}\n\n{verdict}"
+    return f"{games}, {evaluation.failed} failed\n\n{rows}\n\n{verdict}"
 
 
-def _resets(each: Resets) -> list[str]:
-    parts = map(_percent, (each.of_failed, each.of_successful))
-    return [each.trigger, f"{each.threshold:.3f}", f"{each.games:.1f}", *parts, _points(each.gain)]
+def _resets(resets: Resets) -> list[str]:
+    shares = map(_percent, (resets.of_failed, resets.of_successful))
+    return [resets.trigger, f"{resets.threshold:.3f}", f"{resets.games:.1f}", *shares, _points(resets.gain)]
 
 
 def _monitor(monitor: Monitor) -> str:

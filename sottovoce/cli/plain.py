@@ -34,7 +34,7 @@ class PipedTranscript:
     def __exit__(self, *error: object) -> None:
         self._print(all_of_it=True)
 
-    def go_on(self, run: DiscussionRecord) -> None:
+    def resume(self, run: DiscussionRecord) -> None:
         """Take over a resumed discussion; its messages so far are printed with the next ones."""
         self._run = run if run.messages else None
 

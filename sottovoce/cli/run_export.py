@@ -27,13 +27,13 @@ ENDINGS = {
 }
 
 
-def format_of(file: Path, wanted: str | None) -> str:
+def format_of(file: Path, form: str | None) -> str:
     """Return the wanted format, or the one that the file's name says.
 
     Raises:
         UsageError: neither is a known format.
     """
-    form = wanted or ("card" if file.name.endswith("card.json") else FORMS.get(file.suffix.lower()))
+    form = form or ("card" if file.name.endswith("card.json") else FORMS.get(file.suffix.lower()))
     if form is None:
         raise UsageError(f"the file {str(file)!r} ends in {file.suffix!r}; expected .jsonl, .csv, .md, or card.json")
     if form not in ENDINGS:

@@ -95,12 +95,12 @@ def shown_while(
             yield progress.observe, person(progress.paused)
     elif moves(console):
         with LiveTranscript(console, f"loading {models}", prompts=output.show_prompts) as live:
-            live.go_on(run.only)
+            live.resume(run.only)
             yield live.observe, person(live.paused)
     else:
         watched = any(run.manifest.settings.get(name) for name in ("watch", "approve"))
         with PipedTranscript(console, prompts=output.show_prompts, watched=watched) as piped:
-            piped.go_on(run.only)
+            piped.resume(run.only)
             yield piped.observe, person()
 
 

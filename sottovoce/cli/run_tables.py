@@ -205,8 +205,8 @@ def replay_lines(branches: Branches, saved: Sequence[Message] | None = None) -> 
     else:
         when = f"epoch {at['epoch'] + 1}, round {at['round'] + 1}, attempt {at['attempt'] + 1}"
         yield one_line(f"intervention: {at['what']} at {at['agent']}, {when}: {at['why']}")
-        yield from _ending("with it", branches.with_it)
-        yield from _ending("without", branches.without)
+        yield from _branch_lines("with it", branches.with_it)
+        yield from _branch_lines("without", branches.without)
         parted = branches.parted
         yield f"they part at: {_message(parted)}" if parted else "their messages do not differ"
     if saved is not None and _texts(saved) != _texts(branches.held.messages):
@@ -215,7 +215,7 @@ def replay_lines(branches: Branches, saved: Sequence[Message] | None = None) -> 
     yield "the replay is token-identical" if same else "the replay differs from the run"
 
 
-def _ending(name: str, branch: Branch) -> Iterator[str]:
+def _branch_lines(name: str, branch: Branch) -> Iterator[str]:
     decision = branch.decision
     answer = "no answer" if decision["answer"] is None else shortened(decision["answer"], 40)
     score = "" if decision["score"] is None else f", score {figure(decision['score'])}"

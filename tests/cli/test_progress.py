@@ -30,7 +30,7 @@ def test_elsewhere_a_line_comes_now_and_then(tmp_path: Path) -> None:
     run = begin(tmp_path / "run", 3)
 
     shown = RunProgress(Console(file=seen, width=100), run)
-    shown._told -= progress.BETWEEN  # as if so much time had passed
+    shown._last_line -= progress.BETWEEN  # as if so much time had passed
     with shown:
         hold(run, observe=shown.observe, limits=Limits(at_once=1))
 

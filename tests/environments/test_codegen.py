@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.bleu import agreeing, bleu
 from sottovoce.environments.codegen import assertions, code, pass_at_k, ranks, reflections, scores, where
-from sottovoce.environments.problem import Problem
-from sottovoce.environments.problems import PROBLEMS, Written
+from sottovoce.environments.problems import PROBLEMS, BundledProblem, Problem
 from sottovoce.environments.sandbox import Limits, Outcome, run
 from sottovoce.environments.sandbox.running import why_not
 from sottovoce.environments.test_runner import Failed, Report, report, tried, watched
@@ -321,7 +320,7 @@ def test_a_test_that_never_ends_costs_the_others_nothing() -> None:
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
-def test_the_solution_of_a_problem_that_ships_solves_it_and_its_beginning_does_not(problem: Written) -> None:
+def test_the_solution_of_a_problem_that_ships_solves_it_and_its_beginning_does_not(problem: BundledProblem) -> None:
     if why := why_not("limits"):
         pytest.skip(f"no program can be run here: {why}")
     runner = partial(run, limits=Limits(seconds=20.0), backend="isolated", unsafe=True)
