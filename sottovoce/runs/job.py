@@ -20,10 +20,18 @@ if TYPE_CHECKING:
     from sottovoce.runs.run import Observer, Run
     from sottovoce.settings import Settings
 
-    Show = Callable[[str, Run], AbstractContextManager[Observer | None]]
-    """A function of a run's name and the run; it returns a context manager that yields the run's observer."""
-
+Show = Callable[[str, "Run"], AbstractContextManager["Observer | None"]]
+"""A function of a run's name and the run; it returns a context manager that yields the run's observer."""
 SAME_COMMAND = "the same command"
+
+
+class LimitReached(SottovoceError):
+    """A limit for all runs of a job together, which stopped it."""
+
+    def __init__(self, reason: str) -> None:
+        """Take the reason in words, such as "the call limit is reached: 6 of 6"."""
+        super().__init__(f"{reason}; run {SAME_COMMAND} to continue, with a higher limit or none")
+        self.reason = reason
 
 
 class Job:
