@@ -17,9 +17,9 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from sottovoce.core.errors import RecordError, SottovoceError, UsageError
+from sottovoce.core.files import text_of
 from sottovoce.core.outputs import SEARCH, check_no_link, write
 from sottovoce.core.outputs import check_folder as check_output_folder
-from sottovoce.core.regular_files import text_of
 from sottovoce.experiments.checks import SAME, check_same, differing
 from sottovoce.experiments.rows import Prepared
 from sottovoce.experiments.run_rows import Shown, hold_row, left_of, opened, reached
