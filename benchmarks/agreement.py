@@ -91,7 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.agreement", description=__doc__)
     parser.add_argument("folder", type=Path, help="the folder of `experiment run experiments/weights.yaml`")
     folder: Path = parser.parse_args().folder
-    experiment, _ = read_experiment(folder / FILE)
+    experiment = read_experiment(folder / FILE)
     print(tables(runs_in(folder, experiment.rows)))
 
 

@@ -133,7 +133,7 @@ def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.looked_up", description=__doc__)
     parser.add_argument("folder", type=Path, help="the experiment's folder")
     folder: Path = parser.parse_args().folder
-    experiment, _ = read_experiment(folder / FILE)
+    experiment = read_experiment(folder / FILE)
     print(tables(runs_in(folder, experiment.rows)))
 
 

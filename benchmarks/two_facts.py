@@ -87,7 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.two_facts", description=__doc__)
     parser.add_argument("folder", type=Path, help="the folder of `experiment run experiments/two_facts.yaml`")
     folder: Path = parser.parse_args().folder
-    experiment, _ = read_experiment(folder / FILE)
+    experiment = read_experiment(folder / FILE)
     print(tables(runs_in(folder, experiment.rows)))
 
 

@@ -26,7 +26,7 @@ from sottovoce.runs.run_directory import shelf
 from sottovoce.settings import Settings
 
 if TYPE_CHECKING:
-    from sottovoce.experiments.schema import Experiment, Given
+    from sottovoce.experiments.schema import Content, Experiment
     from sottovoce.experiments.tables.table_schema import Published
     from sottovoce.runs.run import Run
 
@@ -126,7 +126,7 @@ def run(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> 
     from sottovoce.cli.run_screen import shown_row
     from sottovoce.experiments.files import check_trusted, read_experiment
     from sottovoce.experiments.folder import FILE
-    from sottovoce.experiments.run_rows import hold
+    from sottovoce.experiments.runner import RowRunner, run_experiment
 
     check_installed()
     file, again = options.file, options.file.is_dir()
@@ -134,10 +134,11 @@ def run(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> 
     folder = options.save or (file if again else shelf() / f"{file.stem}{few}")
     if folder != file:
         check_folder(folder, "--save", EXPERIMENT)
-    experiment, content = read_experiment(file / FILE if again else file, options.limit)
+    experiment = read_experiment(file / FILE if again else file, options.limit)
     check_trusted(experiment, file if again else file.parent, trust)
     with resumable(f"all messages are kept in {str(folder)!r}"):
-        runs, why = hold(experiment, content, folder, names=options.rows, limits=limits, shown=shown_row, trust=trust)
+        runner = RowRunner(folder, limits, shown_row)
+        runs, why = run_experiment(experiment, runner, names=options.rows, trust=trust)
     show(report(experiment, runs))
     print(f"{f'stopped: {why}; ' if why else ''}kept in {one_line(str(folder))}")
     _check_failures(runs)
@@ -216,11 +217,11 @@ def _run_table(name: str, published: Published, options: ReproduceOptions, limit
 
 def _experiments(
     published: Published, options: ReproduceOptions, folder: Path
-) -> Iterator[tuple[tuple[str, str], Given]]:
+) -> Iterator[tuple[tuple[str, str], Content]]:
     """Yield the experiments that can run, by model and part; print a line for each that cannot."""
     from sottovoce.experiments.tables.expand import experiment_of, small_of
 
-    seen: list[Given] = []
+    seen: list[Content] = []
     for model, part in _chosen_parts(published, options):
         if not options.small:
             if missing := _missing(published, model, part, options):
@@ -247,14 +248,14 @@ def _missing(published: Published, model: str, part: str, options: ReproduceOpti
 def _run_part(
     published: Published,
     key: tuple[str, str],
-    content: Given,
+    content: Content,
     folder: Path,
     options: ReproduceOptions,
     limits: Limits,
     trust: Trust,
 ) -> None:
     from sottovoce.cli.run_screen import shown_row
-    from sottovoce.experiments.run_rows import hold
+    from sottovoce.experiments.runner import RowRunner, run_experiment
     from sottovoce.experiments.schema import Experiment
     from sottovoce.experiments.tables.comparison import beside
     from sottovoce.experiments.tables.difference import assumed
@@ -267,7 +268,7 @@ def _run_part(
     if options.row and not rows:
         return
     with resumable(f"all messages are kept in {str(folder)!r}"):
-        runs, why = hold(experiment, content, folder, names=rows, limits=limits, shown=shown_row, trust=trust)
+        runs, why = run_experiment(experiment, RowRunner(folder, limits, shown_row), names=rows, trust=trust)
     if options.small:
         print(f"- {', '.join(key)}: {', '.join(runs)}")
     else:

@@ -73,13 +73,13 @@ class LiveTranscript:
                 self._wait(run, event)
             case Speaking(message):
                 begins = message.place not in self._speaking
-                kept = self._speaking if message.asked == "answer" else self._others(message)
+                kept = self._speaking if message.asked == "answer" else self._unfinished_elsewhere(message)
                 self._speaking = {**kept, message.place: message}
                 if not begins:
                     self._draw()
                     return
             case Message() as message:
-                self._speaking = self._others(message)
+                self._speaking = self._unfinished_elsewhere(message)
         self._print(all_of_it=run.decision is not None)
         self._draw(at_once=True)
 
@@ -90,9 +90,9 @@ class LiveTranscript:
         if all(at[:-1] != call.place[:-1] for at in self._speaking):
             self._speaking[call.place] = Message(**call.place._asdict(), text="", order=order)
 
-    def _others(self, message: Message) -> dict[Place, Message]:
+    def _unfinished_elsewhere(self, message: Message) -> dict[Place, Message]:
         """Return the unfinished messages of other acts."""
-        return {at: message for at, message in self._speaking.items() if at[:-1] != message.place[:-1]}
+        return {place: unfinished for place, unfinished in self._speaking.items() if place[:-1] != message.place[:-1]}
 
     def _draw(self, *, at_once: bool = False) -> None:
         if at_once or time.monotonic() - self._drawn > 1 / PER_SECOND:

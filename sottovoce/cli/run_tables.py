@@ -14,7 +14,6 @@ from sottovoce.retrievers.trec import read_qrels
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import Trust
 from sottovoce.runs.budget import Currency
-from sottovoce.runs.limits import Limits
 from sottovoce.runs.read import load_run
 
 if TYPE_CHECKING:
@@ -88,9 +87,8 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
     """
     from sottovoce.analysis.statistics import check_installed
     from sottovoce.cli.run_screen import shown_row
-    from sottovoce.experiments.baselines import baselines
-    from sottovoce.experiments.folder import runs_in
-    from sottovoce.experiments.run_rows import check_all, hold_rows, with_pilots
+    from sottovoce.experiments.matching import baselines, with_pilots
+    from sottovoce.experiments.runner import RowRunner, check_rows, run_rows
     from sottovoce.report.comparison import compared
     from sottovoce.runs.start import settings_of
 
@@ -101,11 +99,12 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
     run, beside = load_run(folder), folder.parent
     trust.check_paths(settings_of(run), f"run {folder.name!r}", beside)
     rows = with_pilots(baselines(folder.name, run, by))
-    runs = {folder.name: run, **runs_in(beside, rows)}
-    check_all(rows, runs, beside)
+    runner = RowRunner(beside, show=shown_row)
+    runner.read([folder.name, *rows])
+    check_rows(rows, runner)
     with resumable("all messages are kept"):
-        hold_rows(rows.values(), runs, beside, Limits(), shown=shown_row)
-    shown = {name: run for name, run in runs.items() if "/" not in name}  # pilots are within their rows
+        run_rows(rows.values(), runner)
+    shown = {name: run for name, run in runner.runs.items() if "/" not in name}  # pilots are within their rows
     show(compared(shown, folder.name).rstrip("\n"))
     print(f"kept beside {one_line(str(folder))}")
 

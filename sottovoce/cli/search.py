@@ -14,11 +14,10 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted, figure, one_line, shortened
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.trained import check_trained
-from sottovoce.experiments.rows import Prepared
+from sottovoce.experiments.rows import Row
 from sottovoce.experiments.search.layers import Ranked, Ranking, rank
-from sottovoce.experiments.search.space import Space
 from sottovoce.experiments.search.study import Study
-from sottovoce.experiments.search.tune import Trial, Tuned, tune
+from sottovoce.experiments.search.tune import Space, Trial, Tuned, tune
 from sottovoce.graphs import scheme as scheme_named
 from sottovoce.report.tables import share_cells, show, table
 from sottovoce.runs.limits import Limits
@@ -62,7 +61,7 @@ def layers_table(ranking: Ranking) -> str:
     first, usual = ranking.layers[0], " ".join(map(str, ranking.usual))
     share = ranking.discussions / ranking.exhaustive
     best = [
-        str(layer.layer) for layer in ranking.layers if (layer.worth, layer.questions) == (first.worth, first.questions)
+        str(layer.layer) for layer in ranking.layers if (layer.score, layer.questions) == (first.score, first.questions)
     ]
     return "\n".join(
         [
@@ -78,7 +77,7 @@ def layers_table(ranking: Ranking) -> str:
 def _layer_cells(layer: Ranked) -> list[str]:
     interval = "" if layer.low is None or layer.high is None else f"{figure(layer.low)} to {figure(layer.high)}"
     parts = [] if layer.overlap is None else [figure(layer.exact), figure(layer.overlap)]
-    return [str(layer.layer), str(layer.questions), figure(layer.worth), interval, *parts]
+    return [str(layer.layer), str(layer.questions), figure(layer.score), interval, *parts]
 
 
 def search_temperatures(
@@ -133,12 +132,12 @@ def _folder(save: Path | None, example: str) -> Path:
     return save
 
 
-def _prepared(scheme: str, settings: Settings, source: QuestionOptions) -> Prepared:
+def _prepared(scheme: str, settings: Settings, source: QuestionOptions) -> Row:
     check_trained(scheme, settings)
     questions, origin = questions_of(source, settings)
     if source.seeds:
         raise UsageError("--seeds were given; a search asks each question once, under --seed")
-    return Prepared("", scheme, settings, questions, [settings.seed], origin.words)
+    return Row("", scheme, settings, questions, [settings.seed], origin.words)
 
 
 def _run(folder: Path, limits: Limits, search: Callable[[Study], Results]) -> Results:

@@ -11,7 +11,7 @@ from sottovoce.analysis.measures import Measured
 from sottovoce.analysis.paired_test import Pair, points
 from sottovoce.core.text import counted, figure, one_line
 from sottovoce.experiments.folder import ended
-from sottovoce.experiments.matching import told
+from sottovoce.experiments.matching import budget_notes
 from sottovoce.report.tables import p_value, share_cells, table
 from sottovoce.runs.run import Run
 
@@ -39,7 +39,7 @@ def comparison_of(runs: Mapping[str, Run], against: str | None = None) -> Compar
     Raises:
         UsageError: see `compare`.
     """
-    return compare(ended(runs), against, [*told(runs), *_uncounted(runs)])
+    return compare(ended(runs), against, [*budget_notes(runs), *_uncounted(runs)])
 
 
 def _uncounted(runs: Mapping[str, Run]) -> Iterable[str]:

@@ -95,7 +95,7 @@ def _gather(name: str, found: Gathered) -> None:
             found.pictures += _drawn(folder)
             return
         if (folder / FILE).exists():
-            experiment, _ = read_experiment(folder / FILE)
+            experiment = read_experiment(folder / FILE)
             found.against = experiment.against
             found.about += [experiment.about] if experiment.about else []
             runs = runs_in(folder, experiment.rows)

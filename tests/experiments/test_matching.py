@@ -12,8 +12,8 @@ import pytest
 
 from sottovoce.cli.experiment import report
 from sottovoce.core.errors import RecordError, UsageError
-from sottovoce.experiments.matching import told
-from sottovoce.experiments.run_rows import hold
+from sottovoce.experiments.matching import budget_notes
+from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.experiments.schema import Experiment
 from sottovoce.runs.budget import Budget
 from sottovoce.runs.limits import Limits
@@ -31,8 +31,8 @@ def read(rows: Any) -> Experiment:
     return Experiment.model_validate({**GIVEN, "rows": rows})
 
 
-def held(folder: Path, rows: Any = ROWS, **more: Any) -> tuple[dict[str, Run], str]:
-    return hold(read(rows), {**GIVEN, "rows": rows}, folder, **more)
+def held(folder: Path, rows: Any = ROWS, limits: Limits | None = None, **more: Any) -> tuple[dict[str, Run], str]:
+    return run_experiment(read(rows), RowRunner(folder, limits), **more)
 
 
 def tokens(runs: Iterable[Run]) -> list[float]:
@@ -65,7 +65,7 @@ def test_a_matched_row_costs_about_what_the_other_does_and_tells_its_budget(fold
     assert runs["match"].head.settings["samples"] == budget.samples > 2
     assert budget.target == fmean(tokens([runs["pair"]]))
     assert fmean(tokens([runs["match"]])) == pytest.approx(budget.target, abs=budget.further)
-    (note,) = told(runs)
+    (note,) = budget_notes(runs)
     assert note.startswith(
         f"`match`: {budget.samples} samples per question, to cost as much as a discussion of `pair` ("
     )

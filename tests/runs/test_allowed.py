@@ -17,9 +17,9 @@ from sottovoce.cli.experiment import report
 from sottovoce.cli.main import main
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.outputs import check_no_link
-from sottovoce.experiments.folder import keep
-from sottovoce.experiments.rows import Prepared
-from sottovoce.experiments.run_rows import opened
+from sottovoce.experiments.folder import save
+from sottovoce.experiments.rows import Row
+from sottovoce.experiments.runner import RowRunner
 from sottovoce.experiments.schema import Experiment
 from sottovoce.runs.allowed import Trust, lies_in
 from sottovoce.runs.log import LOG
@@ -210,7 +210,7 @@ def test_an_experiment_s_folder_has_no_file_elsewhere_written(is_folder: bool, t
     (folder / "experiment.yaml").symlink_to(precious)
 
     asked = {"file": str(own.parent if is_folder else own), "dataset": "gsm8k"}
-    keep({"questions": asked, "rows": {}}, folder)
+    save({"questions": asked, "rows": {}}, folder)
 
     assert precious.read_text() == "mine"
     assert not link.is_symlink() and link.read_text() == own.read_text()
@@ -241,10 +241,10 @@ def test_a_run_with_a_link_in_it_is_not_written_to(name: str, tmp_path: Path) ->
 def test_rows_and_verdicts_are_not_written_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "away").mkdir()
     (tmp_path / "row").symlink_to("away")
-    row = Prepared("row", "single", Single(), [{"question": "1 + 1?"}], [0], None)
+    row = Row("row", "single", Single(), [{"question": "1 + 1?"}], [0], None)
 
     with pytest.raises(RecordError, match="row' is a link"):
-        opened(row, None, {}, tmp_path, ScriptedChatModel(["2"]))
+        RowRunner(tmp_path, models=ScriptedChatModel(["2"])).run(row)
     with pytest.raises(RecordError, match="row' is a link"):
         check_no_link(tmp_path / "row")
 

@@ -15,9 +15,9 @@ from sottovoce.analysis.compare import compare
 from sottovoce.channels.options import FROM_A_RUN
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.datasets.samples import origin, samples
-from sottovoce.experiments.baselines import baselines
 from sottovoce.experiments.files import read_experiment
-from sottovoce.experiments.run_rows import hold
+from sottovoce.experiments.matching import baselines
+from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.nodes.probes import deranged, read_donors
 from sottovoce.nodes.question import Question
 from sottovoce.report.comparison import markdown
@@ -43,8 +43,8 @@ def held(folder: Path, model: str, limit: int = 2, rows: Any = ROWS, **more: Any
     file = folder / "probes.yaml"
     given = {"questions": {"sample": "arithmetic", "limit": limit}, "rows": rows}
     file.write_text(yaml.safe_dump({**given, "settings": {**COMMON, "model": model}}, sort_keys=False))
-    experiment, stands = read_experiment(file)
-    return hold(experiment, stands, folder / "kept", **more)[0]
+    runner = RowRunner(folder / "kept")
+    return run_experiment(read_experiment(file), runner, **more)[0]
 
 
 def said(run: Run, round: int) -> list[str]:
@@ -69,9 +69,7 @@ def test_a_shuffled_run_begins_alike_hears_otherwise_and_says_so(kept: Path) -> 
 
 def test_a_probed_run_names_its_donor_by_the_row_and_goes_on_wherever_it_is(kept: Path, tmp_path: Path) -> None:
     moved = shutil.copytree(kept, tmp_path / "elsewhere")
-    experiment, stands = read_experiment(moved / "experiment.yaml")
-
-    runs, why = hold(experiment, stands, moved)
+    runs, why = run_experiment(read_experiment(moved / "experiment.yaml"), RowRunner(moved))
 
     assert not why and runs["shuffled"].head.settings["probe_from"] == "sde"
 
