@@ -16,8 +16,8 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from sottovoce.core.errors import RecordError, SottovoceError, UsageError
+from sottovoce.core.files import text_of
 from sottovoce.core.outputs import SEARCH, check_folder, check_no_link, write
-from sottovoce.core.regular_files import text_of
 from sottovoce.experiments.rows import Row
 from sottovoce.experiments.runner import IDENTITY, RowRunner, differing
 from sottovoce.nodes.inputs import Models

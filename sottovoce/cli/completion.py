@@ -10,7 +10,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from sottovoce.core.errors import UsageError, choose
-from sottovoce.core.paths import config_folder, models_folder
+from sottovoce.core.files import config_folder, models_folder
 
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 """A function from the typed text to the values that begin with it."""

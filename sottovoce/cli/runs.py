@@ -306,7 +306,7 @@ def measures(options: MeasuresOptions) -> None:
 def report(options: ReportOptions) -> None:
     """Write one HTML page about runs: tables, plots, and every message with its payload. It opens in any browser."""
     file = OutputFile(options.html, "--html", force=options.force, endings=(".html", ".htm"))
-    from sottovoce.core.sizes import amount
+    from sottovoce.core.text import amount
     from sottovoce.report.report import report as page  # late: matplotlib takes seconds
     from sottovoce.report.sources import gathered
     from sottovoce.runs.start import settings_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sottovoce.core.errors import RecordError, UsageError, command
-from sottovoce.core.regular_files import bytes_of
+from sottovoce.core.files import bytes_of
 from sottovoce.core.text import counted
 from sottovoce.experiments.files import read_experiment
 from sottovoce.experiments.folder import FILE, runs_in

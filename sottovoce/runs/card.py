@@ -10,7 +10,7 @@ import json
 from statistics import fmean
 
 from sottovoce.core.errors import RecordError, command
-from sottovoce.core.regular_files import bytes_of
+from sottovoce.core.files import bytes_of
 from sottovoce.nodes.state import JSON
 from sottovoce.runs.log import LOG
 from sottovoce.runs.run import Run

@@ -30,8 +30,8 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from sottovoce.core.errors import RecordError
+from sottovoce.core.files import bytes_of, opened
 from sottovoce.core.outputs import RUN, check_no_link
-from sottovoce.core.regular_files import bytes_of, opened
 
 JSON = dict[str, Any]  # Any: plain JSON
 LOG = RUN

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sottovoce.channels.store import DIGEST, SUFFIX, default_root
 from sottovoce.core.errors import RecordError
-from sottovoce.core.regular_files import bytes_of, opened
+from sottovoce.core.files import bytes_of, opened
 from sottovoce.graphs.runtime.saver import kind_of
 from sottovoce.runs import run_directory
 from sottovoce.runs.log import in_use

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from sottovoce.core.errors import RecordError, SottovoceError
-from sottovoce.core.regular_files import opened
+from sottovoce.core.files import opened
 from sottovoce.core.validation import first_wrong, shown
 from sottovoce.nodes.question import Question
 from sottovoce.prompts import kinds

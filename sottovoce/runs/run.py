@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from sottovoce.channels.store import PayloadRef, PayloadStore
-from sottovoce.core.bounds import MOST
+from sottovoce.core.bounds import MAX_COUNT
 from sottovoce.core.errors import RecordError, UsageError, command
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.state import JSON
@@ -34,7 +34,7 @@ from sottovoce.runs.retrieval_measures import OF_RETRIEVAL, measured
 
 LOGGER = logging.getLogger(__name__)
 PAYLOADS = "payloads"
-Counted = Annotated[int, Field(ge=0, le=MOST)]
+Counted = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Key = tuple[str, int]
 """A discussion: the question's id, and the seed."""
 Status = Literal["running", "done", "stopped"]
@@ -51,7 +51,7 @@ class Counts(BaseModel):
     abstained: Counted = 0
     scored: Counted = 0
     """Discussions that are done and have a target."""
-    score: float = Field(default=0.0, ge=0, le=MOST)
+    score: float = Field(default=0.0, ge=0, le=MAX_COUNT)
     """Sum of their scores."""
 
 

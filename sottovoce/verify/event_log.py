@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sottovoce.channels.message import Place
-from sottovoce.core.regular_files import bytes_of
+from sottovoce.core.files import bytes_of
 from sottovoce.runs.log import JSON, LOG, read
 from sottovoce.runs.manifest import digest
 from sottovoce.runs.run import PAYLOADS, Key, Run
