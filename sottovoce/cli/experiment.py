@@ -5,24 +5,25 @@ Nothing here imports torch or langgraph before something runs: the command line 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import ConfigDict, Field
 
-from sottovoce.cli.command import Commands, SchemeCommands, resumable
+from sottovoce.cli.command import Commands, SchemeCommands
 from sottovoce.cli.options import argument
 from sottovoce.core.bounds import Agents, Count, Few, Rounds
-from sottovoce.core.errors import SottovoceError, StoppedError, UsageError
+from sottovoce.core.errors import StoppedError, UsageError
 from sottovoce.core.outputs import EXPERIMENT, check_folder
 from sottovoce.core.text import harmless, one_line
 from sottovoce.core.validation import Checked
 from sottovoce.datasets.question_source import QuestionOptions
 from sottovoce.report.tables import show
 from sottovoce.runs.allowed import NO_TRUST, Trust
+from sottovoce.runs.job import SAME_COMMAND, check_failures, resumable
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.run_directory import shelf
+from sottovoce.runs.run_directory import runs_folder
 from sottovoce.settings import Settings
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def run(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> 
     check_installed()
     file, again = options.file, options.file.is_dir()
     few = f"-limit-{options.limit}" if options.limit else ""
-    folder = options.save or (file if again else shelf() / f"{file.stem}{few}")
+    folder = options.save or (file if again else runs_folder() / f"{file.stem}{few}")
     if folder != file:
         check_folder(folder, "--save", EXPERIMENT)
     experiment = read_experiment(file / FILE if again else file, options.limit)
@@ -135,7 +136,7 @@ def run(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> 
         runs, why = run_experiment(experiment, runner, names=options.rows, trust=trust)
     show(report(experiment, runs))
     print(f"{f'stopped: {why}; ' if why else ''}kept in {one_line(str(folder))}")
-    _check_failures(runs)
+    check_failures(runs.values())
 
 
 def report(experiment: Experiment, runs: dict[str, Run]) -> str:
@@ -148,13 +149,6 @@ def report(experiment: Experiment, runs: dict[str, Run]) -> str:
     blocks = [harmless(experiment.about.strip()), compared(runs, against).rstrip() if results else ""]
     left = [*waiting(runs), *(f"- `{name}`: not started." for name in experiment.rows if name not in runs)]
     return "\n\n".join(filter(None, [*blocks, "\n".join(left)])) + "\n"
-
-
-def _check_failures(runs: Mapping[str, Run]) -> None:
-    failed = [record for run in runs.values() for record in run.records.values() if record.status == "failed"]
-    if failed:
-        n = sum(len(run.records) for run in runs.values())
-        raise SottovoceError(f"{len(failed)} of {n} discussions failed, the first one: {failed[0].error}")
 
 
 @commands.add(ReproduceOptions, Limits, Trust)
@@ -189,7 +183,7 @@ def _run_table(name: str, published: Published, options: ReproduceOptions, limit
     from sottovoce.report.paper_tables import about
 
     check_installed()
-    folder = options.save or shelf() / f"{name}{'-small' * options.small}"
+    folder = options.save or runs_folder() / f"{name}{'-small' * options.small}"
     check_folder(folder, "--save", "")
     print("\n".join(about(published)), end="\n\n")
     if options.small:
@@ -263,8 +257,8 @@ def _run_part(
         comparison = f"{compared(beside(published, *key, runs))}\n\n{assumed(published.error)}"
         show(f"{', '.join(key)}:\n\n{comparison}\n")
     if why:
-        raise StoppedError(f"stopped: {why}; the same command resumes")
-    _check_failures(runs)
+        raise StoppedError(f"stopped: {why}; {SAME_COMMAND} resumes")
+    check_failures(runs.values())
 
 
 @commands.add(LayersOptions, Settings, QuestionOptions, Limits)

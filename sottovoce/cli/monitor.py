@@ -20,7 +20,7 @@ from sottovoce.monitors.settings import Measure, Training
 from sottovoce.report.tables import p_value, table
 from sottovoce.report.tables import show as show_table
 from sottovoce.runs.allowed import TRUST_PATHS, Trust
-from sottovoce.runs.run_directory import folder_of
+from sottovoce.runs.run_directory import find_run
 
 if TYPE_CHECKING:
     from sottovoce.analysis.monitor_evaluation import Foretold, Resets
@@ -78,7 +78,7 @@ def collect(options: CollectOptions, measure: Measure) -> None:
     from sottovoce.runs.read import load_run
 
     file = OutputFile(options.to, "--to", force=options.force, endings=(".jsonl", ".ndjson"))
-    folders = dict.fromkeys(folder_of(name).resolve() for name in options.runs)
+    folders = dict.fromkeys(find_run(name).resolve() for name in options.runs)
     runs = [load_run(folder) for folder in folders]
     measure = measure_of(runs, measure)
     rows, passed = collected(runs, measure, Trust(trust_paths=options.trust_paths))

@@ -18,8 +18,8 @@ from pydantic.fields import FieldInfo
 
 from sottovoce.cli import completion
 from sottovoce.cli.config import read_config
+from sottovoce.core.bounds import Size
 from sottovoce.core.errors import UsageError
-from sottovoce.core.sizes import Size
 from sottovoce.core.text import one_line
 from sottovoce.settings import Settings
 from sottovoce.settings.option_groups import FIRST, GROUPS, HEADINGS, heading

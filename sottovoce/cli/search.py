@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from sottovoce.analysis.statistics import check_installed
-from sottovoce.cli.command import resumable
 from sottovoce.cli.run_screen import shown_row
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted, figure, one_line, shortened
@@ -20,6 +19,7 @@ from sottovoce.experiments.search.study import Study
 from sottovoce.experiments.search.tune import Space, Trial, Tuned, tune
 from sottovoce.graphs import scheme as scheme_named
 from sottovoce.report.tables import share_cells, show, table
+from sottovoce.runs.job import resumable
 from sottovoce.runs.limits import Limits
 from sottovoce.settings import Settings
 

@@ -12,7 +12,7 @@ from sottovoce.analysis.monitor_dataset import _tokenizer
 from sottovoce.monitors.dataset import read_rows
 from sottovoce.monitors.settings import Measure
 from sottovoce.runs.read import load_run
-from sottovoce.runs.run_directory import kept
+from sottovoce.runs.run_directory import saved_runs
 from tests.cli.conftest import Call, Models
 from tests.monitors.synthetic import rows, written
 
@@ -79,7 +79,7 @@ FEW = ("--max-tokens", 4, "--answer-turn", "off", "--rounds", 2, "--seeds", 0, "
 def test_rows_are_collected_from_kept_runs(call: Call, models: Models, tmp_path: Path) -> None:
     call("debate", "2 + 2?", "--target", 4, "--model", models.tiny, *FEW)
     call("debate", "3 + 2?", "--model", models.tiny, *FEW)
-    target, other = kept()
+    target, other = saved_runs()
 
     answer = call("monitor", "collect", target, other, target, "--to", tmp_path / "rows.jsonl")
 
