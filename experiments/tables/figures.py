@@ -13,8 +13,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.core.errors import RecordError, UsageError
+from sottovoce.core.files import text_of
 from sottovoce.core.outputs import write
-from sottovoce.core.regular_files import text_of
 
 if TYPE_CHECKING:
     from sottovoce.experiments.tables.table import Published

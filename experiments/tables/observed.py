@@ -11,7 +11,7 @@ from sottovoce.nodes.decide import voted
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.state import Discussion, rounds_of
 from sottovoce.prompts import kinds
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 
 SCORE, AGREEMENT = "score", "agreement"
@@ -31,16 +31,16 @@ def observed(metric: str, row: str, runs: Mapping[str, Run]) -> Values:
     if gain := GAIN.fullmatch(metric):
         # By question and seed, so that both rows played the same game.
         baseline = runs[gain["row"]].results() if gain["row"] in runs else []
-        before = {(result.question, result.seed): result.judged for result in baseline}
+        before = {(result.question, result.seed): result.comparable_score for result in baseline}
         for result in run.results():
             base = before.get((result.question, result.seed))
-            if result.judged is not None and base is not None:
-                yield result.question, result.judged - base
+            if result.comparable_score is not None and base is not None:
+                yield result.question, result.comparable_score - base
     elif match := IN_ROUND.fullmatch(metric):
         yield from _in_round(run, match["agent"], int(match["round"]))
     else:
         for result in run.results():
-            value = result.judged if metric == SCORE else result.measures.get(metric)
+            value = result.comparable_score if metric == SCORE else result.measures.get(metric)
             if value is not None:
                 yield result.question, float(value)
 
@@ -59,7 +59,7 @@ def _in_round(run: Run, agent: str, number: int) -> Values:
             yield question_id(record.question), float(kinds.right(answers[agent], record.question))
 
 
-def _answers(record: Record, number: int) -> dict[str, str | None]:
+def _answers(record: DiscussionRecord, number: int) -> dict[str, str | None]:
     """Return each agent's answer in a round, counted from 1."""
     last = max((message.round for message in record.messages), default=0)
     cuts = [reset.cut for reset in record.resets]
