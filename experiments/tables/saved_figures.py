@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.core.errors import RecordError, UsageError
+from sottovoce.core.files import text_of
 from sottovoce.core.outputs import write
-from sottovoce.core.regular_files import text_of
 from sottovoce.experiments.schema import Content
 from sottovoce.experiments.tables.figures import MEAN, SPREAD, Figure, Figures, by_metric
 from sottovoce.experiments.tables.table_schema import Published
