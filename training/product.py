@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sottovoce.channels.message import Heard, Message, Turn
-from sottovoce.experiments.convincing_search import convince_turns
+from sottovoce.experiments.convincing import convince_turns
 from sottovoce.graphs.scheme import scheme
 from sottovoce.nodes import cmd, mad, reconcile
 from sottovoce.nodes.convincing_samples import ANSWER, CONFIDENCE, REASONING
