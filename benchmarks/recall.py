@@ -13,8 +13,7 @@ from tempfile import TemporaryDirectory
 from langchain_core.embeddings import Embeddings
 
 from benchmarks.measuring import Table, percent
-from sottovoce.environments.encyclopedia import encyclopedia
-from sottovoce.environments.encyclopedia.index import open_encyclopedia
+from sottovoce.environments.encyclopedia import encyclopedia, open_encyclopedia
 from sottovoce.environments.encyclopedia.questions import TYPES, Asked, questions
 from sottovoce.retrievers import Passage, Searcher
 from sottovoce.retrievers.fusion import Hybrid
@@ -75,12 +74,11 @@ def searchers(work: Path, encoder: Embeddings | None = None) -> dict[str, Search
     from sottovoce.retrievers.corpus import Corpus
     from sottovoce.retrievers.dense import DenseIndex
     from sottovoce.retrievers.encoders import SentenceEncoder
-    from sottovoce.retrievers.lucene import LuceneIndex
-    from sottovoce.retrievers.lucene_maker import LuceneMaker
+    from sottovoce.retrievers.lucene import LuceneBuilder, LuceneIndex
 
     articles = encyclopedia().articles
     (corpus := work / "articles.jsonl").write_text("".join(f"{line}\n" for line in encyclopedia().lines()))
-    build_index(LuceneMaker(), Corpus(corpus), work / "lucene")
+    build_index(LuceneBuilder(), Corpus(corpus), work / "lucene")
     passages = [Passage(each.title, each.text, each.title) for each in articles]
     bm25, dense = open_encyclopedia(), DenseIndex.build(passages, Remembered(encoder or SentenceEncoder()), "minilm")
     joined = Hybrid([bm25, dense])

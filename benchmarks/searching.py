@@ -16,9 +16,8 @@ from typing import Any, NamedTuple, Self
 from langchain_core.embeddings import Embeddings
 
 from sottovoce.retrievers import Searcher
-from sottovoce.retrievers.bm25 import BM25Index
-from sottovoce.retrievers.bm25_maker import BM25Maker
-from sottovoce.retrievers.building import Maker, build_index
+from sottovoce.retrievers.bm25 import BM25Builder, BM25Index
+from sottovoce.retrievers.building import IndexBuilder, build_index
 from sottovoce.retrievers.corpus import Corpus
 
 K = 10
@@ -42,18 +41,17 @@ class Drawn(Embeddings):
         return self.embed_documents([text])[0]
 
 
-def maker_of(retriever: str) -> Maker:
+def builder_for(retriever: str) -> IndexBuilder:
     """Return the index maker of a retriever."""
     if retriever == "bm25":
-        return BM25Maker()
+        return BM25Builder()
     if retriever == "lucene":
-        from sottovoce.retrievers.lucene_maker import LuceneMaker
+        from sottovoce.retrievers.lucene import LuceneBuilder
 
-        return LuceneMaker()
-    from sottovoce.retrievers.dense import DenseSettings
-    from sottovoce.retrievers.dense_maker import DenseMaker
+        return LuceneBuilder()
+    from sottovoce.retrievers.dense import DenseBuilder, DenseSettings
 
-    return DenseMaker(DenseSettings(encoder="drawn"), Drawn())
+    return DenseBuilder(DenseSettings(encoder="drawn"), Drawn())
 
 
 def opened(retriever: str, folder: Path) -> Searcher:
@@ -90,7 +88,7 @@ class Watch(NamedTuple):
 def build(retriever: str, corpus: Path, folder: Path) -> dict[str, Any]:  # Any: bytes beside seconds
     """Build an index; return the seconds it took, and its bytes on disk."""
     start = Watch.now()
-    build_index(maker_of(retriever), Corpus(corpus), folder)
+    build_index(builder_for(retriever), Corpus(corpus), folder)
     return {"seconds": start.since(), "bytes": sum(file.stat().st_size for file in folder.rglob("*"))}
 
 

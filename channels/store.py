@@ -15,24 +15,26 @@ import threading
 import uuid
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote, unquote
 
 from langchain_core.stores import ByteStore
 
-from sottovoce.channels.payload import Payload
+from sottovoce.channels.payload import Payload, Span, entropies
 from sottovoce.core.errors import PayloadError
-from sottovoce.core.regular_files import bytes_of
-from sottovoce.core.sizes import amount
+from sottovoce.core.files import bytes_of
+from sottovoce.core.text import amount
 
 SUFFIX = ".safetensors"
 DIGEST = re.compile(r"[0-9a-f]{64}")
 KEPT = 256 * 2**20  # default size of the cache in memory, in bytes
 Lost = Literal["refuse", "words"]
+Part = TypeVar("Part")
+"""A payload, or a part of it."""
 
 
 def text_digest(text: str) -> str:
@@ -72,7 +74,15 @@ class PayloadRef:
         Raises:
             PayloadError: the payload is missing or damaged.
         """
-        return _find(self, [store] if store is not None else _known())
+        return _find(self, [store] if store is not None else _known(), lambda each: each.get(self.sha256))
+
+    def entropies(self) -> list[tuple[Span, float]]:
+        """Return the character span and the entropy (nats) of each token, [] if none was stored; loads no torch.
+
+        Raises:
+            PayloadError: the payload is missing or damaged.
+        """
+        return _find(self, _known(), lambda each: each.entropies(self.sha256))
 
     @classmethod
     def of(cls, payload: Payload, data: bytes) -> PayloadRef:
@@ -148,6 +158,11 @@ class PayloadStore(ByteStore):
         payload = Payload.from_bytes(data)
         self._keep(sha256, payload, len(data))
         return payload
+
+    def entropies(self, sha256: str) -> list[tuple[Span, float]] | None:
+        """Return the span and entropy of each token of a payload; None if there is no such file. Errors: see `get`."""
+        (data,) = self.mget([sha256])
+        return None if data is None else entropies(data)
 
     def mget(self, keys: Sequence[str]) -> list[bytes | None]:
         """Return the bytes of each key, or None for a missing key; digests are verified."""
@@ -233,16 +248,16 @@ def default_root() -> Path:
     return Path(cache) / "sottovoce" / "payloads"
 
 
-def _find(ref: PayloadRef, stores: Sequence[PayloadStore]) -> Payload:
+def _find(ref: PayloadRef, stores: Sequence[PayloadStore], read: Callable[[PayloadStore], Part | None]) -> Part:
     damaged: PayloadError | None = None
     for candidate in stores:
         try:
-            payload = candidate.get(ref.sha256)
+            part = read(candidate)
         except PayloadError as error:  # another store may have an intact copy
             damaged = error
             continue
-        if payload is not None:
-            return payload
+        if part is not None:
+            return part
     if damaged is not None:
         raise damaged
     where = ", ".join(sorted({str(candidate.root) for candidate in stores}))

@@ -17,7 +17,7 @@ from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Message, Part
 from sottovoce.environments.bleu import agreeing
 from sottovoce.environments.codegen import MOST_TESTS, assertions, code, scores, statements
-from sottovoce.environments.problem import Problem
+from sottovoce.environments.problems import Problem
 from sottovoce.nodes.codegen_prompts import (
     SCORED,
     Review,

@@ -67,7 +67,7 @@ def search(run: RunContext[Any], question: Question, searches: Iterable[Search],
 
 def numbers(settings: Pooled, found: Found, pool: Mapping[str, Evidence], before: Sequence[str] = ()) -> list[str]:
     """Return keys by number: in the order in which they were found, or by fused ranks; old numbers do not change."""
-    from sottovoce.retrievers.listing import Listed, fused, numbered
+    from sottovoce.retrievers.pool import Listed, fused, numbered
 
     if settings.pool == "faithful":
         return numbered(map(Listed, found.order), before)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.encyclopedia import encyclopedia
-from sottovoce.environments.pages import Found, Library, Page, Pages, key
-from sottovoce.environments.sentences import paragraphs, sentences
+from sottovoce.environments.pages import Found, Library, Page, Pages, key, paragraphs, sentences
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import Question, passages_of
 from sottovoce.settings import ReAct

@@ -44,8 +44,8 @@ class Analysis(Checked):
         """Return the terms of a text, in order, with repetitions."""
         words = WORD.findall(unicodedata.normalize("NFKC", text).lower())
         words = [word[:-2] if word.endswith(POSSESSIVE) else word for word in words]
-        kept = [word for word in words if word not in self._stopped]
-        return kept if self.stemmer == NONE else list(self._stemmer.stemWords(kept))
+        left = [word for word in words if word not in self._stopped]
+        return left if self.stemmer == NONE else list(self._stemmer.stemWords(left))
 
     @cached_property
     def _stopped(self) -> frozenset[str]:

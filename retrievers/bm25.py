@@ -1,4 +1,4 @@
-"""BM25 in this process with bm25s: a retriever that needs no service, Java or torch.
+"""BM25 in this process with bm25s: a retriever that needs no service, Java or torch, and the builder of its indexes.
 
 Scores are those of Lucene's variant with pyserini's k1 and b. An index takes about 3 kB of memory per
 passage while it is built, and almost none when it is opened from disk, since it is memory-mapped.
@@ -8,17 +8,27 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field
 
-from sottovoce.core.errors import CorpusError, UsageError
+from sottovoce.core.errors import CorpusError
 from sottovoce.core.validation import Checked
 from sottovoce.retrievers.analysis import Analysis
-from sottovoce.retrievers.manifest import AGAIN, fingerprint, read_manifest
 from sottovoce.retrievers.passage import Hit, Passage
-from sottovoce.retrievers.store import Passages, PassageStore, digest_of
+from sottovoce.retrievers.store import (
+    AGAIN,
+    Passages,
+    PassageStore,
+    digest_of,
+    fingerprint,
+    index_folder,
+    read_manifest,
+    settings_of,
+)
 
 if TYPE_CHECKING:
     import bm25s
@@ -57,13 +67,13 @@ class BM25Index:
         Raises:
             CorpusError: there are no passages, or two have the same docid.
         """
-        kept, settings = list(passages), settings or BM25Settings()
-        _distinct(kept)
+        corpus, settings = list(passages), settings or BM25Settings()
+        _check_docids(corpus)
         terms = Terms()
-        for passage in kept:
+        for passage in corpus:
             terms.add(settings.analysis.terms(passage.contents))
-        print_ = fingerprint(NAME, digest_of(kept), settings.model_dump())
-        return cls(scored(terms, settings), kept, settings, print_, source)
+        print_ = fingerprint(NAME, digest_of(corpus), settings.model_dump())
+        return cls(scored(terms, settings), corpus, settings, print_, source)
 
     @classmethod
     def open(cls, folder: Path, source: str = "corpus") -> Self:
@@ -73,14 +83,13 @@ class BM25Index:
             CorpusError: there is no index, it is damaged, or it was built with other settings or another rule.
         """
         manifest = read_manifest(folder, NAME)
-        try:
-            settings = BM25Settings.model_validate(manifest.settings)
-        except UsageError as error:
-            raise CorpusError(f"index {str(folder)!r} was built differently: {error}; {AGAIN}") from error
+        settings = settings_of(folder, manifest, BM25Settings)
         scores, passages = _mapped(folder), PassageStore(folder)
-        found = (scores.k1, scores.b, scores.scores["num_docs"], len(passages))
-        if found != (expected := (settings.k1, settings.b, manifest.passages, manifest.passages)):
-            raise CorpusError(f"index {str(folder)!r} has k1, b and passages {found}, its manifest {expected}; {AGAIN}")
+        actual = (scores.k1, scores.b, scores.scores["num_docs"], len(passages))
+        if actual != (expected := (settings.k1, settings.b, manifest.passages, manifest.passages)):
+            raise CorpusError(
+                f"index {str(folder)!r} has k1, b and passages {actual}, its manifest {expected}; {AGAIN}"
+            )
         if (terms := len(scores.vocab_dict)) != (counted := len(scores.scores["indptr"]) - 1):
             raise CorpusError(f"index {str(folder)!r} has {counted} terms and {terms} names for them; {AGAIN}")
         return cls(scores, passages, settings, manifest.fingerprint, source)
@@ -149,9 +158,7 @@ def open_bm25(where: str) -> BM25Index:
     Raises:
         UsageError: `where` is empty, or there is no index in it.
     """
-    if not where:
-        raise UsageError("bm25 needs the directory of an index, e.g. bm25:indexes/wiki")
-    folder = Path(where).expanduser()
+    folder = index_folder(where, NAME)
     return BM25Index.open(folder, folder.name)
 
 
@@ -164,9 +171,60 @@ def _mapped(folder: Path) -> Any:  # Any: bm25s has no types
         raise CorpusError(f"index {str(folder)!r} cannot be read: {error}; {AGAIN}") from error
 
 
-def _distinct(passages: Sequence[Passage]) -> None:
+def _check_docids(passages: Sequence[Passage]) -> None:
     seen: set[str] = set()
     for passage in passages:
         if passage.docid in seen:
             raise CorpusError(f"two passages have the docid {passage.docid!r}; each needs its own")
         seen.add(passage.docid)
+
+
+class BM25Builder:
+    """An `IndexBuilder` for BM25. Passages are streamed; at the end all terms are in memory, as numbers."""
+
+    name = NAME
+
+    def __init__(self, settings: BM25Settings | None = None) -> None:
+        """Take settings, which the manifest records."""
+        self.settings = settings or BM25Settings()
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of the libraries that the index depends on."""
+        return {name: version(name) for name in ("bm25s", "PyStemmer")}
+
+    def add(self, shards: Path, number: int, passages: Sequence[Passage]) -> None:
+        """Write the shard's vocabulary and numbers; no shard depends on another."""
+        import numpy as np
+
+        terms = Terms()
+        for passage in passages:
+            terms.add(self.settings.analysis.terms(passage.contents))
+        np.savez(
+            _shard_file(shards, number),
+            vocabulary=np.frombuffer("\n".join(terms.numbers).encode(), dtype=np.uint8),
+            lengths=np.array([len(numbers) for numbers in terms.passages], dtype=np.int64),
+            numbers=np.concatenate([np.frombuffer(numbers, dtype=np.int32) for numbers in terms.passages]),
+        )
+
+    def finish(self, shards: Path, n: int, work: Path) -> None:
+        """Score all passages over the joined vocabulary, with terms in order of first occurrence."""
+        terms = Terms()
+        for number in range(n):
+            _join(terms, _shard_file(shards, number))
+        scored(terms, self.settings).save(str(work / FOLDER), show_progress=False)
+
+
+def _shard_file(shards: Path, number: int) -> Path:
+    return shards / f"terms-{number:05}.npz"
+
+
+def _join(terms: Terms, file: Path) -> None:
+    import numpy as np
+
+    with np.load(file) as shard:
+        vocabulary = bytes(shard["vocabulary"]).decode().split("\n")
+        renumbered = np.array([terms.number(term) for term in vocabulary], dtype=np.int32)
+        numbers, ends = shard["numbers"], np.cumsum(shard["lengths"])
+    numbers = renumbered[numbers]
+    for start, end in pairwise([0, *ends.tolist()]):
+        terms.passages.append(array("i", numbers[start:end].tobytes()))

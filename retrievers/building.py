@@ -2,7 +2,8 @@
 
 The work is done in a hidden directory next to the requested one. Progress is written after each shard, and
 the same command resumes from there. The directory gets its final name once the manifest is in it; then the
-shards are removed. An interruption at any point loses at most one shard and leaves no incomplete index.
+shards are removed. An interruption at any point loses at most one shard and leaves no incomplete index. The command
+line reads only `IndexOptions`; a builder is imported when an index is built.
 """
 
 from __future__ import annotations
@@ -14,17 +15,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from filelock import FileLock, Timeout
+from pydantic import ConfigDict, Field
 
+from sottovoce.core.bounds import Count
 from sottovoce.core.errors import CorpusError, UsageError
-from sottovoce.core.regular_files import bytes_of
+from sottovoce.core.files import bytes_of
 from sottovoce.core.validation import Checked
 from sottovoce.retrievers.corpus import Corpus
-from sottovoce.retrievers.manifest import Manifest, write_manifest, write_whole
 from sottovoce.retrievers.passage import Passage
-from sottovoce.retrievers.store import digest_of, write_passages
+from sottovoce.retrievers.store import FILE, Manifest, digest_of, write_passages, write_whole
 
 PROGRESS, SHARDS = "progress.json", "shards"
 SHARD = 20_000
@@ -32,7 +34,7 @@ SHARD = 20_000
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class Maker(Protocol):
+class IndexBuilder(Protocol):
     """A builder of one kind of index."""
 
     name: str
@@ -42,7 +44,7 @@ class Maker(Protocol):
     def settings(self) -> Checked:
         """Settings of the index, which the manifest records."""
 
-    def made_with(self) -> dict[str, str]:
+    def versions(self) -> dict[str, str]:
         """Return the versions of the libraries used, by name."""
 
     def add(self, shards: Path, number: int, passages: Sequence[Passage]) -> None:
@@ -63,12 +65,16 @@ class Progress(Checked):
     """Digest of the passages so far."""
 
 
-Tell = Callable[[int, float], object]
+OnProgress = Callable[[int, float], object]
 """Callback that takes the number of indexed passages and the share of the corpus that was read, in [0, 1]."""
 
 
 def build_index(
-    maker: Maker, corpus: Corpus, folder: Path, shard: int = SHARD, tell: Tell = lambda passages, share: None
+    builder: IndexBuilder,
+    corpus: Corpus,
+    folder: Path,
+    shard: int = SHARD,
+    on_progress: OnProgress = lambda passages, share: None,
 ) -> Manifest:
     """Build an index in a new directory, and save progress after every `shard` passages.
 
@@ -76,34 +82,36 @@ def build_index(
         CorpusError: the directory exists, another process is building the same index, a partial index there
             has another corpus or other settings, the disk is full, or the corpus cannot be read or indexed.
     """
-    settings = maker.settings.model_dump(mode="json")
-    with _alone(folder) as work:
-        progress = _progress(work, {**corpus.identity, "retriever": maker.name, "settings": settings, "shard": shard})
+    settings = builder.settings.model_dump(mode="json")
+    with _locked(folder) as work:
+        progress = _progress(work, {**corpus.identity, "retriever": builder.name, "settings": settings, "shard": shard})
         left = islice(corpus, progress.passages, None)
         while passages := list(islice(left, shard)):
-            progress = _add(maker, work, progress, passages)
-            tell(progress.passages, corpus.position / corpus.size)
+            progress = _add(builder, work, progress, passages)
+            on_progress(progress.passages, corpus.position / corpus.size)
         if not progress.passages:
             none = f"no valid passages; {corpus.first_skipped}" if corpus.skipped else "no passages"
             raise CorpusError(f"corpus {str(corpus.path)!r} has {none}")
-        maker.finish(work / SHARDS, progress.shards, work)
+        builder.finish(work / SHARDS, progress.shards, work)
         manifest = Manifest(
-            retriever=maker.name,
+            retriever=builder.name,
             passages=progress.passages,
             digest=progress.digest,
             settings=settings,
             corpus=corpus.path.name,
             skipped=corpus.skipped,
-            made_with=maker.made_with(),
+            made_with=builder.versions(),
         )
-        write_manifest(work, manifest)
-        _name(work, folder)
+        write_whole(work / FILE, manifest.model_dump_json(indent=2) + "\n")
+        work.rename(folder)
+        shutil.rmtree(folder / SHARDS)
+        (folder / PROGRESS).unlink()
     return manifest
 
 
-def _add(maker: Maker, work: Path, progress: Progress, passages: Sequence[Passage]) -> Progress:
+def _add(builder: IndexBuilder, work: Path, progress: Progress, passages: Sequence[Passage]) -> Progress:
     write_passages(work, passages, progress.passages)
-    maker.add(work / SHARDS, progress.shards, passages)
+    builder.add(work / SHARDS, progress.shards, passages)
     done = Progress(
         identity=progress.identity,
         shards=progress.shards + 1,
@@ -114,14 +122,8 @@ def _add(maker: Maker, work: Path, progress: Progress, passages: Sequence[Passag
     return done
 
 
-def _name(work: Path, folder: Path) -> None:
-    work.rename(folder)
-    shutil.rmtree(folder / SHARDS)
-    (folder / PROGRESS).unlink()
-
-
 @contextmanager
-def _alone(folder: Path) -> Iterator[Path]:
+def _locked(folder: Path) -> Iterator[Path]:
     """Yield the work directory, locked against other processes."""
     work = folder.with_name(f".{folder.name}.partial")
     lock = FileLock(folder.with_name(f".{folder.name}.lock"))
@@ -148,11 +150,77 @@ def _alone(folder: Path) -> Iterator[Path]:
 def _progress(work: Path, identity: dict[str, Any]) -> Progress:  # Any: JSON
     """Return the progress that an earlier call saved, or that of a new build."""
     try:
-        found = Progress.model_validate_json(bytes_of(work / PROGRESS))
+        progress = Progress.model_validate_json(bytes_of(work / PROGRESS))
     except FileNotFoundError:
         return Progress(identity=identity)
     except (OSError, UsageError):
-        found = Progress(identity={})
-    if found.identity != identity:
+        progress = Progress(identity={})
+    if progress.identity != identity:
         raise CorpusError(f"{str(work)!r} has a partial index of another corpus or other settings: remove it first")
-    return found
+    return progress
+
+
+class IndexOptions(Checked):
+    """Source and settings of an index to build."""
+
+    model_config = ConfigDict(title="Index")
+
+    corpus: Path | None = Field(
+        default=None,
+        description="A .jsonl file of passages (docid, title, text), or DPR's psgs_w100.tsv; each may end in .gz.",
+        json_schema_extra={"positional": True},
+    )
+    to: Path | None = Field(default=None, description="New directory for the index.")
+    retriever: Literal["bm25", "dense", "lucene"] = Field(default="bm25", description="Retriever that will search it.")
+    k1: float | None = Field(default=None, description="bm25, lucene: saturation of repeated terms (default: 0.9).")
+    b: float | None = Field(default=None, description="bm25, lucene: penalty for long passages, 0 to 1 (default: 0.4).")
+    stemmer: str | None = Field(default=None, description="bm25: a Snowball stemmer, or none (default: porter).")
+    stopwords: str | None = Field(default=None, description="bm25: en, or none (default: en).")
+    encoder: str | None = Field(default=None, description="dense: a sentence encoder (default: minilm).")
+    query_prompt: str | None = Field(
+        default=None, description='dense: text before queries, such as "query: " (default: from the encoder\'s files).'
+    )
+    passage_prompt: str | None = Field(default=None, description="dense: the same for passages.")
+    device: str | None = Field(default=None, description="dense: cpu, cuda, cuda:1, mps, or auto (default: auto).")
+    prebuilt: str | None = Field(
+        default=None, description="Download this prebuilt index of pyserini instead, e.g. wikipedia-dpr-100w (9.2 GB)."
+    )
+    skip_bad: bool = Field(default=False, description="Skip and count bad passages such as empty texts.")
+    shard: Count = Field(default=SHARD, ge=1, description="Save progress after every N passages.")
+
+    def of(self, *names: str) -> dict[str, object]:
+        """Return those of these options that were set."""
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+
+def builder_for(options: IndexOptions) -> IndexBuilder:
+    """Return the builder of the requested index.
+
+    Raises:
+        UsageError: a value is invalid, or an option belongs to another retriever.
+    """
+    own = OPTIONS[options.retriever]
+    if strange := sorted(options.of(*{name for names in OPTIONS.values() for name in names} - own)):
+        raise UsageError(f"--{strange[0].replace('_', '-')} is not an option of --retriever {options.retriever}")
+    if options.retriever == "bm25":
+        from sottovoce.retrievers.analysis import Analysis
+        from sottovoce.retrievers.bm25 import BM25Builder, BM25Settings
+
+        analysis = Analysis.model_validate(options.of("stemmer", "stopwords"))
+        return BM25Builder(BM25Settings.model_validate({"analysis": analysis, **options.of("k1", "b")}))
+    if options.retriever == "dense":
+        from sottovoce.retrievers.dense import DenseBuilder, DenseSettings
+
+        settings = DenseSettings.model_validate(options.of("encoder", "query_prompt", "passage_prompt"))
+        return DenseBuilder(settings, device=options.device or "auto")
+    from sottovoce.retrievers.lucene import LuceneBuilder, LuceneSettings
+
+    return LuceneBuilder(LuceneSettings.model_validate(options.of("k1", "b")))
+
+
+OPTIONS = {
+    "bm25": {"k1", "b", "stemmer", "stopwords"},
+    "dense": {"encoder", "query_prompt", "passage_prompt", "device"},
+    "lucene": {"k1", "b"},
+}
+"""The options of each retriever."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from sottovoce.core.errors import CorpusError
-from sottovoce.core.regular_files import opened
+from sottovoce.core.files import opened
 from sottovoce.retrievers.passage import Metadata, Passage, plain
 
 DOCID, TEXT = ("docid", "id", "_id"), ("text", "contents")
@@ -109,25 +109,25 @@ def _json_lines(stream: TextIO) -> Iterator[Callable[[], Passage]]:
 
 
 def _of_json(line: str) -> Passage:
-    found = json.loads(line)
-    if not isinstance(found, dict):
-        raise ValueError(f"expected an object, found {str(found)[:40]!r}")
-    docid, text = _first(found, DOCID), _first(found, TEXT)
+    fields = json.loads(line)
+    if not isinstance(fields, dict):
+        raise ValueError(f"expected an object, found {str(fields)[:40]!r}")
+    docid, text = _first(fields, DOCID), _first(fields, TEXT)
     if not isinstance(docid, str | int) or isinstance(docid, bool):
         raise ValueError(f"its docid is {docid!r}: expected a string or a number")
-    return _sound(Passage(str(docid), text, found.get("title") or "", found.get("url"), metadata_of(found)))
+    return _checked(Passage(str(docid), text, fields.get("title") or "", fields.get("url"), metadata_of(fields)))
 
 
-def metadata_of(found: dict[str, Any]) -> Metadata:  # Any: JSON
+def metadata_of(fields: dict[str, Any]) -> Metadata:  # Any: JSON
     """Return the metadata in a passage's JSON object: its other strings, numbers and booleans."""
-    own = found.get("metadata") if isinstance(found.get("metadata"), dict) else {}
-    return plain({name: value for name, value in {**found, **(own or {})}.items() if name not in NAMED})
+    own = fields.get("metadata") if isinstance(fields.get("metadata"), dict) else {}
+    return plain({name: value for name, value in {**fields, **(own or {})}.items() if name not in NAMED})
 
 
-def _first(found: dict[str, Any], names: tuple[str, ...]) -> Any:  # Any: JSON
+def _first(fields: dict[str, Any], names: tuple[str, ...]) -> Any:  # Any: JSON
     for name in names:
-        if name in found:
-            return found[name]
+        if name in fields:
+            return fields[name]
     raise ValueError(f"it has no {names[0]!r} (nor {', '.join(map(repr, names[1:]))})")
 
 
@@ -144,10 +144,10 @@ def _of_row(row: list[str]) -> Passage:
     if len(row) != len(HEADING):
         raise ValueError(f"a row of {len(row)} fields: expected id, text and title between tabs")
     docid, text, title = row
-    return _sound(Passage(docid, text, title))
+    return _checked(Passage(docid, text, title))
 
 
-def _sound(passage: Passage) -> Passage:
+def _checked(passage: Passage) -> Passage:
     told = {"docid": passage.docid, "text": passage.text, "title": passage.title, "url": passage.url or ""}
     told |= {name: value for name, value in passage.metadata.items() if isinstance(value, str)}
     for name, value in told.items():

@@ -9,24 +9,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 from langchain_core.embeddings import Embeddings
 
 from sottovoce.core.errors import CorpusError, UsageError
-from sottovoce.core.regular_files import text_of
+from sottovoce.core.files import text_of
 from sottovoce.core.validation import Checked
 from sottovoce.retrievers.encoders import DEFAULT, DPRQuestions, SentenceEncoder
-from sottovoce.retrievers.manifest import AGAIN, fingerprint, read_manifest
 from sottovoce.retrievers.passage import Hit, Passage
-from sottovoce.retrievers.store import PassageStore, digest_of
-from sottovoce.retrievers.vectors import embedded, flat, mapped
+from sottovoce.retrievers.store import (
+    AGAIN,
+    PassageStore,
+    digest_of,
+    fingerprint,
+    index_folder,
+    paths_in,
+    read_manifest,
+    settings_of,
+    write_whole,
+)
+from sottovoce.retrievers.vectors import INDEX, embedded, faiss_module, flat, mapped
 
 NAME = "dense"
 DOCIDS, PROBED = "docid", "probe.json"
 PROBE = "Which river flows past the old mill?"
-ALIKE = 0.99
+MIN_COSINE = 0.99
 """Lowest cosine between a probe's vectors by the same encoder on two machines."""
 
 
@@ -74,30 +84,27 @@ class DenseIndex:
             CorpusError: there are no passages, or vectors have different lengths or values that are not finite.
             UsageError: FAISS is not installed.
         """
-        kept = list(passages)
-        print_ = fingerprint(NAME, digest_of(kept), DenseSettings(encoder=name).model_dump())
-        return cls(flat([embedded(kept, encoder)]), kept, encoder, print_, source)
+        rows = list(passages)
+        print_ = fingerprint(NAME, digest_of(rows), DenseSettings(encoder=name).model_dump())
+        return cls(flat([embedded(rows, encoder)]), rows, encoder, print_, source)
 
     @classmethod
     def open(cls, folder: Path, encoder: QueryEncoder | None = None, source: str = "corpus") -> Self:
         """Open an index that `python cli.py data index` built, with memory-mapped vectors.
 
-        Raises:
         Without `encoder`, the encoder that the index names is loaded.
 
+        Raises:
             CorpusError: there is no index, it is damaged, or its vectors are those of another encoder.
             ModelError: the encoder is not available.
             UsageError: FAISS is not installed.
         """
         manifest = read_manifest(folder, NAME)
-        try:
-            settings = DenseSettings.model_validate(manifest.settings)
-        except UsageError as error:
-            raise CorpusError(f"index {str(folder)!r} was built differently: {error}; {AGAIN}") from error
+        settings = settings_of(folder, manifest, DenseSettings)
         vectors, passages = mapped(folder), PassageStore(folder)
-        if (found := (vectors.ntotal, len(passages))) != (manifest.passages, manifest.passages):
+        if (actual := (vectors.ntotal, len(passages))) != (manifest.passages, manifest.passages):
             raise CorpusError(
-                f"index {str(folder)!r} has {found} vectors and passages, not {manifest.passages}; {AGAIN}"
+                f"index {str(folder)!r} has {actual} vectors and passages, not {manifest.passages}; {AGAIN}"
             )
         encoder = encoder or settings.loaded()
         _check_probe(folder, settings.encoder, encoder.embed_query(PROBE))
@@ -123,8 +130,8 @@ class DenseIndex:
 
         vector = np.array([self._encoder.embed_query(query)], dtype=np.float32)
         scores, rows = self._vectors.search(vector, min(k, self._vectors.ntotal))
-        found = [(float(score), int(row)) for score, row in zip(scores[0], rows[0], strict=True) if row >= 0]
-        return [Hit(self._rows[row], score) for score, row in sorted(found, key=lambda each: (-each[0], each[1]))]
+        ranked = sorted((-float(score), int(row)) for score, row in zip(scores[0], rows[0], strict=True) if row >= 0)
+        return [Hit(self._rows[row], -score) for score, row in ranked]
 
 
 class ByDocid:
@@ -143,9 +150,9 @@ class ByDocid:
         Raises:
             CorpusError: there is no such passage.
         """
-        if (found := self._passages.find(docid)) is None:
+        if (passage := self._passages.find(docid)) is None:
             raise CorpusError(f"there is no passage {docid!r}: index and passages belong to different corpora")
-        return found
+        return passage
 
 
 def open_dense(where: str) -> DenseIndex:
@@ -154,9 +161,7 @@ def open_dense(where: str) -> DenseIndex:
     Raises:
         UsageError: `where` is empty, there is no index in it, or FAISS is not installed.
     """
-    if not where:
-        raise UsageError("dense needs the directory of an index, e.g. dense:indexes/wiki")
-    folder = Path(where).expanduser()
+    folder = index_folder(where, NAME)
     return DenseIndex.open(folder, source=folder.name)
 
 
@@ -166,12 +171,12 @@ def open_dpr(where: str) -> DenseIndex:
     Raises:
         UsageError: `where` does not name three directories, one of them is not as expected, or FAISS is not installed.
     """
-    if len(folders := [each.strip() for each in where.split(",") if each.strip()]) != 3:
+    if len(folders := paths_in(where)) != 3:
         raise UsageError(
             "dpr needs a pyserini index, a question encoder, and one of our indexes with the passages,"
             " e.g. dpr:wikipedia-dpr-100w,dpr-question_encoder-multiset-base,indexes/wiki"
         )
-    index, encoder, passages = (Path(each).expanduser() for each in folders)
+    index, encoder, passages = folders
     return DenseIndex.open_pyserini(index, DPRQuestions(str(encoder)), PassageStore(passages))
 
 
@@ -181,19 +186,19 @@ def check_length(folder: Path, length: int, encoder: QueryEncoder) -> None:
     Raises:
         CorpusError: they have another length.
     """
-    if (found := len(encoder.embed_query(PROBE))) != length:
-        raise CorpusError(f"index {str(folder)!r} has vectors of {length} numbers, but the encoder's have {found}")
+    if (actual := len(encoder.embed_query(PROBE))) != length:
+        raise CorpusError(f"index {str(folder)!r} has vectors of {length} numbers, but the encoder's have {actual}")
 
 
-def _check_probe(folder: Path, name: str, found: Sequence[float]) -> None:
+def _check_probe(folder: Path, name: str, probe: Sequence[float]) -> None:
     import numpy as np
 
     try:
-        kept = np.array(json.loads("".join(_lines(folder / PROBED))))
+        saved = np.array(json.loads("".join(_lines(folder / PROBED))))
     except ValueError as error:
         raise CorpusError(f"{str(folder / PROBED)!r} cannot be read: {error}; {AGAIN}") from error
-    vector = np.array(found)
-    if kept.shape != vector.shape or kept @ vector < ALIKE * np.linalg.norm(kept) * np.linalg.norm(vector):
+    vector = np.array(probe)
+    if saved.shape != vector.shape or saved @ vector < MIN_COSINE * np.linalg.norm(saved) * np.linalg.norm(vector):
         raise CorpusError(
             f"the vectors of index {str(folder)!r} were made by an encoder other than this {name!r}; {AGAIN}"
         )
@@ -204,3 +209,47 @@ def _lines(file: Path) -> list[str]:
         return text_of(file).splitlines()
     except (OSError, ValueError) as error:
         raise CorpusError(f"{str(file)!r} cannot be read: {error}; {AGAIN}") from error
+
+
+class DenseBuilder:
+    """An `IndexBuilder` of vectors, which take 4 bytes per number: 1.5 kB per passage with the default encoder."""
+
+    name = NAME
+
+    def __init__(
+        self, settings: DenseSettings | None = None, encoder: Embeddings | None = None, device: str = "auto"
+    ) -> None:
+        """Take the encoder that the settings name; without `encoder`, load a sentence encoder of that name."""
+        faiss_module()  # raises now if FAISS is missing, not after all vectors are computed
+        self.settings = settings or DenseSettings()
+        self._encoder = encoder or self.settings.loaded(device)
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of the libraries that the index depends on."""
+        return {name: version(name) for name in ("faiss-cpu", "transformers")}
+
+    def add(self, shards: Path, number: int, passages: Sequence[Passage]) -> None:
+        """Write the shard's vectors, and the docids of its rows."""
+        import numpy as np
+
+        np.save(_vectors(shards, number), embedded(passages, self._encoder))
+        _docids(shards, number).write_text("".join(f"{passage.docid}\n" for passage in passages), encoding="utf-8")
+
+    def finish(self, shards: Path, n: int, work: Path) -> None:
+        """Write a flat index of all vectors, the docids, and the vector of the probe."""
+        import numpy as np
+
+        faiss, index = faiss_module(), flat(np.load(_vectors(shards, number)) for number in range(n))
+        faiss.write_index(index, str(work / INDEX))
+        with (work / DOCIDS).open("w", encoding="utf-8") as docids:
+            for number in range(n):
+                docids.write(_docids(shards, number).read_text(encoding="utf-8"))
+        write_whole(work / PROBED, json.dumps(self._encoder.embed_query(PROBE)))
+
+
+def _vectors(shards: Path, number: int) -> Path:
+    return shards / f"vectors-{number:05}.npy"
+
+
+def _docids(shards: Path, number: int) -> Path:
+    return shards / f"docids-{number:05}.txt"

@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.embeddings import Embeddings
 
 from sottovoce.core.errors import CorpusError, ModelError
-from sottovoce.retrievers.pooling import linear, pooled, unit
-from sottovoce.retrievers.sentence_files import OF_PASSAGES, OF_QUERIES, SentenceFiles, sentence_files
+from sottovoce.retrievers.sentence_files import (
+    OF_PASSAGES,
+    OF_QUERIES,
+    SentenceFiles,
+    linear,
+    pooled,
+    sentence_files,
+    unit,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -143,14 +150,14 @@ class SentenceEncoder(Embeddings):
 
     def _embed(self, texts: Sequence[str], prompt: str) -> list[list[float]]:
         files = self._files
-        given = [prompt + text for text in texts]
-        output, mask = self._model.run([text.lower() for text in given] if files.lower else given, files.longest)
+        prompted = [prompt + text for text in texts]
+        output, mask = self._model.run([text.lower() for text in prompted] if files.lower else prompted, files.longest)
         left_out = self._tokens_of(prompt) if prompt and not files.include_prompt else 0
         vectors = pooled(output.last_hidden_state, mask, files.pooling, left_out)
         for layer in files.layers:
             vectors = unit(vectors) if layer is None else self._layers[layer](vectors)
-        found: list[list[float]] = vectors.tolist()
-        return found
+        rows: list[list[float]] = vectors.tolist()
+        return rows
 
     @cached_property
     def _layers(self) -> dict[Path, Any]:  # Any: a torch module

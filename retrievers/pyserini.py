@@ -16,7 +16,7 @@ from sottovoce.retrievers.dense import ByDocid, check_length
 from sottovoce.retrievers.encoders import DPRQuestions
 from sottovoce.retrievers.lucene import LuceneIndex, LuceneSettings, lucene_searcher
 from sottovoce.retrievers.passage import Hit
-from sottovoce.retrievers.store import PassageStore
+from sottovoce.retrievers.store import PassageStore, paths_in
 from sottovoce.retrievers.vectors import mapped
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ class PyseriniDense:
 
     def search(self, query: str, k: int) -> list[Hit]:
         """Return the `k` passages with the largest inner products."""
-        found = self._searcher.search(query, min(k, self._searcher.num_docs))
-        return [Hit(self._texts.find(each.docid), float(each.score)) for each in found]
+        hits = self._searcher.search(query, min(k, self._searcher.num_docs))
+        return [Hit(self._texts.find(hit.docid), float(hit.score)) for hit in hits]
 
 
 @jvm.alone
@@ -77,22 +77,23 @@ def open_pyserini(where: str) -> Searcher:
     Raises:
         UsageError: `where` is neither, the index was not downloaded, or pyserini cannot be run.
     """
-    parts = [each.strip() for each in where.split(",") if each.strip()]
-    if len(parts) == 3:
-        index, encoder, passages = (Path(each).expanduser() for each in parts)
+    paths = paths_in(where)
+    if len(paths) == 3:
+        index, encoder, passages = paths
         return PyseriniDense(index, DPRQuestions(str(encoder)), PassageStore(passages))
-    if len(parts) != 1:
+    if len(paths) != 1:
         raise UsageError(
             "pyserini needs a prebuilt index, or a FAISS index with an encoder and passages,"
             " e.g. pyserini:wikipedia-dpr-100w, or pyserini:INDEX,ENCODER,PASSAGES"
         )
-    if (folder := prebuilt_folder(parts[0])) is None:
-        size = _prebuilt(parts[0])["size compressed (bytes)"]
+    name = where.strip(" ,")
+    if (folder := prebuilt_folder(name)) is None:
+        size = _prebuilt(name)["size compressed (bytes)"]
         raise UsageError(
-            f"pyserini's index {parts[0]!r} is not on this machine; to download it ({size / 1e9:.1f} GB), run"
-            f" {command('data', 'index', '--prebuilt', parts[0])}"
+            f"pyserini's index {name!r} is not on this machine; to download it ({size / 1e9:.1f} GB), run"
+            f" {command('data', 'index', '--prebuilt', name)}"
         )
-    return LuceneIndex(lucene_searcher(folder, LuceneSettings()), "", parts[0])
+    return LuceneIndex(lucene_searcher(folder, LuceneSettings()), "", name)
 
 
 def prebuilt_folder(name: str) -> Path | None:
@@ -106,7 +107,7 @@ def prebuilt_folder(name: str) -> Path | None:
         str(info.get("filename") or "").split(".tar")[0],
         *(url.split("/")[-1].split(".tar")[0] for url in info["urls"]),
     }
-    folders = (_cache() / "indexes" / f"{each}.{info['md5']}" for each in sorted(names) if each)
+    folders = (_cache() / "indexes" / f"{stem}.{info['md5']}" for stem in sorted(names) if stem)
     return next((folder for folder in folders if folder.is_dir()), None)
 
 
@@ -145,5 +146,5 @@ def _prebuilt(name: str) -> dict[str, Any]:  # Any: pyserini's table
         from pyserini.prebuilt_index_info import TF_INDEX_INFO
     if name not in TF_INDEX_INFO:
         raise UsageError(nearest("prebuilt index", name, TF_INDEX_INFO))
-    found: dict[str, Any] = TF_INDEX_INFO[name]
-    return found
+    info: dict[str, Any] = TF_INDEX_INFO[name]
+    return info

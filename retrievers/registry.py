@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sottovoce.core.registry import Registry
-from sottovoce.retrievers.passage import MOST, Searcher
+from sottovoce.retrievers.passage import DEFAULT_K, Searcher
 
 if TYPE_CHECKING:
     from sottovoce.retrievers.retriever import PassageRetriever
@@ -29,7 +29,7 @@ RETRIEVERS: Registry[Any] = Registry(  # Any: Callable[[str], Searcher], or a La
         "wikipedia": "sottovoce.retrievers.wikipedia:open_wikipedia",
         "trec": "sottovoce.retrievers.trec:open_trec",
         "hybrid": "sottovoce.retrievers.fusion:open_hybrid",
-        "encyclopedia": "sottovoce.environments.encyclopedia.index:open_encyclopedia",
+        "encyclopedia": "sottovoce.environments.encyclopedia:open_encyclopedia",
     },
 )
 
@@ -74,7 +74,7 @@ def described() -> list[About]:
     return [*ABOUT.values(), IN_PYTHON, *(About(name, "") for name in RETRIEVERS if name not in ABOUT)]
 
 
-def open_retriever(spec: Any, k: int = MOST) -> PassageRetriever:  # Any: a string, or see `open_searcher`
+def open_retriever(spec: Any, k: int = DEFAULT_K) -> PassageRetriever:  # Any: a string, or see `open_searcher`
     """Return the retriever for `NAME` or `NAME:WHERE`, e.g. `bm25:indexes/wiki` or `google`, or for an object.
 
     Raises:
@@ -99,15 +99,15 @@ def open_searcher(source: Any) -> Searcher:  # Any: a string, or a LangChain obj
     if name in RETRIEVERS:
         thing = RETRIEVERS[name]
         return _searcher(thing(where) if callable(thing) else thing, name)
-    from sottovoce.retrievers.foreign import DOTTED, imported  # imported late: it loads LangChain
+    from sottovoce.retrievers.retriever import DOTTED, imported  # imported late: it loads LangChain
 
     if "." in name and DOTTED.fullmatch(source):
         return _searcher(imported(source, "a retriever"), source)
-    found: Searcher = RETRIEVERS[name]  # raises an error that lists the names
-    return found
+    searcher: Searcher = RETRIEVERS[name]  # raises an error that lists the names
+    return searcher
 
 
 def _searcher(thing: Any, source: str) -> Searcher:  # Any: an object of any type
-    from sottovoce.retrievers.foreign import searcher_of  # imported late: it loads LangChain
+    from sottovoce.retrievers.retriever import searcher_of  # imported late: it loads LangChain
 
     return searcher_of(thing, source)

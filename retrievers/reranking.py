@@ -12,8 +12,8 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 
 from sottovoce.core.errors import ModelError, RetrievalError, UsageError, first_line
 from sottovoce.retrievers.encoders import BATCH, LoadedModel, folder_of
-from sottovoce.retrievers.foreign import DOTTED, imported, made
 from sottovoce.retrievers.passage import Filter, Hit, Searcher, search
+from sottovoce.retrievers.retriever import DOTTED, call_factory, imported
 from sottovoce.retrievers.sentence_files import check_cross_encoder
 
 DEPTH = 50
@@ -71,14 +71,16 @@ class Compressor:
         Raises:
             RetrievalError: The compressor failed, or returned a document that it was not given.
         """
-        given = [
+        documents = [
             Document(hit.passage.contents, metadata={**hit.passage.metadata, "hit": at}) for at, hit in enumerate(hits)
         ]
         try:
-            found = [hits[document.metadata["hit"]] for document in self._compressor.compress_documents(given, query)]
+            reranked = [
+                hits[document.metadata["hit"]] for document in self._compressor.compress_documents(documents, query)
+            ]
         except Exception as error:  # another package's code may raise anything
             raise RetrievalError(f"{self._name!r} failed: {type(error).__name__}: {first_line(error)}") from error
-        return [Hit(hit.passage, 1 / rank) for rank, hit in enumerate(found, 1)]
+        return [Hit(hit.passage, 1 / rank) for rank, hit in enumerate(reranked, 1)]
 
 
 class Reranked:
@@ -118,10 +120,10 @@ def open_reranker(spec: str) -> Reranker:
         return CrossEncoder(spec)
     thing: Any = imported(spec, "a reranker")
     if callable(thing) and not hasattr(thing, "rerank"):
-        thing = made(thing, spec, "rerank")
+        thing = call_factory(thing, spec, "rerank")
     if isinstance(thing, BaseDocumentCompressor):
         return Compressor(thing, spec)
     if not hasattr(thing, "rerank"):
         raise UsageError(f"{spec!r} is of type {type(thing).__name__}; expected a LangChain document compressor")
-    found: Reranker = thing
-    return found
+    reranker: Reranker = thing
+    return reranker

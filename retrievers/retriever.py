@@ -1,18 +1,30 @@
-"""A LangChain retriever over any searcher, with a fixed schema of metadata."""
+"""The bridge to LangChain: a LangChain retriever over any searcher, and searchers over LangChain's objects.
+
+Any LangChain retriever or vector store can be used, as an object or by a dotted name. A dotted name,
+`package.module:attribute`, runs that module, so only the person who starts the process may give one.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Self
+import asyncio
+import importlib
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Self
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import run_in_executor
 from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
+from typing_extensions import TypeIs
 
-from sottovoce.core.errors import UsageError
+from sottovoce.core.errors import RetrievalError, UsageError, first_line
 from sottovoce.core.validation import first_wrong
-from sottovoce.retrievers.passage import MOST, Filter, Hit, Searcher, search
+from sottovoce.retrievers.passage import DEFAULT_K, Filter, Filtered, Hit, Passage, Searcher, key_of, plain, search
+
+if TYPE_CHECKING:
+    from langchain_core.vectorstores import VectorStoreRetriever
 
 
 class PassageRetriever(BaseRetriever):
@@ -27,7 +39,7 @@ class PassageRetriever(BaseRetriever):
     searcher: Any = Field(
         exclude=True, repr=False
     )  # Any: a `Searcher`; pydantic cannot check a protocol with properties
-    k: int = Field(default=MOST, ge=1)
+    k: int = Field(default=DEFAULT_K, ge=1)
     """Maximum number of passages; `invoke(query, k=...)` overrides it for one query."""
     filter: dict[str, str | int | float | bool] = Field(default_factory=dict)
     """Values that a passage must have in its metadata, or as docid, title or url; `invoke(query, filter=...)` wins."""
@@ -48,7 +60,7 @@ class PassageRetriever(BaseRetriever):
         k: int | None = None,
         filter: Filter | None = None,
     ) -> list[Document]:
-        return self._found(query, self.k if k is None else k, self.filter if filter is None else filter)
+        return self._documents_for(query, self.k if k is None else k, self.filter if filter is None else filter)
 
     async def _aget_relevant_documents(  # LangChain's own method takes no k
         self,
@@ -58,10 +70,10 @@ class PassageRetriever(BaseRetriever):
         k: int | None = None,
         filter: Filter | None = None,
     ) -> list[Document]:
-        given = self.filter if filter is None else filter
-        return await run_in_executor(None, self._found, query, self.k if k is None else k, given)
+        passing = self.filter if filter is None else filter
+        return await run_in_executor(None, self._documents_for, query, self.k if k is None else k, passing)
 
-    def _found(self, query: str, k: int, filter: Filter) -> list[Document]:
+    def _documents_for(self, query: str, k: int, filter: Filter) -> list[Document]:
         if k < 1:
             raise UsageError(f"k is {k!r}: expected at least 1 passage")
         query = query.encode("utf-8", "replace").decode()  # libraries reject lone surrogates
@@ -73,7 +85,162 @@ class PassageRetriever(BaseRetriever):
 
 def _document(hit: Hit, rank: int, about: dict[str, object]) -> Document:
     passage = hit.passage
-    told = {"docid": passage.docid, "title": passage.title, "url": passage.url, "score": float(hit.score), "rank": rank}
+    fields = {
+        "docid": passage.docid,
+        "title": passage.title,
+        "url": passage.url,
+        "score": float(hit.score),
+        "rank": rank,
+    }
     own = dict(passage.metadata)
-    metadata = {**own, **told, **about, "metadata": own}
+    metadata = {**own, **fields, **about, "metadata": own}
     return Document(passage.text, id=f"{about['source']}:{passage.docid}", metadata=metadata)
+
+
+DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+DOCID = ("docid", "doc_id", "id", "_id")
+"""Metadata keys that may name a document without an id."""
+OF_PASSAGE = ("docid", "title", "url")
+"""Metadata keys that become fields of a passage."""
+
+
+class LangChainSearcher:
+    """A `Searcher` over a LangChain retriever; its scores are 1/rank, since stores disagree on what theirs mean."""
+
+    fingerprint = ""
+
+    def __init__(self, retriever: BaseRetriever, source: str) -> None:
+        """Take a retriever, and the source to which its passages are attributed."""
+        self._retriever, self.source = retriever, source
+
+    def search(self, query: str, k: int) -> list[Hit]:
+        """Return the first `k` documents.
+
+        Raises:
+            RetrievalError: The retriever raised any exception, or returned something other than documents.
+        """
+        return self._hits(query, k, {})
+
+    def search_filtered(self, query: str, k: int, filter: Filter) -> list[Hit]:
+        """Return the first `k` documents that pass a filter.
+
+        A vector store gets the filter. Every document is checked anyway, since some stores ignore a filter.
+
+        Raises:
+            RetrievalError: As for `search`.
+            UsageError: The retriever has a filter of its own that is not a mapping.
+        """
+        if _is_store(self._retriever):
+            hits = self._hits(query, k, {"filter": self._of_store(self._retriever, filter)})
+        else:
+            hits = self._hits(query, 0, {})
+        return [hit for hit in hits if hit.passage.passes(filter)][:k]
+
+    def _of_store(self, retriever: VectorStoreRetriever, filter: Filter) -> Any:  # Any: a mapping, or a function
+        from langchain_core.vectorstores import InMemoryVectorStore  # late: it brings numpy
+
+        own = retriever.search_kwargs.get("filter") or {}
+        if not isinstance(own, dict):
+            raise UsageError(f"retriever {self.source!r} has a filter of its own, {own!r}; expected a mapping or none")
+        joined = {**filter, **own}
+        if isinstance(retriever.vectorstore, InMemoryVectorStore):  # it needs a function; most others need a mapping
+            return lambda document: _passage(document).passes(joined)
+        return joined
+
+    def _hits(self, query: str, k: int, arguments: dict[str, Any]) -> list[Hit]:  # Any: see above
+        if k and _is_store(self._retriever):
+            arguments = {**arguments, "k": k}
+        try:
+            documents = self._documents(query, arguments)[: k or None]
+            return [Hit(_passage(document), 1 / rank) for rank, document in enumerate(documents, 1)]
+        except Exception as error:  # another package's code may raise or return anything
+            raise RetrievalError(
+                f"retriever {self.source!r} failed: {type(error).__name__}: {first_line(error)}"
+            ) from error
+
+    def _documents(self, query: str, arguments: dict[str, Any]) -> list[Document]:  # Any: see above
+        try:
+            return self._retriever.invoke(query, **arguments)
+        except NotImplementedError:  # it may be only asynchronous, and this thread may already run an event loop
+            with ThreadPoolExecutor(1) as thread:
+                return thread.submit(lambda: asyncio.run(self._retriever.ainvoke(query, **arguments))).result()
+
+
+def searcher_of(thing: Any, source: str) -> Searcher:  # Any: an object of any type
+    """Return a searcher over a retriever, a vector store or a searcher, or over the one that a function returns.
+
+    Raises:
+        UsageError: The object is of another type.
+    """
+    from langchain_core.vectorstores import VectorStore  # late: it brings numpy
+
+    if isinstance(thing, VectorStore):
+        thing = thing.as_retriever()
+    if isinstance(thing, PassageRetriever):
+        own: Searcher = thing.searcher
+        return Filtered(own, thing.filter) if thing.filter else own
+    if isinstance(thing, BaseRetriever):
+        return LangChainSearcher(thing, source)
+    if not isinstance(thing, type) and hasattr(thing, "search"):
+        searcher: Searcher = thing
+        return searcher
+    if callable(thing):
+        return searcher_of(call_factory(thing, source, "search"), source)
+    raise UsageError(
+        f"{source!r} is of type {type(thing).__name__}; expected a LangChain retriever or vector store, a searcher, "
+        "or a function without arguments that returns one"
+    )
+
+
+def _is_store(retriever: BaseRetriever) -> TypeIs[VectorStoreRetriever]:
+    from langchain_core.vectorstores import VectorStoreRetriever  # late: it brings numpy
+
+    return isinstance(retriever, VectorStoreRetriever)
+
+
+def imported(spec: str, expected: str) -> Any:  # Any: whatever has that name
+    """Import the object with this dotted name, which runs its module.
+
+    Raises:
+        UsageError: There is no such object, or its module fails.
+    """
+    module, _, attribute = spec.partition(":")
+    try:
+        value: Any = importlib.import_module(module)
+        for name in attribute.split("."):
+            value = getattr(value, name)
+    except Exception as error:  # the module's own code may raise anything
+        raise UsageError(
+            f"{spec!r} cannot be imported as {expected}: {type(error).__name__}: {first_line(error)}"
+        ) from error
+    return value
+
+
+def call_factory(function: Any, source: str, method: str) -> Any:  # Any: a function, and an object of any type
+    """Return the object that a function without arguments makes: one with this method, or a LangChain object.
+
+    Raises:
+        UsageError: The function fails, or returns another function.
+    """
+    try:
+        thing = function()
+    except Exception as error:  # see above
+        raise UsageError(f"{source!r} cannot be made: {type(error).__name__}: {first_line(error)}") from error
+    if callable(thing) and not hasattr(thing, method):
+        raise UsageError(f"{source!r} returned a {type(thing).__name__}; expected an object with `{method}`")
+    return thing
+
+
+def _passage(document: Document) -> Passage:
+    about = document.metadata
+    named = next((str(about[name]) for name in DOCID if about.get(name) not in (None, "")), "")
+    docid = document.id or named or key_of(document.page_content)
+    address = about.get("url")
+    own = {name: value for name, value in about.items() if name not in OF_PASSAGE}
+    return Passage(
+        " ".join(str(docid).split()),
+        document.page_content,
+        str(about.get("title") or ""),
+        str(address) if address else None,
+        plain(own),
+    )

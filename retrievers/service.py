@@ -30,7 +30,7 @@ LONGEST_WAIT = 30.0
 """Seconds; a request fails at once if the service asks for a longer wait."""
 SHOWN = 120
 """Number of characters of a service's own text in messages."""
-TELLING = ("urllib3.connectionpool", "urllib3.connection", "urllib3.util.retry")
+LOGGERS = ("urllib3.connectionpool", "urllib3.connection", "urllib3.util.retry")
 """Loggers that quote URLs (urllib3 2)."""
 
 
@@ -40,7 +40,7 @@ class Patience:
 
     timeout: float = 20.0
     """Seconds allowed for connecting, and between two chunks of the answer."""
-    whole: float = 60.0
+    total: float = 60.0
     """Seconds allowed for the complete answer; a request that takes longer is not retried."""
     retries: int = 2
     """Number of retries after a temporary failure: no connection, no answer, 5xx, too many requests."""
@@ -52,7 +52,7 @@ class Patience:
 class Trouble:
     """A problem with an answer."""
 
-    told: str
+    message: str
     passing: bool = False
     """True if a retry may help."""
     after: float | None = None
@@ -74,12 +74,12 @@ def answer(name: str, ask: Ask, judge: Judge, patience: Patience, secret: Secret
     attempt = 0
     while True:
         attempt += 1
-        found = _once(ask, judge, patience, secret)
-        if not isinstance(found, Trouble):
-            return found
-        wait = patience.wait * 2 ** (attempt - 1) if found.after is None else found.after
-        if not found.passing or wait > LONGEST_WAIT or attempt > patience.retries:
-            raise RetrievalError(f"{name} {found.told}" + (f" (asked {attempt} times)" if attempt > 1 else ""))
+        content = _once(ask, judge, patience, secret)
+        if not isinstance(content, Trouble):
+            return content
+        wait = patience.wait * 2 ** (attempt - 1) if content.after is None else content.after
+        if not content.passing or wait > LONGEST_WAIT or attempt > patience.retries:
+            raise RetrievalError(f"{name} {content.message}" + (f" (asked {attempt} times)" if attempt > 1 else ""))
         time.sleep(wait)
 
 
@@ -92,9 +92,9 @@ def words(text: object) -> str:
 def _once(ask: Ask, judge: Judge, patience: Patience, secret: SecretStr | None) -> JSON | Trouble:
     import requests
 
-    match _asked(ask, patience.whole):
+    match _response(ask, patience.total):
         case None:
-            return Trouble(f"did not answer completely within {patience.whole:g} s")
+            return Trouble(f"did not answer completely within {patience.total:g} s")
         case requests.Timeout():
             return Trouble(f"did not answer within {patience.timeout:g} s", passing=True)
         case Exception() as error:
@@ -104,7 +104,7 @@ def _once(ask: Ask, judge: Judge, patience: Patience, secret: SecretStr | None) 
             return _read(response, judge, secret)
 
 
-def _asked(ask: Ask, seconds: float) -> requests.Response | Exception | None:
+def _response(ask: Ask, seconds: float) -> requests.Response | Exception | None:
     """Return the response or the exception; None after `seconds`, since requests' timeout restarts with every chunk.
 
     An abandoned thread ends with its connection, or with the program.
@@ -132,21 +132,21 @@ def _read(response: requests.Response, judge: Judge, secret: SecretStr | None) -
     if not body.strip():
         return Trouble(f"answered {status} with an empty body", status == 429)
     try:
-        found = json.loads(body)
+        content = json.loads(body)
     except (ValueError, RecursionError):
         kind = _concealed(response.headers.get("content-type", "text of unknown type").partition(";")[0], secret)
         return Trouble(f"answered {status} with {words(kind)} instead of JSON: {words(body)!r}", status == 429)
-    if not isinstance(found, dict):
-        return Trouble(f"answered {status} with JSON that is not an object: {words(found)!r}")
-    trouble = judge(status, found)
+    if not isinstance(content, dict):
+        return Trouble(f"answered {status} with JSON that is not an object: {words(content)!r}")
+    trouble = judge(status, content)
     if trouble and trouble.passing and trouble.after is None:
-        return Trouble(trouble.told, True, _asked_to_wait(response))
-    return trouble or found
+        return Trouble(trouble.message, True, _asked_to_wait(response))
+    return trouble or content
 
 
 def _asked_to_wait(response: requests.Response) -> float | None:
-    told = response.headers.get("retry-after", "")
-    return float(told) if told.isdecimal() else None
+    message = response.headers.get("retry-after", "")
+    return float(message) if message.isdecimal() else None
 
 
 def _concealed(text: str, secret: SecretStr | None = None) -> str:
@@ -170,5 +170,5 @@ _CONCEALED = _Concealed()
 
 def conceal_keys() -> None:
     """Mask keys in urllib3's log, which quotes URLs, as `api_key=***`; further calls change nothing."""
-    for name in TELLING:
+    for name in LOGGERS:
         logging.getLogger(name).addFilter(_CONCEALED)

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from sottovoce.core.errors import CorpusError, UsageError
-from sottovoce.core.regular_files import text_of
+from sottovoce.core.files import text_of
 from sottovoce.retrievers.passage import Hit
-from sottovoce.retrievers.store import PassageStore
+from sottovoce.retrievers.store import PassageStore, paths_in
 
 Qrels = dict[str, dict[str, int]]
 """Grade of each judged passage by question; a grade of 0 or less means not relevant."""
@@ -38,14 +38,14 @@ def read_qrels(path: Path) -> Qrels:
     Raises:
         UsageError: The file cannot be read, a line is malformed, or two lines judge the same passage of a question.
     """
-    judged: Qrels = {}
+    qrels: Qrels = {}
     for number, (qid, _, docid, grade) in _lines(path, 4, "qid 0 docid rel"):
         if not WHOLE.fullmatch(grade):
             raise _wrong(path, number, f"has relevance {grade[:60]!r}", "a whole number of at most 9 digits")
-        if docid in judged.setdefault(qid, {}):
+        if docid in qrels.setdefault(qid, {}):
             raise _wrong(path, number, f"judges passage {docid!r} of question {qid!r} again", "one line for each")
-        judged[qid][docid] = int(grade)
-    return judged
+        qrels[qid][docid] = int(grade)
+    return qrels
 
 
 def read_rankings(path: Path) -> Rankings:
@@ -116,10 +116,9 @@ def open_trec(where: str) -> TrecRun:
     Raises:
         UsageError: `where` does not name three, or one cannot be read.
     """
-    parts = [Path(each.strip()).expanduser() for each in where.split(",") if each.strip()]
-    if len(parts) != 3:
+    if len(paths := paths_in(where)) != 3:
         raise UsageError("trec needs a run file, its topics and an index, e.g. trec:bm25.trec,topics.tsv,indexes/wiki")
-    run, topics, index = parts
+    run, topics, index = paths
     rows = (line.partition("\t") for line in _text(topics).splitlines() if line.strip())
     by_query = {_plain(query): qid for qid, _, query in rows}
     return TrecRun(read_rankings(run), by_query, PassageStore(index), run.stem)
@@ -145,8 +144,8 @@ def _number(text: str) -> float:
         return math.nan
 
 
-def _wrong(path: Path, number: int, found: str, expected: str) -> UsageError:
-    return UsageError(f"line {number} of {str(path)!r} {found}; expected {expected}")
+def _wrong(path: Path, number: int, problem: str, expected: str) -> UsageError:
+    return UsageError(f"line {number} of {str(path)!r} {problem}; expected {expected}")
 
 
 def _text(path: Path) -> str:

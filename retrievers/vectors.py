@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.embeddings import Embeddings
 
 from sottovoce.core.errors import CorpusError, UsageError, first_line
-from sottovoce.retrievers.manifest import AGAIN
 from sottovoce.retrievers.passage import Passage
+from sottovoce.retrievers.store import AGAIN
 
 if TYPE_CHECKING:
     import numpy as np

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import requests
 
 VARIABLE = "SOTTOVOCE_CONTACT"
-MOST = 20
+MAX_PAGES = 20
 """Largest number of introductions in one request (MediaWiki's exlimit)."""
 MAXLAG = 5
 """Seconds of database lag above which MediaWiki may refuse a request, as it recommends to programs."""
@@ -53,10 +53,16 @@ class Wikipedia:
         Raises:
             RetrievalError: the service did not answer, refused, or sent an unreadable answer.
         """
-        wanted = {"generator": "search", "gsrsearch": query, "gsrlimit": min(k, MOST), "exlimit": MOST, "exintro": 1}
-        pages = sorted(self._pages(wanted), key=_place)
-        found = [_passage(page) for page in pages[:k]]
-        return [Hit(each, 1 / place) for place, each in enumerate(found, 1) if each.text]
+        parameters = {
+            "generator": "search",
+            "gsrsearch": query,
+            "gsrlimit": min(k, MAX_PAGES),
+            "exlimit": MAX_PAGES,
+            "exintro": 1,
+        }
+        pages = sorted(self._pages(parameters), key=_place)
+        passages = [_passage(page) for page in pages[:k]]
+        return [Hit(passage, 1 / place) for place, passage in enumerate(passages, 1) if passage.text]
 
     def page(self, title: str) -> Passage | None:
         """Return a whole article, following redirects; None if there is none, or only a disambiguation page.
@@ -72,7 +78,7 @@ class Wikipedia:
         if page is None or page.get("missing"):
             near = self._titles(title, 1, srwhat="nearmatch")
             page = self._page(near[0]) if near else None
-        return None if page is None or any(page.get(each) for each in NO_ARTICLE) else _passage(page)
+        return None if page is None or any(page.get(key) for key in NO_ARTICLE) else _passage(page)
 
     def similar(self, query: str, n: int) -> list[str]:
         """Return titles that are similar to a query.
@@ -83,24 +89,24 @@ class Wikipedia:
         return self._titles(query, n)
 
     def _page(self, title: str) -> JSON | None:
-        asked = {"prop": "extracts|info|pageprops", "ppprop": "disambiguation", "titles": title, "redirects": 1}
-        return next(iter(self._pages({**asked, "exsectionformat": "wiki"})), None)
+        parameters = {"prop": "extracts|info|pageprops", "ppprop": "disambiguation", "titles": title, "redirects": 1}
+        return next(iter(self._pages({**parameters, "exsectionformat": "wiki"})), None)
 
     def _titles(self, query: str, n: int, **more: str) -> list[str]:
-        found = self._ask({"list": "search", "srsearch": query, "srlimit": n, "srprop": "", **more})
-        return [str(each["title"]) for each in _listed(found, "search")]
+        content = self._ask({"list": "search", "srsearch": query, "srlimit": n, "srprop": "", **more})
+        return [str(page["title"]) for page in _listed(content, "search")]
 
-    def _pages(self, wanted: JSON) -> list[JSON]:
-        return _listed(self._ask({"prop": "extracts|info", "explaintext": 1, "inprop": "url", **wanted}), "pages")
+    def _pages(self, parameters: JSON) -> list[JSON]:
+        return _listed(self._ask({"prop": "extracts|info", "explaintext": 1, "inprop": "url", **parameters}), "pages")
 
-    def _ask(self, wanted: JSON) -> JSON:
+    def _ask(self, parameters: JSON) -> JSON:
         import requests
 
-        asked = {"action": "query", "format": "json", "formatversion": 2, "maxlag": MAXLAG, **wanted}
+        request = {"action": "query", "format": "json", "formatversion": 2, "maxlag": MAXLAG, **parameters}
         headers = {"User-Agent": f"sottovoce/{__version__} ({self._contact})"}
 
         def ask() -> requests.Response:
-            return requests.get(self._address, params=asked, headers=headers, timeout=self._patience.timeout)
+            return requests.get(self._address, params=request, headers=headers, timeout=self._patience.timeout)
 
         return answer("wikipedia", ask, _judge, self._patience)
 
@@ -118,20 +124,20 @@ def _address(where: str) -> str:
     raise UsageError(f"wikipedia {where!r}: expected a language like 'en', or the address of a wiki's api.php")
 
 
-def _judge(status: int, found: JSON) -> Trouble | None:
-    error = found.get("error")
+def _judge(status: int, content: JSON) -> Trouble | None:
+    error = content.get("error")
     if isinstance(error, dict):
         code = str(error.get("code", ""))
         return Trouble(f"answered {code}: {words(error.get('info', ''))}", passing=code in BUSY)
     if status == 429:
         return Trouble("allows no more requests now (429)", passing=True)
-    return None if status == 200 else Trouble(f"answered {status}: {words(found)}")
+    return None if status == 200 else Trouble(f"answered {status}: {words(content)}")
 
 
-def _listed(found: JSON, name: str) -> list[JSON]:
+def _listed(content: JSON, name: str) -> list[JSON]:
     """Return the list that a query found; empty if the answer has no `query`."""
-    listed = found.get("query", {}).get(name, []) if isinstance(found.get("query", {}), dict) else None
-    if not (isinstance(listed, list) and all(isinstance(each, dict) and "title" in each for each in listed)):
+    listed = content.get("query", {}).get(name, []) if isinstance(content.get("query", {}), dict) else None
+    if not (isinstance(listed, list) and all(isinstance(page, dict) and "title" in page for page in listed)):
         raise RetrievalError(f"wikipedia answered {name} that are not a list of pages: {words(listed)!r}")
     return listed
 

@@ -1,15 +1,22 @@
-"""The generated part of the encyclopedia: facts drawn from a seed, and articles that state them."""
+"""The generated part of the encyclopedia: facts drawn from a seed, and articles that state them.
+
+`names.yaml` has the parts of names and the values, `sentences.yaml` the relations and the sentences that state them.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
-from sottovoce.environments.encyclopedia import names
+import yaml
+
 from sottovoce.environments.encyclopedia.articles import Article, Fact
-from sottovoce.environments.encyclopedia.distractors import ASIDES
-from sottovoce.environments.encyclopedia.relations import KINDS, OF, RELATIONS, Kind
 
+FOLDER = Path(__file__).parent
+Kind = Literal["person", "town", "country", "river", "book", "firm"]
+KINDS: tuple[Kind, ...] = ("person", "town", "country", "river", "book", "firm")
 HOW_MANY: dict[Kind, int] = {"person": 120, "town": 60, "country": 10, "river": 20, "book": 120, "firm": 70}
 UNTOLD = 0.12
 """Probability that a fact is left out of an article."""
@@ -19,47 +26,86 @@ Truth = dict[str, dict[str, str]]
 """Objects by subject and relation."""
 
 
-def made(seed: int, taken: Sequence[str] = ()) -> list[Article]:
+class Relation(NamedTuple):
+    """One relation; a subject has at most one object in it."""
+
+    of: Kind
+    to: str
+    """Kind of the object, or "year", "number" or "word" for a value without an article."""
+    sentences: tuple[str, ...]
+    cues: tuple[str, ...]
+    """Words that a reader of the question would look up; each sentence contains one."""
+    claim: str
+    """Template of a claim to be checked."""
+
+
+def read_data(name: str) -> Any:  # Any: YAML
+    """Read a data file of the encyclopedia."""
+    return yaml.safe_load((FOLDER / name).read_text(encoding="utf-8"))
+
+
+NAMES: dict[str, list[str]] = read_data("names.yaml")
+_SENTENCES = read_data("sentences.yaml")
+RELATIONS = {
+    name: Relation(kind, data["object"], tuple(data["sentences"]), tuple(data["cues"]), data["claim"])
+    for kind in KINDS
+    for name, data in _SENTENCES[kind]["relations"].items()
+}
+OF: dict[Kind, tuple[str, ...]] = {kind: tuple(_SENTENCES[kind]["relations"]) for kind in KINDS}
+"""Relations of each kind; the first one is stated in the first sentence and never left out."""
+DISTRACTORS: dict[Kind, list[str]] = {kind: [*_SENTENCES[kind]["distractors"]] for kind in KINDS}
+
+
+def generate(seed: int, taken: Sequence[str] = ()) -> list[Article]:
     """Generate the articles of a seed, by kind; no title is in `taken`."""
     rng = random.Random(f"encyclopedia/{seed}")
-    titles = _titles(rng, taken)
+    titles = _titles(rng, set(taken))
     truth = _truth(rng, titles)
     return [_article(rng, title, kind, truth[title]) for kind in KINDS for title in titles[kind]]
 
 
-def _titles(rng: random.Random, taken: Sequence[str]) -> dict[Kind, list[str]]:
-    draw = names.Draw(rng, taken)
-    one_of = {
-        "person": draw.person,
-        "town": draw.town,
-        "country": lambda: draw.of(names.COUNTRIES),
-        "river": lambda: draw.of(names.RIVERS),
-        "book": draw.book,
-        "firm": draw.firm,
+def _titles(rng: random.Random, taken: set[str]) -> dict[Kind, list[str]]:
+    """Draw titles without repetition, joined from one random item of each of their parts."""
+    parts: dict[Kind, tuple[str, str, tuple[str, ...]]] = {  # text before, text between, names of the parts
+        "person": ("", " ", ("first_names", "last_names")),
+        "town": ("", "", ("town_beginnings", "town_endings")),
+        "country": ("", "", ("countries",)),
+        "river": ("", "", ("rivers",)),
+        "book": ("The ", " ", ("book_adjectives", "book_nouns")),
+        "firm": ("", "", ("last_names", "firm_endings")),
     }
-    return {kind: [one_of[kind]() for _ in range(HOW_MANY[kind])] for kind in KINDS}
+    titles: dict[Kind, list[str]] = {kind: [] for kind in KINDS}
+    for kind in KINDS:
+        before, between, names = parts[kind]
+        while len(titles[kind]) < HOW_MANY[kind]:
+            title = before + between.join(rng.choice(NAMES[name]) for name in names)
+            if title not in taken:
+                titles[kind].append(title)
+                taken.add(title)
+    return titles
 
 
 def _truth(rng: random.Random, titles: Mapping[Kind, Sequence[str]]) -> Truth:
     """Draw all facts; years are consistent: nobody writes as a child, or learns from a younger person."""
     born = dict(zip(titles["person"], rng.choices(range(FIRST, LAST), k=len(titles["person"])), strict=True))
     truth: Truth = {person: _life(rng, person, born, titles) for person in titles["person"]}
-    money, tongues = (iter(rng.sample(each, len(each))) for each in (names.CURRENCIES, names.LANGUAGES))
+    currencies, languages = (iter(rng.sample(NAMES[name], len(NAMES[name]))) for name in ("currencies", "languages"))
     land = {town: titles["country"][i % len(titles["country"])] for i, town in enumerate(titles["town"])}
     for town in titles["town"]:
-        founded, fame = rng.randrange(900, 1600), rng.choice(names.FAME)
+        founded, specialty = rng.randrange(900, 1600), rng.choice(NAMES["specialties"])
         river = rng.choice(titles["river"])
-        truth[town] = {"river": river, "country": land[town], "founded": str(founded), "known_for": fame}
+        truth[town] = {"river": river, "country": land[town], "founded": str(founded), "known_for": specialty}
     for country in titles["country"]:
         capital = rng.choice([town for town in titles["town"] if land[town] == country])
-        truth[country] = {"capital": capital, "currency": next(money), "language": next(tongues)}
+        truth[country] = {"capital": capital, "currency": next(currencies), "language": next(languages)}
     for river, length in zip(titles["river"], rng.sample(range(60, 900), len(titles["river"])), strict=True):
-        sea, heights = rng.choice(names.SEAS), rng.choice(names.HEIGHTS)
-        truth[river] = {"mouth": sea, "length": str(length), "rises_in": heights}
+        sea, highland = rng.choice(NAMES["seas"]), rng.choice(NAMES["highlands"])
+        truth[river] = {"mouth": sea, "length": str(length), "rises_in": highland}
     for firm in titles["firm"]:
         founder = rng.choice(titles["person"])
-        year, seat, goods = born[founder] + rng.randrange(22, 55), rng.choice(titles["town"]), rng.choice(names.GOODS)
-        truth[firm] = {"founder": founder, "seat": seat, "established": str(year), "makes": goods}
+        year, seat = born[founder] + rng.randrange(22, 55), rng.choice(titles["town"])
+        product = rng.choice(NAMES["products"])
+        truth[firm] = {"founder": founder, "seat": seat, "established": str(year), "makes": product}
     for book in titles["book"]:
         author = rng.choice(titles["person"])
         year, firm, place = born[author] + rng.randrange(24, 62), rng.choice(titles["firm"]), rng.choice(titles["town"])
@@ -70,36 +116,34 @@ def _truth(rng: random.Random, titles: Mapping[Kind, Sequence[str]]) -> Truth:
 def _life(
     rng: random.Random, person: str, born: Mapping[str, int], titles: Mapping[Kind, Sequence[str]]
 ) -> dict[str, str]:
-    first, later = rng.sample(titles["town"], 2)
-    life = {"born_in": first, "born": str(born[person]), "profession": rng.choice(names.TRADES), "moved_to": later}
-    older = [other for other in titles["person"] if 15 <= born[person] - born[other] <= 45]
+    town, later = rng.sample(titles["town"], 2)
+    profession = rng.choice(NAMES["professions"])
+    life = {"born_in": town, "born": str(born[person]), "profession": profession, "moved_to": later}
+    older = [teacher for teacher in titles["person"] if 15 <= born[person] - born[teacher] <= 45]
     return life | ({"studied_under": rng.choice(older)} if older else {})
 
 
 def _article(rng: random.Random, title: str, kind: Kind, truth: Mapping[str, str]) -> Article:
     """Generate an article: the first relation comes first, then the others and some distractors in random order."""
     lead, *others = (relation for relation in OF[kind] if relation in truth)
-    told = [relation for relation in others if rng.random() >= UNTOLD]
-    asides = list[str | None](rng.sample(ASIDES[kind], rng.randrange(3, 6)))
-    rest = [(relation, None) for relation in told] + [("", aside) for aside in asides]
+    stated = [relation for relation in others if rng.random() >= UNTOLD]
+    distractors = list[str | None](rng.sample(DISTRACTORS[kind], rng.randrange(3, 6)))
+    rest = [(relation, None) for relation in stated] + [("", text) for text in distractors]
     rng.shuffle(rest)
     sentences, facts = list[str](), dict[str, Fact]()
-    for relation, aside in [(lead, None), *rest]:
+    for relation, distractor in [(lead, None), *rest]:
         subject = title if not sentences else _short(title, kind)
         if relation:
             facts[relation] = Fact(truth[relation], truth[relation], len(sentences))
-        said = aside or rng.choice(RELATIONS[relation].said)
-        sentences.append(_sentence(said.format(s=subject, o=truth.get(relation), n=rng.randrange(3, 40))))
-    untold = {relation: truth[relation] for relation in others if relation not in told}
+        template = distractor or rng.choice(RELATIONS[relation].sentences)
+        sentence = template.format(s=subject, o=truth.get(relation), n=rng.randrange(3, 40))
+        sentences.append(sentence[:1].upper() + sentence[1:])
+    untold = {relation: truth[relation] for relation in others if relation not in stated}
     return Article(title, kind, tuple(sentences), facts, untold)
 
 
 def _short(title: str, kind: Kind) -> str:
     """Return how a subject is referred to after the first sentence."""
-    return {"person": title.rpartition(" ")[2], "book": "the book", "firm": "the firm", "river": "the river"}.get(
-        kind, title
+    return (
+        title.rpartition(" ")[2] if kind == "person" else f"the {kind}" if kind in ("book", "firm", "river") else title
     )
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from sottovoce.cli.command import resumable
 from sottovoce.core.errors import UsageError
 from sottovoce.core.outputs import INDEX, check_folder
 from sottovoce.core.text import counted, one_line
-from sottovoce.retrievers.building import Tell, build_index
+from sottovoce.retrievers.building import IndexOptions, OnProgress, build_index, builder_for
 from sottovoce.retrievers.corpus import Corpus
-from sottovoce.retrievers.makers import IndexOptions, maker_of
+from sottovoce.runs.job import resumable
 
 BETWEEN = 30.0
 """Seconds between two lines if there is no terminal."""
@@ -34,16 +33,16 @@ def build(options: IndexOptions) -> None:
     if options.corpus is None or options.to is None:
         raise UsageError("an index needs a corpus and a new folder: data index passages.jsonl --to indexes/mine")
     check_folder(options.to, "--to", INDEX)
-    began, maker, corpus = time.monotonic(), maker_of(options), Corpus(options.corpus, skip_bad=options.skip_bad)
+    began, builder, corpus = time.monotonic(), builder_for(options), Corpus(options.corpus, skip_bad=options.skip_bad)
     with resumable("what was indexed is kept"), _progress() as report:
-        manifest = build_index(maker, corpus, options.to, options.shard, report)
+        manifest = build_index(builder, corpus, options.to, options.shard, report)
     size = sum(file.stat().st_size for file in options.to.rglob("*") if file.is_file())
     name = one_line(str(options.to))
     print(f"{manifest.passages:,} passages in {name}, {size / 1e6:.1f} MB, {time.monotonic() - began:.0f} s")
     if corpus.skipped:
         bad = counted(corpus.skipped, "bad passage")
         print(f"{bad} left out; the first: {one_line(corpus.first_skipped)}")
-    print(f"search it as {maker.name}:{name}; fingerprint {manifest.fingerprint}")
+    print(f"search it as {builder.name}:{name}; fingerprint {manifest.fingerprint}")
 
 
 def _download(name: str, options: IndexOptions) -> None:
@@ -55,7 +54,7 @@ def _download(name: str, options: IndexOptions) -> None:
 
 
 @contextmanager
-def _progress() -> Iterator[Tell]:
+def _progress() -> Iterator[OnProgress]:
     """Show a bar on a terminal, else a line now and then."""
     console, last = Console(stderr=True, highlight=False), time.monotonic()
     with Progress(

@@ -12,7 +12,7 @@ from typing import Any
 
 from sottovoce.datasets.games import World
 from sottovoce.environments.game_file import Split
-from sottovoce.environments.problems import PROBLEMS, Written
+from sottovoce.environments.problems import PROBLEMS, BundledProblem
 from sottovoce.nodes.question import Question
 from sottovoce.settings import CodeGen
 
@@ -39,7 +39,7 @@ def of_row(values: Mapping[str, Any]) -> dict[str, Any]:  # Any: JSON
     return {"kind": "text", **found, "game": {name: values[name] for name in PROBLEM}}
 
 
-def _question(id: str, problem: Written) -> Question:
+def _question(id: str, problem: BundledProblem) -> Question:
     tests = [f"assert {test}" for test in problem.tests]
     return Question(
         id=id,

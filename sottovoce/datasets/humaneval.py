@@ -10,7 +10,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.datasets.codegen import of_row
 from sottovoce.datasets.schema import DataSet, Fields, Row
 from sottovoce.datasets.table_reader import json_of
-from sottovoce.environments.problem import Problem
+from sottovoce.environments.problems import Problem
 
 METHOD = re.compile(r"class\s+Solution\b.*?def\s+(\w+)\s*\(", re.DOTALL)
 FUNCTION = re.compile(r"^def\s+(\w+)\s*\(", re.MULTILINE)

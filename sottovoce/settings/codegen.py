@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from sottovoce.core.bounds import LONGEST_PROGRAM, Rounds, Tokens
 from sottovoce.core.errors import UsageError
 from sottovoce.core.trust import Names
-from sottovoce.environments.problem import Problem
+from sottovoce.environments.problems import Problem
 from sottovoce.prompts.kinds import KindName
 from sottovoce.settings.base import Documents, Settings
 from sottovoce.settings.monitoring import Per

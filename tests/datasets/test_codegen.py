@@ -11,7 +11,7 @@ import pytest
 from sottovoce.analysis.symmetry import Looked, show_symmetry
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
-from sottovoce.environments.problem import Problem
+from sottovoce.environments.problems import Problem
 from sottovoce.environments.sandbox.running import why_not
 from sottovoce.runs.read import load_run
 from sottovoce.settings import CodeGen, Debate, Settings

@@ -9,12 +9,10 @@ from typing import get_args
 
 import pytest
 
-from sottovoce.environments.encyclopedia import encyclopedia
-from sottovoce.environments.encyclopedia.distractors import ASIDES
-from sottovoce.environments.encyclopedia.library import Encyclopedia
+from sottovoce.environments.encyclopedia import Encyclopedia, encyclopedia
+from sottovoce.environments.encyclopedia.articles import handwritten
+from sottovoce.environments.encyclopedia.generate import DISTRACTORS, OF, RELATIONS
 from sottovoce.environments.encyclopedia.questions import LABELS, TYPES, Asked, Type, questions
-from sottovoce.environments.encyclopedia.relations import OF, RELATIONS
-from sottovoce.environments.encyclopedia.written import written
 from sottovoce.environments.react import opening, parse, step
 
 DIGESTS = {"articles": "2ebecf4830c4bc9f", "questions": "33649ccb5f39abf6"}
@@ -40,8 +38,8 @@ def test_it_is_made_again_byte_by_byte() -> None:
     assert made == DIGESTS
 
 
-def test_another_seed_makes_another_one_around_what_was_written() -> None:
-    one, other, fixed = encyclopedia(), encyclopedia(1), {article.title for article in written()}
+def test_another_seed_makes_another_one_around_what_was_handwritten() -> None:
+    one, other, fixed = encyclopedia(), encyclopedia(1), {article.title for article in handwritten()}
     assert fixed <= one.by_title.keys() & other.by_title.keys()
     assert [*one.lines()] != [*other.lines()]
     assert {asked.text for asked in questions("bridge", 1)} != {asked.text for asked in questions("bridge")}
@@ -50,7 +48,7 @@ def test_another_seed_makes_another_one_around_what_was_written() -> None:
 def test_it_holds_several_hundred_articles_of_all_kinds_and_longer_ones_by_hand() -> None:
     count = Counter(article.kind for article in encyclopedia().articles)
     assert count.total() > 400 and min(count[kind] for kind in OF) >= 10
-    fixed = written()
+    fixed = handwritten()
     assert 40 <= len(fixed) <= 60 and sum(len(article.sentences) >= 8 for article in fixed) >= 40
     assert sum(bool(article.options) for article in fixed) >= 5 and sum(bool(a.contradicts) for a in fixed) >= 4
     assert sum(bool(article.aliases) for article in fixed) > 20
@@ -83,16 +81,16 @@ def test_what_is_left_out_stands_nowhere() -> None:
 
 def test_what_an_article_written_by_hand_speaks_of_is_told_or_marked_as_vague() -> None:
     """Ødegrund has no river, says its article: that it lies on one was a claim of which nothing was told."""
-    for article in (article for article in written() if article.kind in OF):
+    for article in (article for article in handwritten() if article.kind in OF):
         told = {cue for relation in article.facts for cue in RELATIONS[relation].cues}
         silent = [relation for relation in OF[article.kind] if article.silent(relation)]  # type: ignore[index]
         assert not [cue for name in silent for cue in {*RELATIONS[name].cues} - told if cue in article.text.casefold()]
-    assert sum(bool(article.vague) for article in written()) == 4
+    assert sum(bool(article.vague) for article in handwritten()) == 4
 
 
 def test_asides_hold_no_cue_of_their_kind() -> None:
     """A look-up would stop at them, and a claim that nothing tells of seem to be told."""
-    for kind, asides in ASIDES.items():
+    for kind, asides in DISTRACTORS.items():
         cues = {cue for name in OF[kind] for cue in RELATIONS[name].cues}
         assert not [(cue, aside) for cue in cues for aside in asides if cue in aside.casefold().split()]
 

@@ -8,8 +8,7 @@ import pytest
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from sottovoce.core.errors import UsageError
-from sottovoce.environments.encyclopedia import encyclopedia
-from sottovoce.environments.encyclopedia.index import open_encyclopedia
+from sottovoce.environments.encyclopedia import encyclopedia, open_encyclopedia
 from sottovoce.environments.encyclopedia.questions import questions
 from sottovoce.retrievers import PassageRetriever, open_retriever
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sottovoce.environments.pages import Found, Page, Pages
-from sottovoce.environments.sentences import sentences
+from sottovoce.environments.pages import Found, Page, Pages, sentences
 
 PAGES = Pages(
     [Page("Sève", ("It is green.",)), Page("St. Orla", ()), Page("Sève", ("Another.",))], {"the Weir": "Sève"}

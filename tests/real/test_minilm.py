@@ -10,8 +10,7 @@ from sottovoce.core.errors import PackageMissing
 from sottovoce.models import pull
 from sottovoce.retrievers.bm25 import BM25Index
 from sottovoce.retrievers.building import build_index
-from sottovoce.retrievers.dense import DenseIndex
-from sottovoce.retrievers.dense_maker import DenseMaker
+from sottovoce.retrievers.dense import DenseBuilder, DenseIndex
 from sottovoce.retrievers.encoders import SentenceEncoder
 from tests.retrievers.support import MILL, docids, written
 
@@ -28,7 +27,7 @@ def encoder() -> SentenceEncoder:
 
 
 def test_it_finds_what_is_meant_in_other_words(tmp_path: Path, encoder: SentenceEncoder) -> None:
-    build_index(DenseMaker(), written(tmp_path), tmp_path / "index")
+    build_index(DenseBuilder(), written(tmp_path), tmp_path / "index")
     index = DenseIndex.open(tmp_path / "index")
     query = "Which insects produce something sweet?"
 

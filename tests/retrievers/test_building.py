@@ -15,8 +15,7 @@ import pytest
 from sottovoce.core.errors import CorpusError, UsageError
 from sottovoce.retrievers import Passage, open_retriever
 from sottovoce.retrievers.analysis import Analysis
-from sottovoce.retrievers.bm25 import BM25Index, BM25Settings
-from sottovoce.retrievers.bm25_maker import BM25Maker
+from sottovoce.retrievers.bm25 import BM25Builder, BM25Index, BM25Settings
 from sottovoce.retrievers.building import build_index
 from sottovoce.retrievers.corpus import Corpus
 from tests.retrievers.support import MILL, QUESTION, written
@@ -25,7 +24,7 @@ HINT = "; use --skip-bad to skip such passages$"
 
 
 def test_an_index_on_disk_finds_what_one_in_memory_does(tmp_path: Path) -> None:
-    manifest = build_index(BM25Maker(), written(tmp_path), tmp_path / "index", shard=2)
+    manifest = build_index(BM25Builder(), written(tmp_path), tmp_path / "index", shard=2)
 
     kept, made = BM25Index.open(tmp_path / "index"), BM25Index.build(MILL)
 
@@ -37,7 +36,7 @@ def test_an_index_on_disk_finds_what_one_in_memory_does(tmp_path: Path) -> None:
 
 
 def test_the_index_is_opened_by_name(tmp_path: Path) -> None:
-    build_index(BM25Maker(), written(tmp_path), tmp_path / "mills")
+    build_index(BM25Builder(), written(tmp_path), tmp_path / "mills")
     (found,) = open_retriever(f"bm25:{tmp_path / 'mills'}", k=1).invoke(QUESTION)
     assert (found.id, found.metadata["title"]) == ("mills:1", "Harrow mill")
 
@@ -46,7 +45,7 @@ class Stopped(Exception):
     """As good as kill -9 for what is on the disk."""
 
 
-class Counting(BM25Maker):
+class Counting(BM25Builder):
     """Remembers which passages it was given, and stops where it is told to."""
 
     def __init__(self, stop_in: str = "") -> None:
@@ -80,7 +79,7 @@ def test_an_interrupted_index_is_gone_on_with_and_is_the_same(tmp_path: Path, st
     manifest = build_index(again, Corpus(corpus.path), folder, shard=2)
 
     assert again.added == left
-    assert manifest == build_index(BM25Maker(), corpus, tmp_path / "unbroken")
+    assert manifest == build_index(BM25Builder(), corpus, tmp_path / "unbroken")
     assert BM25Index.open(folder).search(QUESTION, 5) == BM25Index.open(tmp_path / "unbroken").search(QUESTION, 5)
 
 
@@ -90,7 +89,7 @@ def test_what_is_half_made_of_something_else_is_not_gone_on_with(tmp_path: Path,
     with pytest.raises(Stopped):
         build_index(Counting("shard 1"), corpus, tmp_path / "index", shard=2)
     other = written(tmp_path, MILL[:4]) if change == "corpus" else corpus
-    maker = BM25Maker(BM25Settings(k1=2)) if change == "settings" else BM25Maker()
+    maker = BM25Builder(BM25Settings(k1=2)) if change == "settings" else BM25Builder()
 
     with pytest.raises(CorpusError, match=r"\.index\.partial' has a partial index of another corpus or other settings"):
         build_index(maker, other, tmp_path / "index", shard=3 if change == "shard" else 2)
@@ -100,7 +99,7 @@ def test_what_is_half_made_of_something_else_is_not_gone_on_with(tmp_path: Path,
     "full", [OSError(errno.ENOSPC, "No space left on device"), sqlite3.OperationalError("database or disk is full")]
 )
 def test_a_full_disk_is_told_and_the_same_command_goes_on(tmp_path: Path, full: Exception) -> None:
-    class Full(BM25Maker):
+    class Full(BM25Builder):
         def finish(self, shards: Path, n: int, work: Path) -> None:
             raise full
 
@@ -114,10 +113,10 @@ def test_a_full_disk_is_told_and_the_same_command_goes_on(tmp_path: Path, full: 
 
 
 def test_two_processes_do_not_make_one_index(tmp_path: Path) -> None:
-    class Meanwhile(BM25Maker):
+    class Meanwhile(BM25Builder):
         def finish(self, shards: Path, n: int, work: Path) -> None:
             with pytest.raises(CorpusError, match=r"^another process is building the index "):
-                build_index(BM25Maker(), corpus, tmp_path / "index")
+                build_index(BM25Builder(), corpus, tmp_path / "index")
             super().finish(shards, n, work)
 
     corpus = written(tmp_path)
@@ -126,7 +125,7 @@ def test_two_processes_do_not_make_one_index(tmp_path: Path) -> None:
 
 def test_what_is_there_is_not_written_over(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"^'.*' already exists: remove it, or choose another directory$"):
-        build_index(BM25Maker(), written(tmp_path), tmp_path)
+        build_index(BM25Builder(), written(tmp_path), tmp_path)
 
 
 def test_a_place_where_nothing_can_be_made_is_told(tmp_path: Path) -> None:
@@ -134,18 +133,18 @@ def test_a_place_where_nothing_can_be_made_is_told(tmp_path: Path) -> None:
     with pytest.raises(
         CorpusError, match=r"^an index cannot be built in '.*mill\.jsonl': (File exists|Not a directory)$"
     ):
-        build_index(BM25Maker(), corpus, corpus.path / "index")
+        build_index(BM25Builder(), corpus, corpus.path / "index")
 
 
 def test_two_passages_of_one_name_are_refused_across_shards(tmp_path: Path) -> None:
     corpus = written(tmp_path, [*MILL, MILL[0]])
     with pytest.raises(CorpusError, match=r"^two passages have the docid '1'; each needs its own$"):
-        build_index(BM25Maker(), corpus, tmp_path / "index", shard=2)
+        build_index(BM25Builder(), corpus, tmp_path / "index", shard=2)
 
 
 def test_progress_is_told_by_passages_and_by_the_share_of_the_file(tmp_path: Path) -> None:
     told: list[tuple[int, float]] = []
-    build_index(BM25Maker(), written(tmp_path), tmp_path / "index", 2, lambda *each: told.append(each))
+    build_index(BM25Builder(), written(tmp_path), tmp_path / "index", 2, lambda *each: told.append(each))
 
     assert [passages for passages, _ in told] == [2, 4, 5]
     assert all(0 < share <= 1 for _, share in told) and told[-1][1] == 1
@@ -156,7 +155,7 @@ def test_progress_is_told_by_passages_and_by_the_share_of_the_file(tmp_path: Pat
 
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
-    build_index(BM25Maker(), written(tmp_path), tmp_path / "index")
+    build_index(BM25Builder(), written(tmp_path), tmp_path / "index")
     return tmp_path / "index"
 
 
@@ -323,7 +322,7 @@ def test_a_cut_gz_file_and_a_missing_one_are_told(tmp_path: Path) -> None:
 
 def test_an_empty_corpus_makes_no_index(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"^corpus .* has no passages$"):
-        build_index(BM25Maker(), written(tmp_path, []), tmp_path / "index")
+        build_index(BM25Builder(), written(tmp_path, []), tmp_path / "index")
 
 
 def test_bad_passages_are_left_out_and_counted_where_that_is_asked_for(tmp_path: Path) -> None:
@@ -331,19 +330,19 @@ def test_bad_passages_are_left_out_and_counted_where_that_is_asked_for(tmp_path:
     file.write_text('{"id": "1", "text": " "}\n{"id": "2", "text": "mill"}\n{\n{"id": "3", "text": "river"}\n')
 
     corpus = Corpus(file, skip_bad=True)
-    manifest = build_index(BM25Maker(), corpus, tmp_path / "index", shard=1)
+    manifest = build_index(BM25Builder(), corpus, tmp_path / "index", shard=1)
 
     assert (manifest.passages, manifest.skipped, corpus.first_skipped) == (2, 2, "passage 1: its text is empty")
     file.write_text('{"id": "1", "text": " "}\n')
     with pytest.raises(CorpusError, match=r"has no valid passages; passage 1: its text is empty$"):
-        build_index(BM25Maker(), Corpus(file, skip_bad=True), tmp_path / "none")
+        build_index(BM25Builder(), Corpus(file, skip_bad=True), tmp_path / "none")
 
 
 def test_metadata_are_kept_in_an_index_on_disk_and_part_of_its_fingerprint(tmp_path: Path) -> None:
     line = {"_id": "1", "text": "mill", "year": 1821, "metadata": {"town": "Harrow"}, "vector": [1.0], "big": 2**70}
     (tmp_path / "x.jsonl").write_text(json.dumps(line) + "\n")
 
-    build_index(BM25Maker(), Corpus(tmp_path / "x.jsonl"), tmp_path / "index")
+    build_index(BM25Builder(), Corpus(tmp_path / "x.jsonl"), tmp_path / "index")
     index = BM25Index.open(tmp_path / "index")
 
     assert index.search("mill", 1)[0].passage.metadata == {"year": 1821, "town": "Harrow"}
@@ -351,7 +350,7 @@ def test_metadata_are_kept_in_an_index_on_disk_and_part_of_its_fingerprint(tmp_p
 
 
 def test_an_index_from_before_passages_had_metadata_is_read(tmp_path: Path) -> None:
-    build_index(BM25Maker(), written(tmp_path), tmp_path / "index")
+    build_index(BM25Builder(), written(tmp_path), tmp_path / "index")
     with sqlite3.connect(tmp_path / "index" / "passages.sqlite") as store:
         store.execute("ALTER TABLE passages DROP COLUMN metadata")
     store.close()

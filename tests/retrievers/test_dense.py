@@ -15,10 +15,9 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from sottovoce.core.errors import CorpusError, ModelError, UsageError
 from sottovoce.retrievers import PassageRetriever, open_retriever
-from sottovoce.retrievers.bm25_maker import BM25Maker
+from sottovoce.retrievers.bm25 import BM25Builder
 from sottovoce.retrievers.building import build_index
-from sottovoce.retrievers.dense import PROBE, DenseIndex, DenseSettings
-from sottovoce.retrievers.dense_maker import DenseMaker
+from sottovoce.retrievers.dense import PROBE, DenseBuilder, DenseIndex, DenseSettings
 from sottovoce.retrievers.encoders import DPRQuestions, SentenceEncoder
 from tests.retrievers.support import MILL, QUESTION, docids, written
 from tests.retrievers.vectors import Words, tiny_dpr
@@ -28,7 +27,7 @@ NAMED = DenseSettings(encoder="words")
 
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
-    build_index(DenseMaker(NAMED, Words()), written(tmp_path), tmp_path / "index", shard=2)
+    build_index(DenseBuilder(NAMED, Words()), written(tmp_path), tmp_path / "index", shard=2)
     return tmp_path / "index"
 
 
@@ -164,7 +163,7 @@ def pyserini(tmp_path: Path, encoder: Path) -> Path:
 def test_an_index_of_pyserini_s_is_searched_with_passages_of_ours(
     tmp_path: Path, pyserini: Path, encoder: Path
 ) -> None:
-    build_index(BM25Maker(), written(tmp_path), tmp_path / "texts")
+    build_index(BM25Builder(), written(tmp_path), tmp_path / "texts")
 
     found = open_retriever(f"dpr:{pyserini},{encoder},{tmp_path / 'texts'}", k=5).invoke("ana brook harrow mill 1821")
 
@@ -178,7 +177,7 @@ def test_an_index_of_pyserini_s_is_searched_with_passages_of_ours(
 def test_an_index_and_passages_that_do_not_belong_together_are_told(
     tmp_path: Path, pyserini: Path, encoder: Path
 ) -> None:
-    build_index(BM25Maker(), written(tmp_path, MILL[:1]), tmp_path / "texts")
+    build_index(BM25Builder(), written(tmp_path, MILL[:1]), tmp_path / "texts")
     retriever = open_retriever(f"dpr:{pyserini},{encoder},{tmp_path / 'texts'}", k=5)
     with pytest.raises(
         CorpusError, match=r"^there is no passage '\d': index and passages belong to different corpora$"

@@ -17,8 +17,7 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from sottovoce.core.errors import CorpusError, ModelError, RetrievalError, UsageError
 from sottovoce.retrievers import Hit, Passage, PassageRetriever, open_retriever
-from sottovoce.retrievers.bm25 import BM25Index
-from sottovoce.retrievers.bm25_maker import BM25Maker
+from sottovoce.retrievers.bm25 import BM25Builder, BM25Index
 from sottovoce.retrievers.building import build_index
 from sottovoce.retrievers.registry import open_searcher, register_retriever
 from sottovoce.retrievers.reranking import CrossEncoder, Reranked, open_reranker
@@ -292,7 +291,7 @@ def test_scores_of_a_long_run_file_keep_its_order() -> None:
 
 
 def test_a_run_file_is_a_source_for_its_own_topics(tmp_path: Path) -> None:
-    build_index(BM25Maker(), written(tmp_path), tmp_path / "index")
+    build_index(BM25Builder(), written(tmp_path), tmp_path / "index")
     (tmp_path / "other.trec").write_text("t1 Q0 5 2 1.5 x\nt1 Q0 3 1 9.5 x\nt2 Q0 99 1 1 x\n")
     (tmp_path / "topics.tsv").write_text("t1\tWho built it?\nt2\tWhere?\n")
 

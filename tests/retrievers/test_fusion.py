@@ -10,8 +10,7 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.retrievers import Hit, Passage, PassageRetriever, open_retriever
-from sottovoce.retrievers.bm25 import BM25Index
-from sottovoce.retrievers.bm25_maker import BM25Maker
+from sottovoce.retrievers.bm25 import BM25Builder, BM25Index
 from sottovoce.retrievers.building import build_index
 from sottovoce.retrievers.fusion import Hybrid, share, specs
 from tests.retrievers.support import MILL, QUESTION, Canned, docids, written
@@ -94,7 +93,7 @@ def test_commas_within_a_retriever_s_own_words_part_nothing(where: str, found: l
 
 
 def test_a_folder_with_a_comma_is_joined_with_the_encyclopedia(tmp_path: Path) -> None:
-    build_index(BM25Maker(), written(tmp_path), tmp_path / "mills, old")
+    build_index(BM25Builder(), written(tmp_path), tmp_path / "mills, old")
     found = open_retriever(f"hybrid:bm25:{tmp_path}/mills, old,encyclopedia", k=4).invoke("Who built the mill?")
     assert {each.metadata["source"] for each in found} == {"hybrid"} and found[0].metadata["docid"] in {"1", "2"}
     with pytest.raises(UsageError, match=r"^unknown retriever 'bm26'"):

@@ -139,7 +139,7 @@ def test_a_service_that_never_answers_is_left_after_the_time_that_is_set() -> No
 
 def test_a_service_that_drips_is_left_after_the_time_for_the_whole_and_not_asked_again() -> None:
     """Each piece came in time, so that a search took as long as there were pieces."""
-    hurried = replace(AT_ONCE, whole=0.3)
+    hurried = replace(AT_ONCE, total=0.3)
     with (
         serving(replace(FOUND, drip=0.05)) as service,
         pytest.raises(RetrievalError, match=r"^google did not answer completely within 0\.3 s$"),
@@ -158,7 +158,7 @@ def test_a_warning_about_bad_headers_shows_no_key(caplog: pytest.LogCaptureFixtu
 def test_nothing_that_a_service_says_of_the_key_is_kept(tmp_path: Path) -> None:
     echoing = Reply({"organic_results": [{"link": f"https://x.test/?api_key={KEY}", "title": KEY, "snippet": KEY}]})
     with serving(echoing) as service:
-        found = google(service, kept=tmp_path).search("mill", 3)
+        found = google(service, saved=tmp_path).search("mill", 3)
     assert KEY not in f"{found} {next(tmp_path.iterdir()).read_text()}"
 
 
@@ -209,10 +209,10 @@ def test_a_folder_keeps_what_was_found_and_needs_no_key_to_find_it_again(
 ) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     with serving(FOUND, REFUSED) as service:
-        first = google(service, kept=tmp_path).search("mill", 3)
-        again = google(service, kept=tmp_path).search("mill", 3)
+        first = google(service, saved=tmp_path).search("mill", 3)
+        again = google(service, saved=tmp_path).search("mill", 3)
         with pytest.raises(RetrievalError):
-            google(service, kept=tmp_path).search("mill", 4)
+            google(service, saved=tmp_path).search("mill", 4)
 
     assert open_retriever(f"google:{tmp_path}").searcher.search("mill", 3) == first == again
     (file,) = tmp_path.iterdir()
@@ -223,9 +223,9 @@ def test_a_folder_keeps_what_was_found_and_needs_no_key_to_find_it_again(
 
 def test_a_damaged_kept_search_is_asked_again(tmp_path: Path) -> None:
     with serving(FOUND) as service:
-        google(service, kept=tmp_path).search("mill", 3)
+        google(service, saved=tmp_path).search("mill", 3)
         next(tmp_path.iterdir()).write_text("{")
-        assert len(google(service, kept=tmp_path).search("mill", 3)) == 3
+        assert len(google(service, saved=tmp_path).search("mill", 3)) == 3
     assert len(service.asked) == 2
 
 

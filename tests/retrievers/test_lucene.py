@@ -18,15 +18,14 @@ from sottovoce.core.errors import CorpusError, UsageError
 from sottovoce.retrievers import Passage, PassageRetriever, jvm, open_retriever
 from sottovoce.retrievers.bm25 import BM25Index
 from sottovoce.retrievers.building import build_index
-from sottovoce.retrievers.lucene import LuceneIndex, LuceneSettings
-from sottovoce.retrievers.lucene_maker import LuceneMaker
+from sottovoce.retrievers.lucene import LuceneBuilder, LuceneIndex, LuceneSettings
 from tests.retrievers.support import MILL, QUESTION, docids, written
 
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lucene")
-    build_index(LuceneMaker(), written(folder), folder / "index", shard=2)
+    build_index(LuceneBuilder(), written(folder), folder / "index", shard=2)
     return folder / "index"
 
 
@@ -63,7 +62,7 @@ def test_on_long_passages_bm25_finds_nearly_what_lucene_does(tmp_path: Path) -> 
     draw = random.Random(0)
     words = [f"w{draw.randrange(10**6)}x" for _ in range(400)]
     made = [Passage(str(n), " ".join(draw.choices(words, k=draw.randint(60, 160)))) for n in range(200)]
-    build_index(LuceneMaker(), written(tmp_path, made), tmp_path / "index")
+    build_index(LuceneBuilder(), written(tmp_path, made), tmp_path / "index")
     lucene, bm25 = LuceneIndex.open(tmp_path / "index"), BM25Index.build(made)
 
     queries = [" ".join(draw.choices(words, k=6)) for _ in range(40)]
@@ -118,7 +117,7 @@ def test_java_keeps_nothing_of_threads_that_are_over(index: Path) -> None:
 
 
 def test_k1_and_b_of_the_manifest_are_applied(tmp_path: Path) -> None:
-    build_index(LuceneMaker(LuceneSettings(k1=0, b=0)), written(tmp_path), tmp_path / "index")
+    build_index(LuceneBuilder(LuceneSettings(k1=0, b=0)), written(tmp_path), tmp_path / "index")
     one, *rest = LuceneIndex.open(tmp_path / "index").search("tamsin", 5)
     # With k1 = 0 all that holds the word is equal; Anserini tells equal ones apart by 1e-6.
     assert [hit.score for hit in rest] == [pytest.approx(one.score, abs=1e-5)]
@@ -136,7 +135,7 @@ def test_what_cannot_be_opened_is_told_in_one_line(index: Path, tmp_path: Path) 
     ):
         open_retriever(f"lucene:{tmp_path}")
     shutil.copytree(index, tmp_path / "other")
-    build_index(LuceneMaker(), written(tmp_path, MILL[:2]), tmp_path / "two")
+    build_index(LuceneBuilder(), written(tmp_path, MILL[:2]), tmp_path / "two")
     shutil.rmtree(tmp_path / "other" / "lucene")
     (tmp_path / "two" / "lucene").rename(tmp_path / "other" / "lucene")
     with pytest.raises(CorpusError, match=r"^Lucene index '.*' has 2 passages, not 5; build it again"):

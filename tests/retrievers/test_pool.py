@@ -16,9 +16,8 @@ from typing_extensions import TypedDict
 
 from sottovoce.retrievers import Hit, Passage, PassageRetriever
 from sottovoce.retrievers.fusion import share
-from sottovoce.retrievers.listing import contained, folded, fused, numbered
 from sottovoce.retrievers.passage import key_of
-from sottovoce.retrievers.pool import Pool, canonical, merged, pool_of
+from sottovoce.retrievers.pool import Pool, canonical, contained, folded, fused, merged, numbered, pool_of
 from tests.retrievers.support import Canned
 
 LONG = "The mill of Harrow was built by Ana Brook in 1821 and it stands on the river Tamsin to this day."

@@ -16,10 +16,10 @@ import pytest
 from sottovoce.cli.main import main
 from sottovoce.core.errors import CorpusError, RetrievalError, UsageError
 from sottovoce.retrievers import jvm, open_retriever
-from sottovoce.retrievers.bm25_maker import BM25Maker
+from sottovoce.retrievers.bm25 import BM25Builder
 from sottovoce.retrievers.building import build_index
 from sottovoce.retrievers.encoders import DPRQuestions
-from sottovoce.retrievers.lucene_maker import LuceneMaker
+from sottovoce.retrievers.lucene import LuceneBuilder
 from sottovoce.retrievers.pyserini import download
 from tests.retrievers.support import MILL, QUESTION, written
 from tests.retrievers.vectors import tiny_dpr
@@ -34,7 +34,7 @@ def test_pyserini_s_searcher_and_ours_find_the_same(tmp_path: Path) -> None:
     (tmp_path / "faiss").mkdir()
     faiss.write_index(vectors, str(tmp_path / "faiss" / "index"))
     (tmp_path / "faiss" / "docid").write_text("".join(f"{each.docid}\n" for each in MILL))
-    build_index(BM25Maker(), written(tmp_path), tmp_path / "texts")
+    build_index(BM25Builder(), written(tmp_path), tmp_path / "texts")
     where = f"{tmp_path / 'faiss'},{encoder.name},{tmp_path / 'texts'}"
 
     ours, theirs = (open_retriever(f"{name}:{where}", k=9).invoke(QUESTION) for name in ("dpr", "pyserini"))
@@ -62,7 +62,7 @@ def test_a_prebuilt_index_is_never_fetched_unasked_and_is_told_with_its_size(
     with pytest.raises(
         CorpusError, match=r"^there is no FAISS index of pyserini in '.*': expected files index and docid$"
     ):
-        build_index(BM25Maker(), written(tmp_path), tmp_path / "texts")
+        build_index(BM25Builder(), written(tmp_path), tmp_path / "texts")
         open_retriever(f"pyserini:{tmp_path},x,{tmp_path / 'texts'}")
 
 
@@ -77,7 +77,7 @@ def test_an_encoder_of_another_length_is_refused(tmp_path: Path) -> None:
     (tmp_path / "encoder").mkdir()
     faiss.write_index(faiss.IndexFlatIP(3), str(tmp_path / "index"))
     (tmp_path / "docid").write_text("")
-    build_index(BM25Maker(), written(tmp_path), tmp_path / "texts")
+    build_index(BM25Builder(), written(tmp_path), tmp_path / "texts")
     with pytest.raises(CorpusError, match=r"^index '.*' has vectors of 3 numbers, but the encoder's have 64$"):
         open_retriever(f"pyserini:{tmp_path},{tiny_dpr(tmp_path / 'encoder', ['mill'])},{tmp_path / 'texts'}")
 
@@ -127,12 +127,12 @@ def test_a_java_that_cannot_be_started_is_told(tmp_path: Path, monkeypatch: pyte
     )
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(UsageError, match=r"^Java cannot be started: .*No such file.*; pip install '.*' installs one"):
-        LuceneMaker().finish(tmp_path / "nowhere", 1, tmp_path)
+        LuceneBuilder().finish(tmp_path / "nowhere", 1, tmp_path)
 
 
 def test_an_indexer_that_fails_is_told(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"^Lucene's indexer ended with \d+: .+"):
-        LuceneMaker().finish(tmp_path / "nowhere", 1, tmp_path)
+        LuceneBuilder().finish(tmp_path / "nowhere", 1, tmp_path)
 
 
 def test_what_cannot_be_fetched_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,7 @@ from transformers import T5Config, T5EncoderModel
 
 from sottovoce.core.errors import ModelError
 from sottovoce.retrievers.encoders import SentenceEncoder
-from sottovoce.retrievers.pooling import pooled
-from sottovoce.retrievers.sentence_files import sentence_files
+from sottovoce.retrievers.sentence_files import pooled, sentence_files
 from tests.retrievers.sentences import WIDTH, WORDS, tiny_encoder
 
 TEXTS = ["Ana Brook built the mill", "bees make honey from nectar on the river of Harrow", "honey"]
