@@ -172,7 +172,7 @@ def _in_form(
     view: View, turns: Sequence[Turn], form: str, read: Callable[[str, Question], mad.Verdict | reconcile.Stated]
 ) -> Place:
     task = view.question
-    return Place(turns, form, lambda text: read(text, task).answer, lambda text: read(text, task).complaint)
+    return Place(turns, form, lambda text: read(text, task).answer, lambda text: read(text, task).error)
 
 
 def _messages(said: Sequence[Said]) -> list[dict[str, Message]]:
