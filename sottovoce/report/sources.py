@@ -90,7 +90,7 @@ def gathered(names: Sequence[str]) -> Gathered:
 
 
 def _gather(name: str, found: Gathered) -> None:
-    for folder in (Path(name), run_directory.shelf() / name):
+    for folder in (Path(name), run_directory.runs_folder() / name):
         if (folder / STUDY).exists():
             found.pictures += _drawn(folder)
             return
@@ -109,7 +109,7 @@ def _gather(name: str, found: Gathered) -> None:
             raise RecordError(
                 f"{name!r} contains experiments, {told}; report one of them: {str(folder / several[0])!r}"
             )
-    folder = run_directory.folder_of(name)
+    folder = run_directory.find_run(name)
     _add(folder.resolve().name, load_run(folder), found)
 
 
