@@ -71,7 +71,7 @@ class ExportOptions(Checked):
     file: Path = argument("The file to write.", "FILE")
     format: str | None = Field(
         default=None,
-        description="jsonl (records), csv (results), markdown (transcripts), card, trec, qrels, or inspect (an EvalLog); "
+        description="jsonl (records), csv (results), markdown (transcripts), card, trec, qrels, inspect (EvalLog); "
         "default: by name.",
     )
     force: bool = Field(default=False, description=FORCE)
