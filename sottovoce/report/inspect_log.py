@@ -17,7 +17,7 @@ from sottovoce.graphs import scheme
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.state import JSON
 from sottovoce.report.votes import verdict
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.results import Result
 from sottovoce.runs.run import Run
 
@@ -38,13 +38,17 @@ def inspect_log(run: Run) -> str:
         "version": VERSION,
         "status": STATUS[run.status],
         "eval": _spec(run),
-        "plan": {"name": "plan", "steps": [{"solver": run.head.scheme, "params": run.head.settings}], "config": {}},
+        "plan": {
+            "name": "plan",
+            "steps": [{"solver": run.manifest.scheme, "params": run.manifest.settings}],
+            "config": {},
+        },
         "results": {
             "total_samples": len(run.records),
             "completed_samples": sum(record.status == "done" for record in records),
             "scores": _scores(results),
         },
-        "stats": {"started_at": run.head.started, "completed_at": "", "model_usage": usage},
+        "stats": {"started_at": run.manifest.started, "completed_at": "", "model_usage": usage},
         "samples": [_sample(run, record, result) for record, result in zip(records, results, strict=True)],
     }
     return json.dumps(log, indent=2) + "\n"
@@ -52,27 +56,27 @@ def inspect_log(run: Run) -> str:
 
 def _spec(run: Run) -> JSON:
     """Return the description of the evaluation: task, data, model, versions, and the digests of the manifest."""
-    head, protocol = run.head, run.head.settings["protocol"]
-    digest = hashlib.sha256(head.model_dump_json().encode()).hexdigest()[:22]
+    manifest, protocol = run.manifest, run.manifest.settings["protocol"]
+    digest = hashlib.sha256(manifest.model_dump_json().encode()).hexdigest()[:22]
     ids = [question_id(question) for question in run.questions()]
     return {
         "eval_id": digest,
         "run_id": digest,
-        "created": head.started,
-        "task": f"{scheme(head.scheme).command}/{protocol}",
+        "created": manifest.started,
+        "task": f"{scheme(manifest.scheme).command}/{protocol}",
         "task_id": digest,
-        "task_args": head.settings,
-        "dataset": {"name": head.origin, "samples": len(ids), "sample_ids": ids},
-        "model": ", ".join(dict.fromkeys(head.settings["model"])),
-        "config": {"epochs": len(head.seeds)},
-        "packages": head.versions,
+        "task_args": manifest.settings,
+        "dataset": {"name": manifest.origin, "samples": len(ids), "sample_ids": ids},
+        "model": ", ".join(dict.fromkeys(manifest.settings["model"])),
+        "config": {"epochs": len(manifest.seeds)},
+        "packages": manifest.versions,
         "metadata": {
-            "scheme": head.scheme,
+            "scheme": manifest.scheme,
             "protocol": protocol,
-            "seeds": head.seeds,
-            "questions_sha256": head.questions,
-            "prompts_sha256": head.prompts,
-            "models": {agent: model.model_dump() for agent, model in head.models.items()},
+            "seeds": manifest.seeds,
+            "questions_sha256": manifest.questions,
+            "prompts_sha256": manifest.prompts,
+            "models": {agent: model.model_dump() for agent, model in manifest.models.items()},
         },
     }
 
@@ -96,14 +100,14 @@ def _scores(results: Sequence[Result]) -> list[JSON]:
     ]
 
 
-def _sample(run: Run, record: Record, result: Result) -> JSON:
+def _sample(run: Run, record: DiscussionRecord, result: Result) -> JSON:
     """Return one discussion: the question, all messages in order, the decision, its scores and its cost."""
     question, messages = record.question, list(map(_message, record.messages))
     last = messages[-1] if messages else {"role": "assistant", "content": ""}
     reply = {"role": "assistant", "content": result.answer or last["content"]}
     sample: JSON = {
         "id": result.question,
-        "epoch": run.head.seeds.index(record.seed) + 1,
+        "epoch": run.manifest.seeds.index(record.seed) + 1,
         "input": question["question"],
         "choices": question.get("choices"),
         "target": result.target or "",
@@ -120,7 +124,7 @@ def _sample(run: Run, record: Record, result: Result) -> JSON:
     return sample
 
 
-def _sample_scores(record: Record, result: Result) -> JSON:
+def _sample_scores(record: DiscussionRecord, result: Result) -> JSON:
     """Return the score of the decision with the votes, and each measure; a failed discussion has no score."""
     scores: JSON = {name: {"value": value} for name, value in result.measures.items() if value is not None}
     if result.score is not None and record.decision is not None:
@@ -154,10 +158,10 @@ def _message(message: Message) -> JSON:
     }
 
 
-def _events(run: Run, record: Record) -> Iterator[JSON]:
+def _events(run: Run, record: DiscussionRecord) -> Iterator[JSON]:
     """Yield the calls of models, each in a span of its agent; the log of a run has no time for a single call."""
     prompts = {prompt.place: prompt.turns for prompt in record.prompts}
-    common = {"timestamp": run.head.started, "working_start": 0.0}
+    common = {"timestamp": run.manifest.started, "working_start": 0.0}
     for model, message in _calls(record):
         span = "/".join(map(str, message.place))
         yield {"event": "span_begin", "id": span, "name": message.agent, "type": "agent", "span_id": span, **common}
@@ -180,7 +184,7 @@ def _events(run: Run, record: Record) -> Iterator[JSON]:
         yield {"event": "span_end", "id": span, "span_id": span, **common}
 
 
-def _calls(record: Record) -> list[tuple[str, Message]]:
+def _calls(record: DiscussionRecord) -> list[tuple[str, Message]]:
     """Return the messages that models generated, each after the name of its model; guests use the first agent's."""
     settings, agents = record.chosen(), record.chosen().names()
     generated = [message for message in record.messages if message.source in GENERATED]
