@@ -16,7 +16,7 @@ import torch
 
 from sottovoce.analysis.compare import compare
 from sottovoce.channels.cipher import Cipher
-from sottovoce.channels.message import Heard, Message, Part, Turn
+from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.models import Rows, load
@@ -195,7 +195,7 @@ def _parts(text: str, before: dict[str, Message]) -> Iterator[Part]:
         return
     at, said = found
     yield text[:at]
-    yield Heard(before[said])
+    yield MessageRef(before[said])
     yield from _parts(text[at + len(said) :], before)
 
 
