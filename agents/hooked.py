@@ -26,9 +26,9 @@ from sottovoce.agents.convert import parts_of, to_turns
 from sottovoce.agents.streaming import Stream
 from sottovoce.channels.options import LONGEST_REPLY
 from sottovoce.channels.registry import create
+from sottovoce.core.bounds import Size
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.response_format import Form
-from sottovoce.core.sizes import Size
 from sottovoce.prompts.packs import TRAINED
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from langchain_core.stores import ByteStore
 
 from sottovoce.channels.payload import Payload, Span, entropies
 from sottovoce.core.errors import PayloadError
-from sottovoce.core.regular_files import bytes_of
-from sottovoce.core.sizes import amount
+from sottovoce.core.files import bytes_of
+from sottovoce.core.text import amount
 
 SUFFIX = ".safetensors"
 DIGEST = re.compile(r"[0-9a-f]{64}")

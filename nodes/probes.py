@@ -26,7 +26,7 @@ from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.channels.options import ProtocolOptions
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.errors import UsageError
-from sottovoce.core.regular_files import text_of
+from sottovoce.core.files import text_of
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import Question, document_digests, question_digest, question_id
 from sottovoce.nodes.state import JSON, Discussion

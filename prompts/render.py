@@ -20,7 +20,7 @@ from jinja2 import Environment, StrictUndefined, Template, TemplateError, meta
 
 from sottovoce.channels.message import MessageRef, Part
 from sottovoce.core.errors import PromptError, choose
-from sottovoce.core.regular_files import text_of
+from sottovoce.core.files import text_of
 from sottovoce.prompts import bounds
 
 BUILT_IN = Path(__file__).parent

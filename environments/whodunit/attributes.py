@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from sottovoce.core.errors import UsageError
-from sottovoce.core.regular_files import text_of
+from sottovoce.core.files import text_of
 from sottovoce.core.validation import first_wrong
 
 Attributes = Mapping[str, tuple[str, ...]]

@@ -10,23 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.core.errors import UsageError, nearest
-from sottovoce.experiments.schema import Given
+from sottovoce.experiments.schema import Content
 from sottovoce.experiments.tables.table_files import examples_of
 from sottovoce.experiments.tables.table_schema import Published
 from sottovoce.graphs import scheme
 
 DATA = "{data}"
 """Placeholder in settings for the folder of data sets."""
-SMALL: Given = {"model": "bundled", "max_tokens": 16, "step_tokens": 16, "select_tokens": 16}
+SMALL: Content = {"model": "bundled", "max_tokens": 16, "step_tokens": 16, "select_tokens": 16}
 """Settings of a small run, for all rows whose scheme has them."""
-IN_ITS_PLACE: Given = {
+IN_ITS_PLACE: Content = {
     "layers": [1], "library": "encyclopedia", "wiki": "encyclopedia", "google": "encyclopedia:1"
 }  # fmt: skip
 """Values of a small run that are available everywhere, for rows that have these settings."""
 SAMPLING = ("sample", "limit")
 
 
-def experiment_of(table: Published, model: str, part: str, data: Path, *, weights: str | None = None) -> Given:
+def experiment_of(table: Published, model: str, part: str, data: Path, *, weights: str | None = None) -> Content:
     """Return the content of an experiment file for this model and part, with paths of files in `data`.
 
     Args:
@@ -46,7 +46,7 @@ def experiment_of(table: Published, model: str, part: str, data: Path, *, weight
     return _experiment(table, model, part, questions, _placed(rows, str(data.resolve())))
 
 
-def small_of(table: Published, model: str, part: str, data: Path) -> Given:
+def small_of(table: Published, model: str, part: str, data: Path) -> Content:
     """Return a small experiment for this model and part: the bundled model, a few generated questions, short replies.
 
     Each row keeps its scheme, protocol, roles, temperatures and monitors; `data` contains stand-ins for the monitors.
@@ -70,14 +70,19 @@ def chosen(what: str, names: Collection[str], known: Collection[str]) -> list[st
 
 
 def _experiment(
-    table: Published, model: str, part: str, questions: Given, rows: Mapping[str, Given], seeds: list[int] | None = None
-) -> Given:
+    table: Published,
+    model: str,
+    part: str,
+    questions: Content,
+    rows: Mapping[str, Content],
+    seeds: list[int] | None = None,
+) -> Content:
     about = f"{table.paper.words}: {model}, {part}. {table.about.strip()}"
-    made: Given = {"about": about, "questions": questions, "seeds": seeds or table.seeds, "rows": dict(rows)}
+    made: Content = {"about": about, "questions": questions, "seeds": seeds or table.seeds, "rows": dict(rows)}
     return made | ({"against": table.against} if table.against in rows else {})
 
 
-def _merged(common: Given, row: Given, weights: str | None) -> Given:
+def _merged(common: Content, row: Content, weights: str | None) -> Content:
     """Return a row with the common settings that its scheme has; `weights` replaces the models of all agents."""
     fields = _fields(row)
     shared = {_plain(name): value for name, value in common.items() if _plain(name) in fields}
@@ -85,7 +90,7 @@ def _merged(common: Given, row: Given, weights: str | None) -> Given:
     return {**shared, **own, **({"model": [weights]} if weights else {})}
 
 
-def _small(table: Published, model: str, row: Given) -> Given:
+def _small(table: Published, model: str, row: Content) -> Content:
     found = _merged({**table.settings, "model": table.models[model]}, row, None)
     there = {name: value for name, value in IN_ITS_PLACE.items() if found.get(name)}
     mine = {_plain(name): value for name, value in table.small.items() if name not in SAMPLING}
@@ -103,7 +108,7 @@ def _least(small: Any, own: Any) -> Any:  # Any: parsed YAML
     return min(small, own) if type(small) is int and type(own) is int else small
 
 
-def _fields(row: Given) -> Collection[str]:
+def _fields(row: Content) -> Collection[str]:
     """Return the settings of a row's scheme.
 
     Raises:

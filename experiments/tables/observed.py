@@ -11,7 +11,7 @@ from sottovoce.nodes.decide import voted
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.state import Discussion, rounds_of
 from sottovoce.prompts import kinds
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 
 SCORE = "score"
@@ -35,18 +35,18 @@ def observed(what: str, row: str, runs: Mapping[str, Run]) -> Values:
         yield from _in_round(run, said["who"], int(said["round"]))
     else:
         for result in run.results():
-            value = result.judged if what == SCORE else result.measures.get(what)
+            value = result.comparable_score if what == SCORE else result.measures.get(what)
             if value is not None:
                 yield result.question, float(value)
 
 
 def _gains(run: Run, other: Run | None) -> Values:
     """Yield gains by question and seed, so that both rows played the same game."""
-    before = {(each.question, each.seed): each.judged for each in (other.results() if other else [])}
+    before = {(each.question, each.seed): each.comparable_score for each in (other.results() if other else [])}
     for each in run.results():
         was = before.get((each.question, each.seed))
-        if each.judged is not None and was is not None:
-            yield each.question, each.judged - was
+        if each.comparable_score is not None and was is not None:
+            yield each.question, each.comparable_score - was
 
 
 def _in_round(run: Run, who: str, number: int) -> Values:
@@ -60,7 +60,7 @@ def _in_round(run: Run, who: str, number: int) -> Values:
             yield question_id(record.question), float(kinds.right(answers[who], record.question))
 
 
-def _answers(record: Record, number: int) -> dict[str, str | None]:
+def _answers(record: DiscussionRecord, number: int) -> dict[str, str | None]:
     """Return each agent's answer in a round, counted from 1."""
     last = max((message.round for message in record.messages), default=0)
     cuts = [reset.cut for reset in record.resets]
@@ -70,6 +70,6 @@ def _answers(record: Record, number: int) -> dict[str, str | None]:
     return {agent: voted(message, state)["answer"] for agent, message in spoken.items()}
 
 
-def _agree(answers: list[str | None], record: Record) -> bool:
+def _agree(answers: list[str | None], record: DiscussionRecord) -> bool:
     first, kind = answers[0], record.question["kind"]
     return first is not None and all(kinds.same(first, each, kind) for each in answers[1:])

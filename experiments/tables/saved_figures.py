@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.core.errors import RecordError, UsageError
+from sottovoce.core.files import text_of
 from sottovoce.core.outputs import write
-from sottovoce.core.regular_files import text_of
-from sottovoce.experiments.schema import Given
+from sottovoce.experiments.schema import Content
 from sottovoce.experiments.tables.figures import MEAN, SPREAD, Figure, Figures, by_metric
 from sottovoce.experiments.tables.table_schema import Published
 
@@ -30,7 +30,7 @@ def keep_figures(table: Published, model: str, part: str, folder: Path) -> None:
     """
     rows = {row: {name: _plain(each) for name, each in by.items()} for row, by in table.figures(model, part).items()}
     place, claim = table.paper.words, table.claim.strip()
-    kept: Given = {"place": place, "model": model, "part": part, "claim": claim}
+    kept: Content = {"place": place, "model": model, "part": part, "claim": claim}
     kept |= {"metrics": table.metrics, "percent": table.percent, "rows": rows}
     try:
         folder.mkdir(parents=True, exist_ok=True)

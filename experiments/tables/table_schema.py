@@ -26,7 +26,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_vali
 from sottovoce.core.bounds import Seed
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.validation import Checked
-from sottovoce.experiments.schema import Given, Keyed
+from sottovoce.experiments.schema import Content, Keyed
 from sottovoce.experiments.tables.figures import Figures, by_metric
 
 STANDARD_ERROR, INTERVAL = "standard error", "95 % interval"
@@ -64,16 +64,16 @@ class Published(Keyed):
         default={"accuracy": "score"}, description="Printed metrics and their meaning here."
     )
     percent: list[str] = Field(default=[], description="Metrics that are printed in percent.")
-    parts: dict[str, Given] = Field(
+    parts: dict[str, Content] = Field(
         description="Data by name: the questions of an experiment, and their worked examples (PAPER/TASK)."
     )
     models: dict[str, list[str]] = Field(description="Models by name: one for all agents, or one for each.")
     gone: dict[str, str] = Field(default={}, description="Models that are no longer available, and why.")
     seeds: list[Seed] = Field(default=[0], description="Each question is asked once under each.")
-    settings: Given = Field(default={}, description="Settings for all rows.")
-    rows: dict[str, Given] = Field(description="Rows by name, each a scheme with its settings.")
-    variants: dict[str, Given] = Field(default={}, description="Settings by name; each row runs once with each.")
-    where: list[Given] = Field(default=[], description="Settings of some rows, models or parts.")
+    settings: Content = Field(default={}, description="Settings for all rows.")
+    rows: dict[str, Content] = Field(description="Rows by name, each a scheme with its settings.")
+    variants: dict[str, Content] = Field(default={}, description="Settings by name; each row runs once with each.")
+    where: list[Content] = Field(default=[], description="Settings of some rows, models or parts.")
     best_of: dict[str, list[str]] = Field(default={}, description="Rows of the table that are the best of several.")
     published: dict[str, dict[str, dict[str, Any]]] = Field(  # Any: a figure, or figures by metric
         description="By model, part and row; {} where no number is printed."
@@ -87,9 +87,9 @@ class Published(Keyed):
     needs: dict[str, str] = Field(default={}, description="Files besides the data, and how to get them.")
     missing: dict[str, str] = Field(default={}, description="Rows and other things that cannot run here, and why.")
     differs: list[str] = Field(default=[], description="Differences from the paper.")
-    small: Given = Field(default={}, description="Of a small run: sample, limit, and settings for all rows.")
+    small: Content = Field(default={}, description="Of a small run: sample, limit, and settings for all rows.")
     against: str | None = Field(default=None, description="The row that others are compared with.")
-    _rows: dict[str, tuple[str, Given]] = PrivateAttr(default={})
+    _rows: dict[str, tuple[str, Content]] = PrivateAttr(default={})
 
     @field_validator("models", mode="before")
     @classmethod
@@ -117,7 +117,7 @@ class Published(Keyed):
         """The names of all rows, each with its variants."""
         return [*self._rows]
 
-    def rows_of(self, model: str, part: str) -> dict[str, Given]:
+    def rows_of(self, model: str, part: str) -> dict[str, Content]:
         """Return the rows of one model and one part, each a scheme with its own settings, without the common ones."""
         return {
             name: self._settled((name, base), row, model, part)
@@ -134,7 +134,7 @@ class Published(Keyed):
         """Yield each model with each part for which it has rows."""
         yield from ((model, part) for model in self.models for part in self.parts if self.rows_of(model, part))
 
-    def _settled(self, names: tuple[str, str], row: Given, model: str, part: str) -> Given:
+    def _settled(self, names: tuple[str, str], row: Content, model: str, part: str) -> Content:
         found = {key: value for key, value in row.items() if key not in (ONLY, VARIED)}
         for line in self.where:
             if _chosen(line, names, model, part):
@@ -164,7 +164,7 @@ class Published(Keyed):
                 raise UsageError(nearest(what, name, known))
 
 
-def _varied(rows: Mapping[str, Given], variants: Mapping[str, Given]) -> Iterator[tuple[str, str, Given]]:
+def _varied(rows: Mapping[str, Content], variants: Mapping[str, Content]) -> Iterator[tuple[str, str, Content]]:
     """Yield each row's name, its name in the file and its content; a row that varies comes once with each variant."""
     for name, row in rows.items():
         if not variants or not row.get(VARIED, True):

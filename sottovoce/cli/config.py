@@ -28,8 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.core.errors import UsageError, nearest
-from sottovoce.core.paths import config_folder
-from sottovoce.core.regular_files import text_of
+from sottovoce.core.files import config_folder, text_of
 from sottovoce.core.text import one_line
 from sottovoce.graphs import SCHEMES, scheme, schemes, shipped
 from sottovoce.settings import Settings

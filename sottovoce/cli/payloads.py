@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from pydantic import ConfigDict, Field
 
 from sottovoce.cli.command import Commands
-from sottovoce.core.sizes import amount
-from sottovoce.core.text import counted, one_line
+from sottovoce.core.text import amount, counted, one_line
 from sottovoce.core.validation import Checked
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.datasets import DATASETS
 from sottovoce.experiments.files import read_experiment
-from sottovoce.experiments.run_rows import hold
+from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.experiments.schema import Experiment
 from sottovoce.experiments.tables.comparison import beside
 from sottovoce.experiments.tables.expand import experiment_of, small_of
@@ -373,7 +373,7 @@ def held(folder: Path) -> tuple[Published, dict[str, Run]]:
         del row["model"]  # scripted ones are given
     experiment = Experiment.model_validate(given)
     replies = {"agent_1": ["The answer is 7."] * 99, "agent_2": ["The answer is 8."] * 99}
-    return found, hold(experiment, given, folder, models=ScriptedChatModel(replies))[0]
+    return found, run_experiment(experiment, RowRunner(folder, models=ScriptedChatModel(replies)))[0]
 
 
 def test_each_figure_is_set_beside_ours_in_its_own_unit(tmp_path: Path) -> None:
