@@ -152,7 +152,7 @@ def _message(message: Message) -> JSON:
     return {
         "id": "/".join(map(str, message.place)),
         "role": "user" if message.source == "human" else "assistant",
-        "content": message.whole,
+        "content": message.full_text,
         "source": "generate" if message.source in GENERATED else None,
         "metadata": metadata,
     }
