@@ -73,7 +73,7 @@ class InOrder(ScriptedChatModel):
         agent, n = run_manager.metadata["agent"], len(self.order)
         with self._turn:
             assert agent not in self.order or self._turn.wait_for(
-                lambda: self.order[self._spoken % n] == agent, timeout=30
+                lambda: self.order[self._spoken % n] == agent, timeout=600
             )
             result = super()._generate(messages, stop, run_manager, **kwargs)
             self._spoken += agent in self.order

@@ -212,7 +212,7 @@ with SqliteSaver.from_conn_string(sys.argv[1]) as saver:
 
 
 def test_a_killed_run_goes_on_with_the_agent_that_was_killed(tmp_path: Path) -> None:
-    killed = subprocess.run([sys.executable, "-c", KILLED, tmp_path / "checkpoints.db"], timeout=60, check=False)
+    killed = subprocess.run([sys.executable, "-c", KILLED, tmp_path / "checkpoints.db"], timeout=600, check=False)
     assert killed.returncode == -signal.SIGKILL
     model = ScriptedChatModel(
         {"agent_1": ["1 in 2."], "agent_2": ["2 in 1.", "2 in 2."], "agent_3": ["3 in 2."]}

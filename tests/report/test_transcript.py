@@ -245,7 +245,7 @@ def test_a_debate_has_no_groups_to_tell(run: Record) -> None:
 def test_a_long_round_is_told_in_a_time_that_grows_with_it() -> None:
     # each message was looked for among all, and a thousand samples stood still
     messages = [Message(f"sample_{n}", 0, "answer", "22") for n in range(4_000)]
-    begun = time.perf_counter()
+    started = time.process_time()
 
     assert len(describe.last_attempts(messages)) == 4_000
-    assert time.perf_counter() - begun < 2  # 0.05 s; one among all took 20 s
+    assert time.process_time() - started < 5  # seconds; 0.05 are usual, a search among all messages took 20
