@@ -2,14 +2,10 @@
 PYTHON ?= python3
 PIP_FLAGS ?=
 WORKERS ?= 2
+# The folders whose tests are the quickest for what they hold; the others start models, servers, browsers or processes.
+QUICK := $(addprefix tests/,settings nodes agents channels datasets monitors prompts played) tests/test_words.py tests/test_repository.py
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --quiet --no-input $(PIP_FLAGS) --constraint constraints.txt
-# For `make test-quick`: folders and files of a second or so that start no process, server or browser, some of each part.
-QUICK := $(addprefix tests/,agents channels datasets fuzz monitors nodes played prompts settings core/test_response_format.py \
-	graphs/test_debate.py graphs/test_order.py graphs/test_reconcile.py graphs/test_streams.py models/test_decode.py \
-	models/test_engine.py runs/test_record.py runs/test_run.py analysis/test_measures.py analysis/test_power.py \
-	retrievers/test_bm25.py retrievers/test_pool.py environments/test_govsim.py environments/test_whodunit.py \
-	report/test_transcript.py cli/test_help.py cli/test_options.py test_public.py test_repository.py test_words.py)
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
@@ -28,8 +24,8 @@ demo: .venv/core.stamp ## Download a small real model, and run a debate of two a
 test: .venv/test.stamp ## Run the tests that every change must pass
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 2 --dist loadfile -m "not slow and not gpu and not network and not real"
 
-test-quick: .venv/test.stamp ## Run the tests of parts without processes, servers and browsers (a minute), while editing
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not gpu and not network and not real" $(QUICK)
+test-quick: .venv/test.stamp ## Run the quickest tests, in less than a minute, while editing
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow and not gpu and not network and not real" $(QUICK)
 
 test-real: .venv/test.stamp ## Download a small real model and run the tests on it; they are skipped if it is not available
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/real -m real

@@ -23,7 +23,7 @@ from sottovoce.experiments.rows import Row
 from sottovoce.experiments.schema import Matched
 from sottovoce.graphs import scheme
 from sottovoce.runs.budget import Budget, Currency
-from sottovoce.runs.record import Record, computed
+from sottovoce.runs.record import DiscussionRecord, computed
 from sottovoce.runs.run import Run
 from sottovoce.settings.base import EACH, Settings
 from sottovoce.settings.human_input import People
@@ -56,7 +56,7 @@ def baselines(name: str, run: Run, by: Currency) -> list[Row]:
         for question in questions:
             check(question, settings)
         row_name = f"{name}-{scheme(scheme_name).command}"
-        rows.append(Row(row_name, scheme_name, settings, questions, run.head.seeds, run.head.origin, target))
+        rows.append(Row(row_name, scheme_name, settings, questions, run.manifest.seeds, run.manifest.origin, target))
     return rows
 
 
@@ -68,7 +68,7 @@ def baseline_settings(run: Run, kind: type[Settings]) -> Settings:
     Raises:
         UsageError: the run's agents have several models.
     """
-    settings, defaults = run.head.settings, kind().model_dump(mode="json")
+    settings, defaults = run.manifest.settings, kind().model_dump(mode="json")
     shared = {
         name: _for_one_agent(name, settings[name])
         for name in defaults
@@ -157,9 +157,9 @@ def match(row: Row, runs: Mapping[str, Run]) -> Row:
 def budget_notes(runs: Mapping[str, Run]) -> Iterator[str]:
     """Yield a sentence for each run with a budget: the budget, and the cost that was reached."""
     for name, run in runs.items():
-        if (budget := run.head.budget) is not None and any(record.decision for record in run.records.values()):
+        if (budget := run.manifest.budget) is not None and any(record.decision for record in run.records.values()):
             costs = _costs(run, budget.by)
-            samples = counted(run.head.settings["samples"], "sample")
+            samples = counted(run.manifest.settings["samples"], "sample")
             yield (
                 f"`{name}`: {samples} per question, to cost as much as a discussion of `{budget.row}`"
                 f" ({budget.told(budget.target)} on average); they took {budget.told(fmean(costs))}"
@@ -169,7 +169,7 @@ def budget_notes(runs: Mapping[str, Run]) -> Iterator[str]:
             )
 
 
-def _done(run: Run) -> list[Record]:
+def _done(run: Run) -> list[DiscussionRecord]:
     if done := [record for record in run.records.values() if record.status == "done"]:
         return done
     raise UsageError(f"no discussion of {str(run.folder)!r} ended, so its cost is unknown; remove it, or resume it")
@@ -179,7 +179,7 @@ def _costs(run: Run, by: Currency) -> list[float]:
     return [_cost(record, record.messages, by) for record in _done(run)]
 
 
-def _cost(record: Record, messages: Sequence[Message], by: Currency) -> float:
+def _cost(record: DiscussionRecord, messages: Sequence[Message], by: Currency) -> float:
     if by == "tokens":
         return sum(computed(message) for message in messages if message.source in ("model", "hosted"))
     flops = [record.flops_of(message) for message in messages]
@@ -188,7 +188,7 @@ def _cost(record: Record, messages: Sequence[Message], by: Currency) -> float:
     return sum(filter(None, flops), 0.0)
 
 
-def _sample_costs(record: Record, by: Currency) -> list[float]:
+def _sample_costs(record: DiscussionRecord, by: Currency) -> list[float]:
     """Return the cost of each sample of a discussion, answer turns included; first the one that reused least."""
     by_agent = groupby(sorted(record.messages, key=lambda message: message.agent), lambda message: message.agent)
     samples = [[*messages] for _, messages in by_agent]

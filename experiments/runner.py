@@ -5,42 +5,26 @@ Experiment files, tables of papers, matched baselines and searches all run their
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from sottovoce.agents.hooked import HookedChatModel
-from sottovoce.core.errors import RecordError, SottovoceError, UsageError
+from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.outputs import check_no_link
 from sottovoce.experiments.folder import runs_in, save
 from sottovoce.experiments.matching import check_order, is_known, match, pilot_name, with_pilots
 from sottovoce.experiments.rows import Row, prepare
 from sottovoce.experiments.schema import Experiment, choose
-from sottovoce.nodes.context import made_from
 from sottovoce.nodes.inputs import Models
 from sottovoce.runs.allowed import Trust, contained
+from sottovoce.runs.job import Job, LimitReached, Show
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.manifest import Head, head_of, prompts_digest
-from sottovoce.runs.run import Observer, Run
-from sottovoce.runs.runner import hold_all
-from sottovoce.runs.start import begun, resumed, settings_begun
-from sottovoce.settings import Settings
+from sottovoce.runs.manifest import RunManifest, new_manifest, prompts_digest
+from sottovoce.runs.run import Run
+from sottovoce.runs.start import all_settings_of, resume_run, start_run
 
-Show = Callable[[str, Run], AbstractContextManager[Observer | None]]
-"""A function of a row's name and its run; it returns a context manager that yields the run's observer."""
 IDENTITY = ("scheme", "settings", "seeds", "questions", "prompts")
 """Fields of a run's manifest that identify a row; with other values it would be another row."""
-
-
-class LimitReached(SottovoceError):
-    """A limit for all rows together that stopped the runner."""
-
-    def __init__(self, reason: str) -> None:
-        """Take the reason in words, such as "the call limit is reached: 6 of 6"."""
-        super().__init__(f"{reason}; run the same command to continue, with a higher limit or none")
-        self.reason = reason
 
 
 class RowRunner:
@@ -57,10 +41,10 @@ class RowRunner:
             show: Returns the observer of a row.
             models: Chat models that play the agents; None creates those that the settings name.
         """
-        self.folder, self.limits, self.show, self.models = folder, limits or Limits(), show, models
+        self.folder, self.models = folder, models
+        self._job = Job(limits, show, models)
         self.runs: dict[str, Run] = {}
         """The runs that have been read or started, by row."""
-        self._started = time.monotonic()
 
     def read(self, names: Iterable[str]) -> None:
         """Read the runs of these rows that have started. Errors: see `runs_in`."""
@@ -74,8 +58,8 @@ class RowRunner:
         """
         if row.name not in self.runs:
             return
-        old = self.runs[row.name].head
-        now = head_of(row.scheme, row.settings, row.questions, row.seeds, row.origin, models={})  # loads none
+        old = self.runs[row.name].manifest
+        now = new_manifest(row.scheme, row.settings, row.questions, row.seeds, row.origin, models={})  # loads none
         # The prompt packs of agents follow from their models, which are not loaded here.
         now = now.model_copy(update={"prompts": prompts_digest(row.scheme, row.settings, old.packs)})
         for field in IDENTITY:
@@ -97,31 +81,29 @@ class RowRunner:
         self.check(row)
         if row.name in self.runs and not self.runs[row.name].unfinished:
             return self.runs[row.name]
-        if reason := self._reached():
+        if reason := self._job.reached(self.runs.values()):
             raise LimitReached(reason)
-        limits = self._limits_left([run for name, run in self.runs.items() if name != row.name])
+        others = [run for name, run in self.runs.items() if name != row.name]
         run = self.runs[row.name] = self._opened(row)
-        self._forget_prompts(row.settings)
-        with self.show(row.name, run) if self.show else nullcontext() as observe:
-            hold_all(run, row.settings, run.store(), models=self.models, observe=observe, limits=limits)
+        self._job.run(row.name, run, row.settings, others)
         if run.why:
-            raise LimitReached(self._reached() or run.why)
+            raise LimitReached(self._job.reached(self.runs.values()) or run.why)
         return run
 
     def _opened(self, row: Row) -> Run:
         """Start or resume a row's run, after checking its models against those of the other runs."""
-        head = head_of(row.scheme, row.settings, row.questions, row.seeds, row.origin, models=self.models)
+        head = new_manifest(row.scheme, row.settings, row.questions, row.seeds, row.origin, models=self.models)
         head = head.model_copy(update={"budget": row.budget})
         self._check_weights(row.name, head)
         run = self.runs.get(row.name)
-        return begun(head, row.questions, self.folder / row.name) if run is None else resumed(run, head)
+        return start_run(head, row.questions, self.folder / row.name) if run is None else resume_run(run, head)
 
-    def _check_weights(self, name: str, head: Head) -> None:
+    def _check_weights(self, name: str, head: RunManifest) -> None:
         """Check that models with the same name have the same weights as in all runs so far."""
         known = {
             (model.model, model.stored): model.weights
             for run in self.runs.values()
-            for model in run.head.models.values()
+            for model in run.manifest.models.values()
         }
         for model in head.models.values():
             before = known.get((model.model, model.stored), model.weights)
@@ -134,29 +116,6 @@ class RowRunner:
             f"row {name!r} {change}; put that back, remove {str(self.folder / name)!r} to run the row again, "
             "or give another folder (--save)"
         )
-
-    def _forget_prompts(self, settings: Settings) -> None:
-        """Drop what models cached in earlier rows: a row's results must not depend on its place in the table."""
-        for agent in settings.names() if self.models is None else ():
-            model = made_from(settings, agent)
-            if isinstance(model, HookedChatModel):
-                model.loaded.engine.forget()
-
-    def _reached(self) -> str:
-        """Return in words the limit that all rows together have reached, or ""."""
-        limit = self.limits.time_limit
-        late = limit is not None and time.monotonic() - self._started >= limit
-        return self.limits.reached(*_spent(self.runs.values())) or (self.limits.out_of_time() if late else "")
-
-    def _limits_left(self, others: Iterable[Run]) -> Limits:
-        """Return what the other rows leave of the limits, if they have reached none."""
-        (calls, tokens), limits = _spent(others), self.limits
-        left = {
-            "call_limit": limits.call_limit and limits.call_limit - calls,
-            "token_limit": limits.token_limit and limits.token_limit - tokens,
-            "time_limit": limits.time_limit and limits.time_limit - (time.monotonic() - self._started),
-        }
-        return limits.model_copy(update=left)
 
 
 def differing(before: Mapping[str, object], after: Mapping[str, object]) -> str:
@@ -225,10 +184,4 @@ def _contained(row: Row, run: Run | None, trust: Trust, chosen: bool) -> Row:
         if line := trust.uncontained(row.settings, f"row {row.name!r}"):
             raise UsageError(line)
         return replace(row, settings=trust.applied(row.settings))
-    return row if run is None else replace(row, settings=contained(row.settings, settings_begun(run)))
-
-
-def _spent(runs: Iterable[Run]) -> tuple[int, int]:
-    """Return the numbers of calls, and of tokens read and written."""
-    costs = [run.cost for run in runs]
-    return sum(cost.calls for cost in costs), sum(cost.tokens_in + cost.tokens_out for cost in costs)
+    return row if run is None else replace(row, settings=contained(row.settings, all_settings_of(run)))

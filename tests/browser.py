@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-from tests.shared import missing
+from tests.needs import missing
 
 OPTIONS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1400,1000")
 
 
 @contextmanager
 def chromium() -> Iterator[webdriver.Chrome]:
-    """Start a browser that logs errors and requests of pages."""
+    """A browser that keeps what pages complain of and ask for; the test is skipped without one, see `needs`."""
     program, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if program is None or driver is None:
         missing("Chromium and its driver", "chromium chromium-driver")

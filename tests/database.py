@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import psycopg
 
-from tests.shared import missing
+from tests.needs import missing
 
 PASSWORD = "p@ss/word:1"
 QUOTED = "p%40ss%2Fword%3A1"
@@ -49,7 +48,7 @@ class Server:
 
 @contextmanager
 def server() -> Iterator[Server]:
-    """Start a server, and stop it at the end."""
+    """Start one, and stop it; the test is skipped without Debian's package, see `needs`."""
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     if not programs:
         missing("Postgres", "postgresql")
@@ -64,11 +63,11 @@ def server() -> Iterator[Server]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     data, quiet = folder / "data", subprocess.DEVNULL
-    options = ["-U", "tester", "--auth=scram-sha-256", f"--pwfile={folder / 'password'}", "--no-sync", "--encoding=UTF8"]
-    subprocess.run([*as_other, programs[-1], "-D", data, *options], check=True, stdout=quiet, cwd=folder)
-    parameters = [word for option in (*FAST, f"unix_socket_directories={folder}") for word in ("-c", option)]
+    told = ["-U", "tester", "--auth=scram-sha-256", f"--pwfile={folder / 'password'}", "--no-sync", "--encoding=UTF8"]
+    subprocess.run([*as_other, programs[-1], "-D", data, *told], check=True, stdout=quiet, cwd=folder)
+    options = [word for option in (*FAST, f"unix_socket_directories={folder}") for word in ("-c", option)]
     running = subprocess.Popen(
-        [*as_other, programs[-1].with_name("postgres"), "-D", data, "-p", str(port), *parameters],
+        [*as_other, programs[-1].with_name("postgres"), "-D", data, "-p", str(port), *options],
         stdout=quiet,
         stderr=quiet,
         cwd=folder,
@@ -76,16 +75,21 @@ def server() -> Iterator[Server]:
     try:
         yield _answering(Server(port), running)
     finally:
-        running.send_signal(signal.SIGQUIT)  # stops at once, with connections open
-        running.wait()
+        running.terminate()  # waits for nobody's connection longer than a second
+        try:
+            running.wait(5)
+        except subprocess.TimeoutExpired:
+            running.send_signal(3)  # SIGQUIT: Postgres' own way to stop at once
+            running.wait(600)
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _answering(server: Server, running: subprocess.Popen[bytes]) -> Server:
+def _answering(found: Server, running: subprocess.Popen[bytes]) -> Server:
+    until = time.monotonic() + 600
     while True:
         try:
-            psycopg.connect(server.address()).close()
-            return server
+            psycopg.connect(found.address()).close()
+            return found
         except psycopg.OperationalError:
-            assert running.poll() is None, "the server does not start"
+            assert running.poll() is None and time.monotonic() < until, "the server does not start"
             time.sleep(0.05)

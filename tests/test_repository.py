@@ -41,11 +41,6 @@ def sources(files: list[Path]) -> list[Path]:
     return [path for path in files if path.suffix == ".py" and path.parts[0] != "tests"]
 
 
-def test_what_make_test_quick_runs_exists() -> None:
-    names = re.search(r"^QUICK := \$\(addprefix tests/,(.*?)\)$", (ROOT / "Makefile").read_text(), re.M | re.S)
-    assert names and [name for name in names[1].replace("\\", "").split() if not (ROOT / "tests" / name).exists()] == []
-
-
 # Packaging
 
 

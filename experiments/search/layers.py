@@ -20,7 +20,7 @@ from sottovoce.experiments.search.plots import bars
 from sottovoce.experiments.search.study import Study
 from sottovoce.models.loaded import LoadedModel
 from sottovoce.nodes.context import made_from
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.squad import measures
 from sottovoce.settings import Settings
 
@@ -114,7 +114,7 @@ def _loaded(settings: Settings, agent: str) -> LoadedModel:
     return model.loaded
 
 
-def _scores(record: Record) -> tuple[float, float | None]:
+def _scores(record: DiscussionRecord) -> tuple[float, float | None]:
     """Return EM and F1 for free text, else the decision's score and None."""
     decision = record.decision
     assert decision is not None and decision["score"] is not None, (

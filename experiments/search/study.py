@@ -19,13 +19,14 @@ from sottovoce.core.errors import RecordError, SottovoceError, UsageError
 from sottovoce.core.files import text_of
 from sottovoce.core.outputs import SEARCH, check_folder, check_no_link, write
 from sottovoce.experiments.rows import Row
-from sottovoce.experiments.runner import IDENTITY, RowRunner, Show, differing
+from sottovoce.experiments.runner import IDENTITY, RowRunner, differing
 from sottovoce.nodes.inputs import Models
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.state import JSON
+from sottovoce.runs.job import Show
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.log import LOCK
-from sottovoce.runs.manifest import head_of
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import PAYLOADS, Run
 
 FILE, RUNS = SEARCH, "runs"
@@ -139,7 +140,7 @@ def _definition(command: str, row: Row, options: Mapping[str, Any]) -> JSON:  # 
     for question in row.questions:
         if question.get("target") is None and "game" not in question:
             raise UsageError(f"question {question_id(question)!r} has no target, so trials cannot be ranked; drop it")
-    head = head_of(row.scheme, row.settings, row.questions, row.seeds, row.origin, models={})  # loads none
+    head = new_manifest(row.scheme, row.settings, row.questions, row.seeds, row.origin, models={})  # loads none
     common = {name: getattr(head, name) for name in IDENTITY}
     return {"format": FORMAT, "version": VERSION, "command": command, **common, "search": {**options}}
 

@@ -26,7 +26,7 @@ from sottovoce.experiments.search.study import Study
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.state import JSON
 from sottovoce.prompts import kinds
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 
 FILE, MAP_TABLE, MAP_PLOT = "tune.json", "map.csv", "map.svg"
 MAP_COLUMNS = (
@@ -191,7 +191,7 @@ def _trials(study: Study, row: Row, space: Space, objective: Objective) -> Itera
         for n in range(space.trials):
             name = f"trial-{n}"
             if (started := study.started(name)) is not None:  # another version of optuna might propose others
-                temperatures = tuple(started.head.settings["temperature"])
+                temperatures = tuple(started.manifest.settings["temperature"])
             else:
                 temperatures = _proposed(space, speakers, trials, objective, row.settings.seed)
             trials.append(_checked(_trial(study, row, name, temperatures), objective))
@@ -252,12 +252,12 @@ def _trial(study: Study, row: Row, name: str, temperatures: Sequence[float]) -> 
     return Trial(name, tuple(temperatures), share([_score(record) for record in records]), first)
 
 
-def _score(record: Record) -> float:
+def _score(record: DiscussionRecord) -> float:
     assert record.decision is not None and record.decision["score"] is not None, "refused before"
     return record.decision["score"]
 
 
-def _is_last_answer_right(record: Record, speaker: str) -> float | None:
+def _is_last_answer_right(record: DiscussionRecord, speaker: str) -> float | None:
     """Return 1 if the speaker's last answer is right, else 0; None if there is none or the question has no target."""
     assert record.decision is not None, "failures were refused"
     votes = [vote for vote in record.decision["votes"] if vote["agent"] == speaker]

@@ -39,9 +39,9 @@ def models(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[s
 
 def runs(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
     """Return saved runs, the newest first."""
-    from sottovoce.runs.run_directory import kept
+    from sottovoce.runs.run_directory import saved_runs
 
-    return _matching(["latest", *(folder.name for folder in reversed(kept()))], typed)
+    return _matching(["latest", *(folder.name for folder in reversed(saved_runs()))], typed)
 
 
 def show(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:

@@ -17,7 +17,7 @@ from sottovoce.report import describe, transcript
 from sottovoce.report.blocks import Part, of_run, opening
 from sottovoce.report.transcript import compact
 from sottovoce.runs.events import Asked, Event, Opened, Speaking
-from sottovoce.runs.record import Record, ordered
+from sottovoce.runs.record import DiscussionRecord, ordered
 
 PER_SECOND = 8  # redraws
 READING = "reading the prompt"
@@ -31,7 +31,7 @@ class LiveTranscript:
     def __init__(self, console: Console, waiting: str, *, prompts: bool = False) -> None:
         """Show `waiting` until the agents begin; `prompts` adds the prompts of finished messages."""
         self._console, self._waiting = console, Text(waiting, style="dim")
-        self._run: Record | None = None
+        self._run: DiscussionRecord | None = None
         self._prompts = prompts
         self._speaking: dict[Place, Message] = {}
         self._panels: dict[tuple[Place, tuple[str, ...]], Panel] = {}
@@ -57,13 +57,13 @@ class LiveTranscript:
         yield
         self._live.start()
 
-    def resume(self, run: Record) -> None:
+    def resume(self, run: DiscussionRecord) -> None:
         """Show the opening of a resumed discussion; its messages so far are printed with the next ones."""
         if run.messages:
             self._run = run
             self._console.print(transcript.part(self._console, opening(run)))
 
-    def observe(self, run: Record, event: Event) -> None:
+    def observe(self, run: DiscussionRecord, event: Event) -> None:
         """Process an event; parts are printed when a part begins before which all is over."""
         self._run = run
         match event:
@@ -83,7 +83,7 @@ class LiveTranscript:
         self._print(all_of_it=run.decision is not None)
         self._draw(at_once=True)
 
-    def _wait(self, run: Record, call: Asked) -> None:
+    def _wait(self, run: DiscussionRecord, call: Asked) -> None:
         """Show that an agent reads its prompt, unless an earlier reply of the same act is still on the screen."""
         names = run.chosen().names()
         order = names.index(call.agent) if call.agent in names else len(names)

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from sottovoce.report.console import moves
 from sottovoce.runs.events import Event
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 
 BETWEEN = 30.0
@@ -50,7 +50,7 @@ class RunProgress:
         if moves(self._console):
             self._bar.start()
 
-    def observe(self, record: Record, event: Event) -> None:
+    def observe(self, record: DiscussionRecord, event: Event) -> None:
         """Update the progress when a discussion is done."""
         if record.status != "done":
             return

@@ -60,12 +60,12 @@ def exported(run: Run, form: str) -> str:
 
 
 def _trec(run: Run, form: str) -> str:
-    records = [record for record in run.records.values() if record.seed == run.head.seeds[0]]
+    records = [record for record in run.records.values() if record.seed == run.manifest.seeds[0]]
     if form == "qrels":
         text = qrels_text({question_id(each.question): gold_of(each.question) for each in records})
     else:
         ranked = {question_id(each.question): names_for_trec(gold_of(each.question), each.messages) for each in records}
-        text = rankings_text(ranked, run.head.scheme)
+        text = rankings_text(ranked, run.manifest.scheme)
     if not text:
         missing = "gold passages of its questions" if form == "qrels" else "retrieved passages"
         raise UsageError(f"the run has no {missing}; {form} would be empty")

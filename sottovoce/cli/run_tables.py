@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from sottovoce.cli.command import resumable
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.text import counted, figure, one_line, shortened
 from sottovoce.report.tables import share_cells, show, table
@@ -14,6 +13,7 @@ from sottovoce.retrievers.trec import read_qrels
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import Trust
 from sottovoce.runs.budget import Currency
+from sottovoce.runs.job import resumable
 from sottovoce.runs.read import load_run
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ def read_runs(names: Sequence[str], qrels: Path | None = None) -> dict[str, Run]
 def _runs_of(name: str) -> dict[str, Run]:
     from sottovoce.experiments.folder import FILE, rows_in
 
-    for folder in (Path(name), run_directory.shelf() / name):
+    for folder in (Path(name), run_directory.runs_folder() / name):
         if (folder / FILE).exists():
             return rows_in(folder)
-    folder = run_directory.folder_of(name)
+    folder = run_directory.find_run(name)
     return {folder.resolve().name: load_run(folder)}
 
 
@@ -95,7 +95,7 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
     if len(names) > 1:
         raise UsageError(f"matched baselines are of one run, and {len(names)} were named; give one")
     check_installed()
-    folder = run_directory.folder_of(names[0]).resolve()
+    folder = run_directory.find_run(names[0]).resolve()
     run, beside = load_run(folder), folder.parent
     trust.check_paths(settings_of(run), f"run {folder.name!r}", beside)
     rows = with_pilots(baselines(folder.name, run, by))

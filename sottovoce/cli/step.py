@@ -53,10 +53,10 @@ def step_through(scheme: str, settings: Settings, options: QuestionOptions) -> N
     # Late: torch takes seconds, and errors in the request are reported first.
     from sottovoce.cli.step_stops import Stops
     from sottovoce.graphs import scheme as scheme_named
-    from sottovoce.runs.runner import payloads
+    from sottovoce.runs.runner import payload_store
 
     console = console_of()
-    with payloads(None) as store:
+    with payload_store(None) as store:
         stops = Stops(scheme_named(scheme).create(settings, store=store), questions[0])
         source = f" ({origin.words})" if origin.words else ""
         console.print(f"{one_line(questions[0]['question'])}{source}", style="bold", soft_wrap=True)

@@ -20,7 +20,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import JSON, heard
 from sottovoce.report import votes
 from sottovoce.report.describe import speaker
-from sottovoce.runs.discussion import Graph, Person
+from sottovoce.runs.discussion import Graph, HumanReply
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "step"}}
 NOT_LISTED = {
@@ -56,7 +56,7 @@ class Stop(NamedTuple):
 class Stops:
     """A discussion with all stops so far, which are LangGraph's checkpoints of one thread."""
 
-    def __init__(self, graph: Any, question: Question, answer: Person | None = None) -> None:  # Any: a StateGraph
+    def __init__(self, graph: Any, question: Question, answer: HumanReply | None = None) -> None:  # Any: a StateGraph
         """Run to the first stop; `answer` replies for people who take part, by default from the terminal."""
         self._graph: Graph = graph.compile(checkpointer=InMemorySaver())
         self._answer = answer or person(hint="give the replies among the commands")

@@ -25,10 +25,10 @@ from sottovoce.nodes.question import question_digest
 from sottovoce.report.nearest_words import text_of
 from sottovoce.report.packed import Numbers
 from sottovoce.report.plots import Plot, drawing, svg
-from sottovoce.runs.manifest import Head
-from sottovoce.runs.record import Record
+from sottovoce.runs.manifest import RunManifest
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Key, Run
-from sottovoce.runs.runner import Task, hold
+from sottovoce.runs.runner import Task, run_one
 from sottovoce.runs.start import settings_of
 from sottovoce.settings import Settings
 
@@ -90,7 +90,7 @@ def looked(name: str, run: Run, key: Key, layer: int) -> Looked:
     if not isinstance(model, HookedChatModel):
         raise UsageError(f"{name}: {agent} is a hosted model, whose attention cannot be read; drop --attention")
     prompt = model.channel.hear(
-        prompt_of(record, settings, said, run.head), model.loaded, lambda ref: ref.load(run.store())
+        prompt_of(record, settings, said, run.manifest), model.loaded, lambda ref: ref.load(run.store())
     )
     prompt = prompt.begun(said.begun, model.loaded)
     pieces = (*prompt.pieces, _spoken(said, model))
@@ -116,7 +116,7 @@ def _label(token: str) -> str:
     return (line if len(line) <= LONGEST else f"{line[:LONGEST]}\u2026").replace("$", r"\$")
 
 
-def prompt_of(record: Record, settings: Settings, said: Message, head: Head) -> list[Turn]:
+def prompt_of(record: DiscussionRecord, settings: Settings, said: Message, head: RunManifest) -> list[Turn]:
     """Return the prompt of a message, including the messages in it, as the run's own graph renders it.
 
     Raises:
@@ -137,7 +137,7 @@ def prompt_of(record: Record, settings: Settings, said: Message, head: Head) -> 
     }
     task = Task(record.scheme, type(settings).model_validate(chosen), record.question, models=models)
     with TemporaryDirectory(prefix="sottovoce-", ignore_cleanup_errors=True) as folder:
-        hold(task, PayloadStore(folder))
+        run_one(task, PayloadStore(folder))
     by_place = {message.place: message for message in record.messages}
     call = next((each for each in models[said.agent].asked if each.place == said.place._asdict()), None)
     if call is None:

@@ -45,7 +45,7 @@ def comparison_of(runs: Mapping[str, Run], against: str | None = None) -> Compar
 def _uncounted(runs: Mapping[str, Run]) -> Iterable[str]:
     """Yield a sentence for each run whose FLOPs do not include its encoder."""
     for name, run in runs.items():
-        values = [str(value) for value in run.head.settings.values()]
+        values = [str(value) for value in run.manifest.settings.values()]
         if found := [value for value in values if value.startswith(ENCODED)]:
             yield f"`{name}`: its FLOPs do not include the encoder of {', '.join(found)}."
 

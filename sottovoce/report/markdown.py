@@ -9,12 +9,12 @@ from sottovoce.channels.message import Message
 from sottovoce.core.text import harmless, one_line
 from sottovoce.report import blocks, describe
 from sottovoce.report.blocks import Line, Part
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&])")  # characters with a meaning in Markdown
 
 
-def markdown(run: Record) -> str:
+def markdown(run: DiscussionRecord) -> str:
     """Return the whole transcript."""
     shown = (blocks.opening(run), *blocks.of_run(run), *blocks.unsure(run), blocks.ending(run))
     return "".join(block for part in shown for block in _blocks(part)).lstrip() + "\n"

@@ -1,6 +1,6 @@
 """The log of a run, `RUN/log.jsonl`: one line of JSON for each thing that happened, only ever added to.
 
-    {"line": "run", ...}                        the run's manifest, always first (`Head`)
+    {"line": "run", ...}                        the run's manifest, always first (`RunManifest`)
     {"line": "question", "question": {...}}     every question, before the first is asked
     {"line": "saver", "kind": "postgres", "threads": ...}
                                                 its checkpoints are in a database; threads: prefix of their names

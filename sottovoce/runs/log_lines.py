@@ -26,7 +26,7 @@ from sottovoce.nodes.state import JSON, Decision
 from sottovoce.retrievers.pool import Origin
 from sottovoce.runs.events import Asked, Count, Decided, Intervention, Level, Opened, Reset
 from sottovoce.runs.log import SURROGATE
-from sottovoce.runs.manifest import Head
+from sottovoce.runs.manifest import RunManifest
 from sottovoce.runs.run import Counts
 
 MOST_PLACES = 1_000_000
@@ -138,7 +138,7 @@ Key = tuple[str, int]
 Seconds = Annotated[float, Field(ge=0, le=MAX_COUNT)]
 
 
-class _RunLine(Head):
+class _RunLine(RunManifest):
     line: Literal["run"]
 
 

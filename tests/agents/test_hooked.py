@@ -38,9 +38,12 @@ def agent(protocol: str, store: PayloadStore, **more: Any) -> HookedChatModel:
     return HookedChatModel(**{**plain, **more})
 
 
+ENDLESS = 3500  # tokens
+
+
 @cache
 def endless_loaded() -> LoadedModel:
-    """Greedy, it goes on to the token limit: some four seconds for 3500 tokens."""
+    """Greedy, it goes on to the token limit, for seconds."""
     model = tiny_model(max_position_embeddings=4096)
     model.get_output_embeddings().weight.data[[0, 2]] = 0  # its end-of-sequence ids, never the largest logit
     return assemble("endless", model, tiny_tokenizer())
@@ -50,7 +53,7 @@ def endless(store: PayloadStore, **more: Any) -> HookedChatModel:
     endless_loaded().engine.run(
         agent("nl", store, preloaded=endless_loaded()).request([HumanMessage(QUESTION)])
     )  # warm
-    return agent("nl", store, **{"preloaded": endless_loaded(), "temperature": 0, "max_tokens": 3500, **more})
+    return agent("nl", store, **{"preloaded": endless_loaded(), "temperature": 0, "max_tokens": ENDLESS, **more})
 
 
 def message_of(reply: AIMessage, **more: Any) -> Message:
@@ -166,37 +169,36 @@ def test_stop_strings_end_the_reply_and_are_not_part_of_it(store: PayloadStore) 
 # Trouble
 
 
-async def is_abandoned() -> bool:
-    """Wait until the engine is idle; return False if it has decoded the rest of the reply."""
+async def is_free() -> bool:
+    """Whether the engine drops a reply that nobody waits for, however slow the machine, before it is complete."""
     statistics = endless_loaded().engine.statistics
-    steps = statistics.steps
+    complete = statistics.stepped + ENDLESS // 2
     while statistics.running:
         await asyncio.sleep(0.01)
-    return statistics.steps - steps < 1000
+    return statistics.stepped < complete
 
 
 async def test_a_cancelled_stream_frees_its_row(store: PayloadStore) -> None:
     stream = endless(store).astream(QUESTION)
     await anext(stream)
     await stream.aclose()  # type: ignore[attr-defined]  # LangChain promises an iterator and returns a generator
-    assert await is_abandoned()
+    assert await is_free()
 
 
 async def test_a_cancelled_task_frees_its_row(store: PayloadStore) -> None:
     task = asyncio.create_task(endless(store).ainvoke(QUESTION))
-    while not endless_loaded().engine.statistics.running:
-        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.2)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert await is_abandoned()
+    assert await is_free()
 
 
 async def test_a_stream_that_nobody_reads_to_its_end_frees_its_row(store: PayloadStore) -> None:
     stream = endless(store).stream(QUESTION)
     next(stream)
     stream.close()  # type: ignore[attr-defined]  # as above
-    assert await is_abandoned()
+    assert await is_free()
 
 
 def invoke(model: HookedChatModel) -> object:
@@ -220,7 +222,7 @@ async def test_a_late_reply_is_one_clear_error_and_frees_its_row(call: Any, stor
     model = endless(store, timeout=0.3)
     with pytest.raises(EngineError, match=r"^no reply within 0\.3 s; raise `timeout` or lower `max_tokens`$"):
         await result if inspect.isawaitable(result := call(model)) else None
-    assert await is_abandoned()
+    assert await is_free()
 
 
 @pytest.mark.parametrize("way", ["invoke", "stream"])

@@ -10,7 +10,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.experiments.matching import baseline_settings, baselines
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
-from sottovoce.runs.manifest import head_of
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run
 from sottovoce.settings import MADRA, Debate, SelfConsistency, Settings, Single
 
@@ -18,7 +18,7 @@ ASKED: list[Question] = [{"question": "What is 1 + 1?", "id": "sum"}]
 
 
 def run(name: str, settings: Settings) -> Run:
-    return Run(head_of(name, settings, ASKED, models={}), ASKED)
+    return Run(new_manifest(name, settings, ASKED, models={}), ASKED)
 
 
 def chosen(settings: Settings) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from sottovoce.report.sources import Gathered
 from sottovoce.runs.events import Event
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.read import load_run
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 from tests.datasets.question_files import SUMS, lines
 
@@ -207,7 +207,7 @@ def test_each_row_is_a_run_in_its_folder_and_is_held_once(tmp_path: Path) -> Non
     runs, why = held(tmp_path, model=second)
 
     assert (len(first.asked), len(second.asked), why) == (CALLS, 0, "")
-    assert [load_run(tmp_path / "kept" / name).head.scheme for name in ROWS] == ["single", "debate"]
+    assert [load_run(tmp_path / "kept" / name).manifest.scheme for name in ROWS] == ["single", "debate"]
     assert {run.status for run in runs.values()} == {"done"}
 
 
@@ -227,7 +227,7 @@ def stopping(after: int) -> Any:
     said = []
 
     def shown(name: str, run: Run) -> Any:
-        def observe(record: Record, event: Event) -> None:
+        def observe(record: DiscussionRecord, event: Event) -> None:
             said.extend([event] if isinstance(event, Message) else [])
             if len(said) >= after:
                 raise Stop

@@ -60,9 +60,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_matched_row_costs_about_what_the_other_does_and_tells_its_budget(folder: Path) -> None:
     runs, why = held(folder)
 
-    budget = runs["match"].head.budget
+    budget = runs["match"].manifest.budget
     assert why == "" and [*runs] == ["pair", "match"] and budget is not None
-    assert runs["match"].head.settings["samples"] == budget.samples > 2
+    assert runs["match"].manifest.settings["samples"] == budget.samples > 2
     assert budget.target == fmean(tokens([runs["pair"]]))
     assert fmean(tokens([runs["match"]])) == pytest.approx(budget.target, abs=budget.further)
     (note,) = budget_notes(runs)
@@ -73,11 +73,11 @@ def test_a_matched_row_costs_about_what_the_other_does_and_tells_its_budget(fold
 
 
 def test_going_on_draws_as_many_samples_and_what_they_follow_from_must_be_the_same(folder: Path) -> None:
-    before = held(folder)[0]["match"].head
+    before = held(folder)[0]["match"].manifest
     shutil.rmtree(folder / "match" / "payloads")
     (folder / "match" / "log.jsonl").unlink()
 
-    again = held(folder)[0]["match"].head
+    again = held(folder)[0]["match"].manifest
 
     assert (again.budget, again.settings) == (before.budget, before.settings)
     longer = {**ROWS, "pair": {**ROWS["pair"], "rounds": 4}}

@@ -54,12 +54,12 @@ def said(state: State) -> list[tuple[str, str]]:
 
 
 async def freed() -> bool:
-    """Wait until the engine is idle; return False if it has decoded the rest of the reply."""
+    """Whether the engine's rows are free long before the reply would have ended, however slow the machine."""
     statistics = endless().engine.statistics
-    steps = statistics.steps
+    complete = statistics.stepped + LONG // 2
     while statistics.running:
         await asyncio.sleep(0.01)
-    return statistics.steps - steps < LONG / 3
+    return statistics.stepped < complete
 
 
 async def test_who_is_too_late_is_named_and_alone_asked_again(store: PayloadStore) -> None:
@@ -105,8 +105,7 @@ async def ran_out_of_patience(graph: Graph) -> None:
 
 async def was_cancelled(graph: Graph) -> None:
     task = asyncio.create_task(graph.ainvoke(QUESTION))
-    while not endless().engine.statistics.running:
-        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.5)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -34,7 +34,7 @@ from sottovoce.report.tensors import Tensors
 from sottovoce.runs.card import seal
 from sottovoce.runs.results import Result
 from sottovoce.runs.run import Run
-from sottovoce.runs.run_directory import folder_of
+from sottovoce.runs.run_directory import find_run
 from tests.report.reported import HOSTILE, cipher, scripted, unfinished, withheld
 from tests.runs.support import carrying
 
@@ -254,7 +254,7 @@ def test_an_experiments_folder_is_all_its_rows_against_the_one_it_names(tmp_path
     with pytest.raises(RecordError, match="contains experiments, 'table'; report one of them"):
         gathered([str(tmp_path)])
     with pytest.raises(RecordError, match=r"is not a run but contains some: 'two'; name one of them: '.*two'"):
-        folder_of(str(folder))
+        find_run(str(folder))
 
 
 def test_what_a_paper_prints_of_an_experiments_rows_is_in_its_report(tmp_path: Path) -> None:

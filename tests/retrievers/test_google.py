@@ -131,7 +131,7 @@ def test_what_goes_wrong_is_one_clear_line_without_the_key(
 def test_a_service_that_never_answers_is_left_after_the_time_that_is_set() -> None:
     hurried = replace(AT_ONCE, timeout=0.1, retries=0)
     with (
-        serving(Reply(after=600)) as service,
+        serving(Reply(after=30)) as service,
         pytest.raises(RetrievalError, match=r"^google did not answer within 0\.1 s$"),
     ):
         google(service, patience=hurried).search("mill", 3)

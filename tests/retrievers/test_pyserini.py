@@ -106,7 +106,7 @@ def test_a_process_with_java_says_nothing_of_its_own_and_heeds_ctrl_c(
     out, err = capfd.readouterr()
     assert (len(out.splitlines()), err) == (2, "")
     stop = "import os, signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    stop += f"try: os.kill(os.getpid(), {int(signal.SIGINT)}); import time; time.sleep(600)\n"
+    stop += f"try: os.kill(os.getpid(), {int(signal.SIGINT)}); import time; time.sleep(9)\n"
     stop += "except KeyboardInterrupt: print('interrupted')"
 
     done = ran(f"{SEARCH} print(r.invoke('honey')[0].id)\n{stop}", tmp_path / "index")

@@ -81,7 +81,7 @@ def test_files_are_counted_by_place_and_protocol(store: PayloadStore, capsys: py
     list_(Where())
 
     first, second, last = capsys.readouterr().out.splitlines()
-    assert "2 files" in first and "(cipher 2)" in first and first.startswith(run_directory.kept()[0].name)
+    assert "2 files" in first and "(cipher 2)" in first and first.startswith(run_directory.saved_runs()[0].name)
     assert "1 file" in second and str(store.root) in second
     assert last.startswith("in all 3 files, ")
 
@@ -98,7 +98,7 @@ def test_damaged_and_missing_files_are_named_with_the_messages_that_need_them(
     assert verify(Where()) == 1
 
     out = capsys.readouterr().out
-    who = f"needed by agent_1, round 3, in {run_directory.kept()[0].name}"
+    who = f"needed by agent_1, round 3, in {run_directory.saved_runs()[0].name}"
     assert f"payload {damaged} is damaged: the file of 3 bytes has another digest; {who}" in out
     assert f"payload {missing} is missing; {who}" in out
     assert f"payload {folder} cannot be read (Is a directory); {who}" in out
@@ -161,7 +161,7 @@ def test_checkpoints_in_a_database_name_payloads_too(store: PayloadStore, postgr
 def test_a_run_that_is_under_way_loses_nothing(store: PayloadStore, capsys: pytest.CaptureFixture[str]) -> None:
     of_run, _ = run_on_shelf("one")
     put(of_run, "nobody's")
-    log = Log(run_directory.kept()[0])
+    log = Log(run_directory.saved_runs()[0])
 
     gc(Where(), GarbageOptions())
 
@@ -172,7 +172,7 @@ def test_a_run_that_is_under_way_loses_nothing(store: PayloadStore, capsys: pyte
 def test_a_run_whose_log_is_damaged_loses_nothing(store: PayloadStore, capsys: pytest.CaptureFixture[str]) -> None:
     of_run, _ = run_on_shelf("one")
     put(of_run, "nobody's")
-    log = run_directory.kept()[0] / "log.jsonl"
+    log = run_directory.saved_runs()[0] / "log.jsonl"
     log.write_bytes(b"{}\n" + log.read_bytes())
 
     gc(Where(), GarbageOptions())
