@@ -12,7 +12,7 @@ from langchain_core.messages.ai import UsageMetadata
 
 from sottovoce.agents.ask import Ask, Call
 from sottovoce.agents.hooked import WORDS
-from sottovoce.channels.message import Heard, Message, Place, Turn
+from sottovoce.channels.message import Message, MessageRef, Place, Turn
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.act import reply_to
@@ -61,17 +61,17 @@ def say(
     attempts, turns = list[Message](), ask.turns
     while True:
         message = _attempt(run, state, replace(ask, turns=turns), "repair" if attempts else "", len(attempts))
-        error = validate(message.whole)
+        error = validate(message.full_text)
         if not error:
             return [*attempts, message]
         last = len(attempts) == retries
-        if last and not (run.settings.answer_turn and needs_answer(message.whole)):
+        if last and not (run.settings.answer_turn and needs_answer(message.full_text)):
             return [*attempts, _noted(message, f"cannot be read: {error}")]
         attempts.append(_noted(message, f"asked {'for the answer' if last else 'again'}: {error}"))
         if not show_failed:
             turns = (*ask.turns[:-1], Turn("user", blocks(ask.turns[-1].parts, [error])))
             continue
-        turns = (*turns, Turn("assistant", (Heard(attempts[-1], own=True),)))
+        turns = (*turns, Turn("assistant", (MessageRef(attempts[-1], own=True),)))
         if last:
             return [*attempts, _answer_turn(run, state, replace(ask, turns=turns), len(attempts))]
         request = run.prompts_of(ask.agent).render("shared/repair", complaint=error, form=requested)
@@ -123,7 +123,7 @@ def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number: int)
         protocol="nl",
     )
     message = _attempt(run, state, short, "answer", number)
-    error = has_answer(state)(message.whole)
+    error = has_answer(state)(message.full_text)
     return _noted(message, f"cannot be read: {error}") if error else message
 
 

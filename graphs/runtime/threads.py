@@ -10,7 +10,7 @@ from langgraph.channels import BinaryOperatorAggregate, LastValue
 from langgraph.graph import START, StateGraph
 
 from sottovoce.channels.board import OVERWRITE, Board
-from sottovoce.channels.input_channel import Entry, Given
+from sottovoce.channels.input_channel import InputChannel, RemovableValue
 from sottovoce.core.errors import RequestError
 from sottovoce.graphs.runtime.compiled import Check, CompiledDiscussion, as_request
 from sottovoce.nodes.question import check_question
@@ -29,7 +29,7 @@ class DiscussionGraph(StateGraph[Any, Any, Any, Any]):  # Any: the types of ever
         """Compile the graph as LangGraph does, with our own channels instead of its plain ones."""
         compiled = super().compile(*args, **options)
         channels = {key: _channel(key, channel) for key, channel in compiled.channels.items()}
-        channels[START] = Entry(self.input_schema, self._check_input)
+        channels[START] = InputChannel(self.input_schema, self._check_input)
         return CompiledDiscussion(**{**vars(compiled), "channels": channels}, check=self.check)
 
     def _check_input(self, question: Any) -> None:  # Any: the input's own type
@@ -54,7 +54,7 @@ def _empty_value(channel: Any) -> Any:  # Any: a channel, and the value that emp
 def _channel(key: str, channel: Any) -> Any:  # Any: a channel of any type
     """Return our channel in place of a plain one of LangGraph."""
     if type(channel) is LastValue:
-        return Given(channel.typ, key)
+        return RemovableValue(channel.typ, key)
     if isinstance(channel, BinaryOperatorAggregate):
         aggregate: Any = BinaryOperatorAggregate(channel.typ, _checked_reducer(key, channel.operator))
         aggregate.key = key
