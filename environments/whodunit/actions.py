@@ -84,7 +84,7 @@ def located(
         except _Wrong as wrong:
             found = Malformed(wrong.kind, wrong.hint)
         if isinstance(found, Malformed):
-            last = (found, said.span) if said.found else last
+            last = (found, said.span) if said.values else last
             continue
         has_mark = MARKED.search(text, max(0, said.span[0] - BEFORE), said.span[0]) is not None
         if has_mark or not marked:
@@ -138,7 +138,7 @@ class _Reader:
 
     def _pair(self) -> tuple[str, str]:
         """Return attribute and value from "hat-brown", split at the first "-", or from "property" and "value"."""
-        given, attribute = self._given("value", "value"), self.said.found.get("property", "")
+        given, attribute = self._given("value", "value"), self.said.values.get("property", "")
         if attribute and not given.startswith(f"{attribute}-"):
             return self._attribute(attribute), _one_line(given)
         name, _, value = given.partition("-")
@@ -178,7 +178,7 @@ class _Reader:
     def _given(self, key: str, kind: Kind) -> str:
         if key in self.said.missing:
             raise _Wrong(kind, f'"{key}" {self.said.missing[key]}, and this action needs it.')
-        return self.said.found[key]
+        return self.said.values[key]
 
 
 def is_of_intel(value: str, names: Collection[str]) -> bool:
