@@ -20,7 +20,7 @@ from sottovoce.experiments.files import read_experiment
 from sottovoce.experiments.folder import FILE, runs_in
 from sottovoce.models import LoadedModel, load
 from sottovoce.report.tables import share_cells, table
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 
 TRUTH = "float32"
@@ -62,7 +62,9 @@ def likelihood(loaded: LoadedModel, said: Said) -> float:
     return fmean(found)
 
 
-def compared(name: str, records: Sequence[Record], truth: Sequence[Record], likelihoods: Sequence[float]) -> list[str]:
+def compared(
+    name: str, records: Sequence[DiscussionRecord], truth: Sequence[DiscussionRecord], likelihoods: Sequence[float]
+) -> list[str]:
     """Return a row of the table."""
     pairs = list(zip(records, truth, strict=True))
     answers = share([own.result().answer == other.result().answer for own, other in pairs])
@@ -79,7 +81,7 @@ def tables(runs: Mapping[str, Run]) -> str:
         raise SystemExit(f"row {TRUTH!r} is not finished; the others are compared with it, so finish it first")
     truth, lines = list(over[TRUTH].records.values()), []
     for name, run in over.items():
-        loaded = load(run.head.settings["model"][0], weights=run.head.settings["weights"][0])
+        loaded = load(run.manifest.settings["model"][0], weights=run.manifest.settings["weights"][0])
         likelihoods = [likelihood(loaded, each) for each in said(over[TRUTH], loaded)]
         lines.append(compared(name, list(run.records.values()), truth, likelihoods))
     headings = "answers as float32's | 95 % | replies equal | 95 % | right | 95 % | nats a token of float32's replies"
@@ -91,7 +93,7 @@ def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.agreement", description=__doc__)
     parser.add_argument("folder", type=Path, help="the folder of `experiment run experiments/weights.yaml`")
     folder: Path = parser.parse_args().folder
-    experiment, _ = read_experiment(folder / FILE)
+    experiment = read_experiment(folder / FILE)
     print(tables(runs_in(folder, experiment.rows)))
 
 

@@ -19,9 +19,9 @@ from sottovoce.datasets.samples import samples
 from sottovoce.graphs import scheme
 from sottovoce.report.tables import table
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.manifest import head_of
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run
-from sottovoce.runs.runner import hold_all
+from sottovoce.runs.runner import run_all
 
 NONE = "none"
 WORKERS = (NONE, "ray:1", "ray:2")
@@ -33,9 +33,9 @@ def one(workers: str, model: str, n: str) -> None:
     asked = samples("arithmetic", int(n), settings, 0)
     limits = Limits(at_once=8, workers=None if workers == NONE else workers)
     with TemporaryDirectory() as folder:
-        run = Run.begin(head_of("debate", settings, asked), asked, Path(folder) / "run")
+        run = Run.start(new_manifest("debate", settings, asked), asked, Path(folder) / "run")
         began = time.monotonic()
-        hold_all(run, settings, run.store(), limits=limits)
+        run_all(run, settings, run.store(), limits=limits)
         seconds = time.monotonic() - began
     assert not run.unfinished, "every question has its decision"
     print(json.dumps([seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]))

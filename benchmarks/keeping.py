@@ -28,9 +28,9 @@ from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
 from sottovoce.report.tables import table
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.manifest import head_of
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run
-from sottovoce.runs.runner import hold_all
+from sottovoce.runs.runner import run_all
 from sottovoce.settings import Settings
 
 MODES = ("nothing", "memory", "folder")
@@ -53,7 +53,7 @@ def hold(settings: Settings, asked: list[Question], at_once: int, folder: Path, 
 
         asyncio.run(together())
         return
-    hold_all(run, settings, PayloadStore(folder / "payloads"), limits=Limits(at_once=at_once))
+    run_all(run, settings, PayloadStore(folder / "payloads"), limits=Limits(at_once=at_once))
     assert not run.unfinished, "every question has its decision"
 
 
@@ -75,8 +75,11 @@ def one(mode: str, n: str, at_once: str, model: str, memory: str, max_tokens: st
     asked = samples("arithmetic", int(n), settings, 0)
     folder = Path(mkdtemp(prefix="keeping-"))
     hold(settings, asked[:1], 1, folder, None)  # loads the model
-    head, kept = head_of("debate", settings, asked), folder / "run" if mode == "folder" else None  # digests it, once
-    run = None if mode == "nothing" else Run.begin(head, asked, kept)
+    head, kept = (
+        new_manifest("debate", settings, asked),
+        folder / "run" if mode == "folder" else None,
+    )  # digests it, once
+    run = None if mode == "nothing" else Run.start(head, asked, kept)
     began, used = time.monotonic(), time.process_time()
     hold(settings, asked, int(at_once), folder, run)
     seconds, cpu = time.monotonic() - began, time.process_time() - used
@@ -124,13 +127,13 @@ def besides(mode: str, n: str, at_once: str, model: str, memory: str, max_tokens
     )
     asked, folder = samples("arithmetic", int(n), settings, 0), Path(mkdtemp(prefix="keeping-"))
     hold(settings, asked[:1], 1, folder, None)  # loads the model
-    run = Run.begin(head_of("debate", settings, asked), asked, folder / "run")
+    run = Run.start(new_manifest("debate", settings, asked), asked, folder / "run")
     whole = _used(lambda: hold(settings, asked, int(at_once), folder / "run", run))
     messages = [message for record in run.records.values() for message in record.messages]
     said = {agent: [each.text for each in messages if each.agent == agent] for agent in settings.names()}
     plain, script = scheme("debate").settings.model_validate({"rounds": 2}), ScriptedChatModel(said)
-    again = Run.begin(head_of("debate", plain, asked, models=script), asked, folder / "again")
-    graph = _used(lambda: hold_all(again, plain, again.store(), models=script))
+    again = Run.start(new_manifest("debate", plain, asked, models=script), asked, folder / "again")
+    graph = _used(lambda: run_all(again, plain, again.store(), models=script))
     kept = PayloadStore(folder / "run" / "payloads")
     payloads = [message.payload.load(kept) for message in messages if message.payload]
     store = PayloadStore(folder / "copies")

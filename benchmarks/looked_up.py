@@ -25,22 +25,22 @@ from sottovoce.nodes.madra import SELECT
 from sottovoce.nodes.react import ANSWER, Said, counted, steps_of
 from sottovoce.nodes.state import Discussion
 from sottovoce.report.tables import share_cells, table
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 
 RELAY = ["finished", "steps", "search, lookup, finish", "repeated", "second calls", "invalid"]
 DEBATE = ["agreed", "rounds", "choices", "of what is needed", "of nothing"]
 DISCUSSION = ["answered", "rounds", "#Q", "#A"]
-Counts = Callable[[Sequence[Record]], list[str]]
+Counts = Callable[[Sequence[DiscussionRecord]], list[str]]
 
 
-def state_of(record: Record) -> Discussion:
+def state_of(record: DiscussionRecord) -> Discussion:
     """Return the state that a scheme's rules read, for a discussion that was never reset."""
     rounds = max(message.round for message in record.messages) + 1
     return cast(Discussion, {**record.question, "board": record.messages, "round": rounds - 1, "epochs": []})
 
 
-def relays(records: Sequence[Record]) -> list[str]:
+def relays(records: Sequence[DiscussionRecord]) -> list[str]:
     """Return how many were finished, and counts of their steps."""
     states = [state_of(record) for record in records]
     finished = sum(any(message.act == ANSWER for message in record.messages) for record in records)
@@ -57,16 +57,16 @@ def repeated(steps: Sequence[Said]) -> int:
     return len(done) - len(set(done))
 
 
-def discussions(records: Sequence[Record]) -> list[str]:
+def discussions(records: Sequence[DiscussionRecord]) -> list[str]:
     """Return how many had an answer in its format, the mean rounds, and the questions and answers of all messages."""
     states = [state_of(record) for record in records]
-    texts = [exchange(message.whole) for record in records for message in record.messages]
+    texts = [exchange(message.full_text) for record in records for message in record.messages]
     rounds = sum(state["round"] + 1 for state in states) / len(states)
     asked, replied = (sum(len(each[i]) for each in texts) for i in (0, 1))
     return [str(sum(map(answered, states))), f"{rounds:.1f}", str(asked), str(replied)]
 
 
-def debates(records: Sequence[Record]) -> list[str]:
+def debates(records: Sequence[DiscussionRecord]) -> list[str]:
     """Return how many agreed, the mean rounds, and how many choices contained a needed article, or nothing."""
     agreed = sum(bool(record.decision and record.decision.get("agreed")) for record in records)
     rounds = sum(state_of(record)["round"] + 1 for record in records) / len(records)
@@ -76,14 +76,14 @@ def debates(records: Sequence[Record]) -> list[str]:
     return [str(agreed), f"{rounds:.1f}", *map(str, (len(choices), needed, nothing))]
 
 
-def chosen(record: Record) -> Iterator[list[str]]:
+def chosen(record: DiscussionRecord) -> Iterator[list[str]]:
     """Yield the titles of each choice of evidence."""
     for message in record.messages:
         if message.act == SELECT:
             yield re.findall(r"\[\d+\] ([^,]*)", message.notes[-1])
 
 
-def right(records: Sequence[Record]) -> list[str]:
+def right(records: Sequence[DiscussionRecord]) -> list[str]:
     """Return the mean score with its interval, and the number of right answers by type of question."""
     scores = {record.question["question"]: record.decision["score"] or 0.0 for record in records if record.decision}
     by_type = defaultdict[str, list[float]](list)
@@ -125,7 +125,7 @@ def tables(runs: Mapping[str, Run]) -> str:
 
 
 def _is_over(run: Run, scheme: str) -> bool:
-    return run.head.scheme == scheme and not run.unfinished
+    return run.manifest.scheme == scheme and not run.unfinished
 
 
 def main() -> None:
@@ -133,7 +133,7 @@ def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.looked_up", description=__doc__)
     parser.add_argument("folder", type=Path, help="the experiment's folder")
     folder: Path = parser.parse_args().folder
-    experiment, _ = read_experiment(folder / FILE)
+    experiment = read_experiment(folder / FILE)
     print(tables(runs_in(folder, experiment.rows)))
 
 

@@ -39,9 +39,9 @@ from sottovoce.nodes.guard import Guard, spent
 from sottovoce.nodes.monitor_node import Intervention, Watch
 from sottovoce.nodes.question import Question
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.manifest import head_of
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run
-from sottovoce.runs.runner import hold_all
+from sottovoce.runs.runner import run_all
 from sottovoce.settings import WhoDunit
 
 SETTINGS = WhoDunit(golden=True)
@@ -117,8 +117,8 @@ def played(questions: list[Question], folder: Path, watch: Watch | None = None) 
     """Play all games."""
     found = [Game.model_validate(question["game"]) for question in questions]
     model = Noisy(winners={described(game.person(game.winner)): game.winner for game in found})
-    run = Run.begin(head_of("whodunit", SETTINGS, questions, models=model), questions, folder)
-    hold_all(run, SETTINGS, run.store(), models=model, watch=watch, limits=Limits(at_once=1))
+    run = Run.start(new_manifest("whodunit", SETTINGS, questions, models=model), questions, folder)
+    run_all(run, SETTINGS, run.store(), models=model, watch=watch, limits=Limits(at_once=1))
     return run
 
 

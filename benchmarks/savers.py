@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sottovoce import Debate, PayloadStore, create_debate, open_saver
-from sottovoce.core.sizes import amount
+from sottovoce.core.text import amount
 from sottovoce.graphs.runtime.saver import kind_of
 from sottovoce.report.tables import table
 

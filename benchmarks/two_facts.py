@@ -21,7 +21,7 @@ from sottovoce.nodes.question import Question, passages_of
 from sottovoce.nodes.state import Discussion, rounds_of
 from sottovoce.prompts import kinds
 from sottovoce.report.tables import percent, share_cells, table
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 
 FIRST, LAST = "first", "last"
@@ -29,7 +29,7 @@ Right = dict[str, list[bool]]
 """Whether an agent was right in each round, by the fact that it knows ("both" if it knows both)."""
 
 
-def right(record: Record) -> Right:
+def right(record: DiscussionRecord) -> Right:
     """Return which agents of a discussion were right, round by round."""
     rounds = max(message.round for message in record.messages) + 1
     about = {**record.question, "board": record.messages, "round": rounds - 1, "epochs": []}
@@ -77,7 +77,7 @@ def tables(runs: Mapping[str, Run]) -> str:
     """Return both tables, of all finished rows."""
     over = {name: run for name, run in runs.items() if not run.unfinished}
     rows = {name: [right(record) for record in run.records.values()] for name, run in over.items()}
-    debated = {name: found for name, found in rows.items() if over[name].head.scheme != "single"}
+    debated = {name: found for name, found in rows.items() if over[name].manifest.scheme != "single"}
     single = {name: found for name, found in rows.items() if name not in debated}
     return "\n\n".join([*([alone(single)] if single else []), *([together(debated)] if debated else [])])
 
@@ -87,7 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.two_facts", description=__doc__)
     parser.add_argument("folder", type=Path, help="the folder of `experiment run experiments/two_facts.yaml`")
     folder: Path = parser.parse_args().folder
-    experiment, _ = read_experiment(folder / FILE)
+    experiment = read_experiment(folder / FILE)
     print(tables(runs_in(folder, experiment.rows)))
 
 

@@ -19,9 +19,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from safetensors import SafetensorError
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, deserialize
 
 from sottovoce.channels.compress import KEPT, is_carried, nbytes, placed, vectors
 from sottovoce.core.errors import PayloadError
@@ -34,6 +36,8 @@ if TYPE_CHECKING:  # torch takes seconds, and a discussion of hosted models need
 FORMAT = 2
 COMPRESSED = 3
 """The format of a payload with compressed rows or states; programs that know only format 2 refuse it."""
+DTYPES = {"I64": "<i8", "F32": "<f4"}
+"""Types of spans and entropies in numpy's words, by those of safetensors."""
 METADATA = "sottovoce"
 Span = tuple[int, int]
 """A half-open range of characters of a text."""
@@ -168,3 +172,26 @@ class Payload:
             return cls(Label(**{**label, "layers": tuple(label["layers"])}), tensors)
         except (ValueError, KeyError, TypeError, SafetensorError) as error:
             raise PayloadError(f"not a payload file ({len(data)} bytes): {error}; expected safetensors") from error
+
+
+def entropies(data: bytes) -> list[tuple[Span, float]]:
+    """Return the character span and the entropy (nats) of each token of a payload's file; [] if none was stored.
+
+    Unlike `from_bytes` it loads no torch, which takes seconds.
+
+    Raises:
+        PayloadError: the bytes are not a payload file.
+    """
+    try:
+        tensors = dict(deserialize(data))  # type: ignore[no-untyped-call]
+        if "entropy" not in tensors:
+            return []
+        spans, values = (_array(tensors[name]) for name in ("spans", "entropy"))
+        pairs = map(tuple, spans.reshape(-1, 2).tolist())
+        return list(zip(pairs, values.tolist(), strict=True))
+    except (ValueError, KeyError, SafetensorError) as error:
+        raise PayloadError(f"not a payload file ({len(data)} bytes): {error}; expected safetensors") from error
+
+
+def _array(tensor: Mapping[str, Any]) -> NDArray[Any]:  # Any: as safetensors has tensors, and of any type
+    return np.frombuffer(tensor["data"], DTYPES[tensor["dtype"]])

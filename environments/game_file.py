@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 from sottovoce.core.errors import UsageError
-from sottovoce.core.regular_files import text_of
+from sottovoce.core.files import text_of
 
 Played = TypeVar("Played")
 

@@ -87,10 +87,10 @@ def _found(training_file: Path, wanted: int, settings: Single, models: Models) -
 
     from sottovoce.experiments.convincing_search import read_training, walk
     from sottovoce.nodes.context import Contexts
-    from sottovoce.runs.runner import payloads
+    from sottovoce.runs.runner import payload_store
 
     questions, console = read_training(training_file), Console()
-    with payloads(None) as store, console.status("loading") if console.is_terminal else nullcontext() as status:
+    with payload_store(None) as store, console.status("loading") if console.is_terminal else nullcontext() as status:
 
         def progress(found: Walk) -> None:
             if status:

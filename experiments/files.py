@@ -11,72 +11,74 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.core.errors import UsageError
-from sottovoce.experiments.schema import Experiment, Given
+from sottovoce.experiments.schema import Content, Experiment, plain
 from sottovoce.runs.allowed import Trust, lies_in
 from sottovoce.settings.plain import read_yaml
 
-WHAT = "experiment file"
-OF_FILES = ("prompts", "convincing", "model", "watch", "attribute_list")
+KIND = "experiment file"
+FILE_SETTINGS = ("prompts", "convincing", "model", "watch", "attribute_list")
 """Settings that may name a file or a folder."""
 
 
-def read_experiment(path: Path, limit: int | None = None) -> tuple[Experiment, Given]:
-    """Return the experiment in a file, and the file's content with its paths resolved against the file's folder.
+def read_experiment(path: Path, limit: int | None = None) -> Experiment:
+    """Return the experiment in a file, with paths resolved against the file's folder.
 
     `limit` replaces the file's own limit for each source of questions.
 
     Raises:
         UsageError: the file cannot be read, or something in it is wrong.
     """
-    given = _placed(read_yaml(path, WHAT, "rows: {alone: {scheme: single}}"), path.parent)
-    if "paper" in given and "parts" in given:
+    content = _resolved(read_yaml(path, KIND, "rows: {alone: {scheme: single}}"), path.parent)
+    if "paper" in content and "parts" in content:
         raise UsageError(
             f"{str(path)!r} is a published table of several experiments; run it with `experiment reproduce {path.stem}`"
         )
     if limit is not None:
-        given = _of_each_source(given, lambda asked: {**asked, "limit": limit})
+        content = _change_sources(content, lambda source: {**source, "limit": limit})
     try:
-        return Experiment.model_validate(given), given
+        return Experiment.model_validate(content)
     except UsageError as error:
-        raise UsageError(f"{error} ({WHAT} {str(path)!r})") from error
+        raise UsageError(f"{error} ({KIND} {str(path)!r})") from error
 
 
-def _placed(given: Given, folder: Path) -> Given:
+def _resolved(content: Content, folder: Path) -> Content:
     """Return the content of a file with its paths resolved against a folder."""
 
-    def located(asked: Given) -> Given:
-        return {**asked, "file": str(folder.resolve() / asked["file"])} if isinstance(asked.get("file"), str) else asked
+    def resolve(source: Content) -> Content:
+        file = source.get("file")
+        return {**source, "file": str(folder.resolve() / file)} if isinstance(file, str) else source
 
-    found = _of_each_source(given, located)
-    if isinstance(common := given.get("settings"), Mapping):
-        found["settings"] = _settings_placed(common, folder)
-    if isinstance(rows := given.get("rows"), Mapping):
-        found["rows"] = {
-            name: _settings_placed(row, folder) if isinstance(row, Mapping) else row for name, row in rows.items()
+    content = _change_sources(content, resolve)
+    if isinstance(common := content.get("settings"), Mapping):
+        content["settings"] = _resolve_settings(common, folder)
+    if isinstance(rows := content.get("rows"), Mapping):
+        content["rows"] = {
+            name: _resolve_settings(row, folder) if isinstance(row, Mapping) else row for name, row in rows.items()
         }
-    return found
+    return content
 
 
-def _of_each_source(given: Given, change: Callable[[Given], Given]) -> Given:
+def _change_sources(content: Content, change: Callable[[Content], Content]) -> Content:
     """Return the content with each source of questions changed; a source of the wrong type is reported later."""
-    asked = given.get("questions")
-    if isinstance(asked, list):
-        return {**given, "questions": [change({**each}) if isinstance(each, Mapping) else each for each in asked]}
-    return {**given, "questions": change({**asked})} if isinstance(asked, Mapping) else dict(given)
+    sources = content.get("questions")
+    if isinstance(sources, list):
+        changed = [change({**source}) if isinstance(source, Mapping) else source for source in sources]
+        return {**content, "questions": changed}
+    return {**content, "questions": change({**sources})} if isinstance(sources, Mapping) else dict(content)
 
 
-def _settings_placed(given: Mapping[Any, Any], folder: Path) -> Given:  # Any: parsed YAML
+def _resolve_settings(settings: Mapping[Any, Any], folder: Path) -> Content:  # Any: parsed YAML
     """Return settings with absolute paths for files that exist in the folder; a hub id looks like a path, too."""
 
-    def placed(name: str, value: Any) -> Any:  # Any: parsed YAML
+    def resolve(name: str, value: Any) -> Any:  # Any: parsed YAML
         if isinstance(value, list):
-            return [placed(name, each) for each in value]
-        named_one = name == "model" and not re.search(r"/|\.gguf$", str(value))
-        if name not in OF_FILES or not isinstance(value, str) or named_one:
+            return [resolve(name, item) for item in value]
+        is_model_name = name == "model" and not re.search(r"/|\.gguf$", str(value))
+        if name not in FILE_SETTINGS or not isinstance(value, str) or is_model_name:
             return value
         return str(path) if (path := folder.resolve() / value).exists() else value
 
-    return {name: placed(str(name).replace("-", "_"), value) for name, value in given.items()}
+    return {name: resolve(plain(name), value) for name, value in settings.items()}
 
 
 def check_trusted(experiment: Experiment, folder: Path, trust: Trust) -> None:
@@ -85,11 +87,11 @@ def check_trusted(experiment: Experiment, folder: Path, trust: Trust) -> None:
     Raises:
         UsageError: names the source, and the option that allows it.
     """
-    for asked in experiment.questions if not trust.trust_paths else ():
-        outside = asked.file and not lies_in(folder, asked.file)
-        if (named := asked.hub) or (outside and (named := str(asked.file))):
+    for source in experiment.questions if not trust.trust_paths else ():
+        outside = str(source.file) if source.file and not lies_in(folder, source.file) else None
+        if name := source.hub or outside:
             raise UsageError(
-                f"{WHAT} names the questions {named!r}, which are not in its folder; add --trust-paths if you trust "
+                f"{KIND} names the questions {name!r}, which are not in its folder; add --trust-paths if you trust "
                 "who made it"
             )
     for name, row in experiment.rows.items():  # `probe_from` names an earlier row: see `Experiment`

@@ -1,6 +1,6 @@
 """The folder of an experiment.
 
-FOLDER/experiment.yaml   the experiment, next to a copy of its question file, so that the folder can be moved
+FOLDER/experiment.yaml   the experiment, next to copies of its question files, so that the folder can be moved
 FOLDER/ROW/              the run of each row (see `runs.run`)
 FOLDER/ROW/pilot/        the run that measured the cost of samples, if the row is matched to another
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from sottovoce.core.errors import RecordError
 from sottovoce.core.outputs import EXPERIMENT, write
 from sottovoce.experiments.files import read_experiment
-from sottovoce.experiments.schema import Given
+from sottovoce.experiments.schema import Content
 from sottovoce.runs.log import LOG
 from sottovoce.runs.read import load_run
 from sottovoce.runs.results import Result
@@ -24,50 +24,51 @@ from sottovoce.runs.run import Run
 FILE = EXPERIMENT
 
 
-def keep(given: Given, folder: Path) -> None:
-    """Write the experiment, and a copy of its question file next to it.
+def save(content: Content, folder: Path) -> None:
+    """Write the experiment, and copies of its question files next to it.
 
     Raises:
         RecordError: the folder cannot be written.
     """
     import yaml
 
-    listed = given["questions"] if isinstance(given["questions"], list) else None
+    sources = content["questions"]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        asked = listed if listed is not None else [given["questions"]]
-        kept = [_kept(each, f"questions{number or ''}", folder) for number, each in enumerate(asked)]
-        questions = kept[0] if listed is None else kept
-        text = yaml.safe_dump({**given, "questions": questions}, sort_keys=False, allow_unicode=True, width=120)
+        is_list = isinstance(sources, list)
+        listed = sources if is_list else [sources]
+        copies = [_copy_source(source, f"questions{number or ''}", folder) for number, source in enumerate(listed)]
+        copied = copies if is_list else copies[0]
+        text = yaml.safe_dump({**content, "questions": copied}, sort_keys=False, allow_unicode=True, width=120)
         write(folder / FILE, text)
     except OSError as error:
         raise RecordError(f"experiment {str(folder)!r} cannot be written: {error.strerror}") from error
 
 
-def _kept(asked: Given, name: str, folder: Path) -> Given:
+def _copy_source(source: Content, name: str, folder: Path) -> Content:
     """Copy the file, or folder of files, of a source of questions into this folder; return the source with the copy."""
-    if "file" not in asked:
-        return dict(asked)
-    source = Path(asked["file"])
-    to = folder / f"{name}{source.suffix}"
-    if not to.exists() or not source.samefile(to):
-        _copy(source, to)
-    return {**asked, "file": to.name}
+    if "file" not in source:
+        return dict(source)
+    file = Path(source["file"])
+    copy = folder / f"{name}{file.suffix}"
+    if not copy.exists() or not file.samefile(copy):
+        _copy(file, copy)
+    return {**source, "file": copy.name}
 
 
-def _copy(source: Path, to: Path) -> None:
+def _copy(source: Path, target: Path) -> None:
     """Replace the target by a copy; writing into the target would follow links in it."""
-    fresh = to.with_name(f".{uuid.uuid4().hex}.part")
+    temporary = target.with_name(f".{uuid.uuid4().hex}.part")
     try:
-        (shutil.copytree if source.is_dir() else shutil.copyfile)(source, fresh)
+        (shutil.copytree if source.is_dir() else shutil.copyfile)(source, temporary)
     except BaseException:
-        shutil.rmtree(fresh) if fresh.is_dir() else fresh.unlink(missing_ok=True)
+        shutil.rmtree(temporary) if temporary.is_dir() else temporary.unlink(missing_ok=True)
         raise
-    if to.is_dir() and not to.is_symlink():
-        shutil.rmtree(to)
+    if target.is_dir() and not target.is_symlink():
+        shutil.rmtree(target)
     else:
-        to.unlink(missing_ok=True)
-    fresh.rename(to)
+        target.unlink(missing_ok=True)
+    temporary.rename(target)
 
 
 def runs_in(folder: Path, names: Iterable[str]) -> dict[str, Run]:
@@ -86,8 +87,7 @@ def rows_in(folder: Path) -> dict[str, Run]:
         UsageError: the folder has no experiment.
         RecordError: see `runs_in`.
     """
-    experiment, _ = read_experiment(folder / FILE)
-    return runs_in(folder, experiment.rows)
+    return runs_in(folder, read_experiment(folder / FILE).rows)
 
 
 def results_in(folder: Path) -> dict[str, list[Result]]:
@@ -100,5 +100,5 @@ def results_in(folder: Path) -> dict[str, list[Result]]:
 
 def ended(runs: Mapping[str, Run]) -> dict[str, list[Result]]:
     """Return the results of the runs in which a discussion ended."""
-    found = {name: run.results() for name, run in runs.items()}
-    return {name: results for name, results in found.items() if results}
+    results = {name: run.results() for name, run in runs.items()}
+    return {name: run_results for name, run_results in results.items() if run_results}

@@ -1,40 +1,107 @@
-"""Self-consistency at the cost of another row: a pilot measures how many samples that makes.
+"""Baselines at equal cost: self-consistency with as many samples as cost the same as another row.
 
-The pilot draws a few samples for the row's first questions. It measures a question's first sample apart from further
-ones, because these reuse the prompt that the first has read: k samples cost less than k times a single one. The pilot
-is a row of its own, stored as `ROW/pilot`. It does not run again when the experiment is resumed: the number stays.
+A pilot measures how many samples that makes. It draws a few samples for the row's first questions, and measures a
+question's first sample apart from further ones, because these reuse the prompt that the first has read: k samples cost
+less than k times a single one. The pilot is a row of its own, stored as `ROW/pilot`. It does not run again when the
+experiment is resumed: the number stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from statistics import fmean
+from typing import Any
 
 from sottovoce.channels.message import Message
-from sottovoce.core.errors import UsageError
+from sottovoce.channels.registry import PROTOCOLS
+from sottovoce.core.errors import UsageError, command
 from sottovoce.core.text import counted
-from sottovoce.experiments.rows import Prepared
+from sottovoce.datasets.question_files import check
+from sottovoce.experiments.rows import Row
+from sottovoce.experiments.schema import Matched
+from sottovoce.graphs import scheme
 from sottovoce.runs.budget import Budget, Currency
-from sottovoce.runs.record import Record, computed
+from sottovoce.runs.record import DiscussionRecord, computed
 from sottovoce.runs.run import Run
+from sottovoce.settings.base import EACH, Settings
+from sottovoce.settings.human_input import People
+from sottovoce.settings.monitoring import Watched
+from sottovoce.settings.option_groups import OF_PROTOCOL
 
-QUESTIONS, SAMPLES = 8, 4
-"""Numbers of questions and samples in a pilot."""
+PILOT_QUESTIONS, PILOT_SAMPLES = 8, 4
+DISCUSSION_SETTINGS = {
+    "protocol", "option", "fallback", "seed", *OF_PROTOCOL, *People.model_fields, *Watched.model_fields
+}  # fmt: skip
+"""Settings that both schemes have but a single agent does not use."""
 
 
-def pilot_of(row: Prepared) -> Prepared:
-    """Return the row that measures the cost of another row's samples; its folder is inside that row's folder."""
-    few = row.settings.model_copy(update={"samples": SAMPLES})
-    return replace(
-        row,
-        name=pilot_name(row.name),
-        settings=few,
-        questions=row.questions[:QUESTIONS],
-        seeds=row.seeds[:1],
-        matched=None,
-    )
+def baselines(name: str, run: Run, by: Currency) -> list[Row]:
+    """Return the baselines of a finished run: a single agent, and self-consistency at the cost of the run.
+
+    They have the questions and seeds of the run.
+
+    Raises:
+        UsageError: the run is not over, or its questions cannot be put to a single agent.
+    """
+    if not is_over(run):
+        raise UsageError(
+            f"run {name!r} is not over, so its cost is unknown; {command('runs', 'resume', name)} resumes it"
+        )
+    matched = {"single": None, "self_consistency": Matched(row=name, by=by)}
+    questions, rows = run.questions(), list[Row]()
+    for scheme_name, target in matched.items():
+        settings = baseline_settings(run, scheme(scheme_name).settings)
+        for question in questions:
+            check(question, settings)
+        row_name = f"{name}-{scheme(scheme_name).command}"
+        rows.append(Row(row_name, scheme_name, settings, questions, run.manifest.seeds, run.manifest.origin, target))
+    return rows
+
+
+def baseline_settings(run: Run, kind: type[Settings]) -> Settings:
+    """Return the settings of a run that another scheme has too, reduced to one agent.
+
+    The temperature is left to the model if the protocol averages embeddings, or if samples at 0 would all be equal.
+
+    Raises:
+        UsageError: the run's agents have several models.
+    """
+    settings, defaults = run.manifest.settings, kind().model_dump(mode="json")
+    shared = {
+        name: _for_one_agent(name, settings[name])
+        for name in defaults
+        if name in settings and name not in DISCUSSION_SETTINGS
+    }
+    equal_samples = kind is scheme("self_consistency").settings and shared["temperature"] == [0]
+    if equal_samples or PROTOCOLS[settings["protocol"]].averages:
+        del shared["temperature"]
+    chosen = {name: value for name, value in shared.items() if value is not None and value != defaults[name]}
+    return kind.model_validate(chosen)
+
+
+def _for_one_agent(name: str, value: Any) -> Any:  # Any: as JSON has it
+    """Return the value for one agent; None if agents differ in it."""
+    if name not in EACH or not value or all(item == value[0] for item in value):
+        return value[:1] if name in EACH else value
+    if name == "model":
+        raise UsageError(f"the run's agents have several models ({', '.join(value)}); no single agent stands for them")
+    return None
+
+
+def with_pilots(rows: Iterable[Row]) -> dict[str, Row]:
+    """Return the rows by name, with a pilot before each row that is matched to another."""
+    by_name = dict[str, Row]()
+    for row in rows:
+        if row.matched:
+            settings = row.settings.model_copy(update={"samples": PILOT_SAMPLES})
+            name, questions = pilot_name(row.name), row.questions[:PILOT_QUESTIONS]
+            by_name[name] = replace(
+                row, name=name, settings=settings, questions=questions, seeds=row.seeds[:1], matched=None
+            )
+        by_name[row.name] = row
+    return by_name
 
 
 def pilot_name(row: str) -> str:
@@ -42,13 +109,13 @@ def pilot_name(row: str) -> str:
     return f"{row}/pilot"
 
 
-def is_known(row: Prepared, runs: Mapping[str, Run]) -> bool:
+def is_known(row: Row, runs: Mapping[str, Run]) -> bool:
     """Return whether the runs that determine a row's number of samples are over; True for an unmatched row."""
     needed = [] if row.matched is None else [row.matched.row, pilot_name(row.name)]
     return all(name in runs and is_over(runs[name]) for name in needed)
 
 
-def check_order(rows: Mapping[str, Prepared], chosen: Sequence[str], runs: Mapping[str, Run]) -> None:
+def check_order(rows: Mapping[str, Row], chosen: Sequence[str], runs: Mapping[str, Run]) -> None:
     """Check that no row runs before the one that it is matched to.
 
     Raises:
@@ -65,75 +132,65 @@ def is_over(run: Run) -> bool:
     return all(record.status in ("done", "failed") for record in run.records.values())
 
 
-def fitted(row: Prepared, runs: Mapping[str, Run]) -> tuple[Prepared, Budget | None]:
-    """Return the row with its number of samples, and the budget that determines the number.
+def match(row: Row, runs: Mapping[str, Run]) -> Row:
+    """Return a matched row with its budget and the number of samples that this makes; other rows as they are.
 
     Raises:
-        UsageError: the cost of the row that it is matched to is unknown.
+        UsageError: no discussion of the other row or of the pilot ended, or the FLOPs of a hosted model are needed.
     """
     if row.matched is None:
-        return row, None
+        return row
     assert is_known(row, runs), "rows run in order, and no row runs after a stopped one"
-    found = budget(row.matched.row, row.matched.by, runs[row.matched.row], runs[pilot_name(row.name)])
-    return replace(row, settings=row.settings.model_copy(update={"samples": found.samples})), found
-
-
-def budget(name: str, by: Currency, run: Run, pilot: Run) -> Budget:
-    """Return the mean cost of a run's discussions, and the mean costs of the pilot's samples.
-
-    Raises:
-        UsageError: no discussion ended, or the FLOPs of a hosted model are needed.
-    """
-    drawn = [_samples(record, by) for record in _done(pilot)]
-    return Budget(
-        row=name,
+    target, by = row.matched.row, row.matched.by
+    samples = [_sample_costs(record, by) for record in _done(runs[pilot_name(row.name)])]
+    budget = Budget(
+        row=target,
         by=by,
-        target=fmean(_costs(name, run, by)),
-        first=fmean(first for first, *_ in drawn),
-        further=fmean(cost for _, *further in drawn for cost in further),
-        questions=len(drawn),
+        target=fmean(_costs(runs[target], by)),
+        first=fmean(first for first, *_ in samples),
+        further=fmean(cost for _, *further in samples for cost in further),
+        questions=len(samples),
     )
+    return replace(row, settings=row.settings.model_copy(update={"samples": budget.samples}), budget=budget)
 
 
-def told(runs: Mapping[str, Run]) -> Iterator[str]:
+def budget_notes(runs: Mapping[str, Run]) -> Iterator[str]:
     """Yield a sentence for each run with a budget: the budget, and the cost that was reached."""
     for name, run in runs.items():
-        if (aim := run.head.budget) is not None and any(record.decision for record in run.records.values()):
-            costs = _costs(name, run, aim.by)
-            samples = counted(run.head.settings["samples"], "sample")
+        if (budget := run.manifest.budget) is not None and any(record.decision for record in run.records.values()):
+            costs = _costs(run, budget.by)
+            samples = counted(run.manifest.settings["samples"], "sample")
             yield (
-                f"`{name}`: {samples} per question, to cost as much as a discussion of `{aim.row}`"
-                f" ({aim.told(aim.target)} on average); they took {aim.told(fmean(costs))}"
-                f" (n = {len(costs)}), {fmean(costs) / aim.target:.0%} of that."
-                f" In a pilot of {counted(aim.questions, 'question')} the first sample of each took"
-                f" {aim.told(aim.first)}, and each further one {aim.told(aim.further)}."
+                f"`{name}`: {samples} per question, to cost as much as a discussion of `{budget.row}`"
+                f" ({budget.told(budget.target)} on average); they took {budget.told(fmean(costs))}"
+                f" (n = {len(costs)}), {fmean(costs) / budget.target:.0%} of that."
+                f" In a pilot of {counted(budget.questions, 'question')} the first sample of each took"
+                f" {budget.told(budget.first)}, and each further one {budget.told(budget.further)}."
             )
 
 
-def _done(run: Run) -> list[Record]:
-    if found := [record for record in run.records.values() if record.status == "done"]:
-        return found
+def _done(run: Run) -> list[DiscussionRecord]:
+    if done := [record for record in run.records.values() if record.status == "done"]:
+        return done
     raise UsageError(f"no discussion of {str(run.folder)!r} ended, so its cost is unknown; remove it, or resume it")
 
 
-def _costs(name: str, run: Run, by: Currency) -> list[float]:
+def _costs(run: Run, by: Currency) -> list[float]:
     return [_cost(record, record.messages, by) for record in _done(run)]
 
 
-def _cost(record: Record, messages: Sequence[Message], by: Currency) -> float:
-    """Return the cost of some messages of a discussion."""
+def _cost(record: DiscussionRecord, messages: Sequence[Message], by: Currency) -> float:
     if by == "tokens":
-        return sum(computed(each) for each in messages if each.source in ("model", "hosted"))
-    found = [record.flops_of(each) for each in messages]
-    known = [each for each in found if each is not None]
-    if len(known) < len(found):
+        return sum(computed(message) for message in messages if message.source in ("model", "hosted"))
+    flops = [record.flops_of(message) for message in messages]
+    if None in flops:
         raise UsageError("the FLOPs of hosted models are unknown; match by tokens")
-    return sum(known, 0.0)
+    return sum(filter(None, flops), 0.0)
 
 
-def _samples(record: Record, by: Currency) -> list[float]:
+def _sample_costs(record: DiscussionRecord, by: Currency) -> list[float]:
     """Return the cost of each sample of a discussion, answer turns included; first the one that reused least."""
-    by_agent = groupby(sorted(record.messages, key=lambda each: each.agent), lambda each: each.agent)
+    by_agent = groupby(sorted(record.messages, key=lambda message: message.agent), lambda message: message.agent)
     samples = [[*messages] for _, messages in by_agent]
-    samples.sort(key=lambda each: each[0].stats.get("tokens_reused", 0))
-    return [_cost(record, each, by) for each in samples]
+    samples.sort(key=lambda messages: messages[0].stats.get("tokens_reused", 0))
+    return [_cost(record, messages, by) for messages in samples]

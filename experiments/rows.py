@@ -1,4 +1,4 @@
-"""A row of an experiment, ready to run: its settings, and its questions with the documents that its agents get.
+"""Rows: what an experiment, a baseline or a search runs. Each row is one run: a scheme, settings, questions and seeds.
 
 Nothing here imports torch or langgraph.
 """
@@ -10,16 +10,18 @@ from dataclasses import dataclass
 
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
-from sottovoce.experiments.schema import Asked, Experiment, Kept, Matched
+from sottovoce.experiments.schema import Experiment, Matched, Selection, Source
 from sottovoce.nodes.question import Passage, Question, passages_of, question_id
+from sottovoce.runs.budget import Budget
 from sottovoce.settings import Settings
 
 
 @dataclass(frozen=True)
-class Prepared:
+class Row:
     """A row that is ready to run."""
 
     name: str
+    """Also the name of its folder."""
     scheme: str
     settings: Settings
     questions: list[Question]
@@ -27,68 +29,64 @@ class Prepared:
     origin: str | None
     """Where the questions come from, in a phrase."""
     matched: Matched | None = None
-    """The row that determines the number of samples, which is unknown until that row is over."""
+    """The row whose cost determines the number of samples; see `matching`."""
+    budget: Budget | None = None
+    """That cost, once it is known."""
 
 
-def prepare(experiment: Experiment, name: str) -> Prepared:
-    """Return a row by name, ready to run.
+def prepare(experiment: Experiment, name: str) -> Row:
+    """Return a row of an experiment file, ready to run.
 
     Raises:
         UsageError: its questions cannot be read, or cannot be put to its agents.
     """
     row = experiment.rows[name]
     try:
-        pooled = [_of_source(asked, row.settings, experiment.seeds) for asked in experiment.questions]
-        questions = [each for asked, _ in pooled for each in asked]
+        pooled = [_read_source(source, row.settings, experiment.seeds) for source in experiment.questions]
+        questions = [question for source_questions, _ in pooled for question in source_questions]
         _check_different(questions)
+        for agent in row.documents:
+            if agent not in row.settings.names():
+                raise UsageError(nearest("agent among the documents", agent, row.settings.names()))
         if row.documents:
-            _check_agents(row.documents, row.settings)
-            questions = [keeping(each, row.documents) for each in questions]
+            questions = [_select_documents(question, row.documents) for question in questions]
     except UsageError as error:
         raise UsageError(f"row {name!r}: {error}") from error
-    origin = "; ".join(words for _, words in pooled if words) or None
-    return Prepared(name, row.scheme, row.settings, questions, experiment.seeds, origin, row.matched)
+    origin = "; ".join(phrase for _, phrase in pooled if phrase) or None
+    return Row(name, row.scheme, row.settings, questions, experiment.seeds, origin, row.matched)
 
 
-def _of_source(asked: Asked, settings: Settings, seeds: list[int]) -> tuple[list[Question], str | None]:
+def _read_source(source: Source, settings: Settings, seeds: list[int]) -> tuple[list[Question], str | None]:
     """Return the questions of one source, and a phrase that says where they come from."""
-    said = asked.model_dump(exclude_defaults=True, exclude={"file", "dataset", "hub"})
-    if asked.said is not None:
-        said["questions"] = asked.said
-    questions, origin = questions_of(QuestionOptions.model_validate({**said, "seeds": seeds}), settings)
+    options = source.model_dump(exclude_defaults=True, exclude={"file", "dataset", "hub"})
+    if source.option is not None:
+        options["questions"] = source.option
+    questions, origin = questions_of(QuestionOptions.model_validate({**options, "seeds": seeds}), settings)
     return questions, origin.words
 
 
 def _check_different(questions: list[Question]) -> None:
-    """Check that no two questions share an id: their discussions could not be told apart."""
     seen = set[str]()
-    for each in questions:
-        if (id := question_id(each)) in seen:
+    for question in questions:
+        if (id := question_id(question)) in seen:
             raise UsageError(f"two of the questions have the id {id!r}; name the part of a data set, or drop a source")
         seen.add(id)
 
 
-def keeping(question: Question, kept: Mapping[str, Kept]) -> Question:
-    """Return the question with only the documents that agents keep; an agent that is not named keeps none.
-
-    Raises:
-        UsageError: an agent has fewer documents.
-    """
-    return {**question, "documents": {agent: _kept(question, agent, numbers) for agent, numbers in kept.items()}}
+def _select_documents(question: Question, by_agent: Mapping[str, Selection]) -> Question:
+    """Return the question with only the selected documents; an agent that is not named gets none."""
+    documents = {agent: _selected(question, agent, selection) for agent, selection in by_agent.items()}
+    return {**question, "documents": documents}
 
 
-def _kept(question: Question, agent: str, numbers: Kept) -> list[Passage]:
+def _selected(question: Question, agent: str, selection: Selection) -> list[Passage]:
     dealt = passages_of(question, agent)
-    if numbers == "all":
+    if selection == "all":
         return dealt
-    for number in numbers:
+    for number in selection:
         if not 1 <= number <= len(dealt):
-            found = f"question {question_id(question)!r} has {len(dealt)} documents for {agent}"
-            raise UsageError(f"{found}, and the row keeps number {number}; count from 1")
-    return [dealt[number - 1] for number in numbers]
-
-
-def _check_agents(kept: Mapping[str, Kept], settings: Settings) -> None:
-    for agent in kept:
-        if agent not in settings.names():
-            raise UsageError(nearest("agent among the documents", agent, settings.names()))
+            raise UsageError(
+                f"question {question_id(question)!r} has {len(dealt)} documents for {agent}, and the row keeps number "
+                f"{number}; count from 1"
+            )
+    return [dealt[number - 1] for number in selection]

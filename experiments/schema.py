@@ -19,12 +19,11 @@ Nothing here imports torch or langgraph.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from itertools import takewhile
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, PrivateAttr, field_validator, model_validator
 
 from sottovoce.core.bounds import Count, Seed
 from sottovoce.core.errors import UsageError, nearest
@@ -37,10 +36,10 @@ from sottovoce.settings.plain import UnknownName, named
 
 NAME = re.compile(r"[\w-][\w.-]*")
 """A row's name, which is also the name of its folder."""
-Given = dict[str, Any]  # Any: parsed YAML
-OF_ROWS = ("scheme", "documents", "matched")
+Content = dict[str, Any]  # Any: parsed YAML
+ROW_KEYS = ("scheme", "documents", "matched")
 """Keys of a row that are not settings."""
-Kept = Literal["all"] | list[int]
+Selection = Literal["all"] | list[int]
 """The documents that an agent keeps: all that it was dealt, or some by number, from 1."""
 
 
@@ -49,21 +48,18 @@ class Keyed(Checked):
 
     @model_validator(mode="before")
     @classmethod
-    def _known(cls, given: Any) -> Any:  # Any: parsed YAML
-        if not isinstance(given, Mapping):
-            raise UsageError(f"{cls._called()} is {given!r}; expected keys: {', '.join(cls.model_fields)}")
-        for name in given:
+    def _check_keys(cls, content: Any) -> Any:  # Any: parsed YAML
+        title = cls.model_config.get("title") or cls.__name__
+        if not isinstance(content, Mapping):
+            raise UsageError(f"{title} is {content!r}; expected keys: {', '.join(cls.model_fields)}")
+        for name in content:
             if name not in cls.model_fields:
-                raise UsageError(nearest(f"key of {cls._called()}", name, cls.model_fields))
-        return given
-
-    @classmethod
-    def _called(cls) -> str:
-        return cls.model_config.get("title") or cls.__name__
+                raise UsageError(nearest(f"key of {title}", name, cls.model_fields))
+        return content
 
 
-class Asked(Keyed):
-    """The questions of all rows; the keys correspond to options of the command line."""
+class Source(Keyed):
+    """A source of the questions of all rows; the keys correspond to options of the command line."""
 
     model_config = ConfigDict(title="questions")
 
@@ -82,11 +78,11 @@ class Asked(Keyed):
 
     @field_validator("where", mode="before")
     @classmethod
-    def _listed(cls, given: Any) -> Any:  # Any: parsed YAML
-        return [given] if isinstance(given, str) else given
+    def _as_list(cls, where: Any) -> Any:  # Any: parsed YAML
+        return [where] if isinstance(where, str) else where
 
     @model_validator(mode="after")
-    def _of_one_source(self) -> Self:
+    def _check_source(self) -> Self:
         if [self.sample, self.file, self.hub].count(None) != 2:
             raise UsageError("questions come from one source; give exactly one of the keys 'sample', 'file' and 'hub'")
         if self.dataset is not None and self.sample is not None:
@@ -96,8 +92,8 @@ class Asked(Keyed):
         return self
 
     @property
-    def said(self) -> str | None:
-        """The value that --questions would have; None for a sample."""
+    def option(self) -> str | None:
+        """The value of --questions for this source; None for a sample."""
         return f"{self.dataset}:{self.file or self.hub}" if self.dataset else str(self.file) if self.file else None
 
 
@@ -110,11 +106,11 @@ class Matched(Keyed):
     by: Currency = Field(default="flops", description="flops, or tokens (read and not reused, plus written).")
 
 
-class Row(Checked):
-    """One row of the table, with a run of its own."""
+class FileRow(Checked):
+    """One row of the file, with a run of its own."""
 
     scheme: str
-    documents: dict[str, Kept] = Field(
+    documents: dict[str, Selection] = Field(
         default={},
         description="Documents that agents keep of those they were dealt; an agent that is not named keeps none.",
     )
@@ -128,33 +124,45 @@ class Experiment(Keyed):
     model_config = ConfigDict(title="the experiment", arbitrary_types_allowed=True)
 
     about: str = Field(default="", description="What the experiment is for.")
-    questions: list[Asked] = Field(description="One source, or several whose questions are pooled in their order.")
+    questions: list[Source] = Field(description="One source, or several whose questions are pooled in their order.")
     seeds: list[Seed] = Field(default=[0], description="Each question is asked once under each.")
-    settings: Given = Field(default={}, description="Settings for all rows; each takes those that its scheme has.")
-    rows: dict[str, Row] = Field(description="Rows by name, each a scheme with its settings.")
+    settings: Content = Field(default={}, description="Settings for all rows; each takes those that its scheme has.")
+    rows: dict[str, FileRow] = Field(description="Rows by name, each a scheme with its settings.")
     against: str | None = Field(default=None, description="The row that others are compared with; else all pairs.")
+    _content: Content = PrivateAttr(default={})
 
     @model_validator(mode="before")
     @classmethod
-    def _rows(cls, given: Any) -> Any:  # Any: parsed YAML
-        """Combine each row's settings with those for all rows; `_known` has not run yet."""
-        if not isinstance(given, Mapping) or not isinstance(given.get("rows"), Mapping):
-            return given
-        common: Any = given.get("settings") or {}  # Any: parsed YAML
+    def _merge_settings(cls, content: Any) -> Any:  # Any: parsed YAML
+        """Combine each row's settings with those for all rows; `_check_keys` has not run yet."""
+        if not isinstance(content, Mapping) or not isinstance(content.get("rows"), Mapping):
+            return content
+        common: Any = content.get("settings") or {}  # Any: parsed YAML
         if not isinstance(common, Mapping):
             raise UsageError(f"settings are {common!r}; expected lines like 'rounds: 2'")
-        common = dict(common)
-        made = {str(name): _row(str(name), row, common) for name, row in given["rows"].items()}
-        _check_common(common, [row["scheme"] for row in made.values()])
-        return {**given, "rows": made}
+        rows = {str(name): _row(str(name), row, common) for name, row in content["rows"].items()}
+        _check_common(common, [row["scheme"] for row in rows.values()])
+        return {**content, "rows": rows}
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _keep_content(cls, content: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:  # Any: parsed YAML
+        experiment = validate(content)
+        experiment._content = dict(content)
+        return experiment
+
+    @property
+    def content(self) -> Content:
+        """The content of the file, as read."""
+        return self._content
 
     @field_validator("seeds", "questions", mode="before")
     @classmethod
-    def _listed(cls, given: Any) -> Any:  # Any: parsed YAML
-        return given if isinstance(given, list) else [given]
+    def _as_list(cls, value: Any) -> Any:  # Any: parsed YAML
+        return value if isinstance(value, list) else [value]
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_rows(self) -> Self:
         if not self.questions:
             raise UsageError("there are no questions; expected a sample, a file, or a list of these")
         if not self.rows or not self.seeds:
@@ -163,92 +171,98 @@ class Experiment(Keyed):
             raise UsageError(f"seeds are {', '.join(map(str, self.seeds))}; give each once")
         if self.against is not None and self.against not in self.rows:
             raise UsageError(nearest("row in 'against'", self.against, self.rows))
-        before = list[str]()
+        earlier = dict[str, FileRow]()
         for name, row in self.rows.items():
-            if row.matched is not None and row.matched.row not in before:
-                raise UsageError(_too_early(name, row.matched.row, self.rows))
-            before.append(name)
-        for name, row in self.rows.items():
-            _check_donor(name, row, self.rows)
+            self._check_matched(name, row, earlier)
+            _check_donor(name, row, earlier)
+            earlier[name] = row
         return self
 
-    def chosen(self, names: list[str]) -> list[str]:
-        """Return those of the rows that are in `names`, in the order of the file; all if `names` is empty.
-
-        Raises:
-            UsageError: a row does not exist.
-        """
-        for name in names:
-            if name not in self.rows:
-                raise UsageError(nearest("row", name, self.rows))
-        return [name for name in self.rows if name in names or not names]
-
-
-def _check_donor(name: str, row: Row, rows: Mapping[str, Row]) -> None:
-    """Check that a probe comes from an earlier row of the same scheme and protocol, whose run is in the same folder."""
-    donor, kind = row.settings.probe_from, (row.scheme, row.settings.protocol)
-    earlier = list(takewhile(lambda each: each != name, rows))
-    like = [each for each in earlier if (rows[each].scheme, rows[each].settings.protocol) == kind]
-    if donor and donor not in like:
+    def _check_matched(self, name: str, row: FileRow, earlier: Mapping[str, FileRow]) -> None:
+        if row.matched is None or row.matched.row in earlier:
+            return
+        target = row.matched.row
+        if target not in self.rows:
+            raise UsageError(nearest(f"row in 'matched' of {name!r}", target, self.rows))
         raise UsageError(
-            f"row {name!r}: probe_from is {donor!r}; expected an earlier row of {' and '.join(kind)}: "
-            f"{', '.join(like) or 'there is none'}"
+            f"row {name!r} is matched to {target!r}, which is not before it; rows run in the order of the file"
         )
 
 
-def _row(name: str, given: Any, common: Mapping[str, Any]) -> Given:  # Any: parsed YAML
+def choose(what: str, names: Collection[str], known: Collection[str]) -> list[str]:
+    """Return those of `known` that are in `names`, in the order of `known`; all if `names` is empty.
+
+    Raises:
+        UsageError: a name is unknown.
+    """
+    for name in names:
+        if name not in known:
+            raise UsageError(nearest(what, name, known))
+    return [name for name in known if name in names or not names]
+
+
+def plain(name: object) -> str:
+    """Return a setting's name as in Python, with underscores."""
+    return str(name).replace("-", "_")
+
+
+def _check_donor(name: str, row: FileRow, earlier: Mapping[str, FileRow]) -> None:
+    """Check that a probe comes from an earlier row of the same scheme and protocol, whose run is in the same folder."""
+    donor, kind = row.settings.probe_from, (row.scheme, row.settings.protocol)
+    possible = [name for name, row in earlier.items() if (row.scheme, row.settings.protocol) == kind]
+    if donor and donor not in possible:
+        raise UsageError(
+            f"row {name!r}: probe_from is {donor!r}; expected an earlier row of {' and '.join(kind)}: "
+            f"{', '.join(possible) or 'there is none'}"
+        )
+
+
+def _row(name: str, content: Any, common: Mapping[str, Any]) -> Content:  # Any: parsed YAML
     try:
         if not NAME.fullmatch(name):
             raise UsageError("the name becomes a folder's; expected only letters, digits, '-', '_' and '.'")
-        if not isinstance(given, Mapping) or "scheme" not in given:
-            raise UsageError(f"it is {given!r}; expected a scheme with settings, such as {{scheme: debate, rounds: 2}}")
-        own = {key: value for key, value in given.items() if key not in OF_ROWS}
-        found = str(given["scheme"]).replace("-", "_")
-        if found not in SCHEMES:
-            raise UsageError(nearest("scheme", given["scheme"], SCHEMES))
-        kind = scheme(found).settings
-        shared = {key: value for key, value in common.items() if _plain(key) in kind.model_fields}
+        if not isinstance(content, Mapping) or "scheme" not in content:
+            raise UsageError(
+                f"it is {content!r}; expected a scheme with settings, such as {{scheme: debate, rounds: 2}}"
+            )
+        own = {key: value for key, value in content.items() if key not in ROW_KEYS}
+        scheme_name = plain(content["scheme"])
+        if scheme_name not in SCHEMES:
+            raise UsageError(nearest("scheme", content["scheme"], SCHEMES))
+        kind = scheme(scheme_name).settings
+        shared = {key: value for key, value in common.items() if plain(key) in kind.model_fields}
         settings = kind.model_validate({**named(shared, kind.model_fields), **_named(own, kind)})
-        if given.get("matched") is not None:
-            _check_matched(found, own)
-        return {"scheme": found, "settings": settings, **{name: given[name] for name in OF_ROWS[1:] if name in given}}
+        if content.get("matched") is not None and scheme_name != "self_consistency":
+            raise UsageError(
+                f"{scheme_name} cannot be matched; write {{scheme: self-consistency, matched: {{row: NAME}}}}"
+            )
+        if content.get("matched") is not None and "samples" in own:
+            raise UsageError("samples follow from the row that it is matched to; drop one of the two")
+        return {
+            "scheme": scheme_name,
+            "settings": settings,
+            **{key: content[key] for key in ROW_KEYS[1:] if key in content},
+        }
     except UsageError as error:
         raise UsageError(f"row {name!r}: {error}") from error
 
 
-def _check_matched(found: str, own: Mapping[str, Any]) -> None:
-    if found != "self_consistency":
-        raise UsageError(f"{found} cannot be matched; write {{scheme: self-consistency, matched: {{row: NAME}}}}")
-    if "samples" in own:
-        raise UsageError("samples follow from the row that it is matched to; drop one of the two")
-
-
-def _too_early(name: str, wanted: str, rows: Mapping[str, Row]) -> str:
-    if wanted not in rows:
-        return nearest(f"row in 'matched' of {name!r}", wanted, rows)
-    return f"row {name!r} is matched to {wanted!r}, which is not before it; rows run in the order of the file"
-
-
-def _named(own: Given, kind: type[Settings]) -> Given:
+def _named(own: Content, kind: type[Settings]) -> Content:
     """Return a row's own settings; an unknown name may also be a misspelled key of the row."""
-    if "seed" in map(_plain, own):
+    if "seed" in map(plain, own):
         raise UsageError("a row has no seed of its own; give the experiment 'seeds'")
     try:
         return named(own, kind.model_fields)
     except UnknownName:
-        known = [*kind.model_fields, *OF_ROWS[1:]]
-        wrong = next(_plain(name) for name in own if _plain(name) not in kind.model_fields)
+        known = [*kind.model_fields, *ROW_KEYS[1:]]
+        wrong = next(plain(name) for name in own if plain(name) not in kind.model_fields)
         raise UnknownName(nearest("setting", wrong, known)) from None
 
 
 def _check_common(common: Mapping[str, Any], names: list[str]) -> None:
     known = {field for name in names for field in scheme(name).settings.model_fields}
-    for name in map(_plain, common):
+    for name in map(plain, common):
         if name == "seed":
             raise UsageError("settings have a seed; give the experiment 'seeds'")
         if name not in known:
             raise UsageError(nearest("setting of all rows", name, known))
-
-
-def _plain(name: object) -> str:
-    return str(name).replace("-", "_")

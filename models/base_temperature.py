@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sottovoce.core.regular_files import bytes_of
+from sottovoce.core.files import bytes_of
 from sottovoce.models.engine.request import Sampling
 from sottovoce.models.loaded import LoadedModel
 from sottovoce.models.sources import cache

@@ -12,8 +12,8 @@ from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from sottovoce.core.bounds import size_of
 from sottovoce.core.errors import ModelError
-from sottovoce.core.sizes import size_of
 from sottovoce.models.engine.engine import Engine
 from sottovoce.models.huggingface.chat import ChatTemplate
 from sottovoce.models.huggingface.devices import Device, Place, is_spread, place_of

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import torch
 
 from sottovoce.core.errors import ModelError
-from sottovoce.core.regular_files import opened
-from sottovoce.core.sizes import amount
+from sottovoce.core.files import opened
+from sottovoce.core.text import amount
 from sottovoce.models.engine.cache_budget import free_memory
 from sottovoce.models.huggingface.devices import Place
 from sottovoce.models.huggingface.formats import Dtype

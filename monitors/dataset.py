@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat
 
 from sottovoce.core.errors import UsageError, choose
-from sottovoce.core.regular_files import bytes_of
+from sottovoce.core.files import bytes_of
 from sottovoce.core.validation import Checked
 from sottovoce.monitors.settings import ALL, TURN, Measure
 

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from pydantic import Field, FiniteFloat, model_validator
 
 from sottovoce.core.errors import UsageError
+from sottovoce.core.files import text_of
 from sottovoce.core.outputs import write
-from sottovoce.core.regular_files import text_of
 from sottovoce.core.validation import Checked
 from sottovoce.monitors.dataset import Floats
 from sottovoce.monitors.features import logged

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from sottovoce.channels.message import words
 from sottovoce.core.errors import PromptError, UsageError
-from sottovoce.core.regular_files import text_of
+from sottovoce.core.files import text_of
 from sottovoce.core.validation import Checked
 from sottovoce.prompts.kinds import MOST_CHOICES, KindName, lettered
 from sottovoce.prompts.render import Prompts

@@ -1,7 +1,7 @@
 """Prompt files with named slots, rendered into the parts of a turn.
 
 A prompt file is a jinja2 template whose first line declares its slots in a comment. A slot with a
-`Heard` message does not become text here: the rendered turn contains the message itself, so that
+`MessageRef` message does not become text here: the rendered turn contains the message itself, so that
 each protocol can encode it in its own way. A prompt pack is a user's folder with the same layout; a
 file in it replaces ours, and may use the slots that ours declares.
 """
@@ -18,9 +18,9 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template, TemplateError, meta
 
-from sottovoce.channels.message import Heard, Part
+from sottovoce.channels.message import MessageRef, Part
 from sottovoce.core.errors import PromptError, choose
-from sottovoce.core.regular_files import text_of
+from sottovoce.core.files import text_of
 from sottovoce.prompts import bounds
 
 BUILT_IN = Path(__file__).parent
@@ -72,7 +72,7 @@ class Prompts:
         """
         if name not in self._texts:
             raise PromptError(choose("prompt", name, self.names()))
-        messages: list[Heard] = []
+        messages: list[MessageRef] = []
         try:
             marked = {key: _marked(value, messages) for key, value in slots.items()}
             text = bounds.rendered(self._of_pack.get(name) or _compiled(self._texts[name]), marked)
@@ -191,8 +191,8 @@ def _declared(text: str) -> set[str]:
     return {slot.strip() for slot in match[1].split(",") if slot.strip()}
 
 
-def _marked(value: Any, messages: list[Heard]) -> Any:  # Any: see render
-    if isinstance(value, Heard):
+def _marked(value: Any, messages: list[MessageRef]) -> Any:  # Any: see render
+    if isinstance(value, MessageRef):
         messages.append(value)
         return f"\ue000{len(messages) - 1}\ue001"
     if isinstance(value, (list, tuple)):
@@ -207,7 +207,7 @@ def without_marks(text: str) -> str:
     return text.replace("\ue000", "").replace("\ue001", "")
 
 
-def _split(text: str, messages: list[Heard]) -> tuple[Part, ...]:
+def _split(text: str, messages: list[MessageRef]) -> tuple[Part, ...]:
     pieces = MARK.split(text)  # text, index, text, index, ..., text
     by_index = {str(i): message for i, message in enumerate(messages)}
     if not by_index.keys() >= {*pieces[1::2]}:

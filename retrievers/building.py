@@ -22,7 +22,7 @@ from pydantic import ConfigDict, Field
 
 from sottovoce.core.bounds import Count
 from sottovoce.core.errors import CorpusError, UsageError
-from sottovoce.core.regular_files import bytes_of
+from sottovoce.core.files import bytes_of
 from sottovoce.core.validation import Checked
 from sottovoce.retrievers.corpus import Corpus
 from sottovoce.retrievers.passage import Passage

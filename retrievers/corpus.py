@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from sottovoce.core.errors import CorpusError
-from sottovoce.core.regular_files import opened
+from sottovoce.core.files import opened
 from sottovoce.retrievers.passage import Metadata, Passage, plain
 
 DOCID, TEXT = ("docid", "id", "_id"), ("text", "contents")

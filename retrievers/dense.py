@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self
 from langchain_core.embeddings import Embeddings
 
 from sottovoce.core.errors import CorpusError, UsageError
-from sottovoce.core.regular_files import text_of
+from sottovoce.core.files import text_of
 from sottovoce.core.validation import Checked
 from sottovoce.retrievers.encoders import DEFAULT, DPRQuestions, SentenceEncoder
 from sottovoce.retrievers.passage import Hit, Passage

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sottovoce.core.errors import ModelError
-from sottovoce.core.regular_files import bytes_of
+from sottovoce.core.files import bytes_of
 
 if TYPE_CHECKING:
     import torch

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 from sottovoce.core.errors import CorpusError, UsageError
+from sottovoce.core.files import bytes_of
 from sottovoce.core.outputs import INDEX
-from sottovoce.core.regular_files import bytes_of
 from sottovoce.core.validation import Checked
 from sottovoce.retrievers.passage import Passage
 

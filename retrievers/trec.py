@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from sottovoce.core.errors import CorpusError, UsageError
-from sottovoce.core.regular_files import text_of
+from sottovoce.core.files import text_of
 from sottovoce.retrievers.passage import Hit
 from sottovoce.retrievers.store import PassageStore, paths_in
 

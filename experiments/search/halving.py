@@ -16,7 +16,7 @@ from statistics import fmean
 
 from sottovoce.core.errors import UsageError
 
-TENTH = 10
+SAVING = 10
 """The exhaustive search takes at least this many times the discussions."""
 Scores = dict[int, list[float]]
 """The scores of each candidate so far, in the order of questions."""
@@ -54,19 +54,19 @@ def halving(candidates: int, questions: int) -> list[Rung]:
     if candidates < 2:
         raise UsageError(f"there is {candidates} layer to choose from; expected at least 2")
     steps = ceil(log2(candidates))
-    budget = candidates * questions // TENTH
+    budget = candidates * questions // SAVING
     if budget // steps < candidates:
         raise UsageError(
             f"{questions} questions are too few to halve {candidates} layers with a tenth of the discussions; "
-            f"give at least {TENTH * steps}, or search without --halving"
+            f"give at least {SAVING * steps}, or search without --halving"
         )
-    rungs, asked, left = list[Rung](), 0, budget
+    rungs, start, left = list[Rung](), 0, budget
     for step in range(steps):
         size = ceil(candidates / 2**step)
         share = left // size if step == steps - 1 else budget // steps // size
-        n = min(share, questions - asked)
-        rungs.append(Rung(size, range(asked, asked + n)))
-        asked, left = asked + n, left - size * n
+        n = min(share, questions - start)
+        rungs.append(Rung(size, range(start, start + n)))
+        start, left = start + n, left - size * n
     return rungs
 
 
@@ -78,12 +78,12 @@ def search(plan: Sequence[Rung], order: Sequence[int], ask: Ask) -> tuple[list[i
         order: All candidates; of equally good ones the earlier survives.
         ask: Asks a candidate some questions and returns its scores.
     """
-    scores: Scores = {each: [] for each in order}
+    scores: Scores = {candidate: [] for candidate in order}
     alive, out = list(order), list[int]()
     for number, rung in enumerate(plan):
         alive, lost = alive[: rung.candidates], alive[rung.candidates :]
         out = [*lost, *out]
-        for each in sorted(alive):
-            scores[each] += ask(number, each, rung.questions)
-        alive = sorted(alive, key=lambda each: -fmean(scores[each]))  # stable: ties keep their order
+        for candidate in sorted(alive):
+            scores[candidate] += ask(number, candidate, rung.questions)
+        alive = sorted(alive, key=lambda candidate: -fmean(scores[candidate]))  # stable: ties keep their order
     return [*alive, *out], scores

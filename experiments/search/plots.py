@@ -47,19 +47,19 @@ def figure(
     write(path, text.getvalue())
 
 
-def bars(path: Path, worth: Mapping[int, Mean], best: int, label: str) -> None:
+def bars(path: Path, scores: Mapping[int, Mean], best: int, label: str) -> None:
     """Plot each layer's score with its 95 % interval; the best layer is highlighted."""
-    places, shown = range(len(worth)), list(worth.values())
+    places, shown = range(len(scores)), list(scores.values())
     # Bounds and means come from different sums: a mean of 1 may exceed its upper bound by a rounding error.
     reach = [
-        [0.0 if end is None else max(0.0, sign * (end - each.value)) for each, end in zip(shown, ends, strict=True)]
-        for sign, ends in ((-1, [each.low for each in shown]), (1, [each.high for each in shown]))
+        [0.0 if end is None else max(0.0, sign * (end - score.value)) for score, end in zip(shown, ends, strict=True)]
+        for sign, ends in ((-1, [score.low for score in shown]), (1, [score.high for score in shown]))
     ]
     with figure(path, max(4.0, 1.5 + 0.3 * len(shown)), 3.2) as drawn:
         axes = drawn.add_subplot()
-        colours = [CHOSEN if layer == best else OTHER for layer in worth]
-        axes.bar(places, [each.value for each in shown], color=colours, yerr=reach, capsize=2)
-        axes.set_xticks(places, [str(layer) for layer in worth])
+        colors = [CHOSEN if layer == best else OTHER for layer in scores]
+        axes.bar(places, [score.value for score in shown], color=colors, yerr=reach, capsize=2)
+        axes.set_xticks(places, [str(layer) for layer in scores])
         axes.set_xlabel("layer (0-based)")
         axes.set_ylabel(label)
 
@@ -71,7 +71,7 @@ def span_of(shares: Sequence[float]) -> tuple[float, float]:
     return low, max(high, low + NARROWEST)
 
 
-def heat(path: Path, panels: Mapping[str, Mapping[tuple[float, ...], float]], grid: Sequence[float] | None) -> None:
+def heat_map(path: Path, panels: Mapping[str, Mapping[tuple[float, ...], float]], grid: Sequence[float] | None) -> None:
     """Plot shares over two temperatures, one panel per mapping: squares for a `grid`, else dots."""
     low, high = span_of([value for points in panels.values() for value in points.values()])
     span = {"vmin": low, "vmax": high, "cmap": "viridis"}

@@ -1,30 +1,84 @@
 """Search for the agents' temperatures with optuna's TPE, or over a grid, on a validation part.
 
-FOLDER/tune.json       all trials, the best one, and its score on held-out questions
-FOLDER/optuna.jsonl    optuna's journal, for a search without a grid
-FOLDER/map.svg, .csv   the temperature map (see `temperature_map`); for the other files see `study`
+FOLDER/tune.json        all trials, the best one, and its score on held-out questions
+FOLDER/map.svg, .csv    the temperature map (CIPHER, arXiv 2310.06272, Fig. 5): how often the first debater's last
+                        answer is right, by the two temperatures, and again with agents swapped; see also `study`
 """
 
 from __future__ import annotations
 
+import csv
 import random
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from io import StringIO
 from itertools import product
-from typing import Any, Literal
+from pathlib import Path
+from typing import Literal
 
 from sottovoce.analysis.statistics import Share, share
 from sottovoce.core.errors import UsageError
-from sottovoce.experiments.rows import Prepared
-from sottovoce.experiments.search.space import Space, temperatures_of
-from sottovoce.experiments.search.study import Study, about, opened_study
-from sottovoce.experiments.search.temperature_map import Point, keep_map
+from sottovoce.core.outputs import write
+from sottovoce.experiments.rows import Row
+from sottovoce.experiments.search.plots import heat_map
+from sottovoce.experiments.search.study import Study
 from sottovoce.nodes.question import Question, question_id
+from sottovoce.nodes.state import JSON
 from sottovoce.prompts import kinds
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 
-FILE, JOURNAL = "tune.json", "optuna.jsonl"
+FILE, MAP_TABLE, MAP_PLOT = "tune.json", "map.csv", "map.svg"
+MAP_COLUMNS = (
+    "first_temperature", "second_temperature", "first", "first_low", "first_high",
+    "swapped", "swapped_low", "swapped_high",
+)  # fmt: skip
+PLACES = 2
+"""Decimal places of a temperature, as in the papers' tables."""
 Objective = Literal["decision", "first"]
+Temperatures = tuple[float, ...]
+"""Of the agents that discuss, in their order."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """A range of temperatures, in hundredths."""
+
+    low: float
+    high: float
+    grid: int | None
+    """Number of values for each agent, tried in all combinations; None lets optuna choose."""
+    trials: int
+
+    def check(self, row: Row, *, wants_map: bool) -> None:
+        """Check that these temperatures can be searched.
+
+        Raises:
+            UsageError: the range or grid is invalid, there is only one agent, or temperatures are already set.
+        """
+        speakers = row.settings.speakers()
+        if len(speakers) < 2:
+            raise UsageError(
+                f"{row.scheme} has {len(speakers)} agent that discusses; expected at least two: "
+                "choose another scheme, or raise --agents"
+            )
+        if row.settings.temperature:
+            raise UsageError("--temperature was given, but temperatures are searched; drop it, or use --from and --to")
+        if wants_map and len(speakers) != 2:
+            raise UsageError(f"a temperature map needs two agents, and {len(speakers)} discuss; drop --map")
+        if not 0 <= self.low < self.high:
+            raise UsageError(f"temperatures are searched from {self.low:g} to {self.high:g}; expected 0 <= from < to")
+        if (self.low, self.high) != _rounded((self.low, self.high)):
+            raise UsageError(f"temperatures are searched from {self.low} to {self.high}; expected hundredths")
+        if self.grid is not None and len({*(self.values() or ())}) < self.grid:
+            raise UsageError(f"--grid {self.grid} is finer than hundredths from {self.low:g} to {self.high:g}")
+
+    def values(self) -> Temperatures | None:
+        """Return an agent's temperatures in a grid, both ends included; None without a grid."""
+        if self.grid is None:
+            return None
+        step = (self.high - self.low) / (self.grid - 1)
+        return _rounded([self.low + step * n for n in range(self.grid)])
 
 
 @dataclass(frozen=True)
@@ -32,8 +86,7 @@ class Trial:
     """Temperatures and their scores."""
 
     name: str
-    temperatures: tuple[float, ...]
-    """Of the agents that discuss, in their order."""
+    temperatures: Temperatures
     decision: Share
     """The mean score of the decisions."""
     first: Share | None
@@ -41,9 +94,19 @@ class Trial:
 
     def value(self, objective: Objective) -> float:
         """Return the value that the search maximizes."""
-        found = self.decision if objective == "decision" else self.first
-        assert found is not None, "refused after the first trial"
-        return found.value
+        objective_share = self.decision if objective == "decision" else self.first
+        assert objective_share is not None, "refused after the first trial"
+        return objective_share.value
+
+
+@dataclass(frozen=True)
+class Point:
+    """Two temperatures, and how often the first debater's last answer is right."""
+
+    temperatures: Temperatures
+    first: Share
+    swapped: Share
+    """The same with the two temperatures swapped."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +124,7 @@ class Tuned:
     map: tuple[Point, ...]
 
 
-def tune(
-    study: Study, row: Prepared, space: Space, objective: Objective, part: float | None, *, wants_map: bool
-) -> Tuned:
+def tune(study: Study, row: Row, space: Space, objective: Objective, part: float | None, *, wants_map: bool) -> Tuned:
     """Search, or resume a search; the result is saved in the folder.
 
     Args:
@@ -76,23 +137,26 @@ def tune(
 
     Raises:
         UsageError: there are too few questions or only one agent, or the folder contains something else.
-        RecordError, SottovoceError: see `Study.hold`.
+        RecordError, SottovoceError: see `Study.run`.
     """
     space.check(row, wants_map=wants_map)
     seen, unseen = split(row.questions, part, row.settings.seed)
-    given: dict[str, Any] = {"objective": objective, **space.told(final=bool(unseen))}  # Any: plain JSON
-    given["held_out"] = [question_id(each) for each in unseen]
-    shown = replace(row, questions=seen)
-    with opened_study(study, about("tune", row, given)):
-        trials = tuple(_trials(study, shown, space, objective))
-        best = max(trials, key=lambda each: each.value(objective))
-        last = (
-            _held(study, replace(row, questions=unseen), f"held-out-{best.name}", best.temperatures) if unseen else None
-        )
-        points = _points(study, shown, trials, space) if wants_map else ()
-        tuned = Tuned(trials, best, len(seen), last, len(unseen), points)
-        study.keep(FILE, {"scheme": row.scheme, "objective": objective, **asdict(tuned)})
-        keep_map(study.folder, points, space.values())
+    options: JSON = {"objective": objective, "from": space.low, "to": space.high, "grid": space.grid}
+    if unseen and space.grid is None:
+        options["trials"] = space.trials  # more trials would test on held-out questions a second time
+    options["held_out"] = [question_id(question) for question in unseen]
+    validation = replace(row, questions=seen)
+    with study.opened("tune", row, options):
+        trials = tuple(_trials(study, validation, space, objective))
+        best = max(trials, key=lambda trial: trial.value(objective))
+        held_out = None
+        if unseen:
+            held_out = _trial(study, replace(row, questions=unseen), f"held-out-{best.name}", best.temperatures)
+        points = _points(study, validation, trials) if wants_map else ()
+        tuned = Tuned(trials, best, len(seen), held_out, len(unseen), points)
+        study.save(FILE, {"scheme": row.scheme, "objective": objective, **asdict(tuned)})
+        if points:
+            _save_map(study.folder, points, space.values())
     return tuned
 
 
@@ -116,16 +180,59 @@ def split(questions: Sequence[Question], part: float | None, seed: int) -> tuple
     return parts
 
 
-def _trials(study: Study, row: Prepared, space: Space, objective: Objective) -> Iterator[Trial]:
+def _trials(study: Study, row: Row, space: Space, objective: Objective) -> Iterator[Trial]:
+    speakers = row.settings.speakers()
     if (values := space.values()) is not None:
-        for n, pair in enumerate(product(values, repeat=len(row.settings.speakers()))):
-            yield _checked(_held(study, row, f"grid-{n}", pair), objective)
+        for n, temperatures in enumerate(product(values, repeat=len(speakers))):
+            yield _checked(_trial(study, row, f"grid-{n}", temperatures), objective)
         return
-    with space.journal(study.folder / JOURNAL, row) as asked:
-        for number, temperatures, tell in asked:
-            trial = _checked(_held(study, row, f"trial-{number}", temperatures), objective)
-            tell(trial.value(objective))
-            yield trial
+    trials = list[Trial]()
+    with _quiet_optuna():
+        for n in range(space.trials):
+            name = f"trial-{n}"
+            if (started := study.started(name)) is not None:  # another version of optuna might propose others
+                temperatures = tuple(started.manifest.settings["temperature"])
+            else:
+                temperatures = _proposed(space, speakers, trials, objective, row.settings.seed)
+            trials.append(_checked(_trial(study, row, name, temperatures), objective))
+            yield trials[-1]
+
+
+@contextmanager
+def _quiet_optuna() -> Iterator[None]:
+    try:
+        import optuna
+    except ImportError as error:
+        raise UsageError("tune needs the extra 'eval', which is not installed: pip install optuna") from error
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)
+
+
+def _proposed(
+    space: Space, speakers: Sequence[str], trials: Sequence[Trial], objective: Objective, seed: int
+) -> Temperatures:
+    """Return the temperatures that optuna proposes after these trials.
+
+    They follow from the trials and the seed alone, so that a resumed search continues like an uninterrupted one.
+    """
+    import optuna
+
+    distributions: dict[str, optuna.distributions.BaseDistribution] = {
+        name: optuna.distributions.FloatDistribution(space.low, space.high, step=10**-PLACES) for name in speakers
+    }
+    sampler = optuna.samplers.TPESampler(seed=random.Random(f"tune/{seed}/{len(trials)}").getrandbits(32))
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    for trial in trials:
+        temperatures = dict(zip(speakers, trial.temperatures, strict=True))
+        study.add_trial(
+            optuna.create_trial(params=temperatures, distributions=distributions, value=trial.value(objective))
+        )
+    proposal = study.ask(distributions)
+    return _rounded([proposal.params[name] for name in speakers])
 
 
 def _checked(trial: Trial, objective: Objective) -> Trial:
@@ -136,21 +243,21 @@ def _checked(trial: Trial, objective: Objective) -> Trial:
     return trial
 
 
-def _held(study: Study, row: Prepared, name: str, temperatures: Sequence[float]) -> Trial:
+def _trial(study: Study, row: Row, name: str, temperatures: Sequence[float]) -> Trial:
     settings = row.settings.model_copy(update={"temperature": list(temperatures)})
-    records = list(study.hold(replace(row, name=name, settings=settings)).records.values())
-    first = [_of_first(record, settings.speakers()[0]) for record in records]
-    right = [each for each in first if each is not None]
-    told = share(right) if len(right) == len(records) else None
-    return Trial(name, tuple(temperatures), share([_score(record) for record in records]), told)
+    records = list(study.run(replace(row, name=name, settings=settings)).records.values())
+    answers = [_is_last_answer_right(record, settings.speakers()[0]) for record in records]
+    known = [is_right for is_right in answers if is_right is not None]
+    first = share(known) if len(known) == len(records) else None
+    return Trial(name, tuple(temperatures), share([_score(record) for record in records]), first)
 
 
-def _score(record: Record) -> float:
+def _score(record: DiscussionRecord) -> float:
     assert record.decision is not None and record.decision["score"] is not None, "refused before"
     return record.decision["score"]
 
 
-def _of_first(record: Record, speaker: str) -> float | None:
+def _is_last_answer_right(record: DiscussionRecord, speaker: str) -> float | None:
     """Return 1 if the speaker's last answer is right, else 0; None if there is none or the question has no target."""
     assert record.decision is not None, "failures were refused"
     votes = [vote for vote in record.decision["votes"] if vote["agent"] == speaker]
@@ -159,14 +266,34 @@ def _of_first(record: Record, speaker: str) -> float | None:
     return float(kinds.right(votes[-1]["answer"], record.question))
 
 
-def _points(study: Study, row: Prepared, trials: Sequence[Trial], space: Space) -> tuple[Point, ...]:
+def _points(study: Study, row: Row, trials: Sequence[Trial]) -> tuple[Point, ...]:
     """Return a point for each trial, with its swapped counterpart; a grid already contains both orders."""
-    by_pair = {trial.temperatures: trial for trial in trials}
-    found = []
+    by_temperatures = {trial.temperatures: trial for trial in trials}
+    points = list[Point]()
     for trial in trials:
-        other = temperatures_of(trial.temperatures[::-1])
-        swapped = by_pair.get(other) or _held(study, row, f"{trial.name}-swapped", other)
+        reverse = trial.temperatures[::-1]
+        swapped = by_temperatures.get(reverse) or _trial(study, row, f"{trial.name}-swapped", reverse)
         if trial.first is None or swapped.first is None:
             raise UsageError("the decisions of this scheme do not contain the first speaker's answer; drop --map")
-        found.append(Point(trial.temperatures, trial.first, swapped.first))
-    return tuple(found)
+        points.append(Point(trial.temperatures, trial.first, swapped.first))
+    return tuple(points)
+
+
+def _save_map(folder: Path, points: Sequence[Point], grid: Sequence[float] | None) -> None:
+    """Write the temperature map as a table and a plot."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(MAP_COLUMNS)
+    for point in points:
+        shares = [figure for part in (point.first, point.swapped) for figure in (part.value, part.low, part.high)]
+        writer.writerow([*point.temperatures, *(f"{figure:.4f}" for figure in shares)])
+    write(folder / MAP_TABLE, text.getvalue())
+    panels = {
+        "the first debater's last answer": {point.temperatures: point.first.value for point in points},
+        "the same, order swapped": {point.temperatures: point.swapped.value for point in points},
+    }
+    heat_map(folder / MAP_PLOT, panels, grid)
+
+
+def _rounded(values: Sequence[float]) -> Temperatures:
+    return tuple(round(value, PLACES) for value in values)

@@ -13,7 +13,7 @@ from jinja2 import TemplateError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from sottovoce.core.errors import ModelError
-from sottovoce.core.sizes import amount
+from sottovoce.core.text import amount
 from sottovoce.models.base_temperature import default_sampling, drawn_temperature, known_top_p
 from sottovoce.models.doctor.readable import temperature
 from sottovoce.models.doctor.selftest import CHECKS, WHAT_TO_DO, Found, Trial

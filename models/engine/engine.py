@@ -15,7 +15,7 @@ from functools import partial
 
 from transformers import PreTrainedTokenizerBase
 
-from sottovoce.core.sizes import size_of
+from sottovoce.core.bounds import size_of
 from sottovoce.models.engine.cache_manager import Limits
 from sottovoce.models.engine.check import check
 from sottovoce.models.engine.grammar import Grammar, grammar_of

@@ -14,7 +14,7 @@ from itertools import takewhile
 from transformers import PreTrainedTokenizerBase
 
 from sottovoce.core.errors import EngineError, SottovoceError
-from sottovoce.core.sizes import amount
+from sottovoce.core.text import amount
 from sottovoce.models.engine.cache_budget import out_of_memory
 from sottovoce.models.engine.cache_manager import CacheManager, Limits
 from sottovoce.models.engine.pending import Pending

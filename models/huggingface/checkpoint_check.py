@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from sottovoce.core.errors import ModelError, SottovoceError
-from sottovoce.core.regular_files import text_of
+from sottovoce.core.files import text_of
 
 CONFIG, ADAPTER = "config.json", "adapter_config.json"
 ATTENTIONS = ("eager", "sdpa")

@@ -17,8 +17,7 @@ import psutil
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sottovoce.core.errors import ModelError
-from sottovoce.core.paths import models_folder
-from sottovoce.core.regular_files import bytes_of
+from sottovoce.core.files import bytes_of, models_folder
 from sottovoce.models.sources.checksum import write_sums
 
 FORMAT: Literal[2] = 2

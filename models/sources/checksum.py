@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from sottovoce.core.regular_files import opened, text_of
+from sottovoce.core.files import opened, text_of
 
 SUMS = "SHA256SUMS"
 

@@ -30,7 +30,7 @@ from transformers import (
 )
 
 from sottovoce.core.errors import ModelError, first_line
-from sottovoce.core.regular_files import opened
+from sottovoce.core.files import opened
 from sottovoce.models.huggingface.packing import matrices
 from sottovoce.models.huggingface.quiet import quiet
 from sottovoce.models.sources.blocks import keep

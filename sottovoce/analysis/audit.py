@@ -12,13 +12,13 @@ from sottovoce.analysis.statistics import Difference, Share, paired_bootstrap, s
 from sottovoce.nodes.state import Decision
 from sottovoce.nodes.votes import leading, viewpoints
 from sottovoce.prompts import kinds
-from sottovoce.runs.record import Record, abstains
+from sottovoce.runs.record import DiscussionRecord, abstains
 from sottovoce.runs.run import Key, Run
 
 OURS = "ours"
 FAILED = "failed as wrong"
 """The policy that counts failed discussions too, as verdicts do where scheme or protocol can cause them."""
-Policy = Callable[[Record, Decision], float | None]
+Policy = Callable[[DiscussionRecord, Decision], float | None]
 """Scores a discussion in [0, 1]; None leaves it out."""
 
 
@@ -64,25 +64,25 @@ def _audited(name: str, scores: Mapping[Key, float], ours: Mapping[Key, float]) 
 # Policies
 
 
-def _ours(record: Record, decision: Decision) -> float | None:
+def _ours(record: DiscussionRecord, decision: Decision) -> float | None:
     return decision["score"]
 
 
-def _excluded(record: Record, decision: Decision) -> float | None:
+def _excluded(record: DiscussionRecord, decision: Decision) -> float | None:
     return None if abstains(decision) else decision["score"]
 
 
-def _wrong(record: Record, decision: Decision) -> float | None:
+def _wrong(record: DiscussionRecord, decision: Decision) -> float | None:
     return 0.0 if abstains(decision) else decision["score"]
 
 
-def _each(record: Record, decision: Decision) -> float | None:
+def _each(record: DiscussionRecord, decision: Decision) -> float | None:
     """Return the mean over the agents' own answers; an unreadable answer is wrong."""
     votes = decision["votes"]
     return fmean(kinds.right(vote["answer"], record.question) for vote in votes) if votes else None
 
 
-def _ties_last(record: Record, decision: Decision) -> float | None:
+def _ties_last(record: DiscussionRecord, decision: Decision) -> float | None:
     """Score the most frequent answer; of equally frequent ones, that of the last agent."""
     if not decision["votes"]:
         return None
@@ -93,7 +93,7 @@ def _ties_last(record: Record, decision: Decision) -> float | None:
 def _published(scorers: Mapping[str, Scorer]) -> Policy:
     """Return a policy that scores the texts of the last round as a paper's own program does."""
 
-    def policy(record: Record, decision: Decision) -> float | None:
+    def policy(record: DiscussionRecord, decision: Decision) -> float | None:
         scorer, texts = scorers.get(kinds.kind_of(record.question)), record.last_texts()
         return scorer(texts, gold_of(record.question), record.question.get("choices", [])) if scorer and texts else None
 

@@ -29,7 +29,7 @@ from sottovoce.channels.message import Message
 from sottovoce.core.text import counted
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.prompts import kinds
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Said:
 Round = dict[str, Said]
 
 
-def observed(records: Iterable[Record]) -> list[Observation]:
+def observed(records: Iterable[DiscussionRecord]) -> list[Observation]:
     """Return the observations of all finished discussions of a run, for questions with a target."""
     records = [*records]
     over = [each for each in records if each.decision is not None or each.status == "failed"]
@@ -84,11 +84,11 @@ def observed(records: Iterable[Record]) -> list[Observation]:
     return [*found, *(Observation(DECIDED, question_id(each.question), _decided_right(each)) for each in whole)]
 
 
-def _decided_right(record: Record) -> bool:
+def _decided_right(record: DiscussionRecord) -> bool:
     return record.decision is not None and (record.decision["score"] or 0) == 1
 
 
-def _observed(record: Record, rounds: Sequence[Round], longest: int) -> Iterator[Observation]:
+def _observed(record: DiscussionRecord, rounds: Sequence[Round], longest: int) -> Iterator[Observation]:
     question, agents = question_id(record.question), {agent for each in rounds for agent in each}
     made = {agent: each.model for agent, each in record.models.items()}
     chosen = record.chosen()
@@ -154,7 +154,7 @@ Counted = tuple[str, bool, int | None, str | None]
 """Measure, whether it happened, round, agent."""
 
 
-def _rounds(record: Record) -> list[Round]:
+def _rounds(record: DiscussionRecord) -> list[Round]:
     question, read = record.question, record.answered_as()
     return [
         {name: Said(said, vote["answer"], kinds.right(vote["answer"], question)) for name, (said, vote) in each.items()}
@@ -177,7 +177,7 @@ def _same(left: str | None, right: str | None, question: Question) -> bool:
     return kinds.same(left, right, kinds.kind_of(question), question["question"])
 
 
-def _of_steps(rounds: Sequence[Round], record: Record) -> Iterator[Counted]:
+def _of_steps(rounds: Sequence[Round], record: DiscussionRecord) -> Iterator[Counted]:
     edges = {*record.chosen().edges()}
     for r, (before, after) in enumerate(pairwise(rounds), 1):
         for agent in (name for name in before if name in after):
@@ -211,7 +211,7 @@ def _held(said: Said, agent: str, rounds: Sequence[Round], question: Question) -
     return any(each.message.time < said.message.time and _same(each.answer, said.answer, question) for each in others)
 
 
-def _judged(rounds: Sequence[Round], record: Record) -> Iterator[Counted]:
+def _judged(rounds: Sequence[Round], record: DiscussionRecord) -> Iterator[Counted]:
     assert record.decision is not None, "discussions that ended"
     last = rounds[-1] if rounds else {}
     agents = {name for round in rounds for name in round}

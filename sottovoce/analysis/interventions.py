@@ -12,10 +12,10 @@ from statistics import fmean
 from sottovoce.core.text import counted, figure, one_line
 from sottovoce.graphs import scheme
 from sottovoce.nodes.state import Intervened
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 
 
-def told(records: Sequence[Record]) -> list[str]:
+def told(records: Sequence[DiscussionRecord]) -> list[str]:
     """Describe the interventions of a run in a few lines; [] if nothing was monitored."""
     made = [(record, entry) for record in records for entry in record.interventions]
     if not made:
@@ -28,7 +28,7 @@ def told(records: Sequence[Record]) -> list[str]:
     return [*lines, *([f"true classes of the withheld messages: {classes}"] if classes else []), *_by_outcome(records)]
 
 
-def truth(record: Record, entry: Intervened) -> str:
+def truth(record: DiscussionRecord, entry: Intervened) -> str:
     """Return the true class of a withheld message; empty if the scheme does not classify it."""
     known, place = scheme(record.scheme).truth, (entry["epoch"], entry["round"], entry["turn"])
     said = (entry["agent"], entry["act"], entry["attempt"])
@@ -36,7 +36,7 @@ def truth(record: Record, entry: Intervened) -> str:
     return known(found) if known is not None and found is not None else ""
 
 
-def _by_outcome(records: Sequence[Record]) -> list[str]:
+def _by_outcome(records: Sequence[DiscussionRecord]) -> list[str]:
     """Describe the turns of interventions by outcome, and the bad outcomes without any intervention."""
     scores = [(record, record.decision["score"]) for record in records if record.decision is not None]
     good = [record for record, score in scores if score == 1]
@@ -46,7 +46,7 @@ def _by_outcome(records: Sequence[Record]) -> list[str]:
     return [*turns, f"{missed:,} of {len(bad):,} unsuccessful discussions had no intervention"] if bad else turns
 
 
-def _turns(how: str, records: Sequence[Record]) -> str:
+def _turns(how: str, records: Sequence[DiscussionRecord]) -> str:
     turns = [entry["round"] + 1 for record in records for entry in record.interventions]
     when = f", on average in turn {figure(fmean(turns))} ({min(turns)} to {max(turns)})" if turns else ""
     return f"in {counted(len(records), f'{how} discussion')}: {counted(len(turns), 'intervention')}{when}"

@@ -19,7 +19,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.prompts.render import Prompts
 from sottovoce.runs.judge_directory import name_of
 from sottovoce.runs.read import verdicts
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Key, Run
 from sottovoce.runs.squad import golds_of
 from sottovoce.settings import Single
@@ -52,7 +52,7 @@ def asked_of(run: Run) -> list[Question]:
     return found
 
 
-def _answer(record: Record) -> str | None:
+def _answer(record: DiscussionRecord) -> str | None:
     if record.decision is None or not golds_of(record.question):
         return None
     return record.decision["answer"]

@@ -19,7 +19,7 @@ from sottovoce.monitors.settings import Measure
 from sottovoce.monitors.tokens import Decode
 from sottovoce.nodes.uncertainty import Decoders, features_of_acts, finished
 from sottovoce.runs.allowed import NO_TRUST, Trust
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 from sottovoce.runs.start import settings_of
 from sottovoce.settings import Settings
@@ -58,7 +58,9 @@ def collected(runs: Sequence[Run], measure: Measure, trust: Trust = NO_TRUST) ->
     return rows, passed
 
 
-def _rows(run: Run, record: Record, game: str, measure: Measure, passed: Counter[str], trust: Trust) -> Iterator[Row]:
+def _rows(
+    run: Run, record: DiscussionRecord, game: str, measure: Measure, passed: Counter[str], trust: Trust
+) -> Iterator[Row]:
     settings, store = settings_of(run), run.store()
     failed = record.decision is not None and (record.decision["score"] or 0) < 1
     done, decoders = finished(record.messages), _decoders(run, trust)
@@ -82,7 +84,7 @@ def _decoders(run: Run, trust: Trust) -> Decoders:
     """Return decoders of token ids by agent; each loads only the tokenizer of its local model, at the first id."""
 
     def decoder(agent: str) -> Decode | None:
-        if (model := run.head.models.get(agent)) is None:
+        if (model := run.manifest.models.get(agent)) is None:
             return None
 
         def decode(at: int) -> str:

@@ -103,7 +103,7 @@ def match(left: Sequence[Result], right: Sequence[Result]) -> Matched:
     dealt = _other_documents(left, right, names)
     out = {names[id(each)] for each in (*left, *right) if each.question in {*targets, *dealt}}
     one, two = (
-        {(names[id(each)], each.seed): each.judged for each in results if each.judged is not None}
+        {(names[id(each)], each.seed): each.comparable_score for each in results if each.comparable_score is not None}
         for results in (left, right)
     )
     means = not one.keys() & two.keys()
@@ -190,6 +190,6 @@ def _other_documents(left: Iterable[Result], right: Iterable[Result], names: dic
 
 
 def _other_targets(left: Iterable[Result], right: Iterable[Result], names: dict[int, str]) -> tuple[str, ...]:
-    targets = {names[id(each)]: each.target for each in left if each.judged is not None}
-    scored = [each for each in right if each.judged is not None and names[id(each)] in targets]
+    targets = {names[id(each)]: each.target for each in left if each.comparable_score is not None}
+    scored = [each for each in right if each.comparable_score is not None and names[id(each)] in targets]
     return tuple(dict.fromkeys(each.question for each in scored if each.target != targets[names[id(each)]]))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,7 +14,7 @@ from pydantic import BaseModel
 
 from sottovoce.cli.help import Row, help_text
 from sottovoce.cli.options import build, parameters
-from sottovoce.core.errors import StoppedError, UsageError, choose
+from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.text import one_line
 from sottovoce.graphs import NAMES, SCHEMES, scheme
 
@@ -166,23 +165,10 @@ def flag(name: str, help: str, callback: Callable[..., Any]) -> click.Option:
     return click.Option([name], is_flag=True, expose_value=False, is_eager=True, help=help, callback=callback)
 
 
-def _show_all(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
-    if wanted:
+def _show_all(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
+    if chosen:
         click.echo(help_text(ctx.command, ctx, every=True))
         ctx.exit()
-
-
-@contextmanager
-def resumable(kept: str) -> Iterator[None]:
-    """Turn a Ctrl-C into the error that says what is kept, and that the same command resumes.
-
-    Raises:
-        StoppedError: the user stopped it.
-    """
-    try:
-        yield
-    except KeyboardInterrupt as stop:
-        raise StoppedError(f"stopped; {kept}, and the same command resumes") from stop
 
 
 class _OnStderr(logging.Handler):

@@ -10,7 +10,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from sottovoce.core.errors import UsageError, choose
-from sottovoce.core.paths import config_folder, models_folder
+from sottovoce.core.files import config_folder, models_folder
 
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 """A function from the typed text to the values that begin with it."""
@@ -39,21 +39,21 @@ def models(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[s
 
 def runs(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
     """Return saved runs, the newest first."""
-    from sottovoce.runs.run_directory import kept
+    from sottovoce.runs.run_directory import saved_runs
 
-    return _matching(["latest", *(folder.name for folder in reversed(kept()))], typed)
+    return _matching(["latest", *(folder.name for folder in reversed(saved_runs()))], typed)
 
 
-def show(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
+def show(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
     """Print the completion script of the current shell, and exit."""
-    if wanted:
+    if chosen:
         click.echo(_script(ctx.command), nl=False)
         ctx.exit()
 
 
-def install(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
+def install(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
     """Save the completion script of the current shell, let the shell read it when it starts, and exit."""
-    if wanted:
+    if chosen:
         script, startup = config_folder() / f"completion.{_shell()}", Path.home() / STARTUP[_shell()]
         script.parent.mkdir(parents=True, exist_ok=True)
         script.write_text(_script(ctx.command), encoding="utf-8")

@@ -27,23 +27,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic.fields import FieldInfo
-
 from sottovoce.core.errors import UsageError, nearest
-from sottovoce.core.paths import config_folder
-from sottovoce.core.regular_files import text_of
+from sottovoce.core.files import config_folder, text_of
 from sottovoce.core.text import one_line
 from sottovoce.graphs import SCHEMES, scheme, schemes, shipped
 from sottovoce.settings import Settings
 from sottovoce.settings.base import EACH
 from sottovoce.settings.plain import UnknownName, named
 
-UNSET = {"dtype": "auto", "weights": "auto", "device": "auto", "system": ""}
-"""Values for a model that lacks a setting which another model of the same run has."""
-Given = dict[str, Any]  # Any: values as TOML has them, or as typed
 NAME = "sottovoce.toml"
 VARIABLE = "SOTTOVOCE_CONFIG"
 KEYS = ("models", "defaults")
+UNSET = {"dtype": "auto", "weights": "auto", "device": "auto", "system": ""}
+"""Values for a model that lacks a setting which another model of the same run has."""
 OF_PROGRAMS = ("sandbox", "unsafe")
 SOURCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+:[A-Za-z_]")
 """The Python name of a retriever; without a dot it names one that is registered."""
@@ -51,6 +47,7 @@ RERANKER = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]")
 """The Python name of a reranker; its module needs no dot."""
 IMPORTED = {"library": SOURCE, "wiki": SOURCE, "google": SOURCE, "rerank": RERANKER}
 """Settings that may name something to import."""
+Values = dict[str, Any]  # Any: settings by name, as TOML has them, or as typed
 
 
 @dataclass(frozen=True)
@@ -58,10 +55,10 @@ class Config:
     """The content of the config file; all fields are empty if there is none."""
 
     path: Path | None = None
-    models: Mapping[str, Given] = field(default_factory=dict)
+    models: Mapping[str, Values] = field(default_factory=dict)
     """Settings of each named model, by its name."""
     everywhere: Mapping[str, Any] = field(default_factory=dict)
-    of_scheme: Mapping[str, Given] = field(default_factory=dict)
+    of_scheme: Mapping[str, Values] = field(default_factory=dict)
     """Defaults for one scheme each, by the scheme's command."""
 
     @property
@@ -69,58 +66,54 @@ class Config:
         """The file's name as errors show it."""
         return f"config file {str(self.path)!r}"
 
-    def defaults(self, settings: type[Settings]) -> Given:
+    def defaults(self, settings: type[Settings]) -> Values:
         """Return the file's defaults for a scheme's settings: its own, then those for every scheme."""
-        own = next((given for name, given in self.of_scheme.items() if scheme(name).settings is settings), {})
-        given = {**self.everywhere, **own}
-        return named({key: given[key] for key in given if key in settings.model_fields}, settings.model_fields)
+        own = next((values for name, values in self.of_scheme.items() if scheme(name).settings is settings), {})
+        values = {**self.everywhere, **own}
+        return named({key: values[key] for key in values if key in settings.model_fields}, settings.model_fields)
 
-    def filled(self, settings: type[Settings], chosen: Given) -> Given:
+    def filled(self, settings: type[Settings], chosen: Values) -> Values:
         """Return the chosen settings, with defaults for the rest, and with named models replaced by their settings.
 
         Raises:
             UsageError: one of several models has a temperature or a memory, and another does not.
         """
-        given = {**self.defaults(settings), **chosen}
-        names = _listed(given.get("model", []))
+        values = {**self.defaults(settings), **chosen}
+        names = _listed(values.get("model", []))
         if not any(name in self.models for name in names):
-            return given
-        meant = [self.models.get(name, {"model": name}) for name in names]
-        return {
-            **given,
-            **{key: self._each(key, names, meant, given) for key in EACH if _of_models(key, meant, chosen)},
-        }
+            return values
+        models = [self.models.get(name, {"model": name}) for name in names]
+        for key in EACH:  # a named model's setting counts unless the user chose another value
+            if any(key in model for model in models) and (key == "model" or key not in chosen):
+                values[key] = self._of_each(key, dict(zip(names, models, strict=True)), names, values.get(key))
+        return values
 
-    def applied(self, settings: type[Settings], chosen: Given) -> str:
+    def _of_each(self, key: str, models: Mapping[str, Values], names: list[str], default: Any) -> list[Any]:
+        """Return one value for each model; a model without its own value gets the default or the unset value."""
+        usual = dict(UNSET)
+        if len(_listed(default or [])) == 1:
+            usual[key] = _listed(default)[0]
+        for name in names:
+            if key not in models[name] and key not in usual:
+                raise UsageError(f"{key} is set for other models, but not for {name!r}; set it there ({self.name})")
+        return [models[name].get(key, usual.get(key)) for name in names]
+
+    def applied(self, settings: type[Settings], chosen: Values) -> str:
         """Return in one line the defaults and named models that apply to the chosen settings; empty if none do."""
         defaults = {key: value for key, value in self.defaults(settings).items() if key not in chosen}
         names = dict.fromkeys(_listed({**defaults, **chosen}.get("model", [])))
-        meant = [f"{name} is {words(self.models[name])}" for name in names if name in self.models]
-        parts = [*([f"defaults {words(defaults)}"] if defaults else []), *meant]
+        parts = [f"defaults {words(defaults)}"] if defaults else []
+        parts += [f"{name} is {words(self.models[name])}" for name in names if name in self.models]
         return f"{self.name}: {'; '.join(parts)}" if parts else ""
 
-    def _each(self, key: str, names: list[str], meant: list[Given], given: Given) -> list[Any]:
-        """Return one value for each model; a model without its own value gets the default or the unset value."""
-        default = _listed(given.get(key) or [])
-        usual = {**UNSET, key: default[0]} if len(default) == 1 else UNSET
-        missing = [name for name, each in zip(names, meant, strict=True) if key not in each and key not in usual]
-        if missing:
-            raise UsageError(f"{key} is set for other models, but not for {missing[0]!r}; set it there ({self.name})")
-        return [each.get(key, usual.get(key)) for each in meant]
 
-
-def words(given: Given) -> str:
+def words(values: Values) -> str:
     """Return settings as a phrase: "rounds 3, protocol cipher"."""
-    return ", ".join(f"{key} {' '.join(map(str, _listed(value)))}" for key, value in given.items())
+    return ", ".join(f"{key} {' '.join(map(str, _listed(value)))}" for key, value in values.items())
 
 
-def _listed(value: Any) -> list[Any]:  # Any: a value as given
+def _listed(value: Any) -> list[Any]:  # Any: a value as TOML has it
     return value if isinstance(value, list) else [value]
-
-
-def _of_models(key: str, meant: list[Given], chosen: Given) -> bool:
-    """Return whether a named model sets this key, and the user's choice does not override it."""
-    return any(key in each for each in meant) and (key == "model" or key not in chosen)
 
 
 def read_config() -> Config:
@@ -149,7 +142,7 @@ def candidates() -> list[Path]:
     return [Path(NAME), config_folder() / NAME]
 
 
-def _read(path: Path) -> Given:
+def _read(path: Path) -> Values:
     import tomllib
 
     try:
@@ -162,24 +155,27 @@ def _read(path: Path) -> Given:
         raise UsageError(f"config file {str(path)!r} is not TOML: {error}") from error
 
 
-def _checked(path: Path, read: Given) -> Config:
-    _check_names("key", read, KEYS)
-    tables = {key: _table(read.get(key, {}), key) for key in KEYS}
-    models = {name: _model(name, _table(each, f"models.{name}")) for name, each in tables["models"].items()}
-    commands = [_command(name) for name in SCHEMES]
-    own = {_command(key): each for key, each in tables["defaults"].items() if _command(key) in commands}
-    everywhere = {key: each for key, each in tables["defaults"].items() if _command(key) not in commands}
-    of_scheme = {
-        name: named(_table(each, f"defaults.{name}"), scheme(name).settings.model_fields) for name, each in own.items()
+def _checked(path: Path, content: Values) -> Config:
+    _check_names("key", content, KEYS)
+    models = {
+        name: _model(name, _table(values, f"models.{name}"))
+        for name, values in _table(content.get("models", {}), "models").items()
     }
-    config = Config(path, models, _plain(everywhere, _fields(everywhere), commands), of_scheme)
+    everywhere, of_scheme = Values(), dict[str, Values]()
+    commands = [_command(name) for name in SCHEMES]
+    for key, value in _table(content.get("defaults", {}), "defaults").items():
+        if (name := _command(key)) in commands:
+            of_scheme[name] = named(_table(value, f"defaults.{name}"), scheme(name).settings.model_fields)
+        else:
+            everywhere[key] = value
+    config = Config(path, models, _underscored(everywhere, [*_fields(everywhere), *commands]), of_scheme)
     if not os.environ.get(VARIABLE) and path == Path(NAME):
         _check_runs_nothing([config.everywhere, *of_scheme.values()])
     return config
 
 
 def _check_runs_nothing(tables: Iterable[Mapping[str, Any]]) -> None:  # Any: TOML values
-    for name, value in ((name, value) for each in tables for name, value in each.items()):
+    for name, value in ((name, value) for table in tables for name, value in table.items()):
         if name in OF_PROGRAMS or (name in IMPORTED and IMPORTED[name].search(str(value))):
             raise UnknownName(
                 f"{name} is {value!r}, which lets code run, and the folder may come from somebody else; set it on the "
@@ -187,39 +183,39 @@ def _check_runs_nothing(tables: Iterable[Mapping[str, Any]]) -> None:  # Any: TO
             )
 
 
-def _fields(given: Given) -> dict[str, FieldInfo]:
-    """Return the fields of all bundled schemes; with those of other packages if a given setting is in none of these."""
-    fields = {name: info for each in shipped() for name, info in each.settings.model_fields.items()}
-    if all(key.replace("-", "_") in fields for key in given):
+def _fields(values: Values) -> set[str]:
+    """Return the settings of all bundled schemes; with those of other packages if a value is for none of these."""
+    fields = {name for each in shipped() for name in each.settings.model_fields}
+    if all(key.replace("-", "_") in fields for key in values):
         return fields
-    return {name: info for each in schemes() for name, info in each.settings.model_fields.items()}
+    return {name for each in schemes() for name in each.settings.model_fields}
 
 
-def _model(name: str, given: Given) -> Given:
+def _model(name: str, values: Values) -> Values:
     """Return the settings of a named model, with values as on the command line."""
-    found = _plain(given, {key: Settings.model_fields[key] for key in EACH}, [])
-    if lists := [key for key, value in found.items() if isinstance(value, list)]:
+    values = _underscored(values, EACH)
+    if lists := [key for key, value in values.items() if isinstance(value, list)]:
         raise UnknownName(f"{lists[0]} of model {name!r} is a list; expected the value of one model")
-    return {"model": name, **found}
+    return {"model": name, **values}
 
 
-def _plain(given: Given, fields: Mapping[str, FieldInfo], besides: list[str]) -> Given:
+def _underscored(values: Values, known: Iterable[str]) -> Values:
     """Return settings with underscores in their names, after checking that all are known."""
-    found = {key.replace("-", "_"): value for key, value in given.items()}
-    _check_names("setting", found, [*fields, *besides])
-    return found
+    values = {key.replace("-", "_"): value for key, value in values.items()}
+    _check_names("setting", values, known)
+    return values
 
 
-def _check_names(kind: str, given: Mapping[str, Any], known: Iterable[str]) -> None:  # Any: TOML values
-    for name in given:
+def _check_names(kind: str, values: Mapping[str, Any], known: Iterable[str]) -> None:  # Any: TOML values
+    for name in values:
         if name not in known:
             raise UnknownName(nearest(kind, name, known))
 
 
-def _table(given: Any, key: str) -> Given:  # Any: a TOML value
-    if not isinstance(given, dict):
-        raise UnknownName(f"{key} is {given!r}; expected a table: [{key}]")
-    return given
+def _table(value: Any, key: str) -> Values:  # Any: a TOML value
+    if not isinstance(value, dict):
+        raise UnknownName(f"{key} is {value!r}; expected a table: [{key}]")
+    return value
 
 
 def _command(key: str) -> str:

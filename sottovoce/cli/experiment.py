@@ -5,29 +5,30 @@ Nothing here imports torch or langgraph before something runs: the command line 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import ConfigDict, Field
 
-from sottovoce.cli.command import Commands, SchemeCommands, resumable
+from sottovoce.cli.command import Commands, SchemeCommands
 from sottovoce.cli.options import argument
 from sottovoce.core.bounds import Agents, Count, Few, Rounds
-from sottovoce.core.errors import SottovoceError, StoppedError, UsageError
+from sottovoce.core.errors import StoppedError, UsageError
 from sottovoce.core.outputs import EXPERIMENT, check_folder
 from sottovoce.core.text import harmless, one_line
 from sottovoce.core.validation import Checked
 from sottovoce.datasets.question_source import QuestionOptions
 from sottovoce.report.tables import show
 from sottovoce.runs.allowed import NO_TRUST, Trust
+from sottovoce.runs.job import SAME_COMMAND, check_failures, resumable
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.run_directory import shelf
+from sottovoce.runs.run_directory import runs_folder
 from sottovoce.settings import Settings
 
 if TYPE_CHECKING:
-    from sottovoce.experiments.schema import Experiment, Given
-    from sottovoce.experiments.tables.table_schema import Published
+    from sottovoce.experiments.schema import Content, Experiment
+    from sottovoce.experiments.tables.table import Published
     from sottovoce.runs.run import Run
 
 commands = Commands("experiment")
@@ -81,7 +82,7 @@ class LayersOptions(Checked):
     )
     agents: Agents | None = Field(default=None, description="As the scheme's own option.")
     rounds: Rounds | None = Field(default=None, description="As the scheme's own option.")
-    save: Path | None = Field(default=None, description=SAVE)
+    save: Path = Field(description=SAVE)
 
 
 class TuneOptions(Checked):
@@ -109,38 +110,33 @@ class TuneOptions(Checked):
     map: bool = Field(
         default=False, description="Draw CIPHER's map for two agents: the first one's last answer in both orders."
     )
-    save: Path | None = Field(default=None, description=SAVE)
+    save: Path = Field(description=SAVE)
 
 
 @commands.add(ExperimentOptions, Limits, Trust)
 def run(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> None:
-    """Run an experiment file, and compare its runs; resumable.
-
-    Raises:
-        UsageError: the file, or a row of it, is wrong, or it names what the command line does not allow.
-        RecordError: the folder holds rows of another kind, or cannot be written.
-        SottovoceError: discussions failed; raised after all else.
-    """
+    """Run an experiment file, and compare its runs; resumable."""
     # Late: langgraph takes a second, and torch more if a row has to run.
     from sottovoce.analysis.statistics import check_installed
     from sottovoce.cli.run_screen import shown_row
     from sottovoce.experiments.files import check_trusted, read_experiment
     from sottovoce.experiments.folder import FILE
-    from sottovoce.experiments.run_rows import hold
+    from sottovoce.experiments.runner import RowRunner, run_experiment
 
     check_installed()
     file, again = options.file, options.file.is_dir()
     few = f"-limit-{options.limit}" if options.limit else ""
-    folder = options.save or (file if again else shelf() / f"{file.stem}{few}")
+    folder = options.save or (file if again else runs_folder() / f"{file.stem}{few}")
     if folder != file:
         check_folder(folder, "--save", EXPERIMENT)
-    experiment, given = read_experiment(file / FILE if again else file, options.limit)
+    experiment = read_experiment(file / FILE if again else file, options.limit)
     check_trusted(experiment, file if again else file.parent, trust)
     with resumable(f"all messages are kept in {str(folder)!r}"):
-        runs, why = hold(experiment, given, folder, names=options.rows, limits=limits, shown=shown_row, trust=trust)
+        runner = RowRunner(folder, limits, shown_row)
+        runs, why = run_experiment(experiment, runner, names=options.rows, trust=trust)
     show(report(experiment, runs))
     print(f"{f'stopped: {why}; ' if why else ''}kept in {one_line(str(folder))}")
-    _check_failures(runs)
+    check_failures(runs.values())
 
 
 def report(experiment: Experiment, runs: dict[str, Run]) -> str:
@@ -155,59 +151,46 @@ def report(experiment: Experiment, runs: dict[str, Run]) -> str:
     return "\n\n".join(filter(None, [*blocks, "\n".join(left)])) + "\n"
 
 
-def _check_failures(runs: Mapping[str, Run]) -> None:
-    failed = [record for run in runs.values() for record in run.records.values() if record.status == "failed"]
-    if failed:
-        n = sum(len(run.records) for run in runs.values())
-        raise SottovoceError(f"{len(failed)} of {n} discussions failed, the first one: {failed[0].error}")
-
-
 @commands.add(ReproduceOptions, Limits, Trust)
 def reproduce(options: ReproduceOptions, limits: Limits, trust: Trust = NO_TRUST) -> None:
-    """Reproduce a table or figure of a paper, and show published and own numbers side by side.
-
-    Raises:
-        UsageError: there is no such table, model, part or row, or nothing of it can run here.
-        RecordError: the folder holds rows of another kind, or cannot be written.
-        SottovoceError: discussions failed; raised after all else.
-    """
-    from sottovoce.experiments.tables.expand import chosen
-    from sottovoce.experiments.tables.table_files import read_published
+    """Reproduce a table or figure of a paper, and show published and own numbers side by side."""
+    from sottovoce.experiments.schema import choose
+    from sottovoce.experiments.tables.table import read_published
     from sottovoce.report.paper_tables import about, listed, planned
 
     if options.name is None:
         show(listed(options.data))
         return
     published = read_published(options.name)
-    chosen("row", options.row, published.every_row)
+    choose("row", options.row, published.every_row)
     if options.plan:
-        show("\n".join([*about(published), *planned(published, _wanted(published, options), options.data)]))
+        show("\n".join([*about(published), *planned(published, _chosen_parts(published, options), options.data)]))
     else:
         _run_table(options.name, published, options, limits, trust)
 
 
-def _wanted(published: Published, options: ReproduceOptions) -> list[tuple[str, str]]:
-    from sottovoce.experiments.tables.expand import chosen
+def _chosen_parts(published: Published, options: ReproduceOptions) -> list[tuple[str, str]]:
+    from sottovoce.experiments.schema import choose
 
-    models = chosen("model", options.model, published.models)
-    parts = chosen("part", options.part, published.parts)
-    return [(model, part) for model, part in published.held() if model in models and part in parts]
+    models = choose("model", options.model, published.models)
+    parts = choose("part", options.part, published.parts)
+    return [(model, part) for model, part in published.experiments() if model in models and part in parts]
 
 
 def _run_table(name: str, published: Published, options: ReproduceOptions, limits: Limits, trust: Trust) -> None:
     from sottovoce.analysis.statistics import check_installed
-    from sottovoce.experiments.tables.small import write_stand_ins
+    from sottovoce.experiments.tables.parts import write_stand_ins
     from sottovoce.report.paper_tables import about
 
     check_installed()
-    folder = options.save or shelf() / f"{name}{'-small' * options.small}"
+    folder = options.save or runs_folder() / f"{name}{'-small' * options.small}"
     check_folder(folder, "--save", "")
     print("\n".join(about(published)), end="\n\n")
     if options.small:
         write_stand_ins(published, folder / STAND_INS)
     runs = 0
-    for key, given in _experiments(published, options, folder):
-        _run_part(published, key, given, folder / "-".join(key), options, limits, trust)
+    for key, content in _experiments(published, options, folder):
+        _run_part(published, key, content, folder / "-".join(key), options, limits, trust)
         runs += 1
     if not runs:
         raise UsageError(f"nothing of {name!r} can run here; get what is named above, or use --small")
@@ -216,66 +199,65 @@ def _run_table(name: str, published: Published, options: ReproduceOptions, limit
 
 def _experiments(
     published: Published, options: ReproduceOptions, folder: Path
-) -> Iterator[tuple[tuple[str, str], Given]]:
+) -> Iterator[tuple[tuple[str, str], Content]]:
     """Yield the experiments that can run, by model and part; print a line for each that cannot."""
-    from sottovoce.experiments.tables.expand import experiment_of, small_of
+    from sottovoce.experiments.tables.parts import experiment_of, small_of
 
-    seen: list[Given] = []
-    for model, part in _wanted(published, options):
+    seen: list[Content] = []
+    for model, part in _chosen_parts(published, options):
         if not options.small:
             if missing := _missing(published, model, part, options):
                 print(f"{model}, {part}: not run: {'; '.join(missing)}\n")
             else:
                 yield (model, part), experiment_of(published, model, part, options.data, weights=options.instead)
             continue
-        given = small_of(published, model, part, folder / STAND_INS)
-        if (same := {**given, "about": ""}) in seen:  # models and data alone differ
+        content = small_of(published, model, part, folder / STAND_INS)
+        if (same := {**content, "about": ""}) in seen:  # models and data alone differ
             print(f"- {model}, {part}: in small the same as an earlier one")
         else:
             seen.append(same)
-            yield (model, part), given
+            yield (model, part), content
 
 
 def _missing(published: Published, model: str, part: str, options: ReproduceOptions) -> list[str]:
     """Return what is missing for a model and part; a model that is replaced need not be available."""
-    from sottovoce.experiments.tables.requirements import lacking
+    from sottovoce.experiments.tables.parts import missing
 
     gone = published.gone.get(model) if options.instead else None
-    return [line for line in lacking(published, model, part, options.data) if gone is None or gone not in line]
+    return [line for line in missing(published, model, part, options.data) if gone is None or gone not in line]
 
 
 def _run_part(
     published: Published,
     key: tuple[str, str],
-    given: Given,
+    content: Content,
     folder: Path,
     options: ReproduceOptions,
     limits: Limits,
     trust: Trust,
 ) -> None:
     from sottovoce.cli.run_screen import shown_row
-    from sottovoce.experiments.run_rows import hold
+    from sottovoce.experiments.runner import RowRunner, run_experiment
     from sottovoce.experiments.schema import Experiment
-    from sottovoce.experiments.tables.comparison import beside
-    from sottovoce.experiments.tables.difference import assumed
-    from sottovoce.experiments.tables.saved_figures import keep_figures
+    from sottovoce.experiments.tables.comparison import assumed, compare_figures
+    from sottovoce.experiments.tables.figures import save_figures
     from sottovoce.report.paper_tables import compared
 
-    experiment = Experiment.model_validate(given)
-    keep_figures(published, *key, folder)
+    experiment = Experiment.model_validate(content)
+    save_figures(published, *key, folder)
     rows = [name for name in experiment.rows if name in options.row]
     if options.row and not rows:
         return
     with resumable(f"all messages are kept in {str(folder)!r}"):
-        runs, why = hold(experiment, given, folder, names=rows, limits=limits, shown=shown_row, trust=trust)
+        runs, why = run_experiment(experiment, RowRunner(folder, limits, shown_row), names=rows, trust=trust)
     if options.small:
         print(f"- {', '.join(key)}: {', '.join(runs)}")
     else:
-        comparison = f"{compared(beside(published, *key, runs))}\n\n{assumed(published.error)}"
+        comparison = f"{compared(compare_figures(published, *key, runs))}\n\n{assumed(published.error)}"
         show(f"{', '.join(key)}:\n\n{comparison}\n")
     if why:
-        raise StoppedError(f"stopped: {why}; the same command resumes")
-    _check_failures(runs)
+        raise StoppedError(f"stopped: {why}; {SAME_COMMAND} resumes")
+    check_failures(runs.values())
 
 
 @commands.add(LayersOptions, Settings, QuestionOptions, Limits)

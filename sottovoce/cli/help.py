@@ -81,21 +81,21 @@ def _options(command: click.Command, ctx: click.Context, every: bool) -> tuple[d
 
 def _panel(console: Console, heading: str, rows: Sequence[Row], column: int = 0) -> Panel:
     """Return a panel of rows; the names take `column` characters, or as many as they need."""
-    room = console.width - BORDERS
-    most = int(room * WIDEST)
+    width = console.width - BORDERS
+    most = int(width * WIDEST)
     column = column or max((len(row.name) for row in rows if len(row.name) <= most), default=most)
-    lines = [line for row in rows for line in _lines(row, column, room)]
+    lines = [line for row in rows for line in _lines(row, column, width)]
     return Panel(Group(*lines), title=heading, title_align="left", border_style="dim")
 
 
-def _lines(row: Row, column: int, room: int) -> Iterator[Text]:
+def _lines(row: Row, column: int, width: int) -> Iterator[Text]:
     """Yield the lines of a row: name and text side by side, or the text below if a name or a word is too long."""
-    indent = min(column + GAP, room - max(map(len, row.text.split()), default=0))
-    texts = _wrapped(row.text, room - indent)
+    indent = min(column + GAP, width - max(map(len, row.text.split()), default=0))
+    texts = _wrapped(row.text, width - indent)
     if len(row.name) + GAP <= indent:
         yield Text(row.name.ljust(indent), style="bold cyan") + Text(texts.pop(0) if texts else "", "")
     else:
-        yield from (Text(line, style="bold cyan") for line in _between_choices(row.name, room))
+        yield from (Text(line, style="bold cyan") for line in _between_choices(row.name, width))
     yield from (Text(" " * indent + line) for line in texts)
 
 

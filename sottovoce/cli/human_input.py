@@ -27,20 +27,20 @@ def person(pause: Pause = nullcontext, hint: str = RESUME) -> Callable[[JSON], R
     Questions go to stderr, so that stdout is only for the run. Of parallel discussions one asks at a time. `pause`
     stops redrawing on the terminal, and `hint` says what to do if stdin has ended.
     """
-    alone = threading.Lock()
+    lock = threading.Lock()
 
-    def answer(asked: JSON) -> Reply:
-        with alone, pause():
-            print(_shown(asked), file=sys.stderr, flush=True)
+    def answer(request: JSON) -> Reply:
+        with lock, pause():
+            print(_prompt(request), file=sys.stderr, flush=True)
             reply = _reply()
         if reply is None:
-            raise SottovoceError(f"no reply for {asked['agent']}: stdin has ended; {hint}")
-        return _verdict(reply) if "approve" in asked else reply
+            raise SottovoceError(f"no reply for {request['agent']}: stdin has ended; {hint}")
+        return _parsed_approval(reply) if "approve" in request else reply
 
     return answer
 
 
-def _verdict(reply: str) -> Reply:
+def _parsed_approval(reply: str) -> Reply:
     return {"approve": not reply} if reply in ("", REJECTED) else reply
 
 
@@ -66,21 +66,23 @@ def read_line() -> str | None:
     return line.rstrip("\r\n") if line else None
 
 
-def _shown(asked: JSON) -> str:
+def _prompt(request: JSON) -> str:
     """Return all that a person must know before answering."""
-    return _approval(asked) if "approve" in asked else _seat(asked)
+    return _approval_prompt(request) if "approve" in request else _reply_prompt(request)
 
 
-def _approval(asked: JSON) -> str:
-    agent, what, then = (one_line(asked[name]) for name in ("agent", "approve", "then"))
-    notes = [f"({one_line(note)})" for note in asked["notes"]]
+def _approval_prompt(request: JSON) -> str:
+    agent, what, then = (one_line(request[name]) for name in ("agent", "approve", "then"))
+    notes = [f"({one_line(note)})" for note in request["notes"]]
     how = f"Enter approves, {REJECTED} rejects, any other text replaces it: "
-    return "\n".join([f"{agent} is about to do this ({what}):", harmless(asked["text"]), *notes, f"Then {then}.", how])
+    return "\n".join(
+        [f"{agent} is about to do this ({what}):", harmless(request["text"]), *notes, f"Then {then}.", how]
+    )
 
 
-def _seat(asked: JSON) -> str:
-    agent, act, why = (one_line(asked[name]) for name in ("agent", "act", "why"))
+def _reply_prompt(request: JSON) -> str:
+    agent, act, why = (one_line(request[name]) for name in ("agent", "act", "why"))
     who = f"You reply for {agent} ({act}): {why}. The prompt:"
-    turns = [f"[{role}]\n{harmless(text)}" for role, text in asked["turns"]]
-    how = f"Your reply, in one line, or in several between two lines of {FENCE}: {one_line(asked['begun'])}"
+    turns = [f"[{role}]\n{harmless(text)}" for role, text in request["turns"]]
+    how = f"Your reply, in one line, or in several between two lines of {FENCE}: {one_line(request['begun'])}"
     return "\n\n".join([who, *turns, how])

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from sottovoce.cli.command import resumable
 from sottovoce.core.errors import UsageError
 from sottovoce.core.outputs import INDEX, check_folder
 from sottovoce.core.text import counted, one_line
 from sottovoce.retrievers.building import IndexOptions, OnProgress, build_index, builder_for
 from sottovoce.retrievers.corpus import Corpus
+from sottovoce.runs.job import resumable
 
 BETWEEN = 30.0
 """Seconds between two lines if there is no terminal."""

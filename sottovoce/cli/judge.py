@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from sottovoce.analysis.llm_judge import agreements, asked_of, judge_settings, raters
 from sottovoce.analysis.statistics import check_installed, share
-from sottovoce.cli.command import resumable
 from sottovoce.cli.run_screen import shown_row
 from sottovoce.core.errors import SottovoceError, UsageError
+from sottovoce.core.files import text_of
 from sottovoce.core.outputs import check_no_link
-from sottovoce.core.regular_files import text_of
 from sottovoce.core.text import one_line
 from sottovoce.report.tables import share_cells, show, table
 from sottovoce.runs import run_directory
+from sottovoce.runs.job import SAME_COMMAND, Job, resumable
 from sottovoce.runs.judge_directory import JUDGED
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.manifest import head_of
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
-from sottovoce.runs.runner import hold_all
-from sottovoce.runs.start import continued
+from sottovoce.runs.start import continue_run
 
 if TYPE_CHECKING:
     from sottovoce.analysis.llm_judge import Verdicts
@@ -39,10 +38,10 @@ def judge_run(name: str, model: str, labels_file: Path | None, limits: Limits) -
         RecordError: there is no such run, or another judge has started on it.
     """
     check_installed()
-    folder = run_directory.folder_of(name)
+    folder = run_directory.find_run(name)
     labels = {} if labels_file is None else _read_labels(labels_file)
     with resumable("all verdicts are kept"):
-        judged = _judged(load_run(folder), model, folder / JUDGED, limits)
+        judged = _run_judge(load_run(folder), model, folder / JUDGED, limits)
     verdicts = raters(load_run(folder), judged, labels)
     rights = (
         [rater, str(len(given)), *share_cells(share([*map(float, given.values())]))]
@@ -56,16 +55,15 @@ def judge_run(name: str, model: str, labels_file: Path | None, limits: Limits) -
     show(table(AGREEMENT_HEADINGS, cells))
     print(f"\nkept in {one_line(str(folder / JUDGED))}; `runs compare` and `runs show` show it as `judged`")
     if judged.unfinished:
-        raise SottovoceError(f"{len(judged.unfinished)} answers are not judged; the same command resumes")
+        raise SottovoceError(f"{len(judged.unfinished)} answers are not judged; {SAME_COMMAND} resumes")
 
 
-def _judged(run: Run, model: str, folder: Path, limits: Limits) -> Run:
+def _run_judge(run: Run, model: str, folder: Path, limits: Limits) -> Run:
     check_no_link(folder)
     settings, questions = judge_settings(model), asked_of(run)
-    head = head_of("single", settings, questions, origin="(answers to judge)")
-    judged = continued(head, questions, folder)
-    with shown_row(JUDGED, judged) as observe:
-        hold_all(judged, settings, judged.store(), observe=observe, limits=limits)
+    head = new_manifest("single", settings, questions, origin="(answers to judge)")
+    judged = continue_run(head, questions, folder)
+    Job(limits, shown_row).run(JUDGED, judged, settings)
     return judged
 
 

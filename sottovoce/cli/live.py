@@ -17,7 +17,7 @@ from sottovoce.report import describe, transcript
 from sottovoce.report.blocks import Part, of_run, opening
 from sottovoce.report.transcript import compact
 from sottovoce.runs.events import Asked, Event, Opened, Speaking
-from sottovoce.runs.record import Record, ordered
+from sottovoce.runs.record import DiscussionRecord, ordered
 
 PER_SECOND = 8  # redraws
 READING = "reading the prompt"
@@ -31,7 +31,7 @@ class LiveTranscript:
     def __init__(self, console: Console, waiting: str, *, prompts: bool = False) -> None:
         """Show `waiting` until the agents begin; `prompts` adds the prompts of finished messages."""
         self._console, self._waiting = console, Text(waiting, style="dim")
-        self._run: Record | None = None
+        self._run: DiscussionRecord | None = None
         self._prompts = prompts
         self._speaking: dict[Place, Message] = {}
         self._panels: dict[tuple[Place, tuple[str, ...]], Panel] = {}
@@ -57,13 +57,13 @@ class LiveTranscript:
         yield
         self._live.start()
 
-    def go_on(self, run: Record) -> None:
+    def resume(self, run: DiscussionRecord) -> None:
         """Show the opening of a resumed discussion; its messages so far are printed with the next ones."""
         if run.messages:
             self._run = run
             self._console.print(transcript.part(self._console, opening(run)))
 
-    def observe(self, run: Record, event: Event) -> None:
+    def observe(self, run: DiscussionRecord, event: Event) -> None:
         """Process an event; parts are printed when a part begins before which all is over."""
         self._run = run
         match event:
@@ -73,26 +73,26 @@ class LiveTranscript:
                 self._wait(run, event)
             case Speaking(message):
                 begins = message.place not in self._speaking
-                kept = self._speaking if message.asked == "answer" else self._others(message)
+                kept = self._speaking if message.asked == "answer" else self._unfinished_elsewhere(message)
                 self._speaking = {**kept, message.place: message}
                 if not begins:
                     self._draw()
                     return
             case Message() as message:
-                self._speaking = self._others(message)
+                self._speaking = self._unfinished_elsewhere(message)
         self._print(all_of_it=run.decision is not None)
         self._draw(at_once=True)
 
-    def _wait(self, run: Record, asked: Asked) -> None:
+    def _wait(self, run: DiscussionRecord, call: Asked) -> None:
         """Show that an agent reads its prompt, unless an earlier reply of the same act is still on the screen."""
         names = run.chosen().names()
-        order = names.index(asked.agent) if asked.agent in names else len(names)
-        if all(at[:-1] != asked.place[:-1] for at in self._speaking):
-            self._speaking[asked.place] = Message(**asked.place._asdict(), text="", order=order)
+        order = names.index(call.agent) if call.agent in names else len(names)
+        if all(at[:-1] != call.place[:-1] for at in self._speaking):
+            self._speaking[call.place] = Message(**call.place._asdict(), text="", order=order)
 
-    def _others(self, message: Message) -> dict[Place, Message]:
+    def _unfinished_elsewhere(self, message: Message) -> dict[Place, Message]:
         """Return the unfinished messages of other acts."""
-        return {at: each for at, each in self._speaking.items() if at[:-1] != message.place[:-1]}
+        return {place: unfinished for place, unfinished in self._speaking.items() if place[:-1] != message.place[:-1]}
 
     def _draw(self, *, at_once: bool = False) -> None:
         if at_once or time.monotonic() - self._drawn > 1 / PER_SECOND:

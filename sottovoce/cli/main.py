@@ -69,8 +69,8 @@ class Program(Commands):
         return super().invoke(ctx)
 
 
-def _version(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
-    if wanted:
+def _version(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
+    if chosen:
         click.echo(f"sottovoce {__version__}")
         ctx.exit()
 
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     typed = list(sys.argv[1:] if arguments is None else arguments)
     for word in typed:
         if not _is_text(word):
-            return _complain(f"an argument has half of a character, which no file or terminal accepts: {word}", MISUSED)
+            return _report(f"an argument has half of a character, which no file or terminal accepts: {word}", MISUSED)
     if instruction := os.environ.get(completion.VARIABLE):
         return shell_complete(program, {}, "sottovoce", completion.VARIABLE, instruction)
     try:
@@ -109,16 +109,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except SottovoceError as error:
-        return _complain(str(error), error.exit_code)
+        return _report(str(error), error.exit_code)
     except click.ClickException as error:
-        return _complain(_usage(error), MISUSED)
+        return _report(_usage(error), MISUSED)
     except KeyboardInterrupt:
-        return _complain("stopped", STOPPED)
+        return _report("stopped", STOPPED)
     except Exception as error:
         if _was_stopped(error):
-            return _complain("stopped", STOPPED)
+            return _report("stopped", STOPPED)
         if line := _foreseen(error):
-            return _complain(line, FAILED)
+            return _report(line, FAILED)
         raise
     return result if isinstance(result, int) else 0
 
@@ -158,7 +158,7 @@ def _usage(error: click.ClickException) -> str:
     return error.format_message().rstrip(".") + see
 
 
-def _complain(message: str, code: int) -> int:
+def _report(message: str, code: int) -> int:
     """Print the message on stderr, on one line even if it quotes line breaks, and return the exit code."""
     print(f"sottovoce: {one_line(message)}", file=sys.stderr)
     return code

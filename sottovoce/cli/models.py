@@ -92,7 +92,7 @@ def list_() -> None:
 
 
 def _size(model: Kept) -> str:
-    from sottovoce.core.sizes import amount
+    from sottovoce.core.text import amount
 
     return amount(model.nbytes)
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import ConfigDict, Field
 
 from sottovoce.cli.command import Commands
-from sottovoce.core.errors import UsageError
+from sottovoce.cli.options import argument
 from sottovoce.core.outputs import FORCE, OutputFile
 from sottovoce.core.text import counted, one_line
 from sottovoce.core.validation import Checked
@@ -20,7 +20,7 @@ from sottovoce.monitors.settings import Measure, Training
 from sottovoce.report.tables import p_value, table
 from sottovoce.report.tables import show as show_table
 from sottovoce.runs.allowed import TRUST_PATHS, Trust
-from sottovoce.runs.run_directory import folder_of
+from sottovoce.runs.run_directory import find_run
 
 if TYPE_CHECKING:
     from sottovoce.analysis.monitor_evaluation import Foretold, Resets
@@ -32,21 +32,13 @@ SHOWN = 5
 """Number of candidates that are printed."""
 
 
-def _file(description: str) -> Any:  # Any: a default of pydantic's
-    return Field(default=None, description=description, json_schema_extra={"positional": True})
-
-
 class CollectOptions(Checked):
     """The runs to collect rows from, and the file to write."""
 
     model_config = ConfigDict(title="Rows")
 
-    runs: list[str] = Field(
-        default=[],
-        description="As `runs list` shows them; `latest`; or folders.",
-        json_schema_extra={"positional": True},
-    )
-    to: Path | None = Field(default=None, description="The file to write, .jsonl.")
+    runs: list[str] = argument("As `runs list` shows them; `latest`; or folders.", "RUN")
+    to: Path = Field(description="The file to write, .jsonl.")
     force: bool = Field(default=False, description=FORCE)
     trust_paths: bool = TRUST_PATHS
 
@@ -56,8 +48,8 @@ class TrainOptions(Training):
 
     model_config = ConfigDict(title="Training")
 
-    rows: Path | None = _file("a .jsonl file of turns: game, turn, role, features, failed")
-    to: Path | None = Field(default=None, description="The file to write, .json.")
+    rows: Path = argument("A .jsonl file of turns: game, turn, role, features, failed.", "ROWS")
+    to: Path = Field(description="The file to write, .json.")
     force: bool = Field(default=False, description=FORCE)
     role: str | None = Field(default=None, description="Role whose turns are used, if rows have several roles.")
 
@@ -67,8 +59,8 @@ class EvaluateOptions(Checked):
 
     model_config = ConfigDict(title="Evaluation")
 
-    monitor: Path | None = _file("a file that `monitor train` wrote")
-    rows: Path | None = _file("a .jsonl file of turns of other games")
+    monitor: Path = argument("A file that `monitor train` wrote.", "MONITOR")
+    rows: Path = argument("A .jsonl file of turns of other games.", "ROWS")
 
 
 class ShowOptions(Checked):
@@ -76,66 +68,46 @@ class ShowOptions(Checked):
 
     model_config = ConfigDict(title="Monitor")
 
-    monitor: Path | None = _file("a file that `monitor train` wrote")
+    monitor: Path = argument("A file that `monitor train` wrote.", "MONITOR")
 
 
 @commands.add(CollectOptions, Measure)
 def collect(options: CollectOptions, measure: Measure) -> None:
-    """Make training rows for a monitor from saved runs: one for each reply of a local agent.
-
-    Raises:
-        UsageError: runs or file are missing, or nothing can be learned from the runs.
-        RecordError: there is no such run, or it is damaged.
-        PayloadError: a payload is missing or damaged.
-    """
-    if not options.runs or options.to is None:
-        raise UsageError("rows are collected from saved runs: monitor collect latest --to rows.jsonl")
+    """Make training rows for a monitor from saved runs: one for each reply of a local agent."""
     from sottovoce.analysis.monitor_dataset import collected, measure_of  # late: langgraph and torch take seconds
     from sottovoce.runs.read import load_run
 
     file = OutputFile(options.to, "--to", force=options.force, endings=(".jsonl", ".ndjson"))
-    folders = dict.fromkeys(folder_of(name).resolve() for name in options.runs)
+    folders = dict.fromkeys(find_run(name).resolve() for name in options.runs)
     runs = [load_run(folder) for folder in folders]
     measure = measure_of(runs, measure)
     rows, passed = collected(runs, measure, Trust(trust_paths=options.trust_paths))
     file.write("".join(row.model_dump_json() + "\n" for row in rows))
     games, judged = {row.game: row.failed for row in rows}, sum(row.features is not None for row in rows)
-    told = f"{counted(len(rows), 'turn')} of {counted(len(games), 'game')}, {sum(games.values())} failed"
-    told += f"; {judged:,} of {len(rows):,} turns have features: {measure}"
+    summary = f"{counted(len(rows), 'turn')} of {counted(len(games), 'game')}, {sum(games.values())} failed"
+    summary += f"; {judged:,} of {len(rows):,} turns have features: {measure}"
     left_out = "".join(f"; skipped: {n:,} {what}" for what, n in passed.items() if n)
-    print(f"{told}{left_out}; written to {one_line(str(options.to))}")
+    print(f"{summary}{left_out}; written to {one_line(str(options.to))}")
 
 
 @commands.add(TrainOptions)
 def train(options: TrainOptions) -> None:
-    """Train a monitor on turns of games that failed and of games that did not.
-
-    Raises:
-        UsageError: rows or settings are unsuitable, the extra `monitors` is missing, or the file cannot be written.
-    """
-    if options.rows is None or options.to is None:
-        raise UsageError("a monitor is trained on a file of rows: monitor train rows.jsonl --to monitor.json")
+    """Train a monitor on turns of games that failed and of games that did not."""
     from sottovoce.monitors.dataset import read_rows  # late: numpy, and scikit-learn, take a second
     from sottovoce.monitors.training import check_installed
-    from sottovoce.monitors.training import train as trained
+    from sottovoce.monitors.training import train as train_monitor
 
     check_installed()
     file = OutputFile(options.to, "--to", force=options.force, endings=(".json",))
-    found = trained(read_rows(options.rows), options.role, options)
-    file.write(found.monitor.to_json())
-    show_table(_training(found))
+    trained = train_monitor(read_rows(options.rows), options.role, options)
+    file.write(trained.monitor.to_json())
+    show_table(_training(trained))
     print(f"written to {one_line(str(options.to))}")
 
 
 @commands.add(EvaluateOptions)
 def evaluate(options: EvaluateOptions) -> None:
-    """Evaluate a monitor on other games, and compare it with a random trigger.
-
-    Raises:
-        UsageError: monitor or rows cannot be read, or do not fit each other.
-    """
-    if options.monitor is None or options.rows is None:
-        raise UsageError("a monitor is evaluated on rows of other games: monitor evaluate monitor.json rows.jsonl")
+    """Evaluate a monitor on other games, and compare it with a random trigger."""
     from sottovoce.analysis.monitor_evaluation import foretell
     from sottovoce.analysis.statistics import check_installed
     from sottovoce.monitors.dataset import read_rows
@@ -150,51 +122,48 @@ def evaluate(options: EvaluateOptions) -> None:
 
 @commands.add(ShowOptions)
 def show(options: ShowOptions) -> None:
-    """Show a monitor's settings and its training data.
-
-    Raises:
-        UsageError: it cannot be read.
-    """
-    if options.monitor is None:
-        raise UsageError("no monitor was given; expected a file that `monitor train` wrote")
+    """Show a monitor's settings and its training data."""
     from sottovoce.monitors.monitor import Monitor
 
     print(_monitor(Monitor.read(options.monitor)))
 
 
-def _training(found: Trained) -> str:
-    parts = found.split
+def _training(trained: Trained) -> str:
+    parts = trained.split
     of = ", ".join(
         f"{counted(len(part), 'game')} {what} ({int(part.failed.sum())} failed)"
         for what, part in (("fitted to", parts.fitted), ("for validation", parts.choosing))
     )
-    heading = f"role {one_line(found.monitor.role)}: {of}, {counted(len(found.tried), 'candidate')}"
-    rows = table("features | degree | threshold | of failed | of successful | gain", map(_tried, found.tried[:SHOWN]))
-    return f"{heading}\n\n{rows}\n\n{_monitor(found.monitor)}"
+    heading = f"role {one_line(trained.monitor.role)}: {of}, {counted(len(trained.tried), 'candidate')}"
+    rows = table("features | degree | threshold | of failed | of successful | gain", map(_tried, trained.tried[:SHOWN]))
+    return f"{heading}\n\n{rows}\n\n{_monitor(trained.monitor)}"
 
 
-def _tried(each: Tried) -> list[str]:
-    monitor, found = each.monitor, each.triggered
-    parts = (found.failed / found.of_failed, found.successful / found.of_successful)
+def _tried(candidate: Tried) -> list[str]:
+    monitor, triggered = candidate.monitor, candidate.triggered
+    shares = (triggered.failed / triggered.of_failed, triggered.successful / triggered.of_successful)
     features = one_line(", ".join(monitor.features))
-    return [features, str(monitor.degree), f"{monitor.threshold:.2f}", *map(_percent, parts), _points(found.gain)]
+    gain = _points(triggered.gain)
+    return [features, str(monitor.degree), f"{monitor.threshold:.2f}", *map(_percent, shares), gain]
 
 
-def _evaluation(found: Foretold) -> str:
-    rows = table("trigger | threshold | games reset | of failed | of successful | gain", map(_resets, found.triggers))
-    difference = found.difference
-    between = f"{_points(difference.low)} to {_points(difference.high)}"
+def _evaluation(evaluation: Foretold) -> str:
+    rows = table(
+        "trigger | threshold | games reset | of failed | of successful | gain", map(_resets, evaluation.triggers)
+    )
+    difference, games = evaluation.difference, counted(evaluation.games, "game")
+    interval = f"{_points(difference.low)} to {_points(difference.high)}"
     p = p_value(difference.p)
     verdict = (
         f"one reset by the monitor is worth {_points(difference.value)} points more than by chance "
-        f"(95 % {between}; p {p if p.startswith('<') else f'= {p}'}; {counted(found.games, 'game')})"
+        f"(95 % {interval}; p {p if p.startswith('<') else f'= {p}'}; {games})"
     )
-    return f"{counted(found.games, 'game')}, {found.failed} failed\n\n{rows}\n\n{verdict}"
+    return f"{games}, {evaluation.failed} failed\n\n{rows}\n\n{verdict}"
 
 
-def _resets(each: Resets) -> list[str]:
-    parts = map(_percent, (each.of_failed, each.of_successful))
-    return [each.trigger, f"{each.threshold:.3f}", f"{each.games:.1f}", *parts, _points(each.gain)]
+def _resets(resets: Resets) -> list[str]:
+    shares = map(_percent, (resets.of_failed, resets.of_successful))
+    return [resets.trigger, f"{resets.threshold:.3f}", f"{resets.games:.1f}", *shares, _points(resets.gain)]
 
 
 def _monitor(monitor: Monitor) -> str:

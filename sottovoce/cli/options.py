@@ -18,8 +18,8 @@ from pydantic.fields import FieldInfo
 
 from sottovoce.cli import completion
 from sottovoce.cli.config import read_config
+from sottovoce.core.bounds import Size
 from sottovoce.core.errors import UsageError
-from sottovoce.core.sizes import Size
 from sottovoce.core.text import one_line
 from sottovoce.settings import Settings
 from sottovoce.settings.option_groups import FIRST, GROUPS, HEADINGS, heading
@@ -79,6 +79,7 @@ class Option(click.Option):
             help=f"{info.description}{_default(info)}",
             metavar=None if flag else _metavar(info),
             multiple=is_repeated(info),
+            required=info.is_required(),
             type=None if flag else click.UNPROCESSED,
             is_flag=flag or None,
             shell_complete=None if flag else _completion(name, info),

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from pydantic import ConfigDict, Field
 
 from sottovoce.cli.command import Commands
-from sottovoce.core.sizes import amount
-from sottovoce.core.text import counted, one_line
+from sottovoce.core.text import amount, counted, one_line
 from sottovoce.core.validation import Checked
 
 if TYPE_CHECKING:
@@ -45,10 +44,10 @@ class Where(Checked):
     )
 
 
-class Collecting(Checked):
+class GarbageOptions(Checked):
     """The choice of files to delete."""
 
-    model_config = ConfigDict(title="Collecting")
+    model_config = ConfigDict(title="Removal")
 
     older_than: float = Field(
         default=1.0,
@@ -86,7 +85,7 @@ def verify(where: Where) -> int:
         files |= {digest: None for digest in place.named if place.run and digest not in files}
         checked += len(files)
         findings += [
-            f"{path or place.root}: payload {digest} {why}; {_needed(place.named.get(digest))}"
+            f"{path or place.root}: payload {digest} {why}; {_needed_by(place.named.get(digest))}"
             for digest, path in files.items()
             if (why := wrong(digest, path))
         ]
@@ -96,33 +95,33 @@ def verify(where: Where) -> int:
     return 1 if findings else 0
 
 
-@commands.add(Where, Collecting)
-def gc(where: Where, collecting: Collecting) -> None:
+@commands.add(Where, GarbageOptions)
+def gc(where: Where, choice: GarbageOptions) -> None:
     """Remove payload files that no run or checkpoint refers to, except recent ones."""
-    before, any_unnamed = time.time() - collecting.older_than * HOUR, False
+    before, any_unnamed = time.time() - choice.older_than * HOUR, False
     for place in _places(where):
         unnamed = [path for digest, path in place.files().items() if digest not in place.named]
         unnamed = [path for path in (*unnamed, *place.unfinished()) if path.is_file()]
-        gone = [path for path in unnamed if path.stat().st_mtime < before] if not place.held else []
+        removed = [path for path in unnamed if path.stat().st_mtime < before] if not place.held else []
         if unnamed:
             any_unnamed = True
-            print(one_line(_collected(place, unnamed, gone, collecting)))
-        for path in gone if not collecting.dry_run else ():
+            print(one_line(_removal_line(place, unnamed, removed, choice)))
+        for path in removed if not choice.dry_run else ():
             path.unlink(missing_ok=True)
     if not any_unnamed:
         print("every payload is named by a log or a checkpoint")
 
 
-def _collected(place: Place, unnamed: list[Path], gone: list[Path], collecting: Collecting) -> str:
+def _removal_line(place: Place, unnamed: list[Path], removed: list[Path], choice: GarbageOptions) -> str:
     """Return a line that says what is removed from a place, and what stays."""
     from sottovoce.runs.payload_stores import size_of
 
     if place.held:
         return f"{place.name}: {counted(len(unnamed), 'file')} without a known name, kept: {place.held}"
-    nbytes, done = sum(map(size_of, gone)), "would be removed" if collecting.dry_run else "removed"
-    younger = len(unnamed) - len(gone)
-    stay = f"; younger than {collecting.older_than:g} h and kept: {counted(younger, 'file')}" if younger else ""
-    return f"{place.name}: {counted(len(gone), 'file')}, {amount(nbytes)} {done}{stay}"
+    nbytes, done = sum(map(size_of, removed)), "would be removed" if choice.dry_run else "removed"
+    younger = len(unnamed) - len(removed)
+    stay = f"; younger than {choice.older_than:g} h and kept: {counted(younger, 'file')}" if younger else ""
+    return f"{place.name}: {counted(len(removed), 'file')}, {amount(nbytes)} {done}{stay}"
 
 
 def _places(where: Where) -> Iterator[Place]:
@@ -131,5 +130,5 @@ def _places(where: Where) -> Iterator[Place]:
     return places(where.runs, where.store, where.checkpoints)
 
 
-def _needed(names: list[str] | None) -> str:
+def _needed_by(names: list[str] | None) -> str:
     return f"needed by {'; '.join(names)}" if names else "no known message needs it"

@@ -14,7 +14,7 @@ from sottovoce.channels.message import Message
 from sottovoce.report import transcript
 from sottovoce.report.blocks import Part, of_run, opening
 from sottovoce.runs.events import Event, Speaking
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 
 
 class PipedTranscript:
@@ -23,7 +23,7 @@ class PipedTranscript:
     def __init__(self, console: Console, *, prompts: bool = False, watched: bool = False) -> None:
         """Start with nothing printed; `prompts` adds the prompts, and `watched` says that messages may be withdrawn."""
         self._console, self._prompts, self._watched = console, prompts, watched
-        self._run: Record | None = None
+        self._run: DiscussionRecord | None = None
         self._parts = self._messages = 0
         """Numbers of printed parts, and of printed messages of the part that follows."""
         self._opened = False
@@ -34,11 +34,11 @@ class PipedTranscript:
     def __exit__(self, *error: object) -> None:
         self._print(all_of_it=True)
 
-    def go_on(self, run: Record) -> None:
+    def resume(self, run: DiscussionRecord) -> None:
         """Take over a resumed discussion; its messages so far are printed with the next ones."""
         self._run = run if run.messages else None
 
-    def observe(self, run: Record, event: Event) -> None:
+    def observe(self, run: DiscussionRecord, event: Event) -> None:
         """Print what is finished; nothing before the first message, since a run may be refused until then."""
         if not isinstance(event, Speaking) and run.messages:
             self._run = run

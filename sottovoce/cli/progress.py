@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from sottovoce.report.console import moves
 from sottovoce.runs.events import Event
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 
 BETWEEN = 30.0
@@ -27,11 +27,11 @@ class RunProgress:
         """Start before the run resumes: discussions that are over count for the score, and not for the rate."""
         self._console, self._run = console, run
         self._before = self._over()
-        self._began = self._told = time.monotonic()
+        self._began = self._last_line = time.monotonic()
         self._bar = Progress(
-            BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[told]}"), console=console
+            BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[line]}"), console=console
         )
-        self._task = self._bar.add_task("", total=len(run.records), completed=self._before, told="")
+        self._task = self._bar.add_task("", total=len(run.records), completed=self._before, line="")
 
     def __enter__(self) -> Self:
         if moves(self._console):
@@ -50,27 +50,27 @@ class RunProgress:
         if moves(self._console):
             self._bar.start()
 
-    def observe(self, record: Record, event: Event) -> None:
+    def observe(self, record: DiscussionRecord, event: Event) -> None:
         """Update the progress when a discussion is done."""
         if record.status != "done":
             return
-        told, now = self.line(), time.monotonic()
-        self._bar.update(self._task, completed=self._over(), told=told)
-        if not moves(self._console) and now - self._told >= BETWEEN:
-            self._told = now
-            self._console.print(f"{self._over()} of {len(self._run.records)}: {told}", soft_wrap=True)
+        line, now = self.line(), time.monotonic()
+        self._bar.update(self._task, completed=self._over(), line=line)
+        if not moves(self._console) and now - self._last_line >= BETWEEN:
+            self._last_line = now
+            self._console.print(f"{self._over()} of {len(self._run.records)}: {line}", soft_wrap=True)
 
     def line(self) -> str:
         """Return rate, time left and score so far."""
         over, minutes = self._over() - self._before, (time.monotonic() - self._began) / 60
         counts = self._run.counts
-        told = [f"{over / minutes:.0f} a minute" if over else "none yet"]
+        parts = [f"{over / minutes:.0f} a minute" if over else "none yet"]
         if over and (left := counts.discussions - self._over()):
-            told.append(f"{_clock(left * minutes * 60 / over)} left")
+            parts.append(f"{_clock(left * minutes * 60 / over)} left")
         if counts.scored:
-            told.append(f"{counts.score / counts.scored:.0%} right")
-        told += [f"{n} {name}" for name, n in (("abstained", counts.abstained), ("failed", counts.failed)) if n]
-        return ", ".join(told)
+            parts.append(f"{counts.score / counts.scored:.0%} right")
+        parts += [f"{n} {name}" for name, n in (("abstained", counts.abstained), ("failed", counts.failed)) if n]
+        return ", ".join(parts)
 
     def _over(self) -> int:
         counts = self._run.counts

@@ -27,13 +27,13 @@ ENDINGS = {
 }
 
 
-def format_of(file: Path, wanted: str | None) -> str:
+def format_of(file: Path, form: str | None) -> str:
     """Return the wanted format, or the one that the file's name says.
 
     Raises:
         UsageError: neither is a known format.
     """
-    form = wanted or ("card" if file.name.endswith("card.json") else FORMS.get(file.suffix.lower()))
+    form = form or ("card" if file.name.endswith("card.json") else FORMS.get(file.suffix.lower()))
     if form is None:
         raise UsageError(f"the file {str(file)!r} ends in {file.suffix!r}; expected .jsonl, .csv, .md, or card.json")
     if form not in ENDINGS:
@@ -60,12 +60,12 @@ def exported(run: Run, form: str) -> str:
 
 
 def _trec(run: Run, form: str) -> str:
-    records = [record for record in run.records.values() if record.seed == run.head.seeds[0]]
+    records = [record for record in run.records.values() if record.seed == run.manifest.seeds[0]]
     if form == "qrels":
         text = qrels_text({question_id(each.question): gold_of(each.question) for each in records})
     else:
         ranked = {question_id(each.question): names_for_trec(gold_of(each.question), each.messages) for each in records}
-        text = rankings_text(ranked, run.head.scheme)
+        text = rankings_text(ranked, run.manifest.scheme)
     if not text:
         missing = "gold passages of its questions" if form == "qrels" else "retrieved passages"
         raise UsageError(f"the run has no {missing}; {form} would be empty")

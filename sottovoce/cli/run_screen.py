@@ -17,7 +17,7 @@ from sottovoce.cli.human_input import person
 from sottovoce.cli.live import LiveTranscript
 from sottovoce.cli.plain import PipedTranscript
 from sottovoce.cli.progress import RunProgress
-from sottovoce.core.errors import SottovoceError, StoppedError, command
+from sottovoce.core.errors import SottovoceError, command
 from sottovoce.core.outputs import OutputFile
 from sottovoce.core.text import counted, figure, one_line, shortened
 from sottovoce.datasets.trained import knowledge
@@ -26,13 +26,14 @@ from sottovoce.report import blocks, transcript
 from sottovoce.report.console import moves
 from sottovoce.report.markdown import markdown
 from sottovoce.report.output import Output, console_of
-from sottovoce.runs.discussion import Person
+from sottovoce.runs.discussion import HumanReply
+from sottovoce.runs.job import check_failures, resumable_run, resume_command
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.manifest import Head
-from sottovoce.runs.record import Record
+from sottovoce.runs.manifest import RunManifest
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.retrieval_measures import OF_RETRIEVAL
 from sottovoce.runs.run import Counts, Observer, Run
-from sottovoce.runs.run_directory import name_of
+from sottovoce.runs.run_directory import run_name
 from sottovoce.settings import Settings
 
 FIRST = 4
@@ -42,17 +43,12 @@ BETWEEN = 2  # terminal columns between two columns of that table
 
 def run_and_show(run: Run, settings: Settings, limits: Limits, output: Output, file: OutputFile | None = None) -> None:
     """Run the unfinished discussions of a run, and show it; `file` receives its transcript. Errors: see `show_run`."""
-    from sottovoce.runs.runner import hold_all
+    from sottovoce.runs.runner import run_all
 
     console, alone = console_of(), len(run.records) == 1
-    try:
-        with shown_while(run, console, output, ", ".join(dict.fromkeys(settings.model))) as (observe, person):
-            hold_all(run, settings, run.store(), limits=limits, observe=observe, alone=alone, person=person)
-    except KeyboardInterrupt as stop:
-        if run.folder is None or not run.spoken:
-            raise
-        name = name_of(run.folder)
-        raise StoppedError(f"stopped; all messages are kept, and {command('runs', 'resume', name)} resumes") from stop
+    models = ", ".join(dict.fromkeys(settings.model))
+    with resumable_run(run), shown_while(run, console, output, models) as (observe, person):
+        run_all(run, settings, run.store(), limits=limits, observe=observe, alone=alone, person=person)
     show_run(run, output, just_run=True, file=file)
 
 
@@ -72,20 +68,16 @@ def show_run(run: Run, output: Output, *, just_run: bool = False, file: OutputFi
     if file is not None:
         file.write("\n".join(map(markdown, run.records.values())))
     if just_run and run.why:
-        name = name_of(run.folder) if run.folder else ""
-        raise SottovoceError(f"{run.why}; {command('runs', 'resume', name)} resumes, with a higher limit or none")
-    failed = [record for record in run.records.values() if record.status == "failed"]
-    if failed and len(run.records) > 1:
-        raise SottovoceError(
-            f"{len(failed)} of {len(run.records)} discussions failed, the first one: {failed[0].error}"
-        )
+        raise SottovoceError(f"{run.why}; {resume_command(run)} resumes, with a higher limit or none")
+    if len(run.records) > 1:
+        check_failures([run])
 
 
 @contextmanager
 def shown_row(name: str, run: Run) -> Iterator[Observer]:
     """Show the progress of one of many runs on stderr, so that stdout has only the tables."""
     console = Console(stderr=True, markup=False, emoji=False, highlight=False)
-    console.print(f"{name}: {title(run.head, len(run.records))}", soft_wrap=True)
+    console.print(f"{name}: {title(run.manifest, len(run.records))}", soft_wrap=True)
     with RunProgress(console, run) as progress:
         yield progress.observe
     console.print(f"{name}: {', '.join(summary(run)[:-1])}", soft_wrap=True)
@@ -94,7 +86,7 @@ def shown_row(name: str, run: Run) -> Iterator[Observer]:
 @contextmanager
 def shown_while(
     run: Run, console: Console, output: Output, models: str
-) -> Iterator[tuple[Observer | None, Person | None]]:
+) -> Iterator[tuple[Observer | None, HumanReply | None]]:
     """Yield the observer for the wanted output, and the function that answers for people who take part."""
     if output.as_json or output.quiet:
         yield None, person()
@@ -103,12 +95,12 @@ def shown_while(
             yield progress.observe, person(progress.paused)
     elif moves(console):
         with LiveTranscript(console, f"loading {models}", prompts=output.show_prompts) as live:
-            live.go_on(run.only)
+            live.resume(run.only)
             yield live.observe, person(live.paused)
     else:
-        watched = any(run.head.settings.get(name) for name in ("watch", "approve"))
+        watched = any(run.manifest.settings.get(name) for name in ("watch", "approve"))
         with PipedTranscript(console, prompts=output.show_prompts, watched=watched) as piped:
-            piped.go_on(run.only)
+            piped.resume(run.only)
             yield piped.observe, person()
 
 
@@ -117,10 +109,12 @@ def json_of(run: Run) -> str:
     if len(run.records) == 1:
         return run.only.to_json()
     results = [result.to_dict() for result in run.results()]
-    return json.dumps({**run.head.model_dump(mode="json"), "status": run.status, "results": results}, indent=2) + "\n"
+    return (
+        json.dumps({**run.manifest.model_dump(mode="json"), "status": run.status, "results": results}, indent=2) + "\n"
+    )
 
 
-def print_one(console: Console, record: Record, output: Output, *, live: bool) -> None:
+def print_one(console: Console, record: DiscussionRecord, output: Output, *, live: bool) -> None:
     """Print a discussion: its transcript, only its ending if it was shown live, or only its decision if `quiet`."""
     if output.quiet:
         console.print(*transcript.lines(blocks.ending(record).lines)[:-1], sep="\n")  # without its cost
@@ -133,19 +127,19 @@ def print_one(console: Console, record: Record, output: Output, *, live: bool) -
 def print_many(console: Console, run: Run, output: Output) -> None:
     """Print a line for each discussion (none if `quiet`), and a summary."""
     if not output.quiet:
-        console.print(title(run.head, len(run.records)), style="dim", soft_wrap=True)
-        for line in knowledge((each.model for each in run.head.models.values()), run.head.origin):
+        console.print(title(run.manifest, len(run.records)), style="dim", soft_wrap=True)
+        for line in knowledge((each.model for each in run.manifest.models.values()), run.manifest.origin):
             console.print(line, style="dim", soft_wrap=True)
         console.print(_table(run, console.width))
     for line in summary(run):
         console.print(line, soft_wrap=True)
     if run.folder and not output.quiet:
-        name, (question, _) = name_of(run.folder), next(iter(run.records))
+        name, (question, _) = run_name(run.folder), next(iter(run.records))
         one = command("runs", "show", name, "--question", question)
         console.print(f"one of them: {one}", style="dim", soft_wrap=True, markup=False)
 
 
-def title(head: Head, discussions: int) -> str:
+def title(head: RunManifest, discussions: int) -> str:
     """Return a description of a run in one line."""
     settings, questions = head.settings, discussions // len(head.seeds)
     seeds = f"seed {', '.join(map(str, head.seeds))}"
@@ -198,12 +192,12 @@ def _table(run: Run, width: int) -> Table:
     return table
 
 
-def _measures(record: Record, names: list[str]) -> list[str]:
+def _measures(record: DiscussionRecord, names: list[str]) -> list[str]:
     found = record.result().measures
     return ["" if (value := found.get(name)) is None else figure(value) for name in names]
 
 
-def _answer(record: Record) -> tuple[str, str]:
+def _answer(record: DiscussionRecord) -> tuple[str, str]:
     if record.decision is None:
         return "", f"{record.status}{': ' + shortened(record.error) if record.error else ''}"
     answer, score = record.decision["answer"], record.decision["score"]

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from sottovoce.cli.command import resumable
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.text import counted, figure, one_line, shortened
 from sottovoce.report.tables import share_cells, show, table
@@ -14,7 +13,7 @@ from sottovoce.retrievers.trec import read_qrels
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import Trust
 from sottovoce.runs.budget import Currency
-from sottovoce.runs.limits import Limits
+from sottovoce.runs.job import resumable
 from sottovoce.runs.read import load_run
 
 if TYPE_CHECKING:
@@ -59,10 +58,10 @@ def read_runs(names: Sequence[str], qrels: Path | None = None) -> dict[str, Run]
 def _runs_of(name: str) -> dict[str, Run]:
     from sottovoce.experiments.folder import FILE, rows_in
 
-    for folder in (Path(name), run_directory.shelf() / name):
+    for folder in (Path(name), run_directory.runs_folder() / name):
         if (folder / FILE).exists():
             return rows_in(folder)
-    folder = run_directory.folder_of(name)
+    folder = run_directory.find_run(name)
     return {folder.resolve().name: load_run(folder)}
 
 
@@ -88,24 +87,24 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
     """
     from sottovoce.analysis.statistics import check_installed
     from sottovoce.cli.run_screen import shown_row
-    from sottovoce.experiments.baselines import baselines
-    from sottovoce.experiments.folder import runs_in
-    from sottovoce.experiments.run_rows import check_all, hold_rows, with_pilots
+    from sottovoce.experiments.matching import baselines, with_pilots
+    from sottovoce.experiments.runner import RowRunner, check_rows, run_rows
     from sottovoce.report.comparison import compared
     from sottovoce.runs.start import settings_of
 
     if len(names) > 1:
         raise UsageError(f"matched baselines are of one run, and {len(names)} were named; give one")
     check_installed()
-    folder = run_directory.folder_of(names[0]).resolve()
+    folder = run_directory.find_run(names[0]).resolve()
     run, beside = load_run(folder), folder.parent
     trust.check_paths(settings_of(run), f"run {folder.name!r}", beside)
     rows = with_pilots(baselines(folder.name, run, by))
-    runs = {folder.name: run, **runs_in(beside, rows)}
-    check_all(rows, runs, beside)
+    runner = RowRunner(beside, show=shown_row)
+    runner.read([folder.name, *rows])
+    check_rows(rows, runner)
     with resumable("all messages are kept"):
-        hold_rows(rows.values(), runs, beside, Limits(), shown=shown_row)
-    shown = {name: run for name, run in runs.items() if "/" not in name}  # pilots are within their rows
+        run_rows(rows.values(), runner)
+    shown = {name: run for name, run in runner.runs.items() if "/" not in name}  # pilots are within their rows
     show(compared(shown, folder.name).rstrip("\n"))
     print(f"kept beside {one_line(str(folder))}")
 
@@ -205,8 +204,8 @@ def replay_lines(branches: Branches, saved: Sequence[Message] | None = None) -> 
     else:
         when = f"epoch {at['epoch'] + 1}, round {at['round'] + 1}, attempt {at['attempt'] + 1}"
         yield one_line(f"intervention: {at['what']} at {at['agent']}, {when}: {at['why']}")
-        yield from _ending("with it", branches.with_it)
-        yield from _ending("without", branches.without)
+        yield from _branch_lines("with it", branches.with_it)
+        yield from _branch_lines("without", branches.without)
         parted = branches.parted
         yield f"they part at: {_message(parted)}" if parted else "their messages do not differ"
     if saved is not None and _texts(saved) != _texts(branches.held.messages):
@@ -215,7 +214,7 @@ def replay_lines(branches: Branches, saved: Sequence[Message] | None = None) -> 
     yield "the replay is token-identical" if same else "the replay differs from the run"
 
 
-def _ending(name: str, branch: Branch) -> Iterator[str]:
+def _branch_lines(name: str, branch: Branch) -> Iterator[str]:
     decision = branch.decision
     answer = "no answer" if decision["answer"] is None else shortened(decision["answer"], 40)
     score = "" if decision["score"] is None else f", score {figure(decision['score'])}"

@@ -160,32 +160,34 @@ class RemoveOptions(Checked):
 @commands.add()
 def list_() -> None:
     """List saved runs, the newest last."""
-    folders = run_directory.kept()
+    folders = run_directory.saved_runs()
     for folder in folders:
         try:
             summary = _summary(folder)
         except RecordError as error:
             summary = str(error)
         print(f"{folder.name}  {one_line(summary)}")
-    for file in sorted(run_directory.shelf().glob(f"*/{EXPERIMENT}")):
+    for file in sorted(run_directory.runs_folder().glob(f"*/{EXPERIMENT}")):
         rows = sorted(log.parent.name for log in file.parent.glob(f"*/{LOG}"))
         print(f"{file.parent.name}  experiment of {', '.join(rows) or 'no row yet'}: `runs show NAME/ROW`")
-    print(f"in {run_directory.shelf()}: {len(folders)} runs; beyond {run_directory.KEPT} the oldest are removed")
+    print(
+        f"in {run_directory.runs_folder()}: {len(folders)} runs; beyond {run_directory.MAX_RUNS} the oldest are removed"
+    )
 
 
 def _summary(folder: Path) -> str:
     """Return a run in one line; for a run that ended, the first and the last line of its log are enough."""
     from sottovoce.cli.run_screen import outcome, title
     from sottovoce.runs.log_lines import wrong_in
-    from sottovoce.runs.read import head_in, load_run
+    from sottovoce.runs.read import load_run, read_manifest
     from sottovoce.runs.run import Counts
 
     last = last_line(folder)
     if isinstance(last.get("counts"), dict) and not wrong_in(json.dumps(last).encode()):
-        head, status, counts = head_in(folder), last["line"], Counts.model_validate(last["counts"])
+        head, status, counts = read_manifest(folder), last["line"], Counts.model_validate(last["counts"])
     else:  # it is still running, or was killed
         run = load_run(folder)
-        head, status, counts = run.head, run.status, run.counts
+        head, status, counts = run.manifest, run.status, run.counts
     return f"{status:8} {title(head, counts.discussions)}: {outcome(counts)}"
 
 
@@ -214,31 +216,26 @@ def load(name: str) -> Run:
     """
     from sottovoce.runs.read import load_run  # late: langgraph
 
-    return load_run(run_directory.folder_of(name))
+    return load_run(run_directory.find_run(name))
 
 
 @commands.add(Named, Limits, Output, Trust)
 def resume(named: Named, limits: Limits, output: Output, trust: Trust) -> None:
-    """Resume a run that was stopped; discussions that failed are tried again.
-
-    Raises:
-        UsageError: it is over, or it names what the command line does not allow.
-        RecordError: models or prompts have changed, or another process uses the run.
-    """
+    """Resume a run that was stopped; discussions that failed are tried again."""
     from sottovoce.cli.run_screen import run_and_show
-    from sottovoce.runs.start import resumed, settings_begun
+    from sottovoce.runs.start import all_settings_of, resume_run
 
     run = load(named.name)
     assert run.folder is not None, "read from there"
     if not run.unfinished:
-        show_it = command("runs", "show", run_directory.name_of(run.folder))
+        show_it = command("runs", "show", run_directory.run_name(run.folder))
         raise UsageError(f"run {str(run.folder)!r} is over; {show_it} shows it")
-    begun, what, file = settings_begun(run), f"run {str(run.folder)!r}", check_places(output)
+    begun, what, file = all_settings_of(run), f"run {str(run.folder)!r}", check_places(output)
     trust.check(begun, what, run.folder.parent)
     settings = trust.applied(begun)
     if settings != begun:
         raise UsageError(f"{what} was started in {_sandbox(begun)}; resume it there, or start another run")
-    run_and_show(resumed(run, settings=settings), settings, limits, output, file)
+    run_and_show(resume_run(run, settings=settings), settings, limits, output, file)
 
 
 def _sandbox(settings: Settings) -> str:
@@ -248,20 +245,15 @@ def _sandbox(settings: Settings) -> str:
 
 @commands.add(ReplayOptions, Trust)
 def replay(options: ReplayOptions, trust: Trust) -> None:
-    """Run a watched discussion again, with and without an intervention, and compare both.
-
-    Raises:
-        UsageError: there is no such discussion or intervention, the run was not watched, or it names what the command
-            line does not allow.
-    """
+    """Run a watched discussion again, with and without an intervention, and compare both."""
     from sottovoce.cli.run_tables import chosen_discussion, replay_lines
     from sottovoce.runs.replay import replay as run_branches
-    from sottovoce.runs.start import settings_begun
+    from sottovoce.runs.start import all_settings_of
 
     run = load(options.name)
     question, seed = key = chosen_discussion(run, options.question, options.under_seed)
     assert run.folder is not None, "read from there"
-    trust.check(settings_begun(run), f"run {str(run.folder)!r}", run.folder.parent)
+    trust.check(all_settings_of(run), f"run {str(run.folder)!r}", run.folder.parent)
     branches = run_branches(run, key, options.intervention - 1, trust=trust)
     print(one_line(f"question {question} under seed {seed}"))
     print(*replay_lines(branches, run.records[key].messages), sep="\n")
@@ -304,7 +296,7 @@ def measures(options: MeasuresOptions) -> None:
 def report(options: ReportOptions) -> None:
     """Write one HTML page about runs: tables, plots, and every message with its payload. It opens in any browser."""
     file = OutputFile(options.html, "--html", force=options.force, endings=(".html", ".htm"))
-    from sottovoce.core.sizes import amount
+    from sottovoce.core.text import amount
     from sottovoce.report.report import report as page  # late: matplotlib takes seconds
     from sottovoce.report.sources import gathered
     from sottovoce.runs.start import settings_of
@@ -342,7 +334,7 @@ def verify(options: VerifyOptions, trust: Trust) -> int:
     for finding in verified.findings:
         print(one_line(f"FINDING {finding}"))
     checked = f"{counted(verified.discussions, 'discussion')}, {counted(verified.messages, 'message')}"
-    print(f"verified: {checked}, {verified.anew} re-run; {counted(len(verified.findings), 'finding')}")
+    print(f"verified: {checked}, {verified.reruns} re-run; {counted(len(verified.findings), 'finding')}")
     return 1 if verified.findings else 0
 
 
@@ -356,17 +348,12 @@ def judge(options: JudgeOptions, limits: Limits) -> None:
 
 @commands.add(RemoveOptions)
 def remove(options: RemoveOptions) -> None:
-    """Remove runs by name, or all but the newest ones; runs in folders that you chose stay.
-
-    Raises:
-        RecordError: there is no such run; nothing is removed.
-        UsageError: neither or both were given, or a run is in use or in a folder of the user's choice.
-    """
+    """Remove runs by name, or all but the newest ones; runs in folders that you chose stay."""
     if bool(options.names) == (options.keep is not None):
         raise UsageError("runs remove takes runs or --keep N, the number of newest runs to keep; give one of them")
     if options.keep is not None:
         removed = run_directory.prune(options.keep)
     else:
-        removed = [run_directory.folder_of(name) for name in options.names]
+        removed = [run_directory.find_run(name) for name in options.names]
         run_directory.remove(removed)
-    print(f"{len(removed)} removed, {len(run_directory.kept())} kept in {run_directory.shelf()}")
+    print(f"{len(removed)} removed, {len(run_directory.saved_runs())} kept in {run_directory.runs_folder()}")

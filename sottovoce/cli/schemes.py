@@ -26,11 +26,11 @@ def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits
     with loading(console_of(), output):
         # Late: torch takes seconds, and errors in the request are reported first.
         from sottovoce.cli.run_screen import run_and_show
-        from sottovoce.runs.manifest import head_of
-        from sottovoce.runs.start import begun, continued
+        from sottovoce.runs.manifest import new_manifest
+        from sottovoce.runs.start import continue_run, start_run
 
-        start = continued if output.continue_ else begun
-        run = start(head_of(scheme, settings, questions, options.seeds, origin.words), questions, output.save)
+        start = continue_run if output.continue_ else start_run
+        run = start(new_manifest(scheme, settings, questions, options.seeds, origin.words), questions, output.save)
     run_and_show(run, settings, limits, output, file)
 
 

@@ -8,19 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from sottovoce.analysis.statistics import check_installed
-from sottovoce.cli.command import resumable
 from sottovoce.cli.run_screen import shown_row
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted, figure, one_line, shortened
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.trained import check_trained
-from sottovoce.experiments.rows import Prepared
+from sottovoce.experiments.rows import Row
 from sottovoce.experiments.search.layers import Ranked, Ranking, rank
-from sottovoce.experiments.search.space import Space
 from sottovoce.experiments.search.study import Study
-from sottovoce.experiments.search.tune import Trial, Tuned, tune
+from sottovoce.experiments.search.tune import Space, Trial, Tuned, tune
 from sottovoce.graphs import scheme as scheme_named
 from sottovoce.report.tables import share_cells, show, table
+from sottovoce.runs.job import resumable
 from sottovoce.runs.limits import Limits
 from sottovoce.settings import Settings
 
@@ -40,10 +39,9 @@ def search_layers(options: LayersOptions, settings: Settings, source: QuestionOp
         UsageError: the request cannot be met, or the folder holds another search.
         SottovoceError: the search stopped; the same command resumes.
     """
-    folder = _folder(options.save, "experiment layers --sample facts --limit 100")
     row = _prepared(options.scheme, _scheme_settings(options, settings), source)
-    show(layers_table(_run(folder, limits, lambda study: rank(study, row, halve=options.halving))))
-    print(f"kept in {one_line(str(folder))}")
+    show(layers_table(_run(options.save, limits, lambda study: rank(study, row, halve=options.halving))))
+    print(f"kept in {one_line(str(options.save))}")
 
 
 def _scheme_settings(options: LayersOptions, settings: Settings) -> Settings:
@@ -62,7 +60,7 @@ def layers_table(ranking: Ranking) -> str:
     first, usual = ranking.layers[0], " ".join(map(str, ranking.usual))
     share = ranking.discussions / ranking.exhaustive
     best = [
-        str(layer.layer) for layer in ranking.layers if (layer.worth, layer.questions) == (first.worth, first.questions)
+        str(layer.layer) for layer in ranking.layers if (layer.score, layer.questions) == (first.score, first.questions)
     ]
     return "\n".join(
         [
@@ -78,21 +76,20 @@ def layers_table(ranking: Ranking) -> str:
 def _layer_cells(layer: Ranked) -> list[str]:
     interval = "" if layer.low is None or layer.high is None else f"{figure(layer.low)} to {figure(layer.high)}"
     parts = [] if layer.overlap is None else [figure(layer.exact), figure(layer.overlap)]
-    return [str(layer.layer), str(layer.questions), figure(layer.worth), interval, *parts]
+    return [str(layer.layer), str(layer.questions), figure(layer.score), interval, *parts]
 
 
 def search_temperatures(
     scheme: str, settings: Settings, source: QuestionOptions, options: TuneOptions, limits: Limits
 ) -> None:
     """Search the temperatures of the agents that discuss, and print the results. Errors: see `search_layers`."""
-    folder = _folder(options.save, "experiment tune debate --sample arithmetic --limit 100")
     row = _prepared(scheme, settings, source)
     space = Space(options.from_, options.to, options.grid, options.trials)
     search = partial(
         tune, row=row, space=space, objective=options.objective, part=options.validation, wants_map=options.map
     )
-    show(trials_table(_run(folder, limits, search), options.objective))
-    print(f"kept in {one_line(str(folder))}")
+    show(trials_table(_run(options.save, limits, search), options.objective))
+    print(f"kept in {one_line(str(options.save))}")
 
 
 def trials_table(tuned: Tuned, objective: Literal["decision", "first"]) -> str:
@@ -126,19 +123,13 @@ def _ties(best: Sequence[str], of: int, noun: str) -> list[str]:
     return [f"{len(best)} of {counted(of, noun)} are equally good on these questions: {names}; {best[0]} is the first"]
 
 
-def _folder(save: Path | None, example: str) -> Path:
-    if save is None:
-        raise UsageError(f"a search needs a folder, and none was given: {example} --save FOLDER")
+def _prepared(scheme: str, settings: Settings, source: QuestionOptions) -> Row:
     check_installed()
-    return save
-
-
-def _prepared(scheme: str, settings: Settings, source: QuestionOptions) -> Prepared:
     check_trained(scheme, settings)
     questions, origin = questions_of(source, settings)
     if source.seeds:
         raise UsageError("--seeds were given; a search asks each question once, under --seed")
-    return Prepared("", scheme, settings, questions, [settings.seed], origin.words)
+    return Row("", scheme, settings, questions, [settings.seed], origin.words)
 
 
 def _run(folder: Path, limits: Limits, search: Callable[[Study], Results]) -> Results:

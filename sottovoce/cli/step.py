@@ -1,4 +1,4 @@
-"""A stepper at a terminal: a discussion runs one step of its graph at a time, and steps can be undone or forked.
+"""The command `step`: a discussion runs one step of its graph at a time, and steps can be undone or forked.
 
 Commands are lines of stdin, typed or from a pipe; so are the replies of people who take part. Each step ends at a stop,
 which is a checkpoint of the graph: the discussion can continue from any stop, as a branch of its own.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sottovoce.cli.command import SchemeCommands
 from sottovoce.core.errors import SottovoceError, UsageError, nearest
@@ -23,7 +23,7 @@ from sottovoce.settings import Settings
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sottovoce.cli.step_stops import Stops
+    from sottovoce.cli.step_stops import Stop, Stops
 
 PROMPT = "step> "
 HELP = {
@@ -52,24 +52,17 @@ def step_through(scheme: str, settings: Settings, options: QuestionOptions) -> N
     settings = settings.model_copy(update={"seed": options.seeds[0]}) if options.seeds else settings
     # Late: torch takes seconds, and errors in the request are reported first.
     from sottovoce.cli.step_stops import Stops
-    from sottovoce.graphs import scheme as of_name
-    from sottovoce.runs.runner import payloads
+    from sottovoce.graphs import scheme as scheme_named
+    from sottovoce.runs.runner import payload_store
 
     console = console_of()
-    with payloads(None) as store:
-        stops = Stops(of_name(scheme).create(settings, store=store), questions[0])
-        told = f" ({origin.words})" if origin.words else ""
-        console.print(f"{one_line(questions[0]['question'])}{told}", style="bold", soft_wrap=True)
+    with payload_store(None) as store:
+        stops = Stops(scheme_named(scheme).create(settings, store=store), questions[0])
+        source = f" ({origin.words})" if origin.words else ""
+        console.print(f"{one_line(questions[0]['question'])}{source}", style="bold", soft_wrap=True)
         for line in knowledge(settings.model, origin.words):
             console.print(line, style="dim", soft_wrap=True)
         Session(console, stops).run()
-
-
-def _told(error: Exception) -> str | None:
-    """Return the line for an expected error, ours or of a hosted model's provider; None for any other."""
-    from sottovoce.agents.hosted import failure
-
-    return str(error) if isinstance(error, SottovoceError) else failure(error)
 
 
 class Session:
@@ -77,28 +70,27 @@ class Session:
 
     def __init__(self, console: Console, stops: Stops) -> None:
         """Start at the first stop, before any node has run."""
-        self._console, self._stops, self._over = console, stops, False
-        self._commands: dict[str, Callable[[str], None]] = {
-            name: getattr(self, f"_{name}") for name in HELP if name != "quit"
-        }
+        self._console, self._stops = console, stops
 
     def run(self) -> None:
         """Run until the user quits or stdin ends."""
+        from sottovoce.agents.hosted import failure
         from sottovoce.cli.human_input import read_line
 
-        self._where()
+        self._say(str(self._stops.current), style="dim")
         while True:
             if sys.stdin.isatty():
                 print(PROMPT, end="", flush=True)
             line = read_line()
             if line is None or line.strip() == "quit":
-                return self._say(f"ended at {self._stops.here}")
+                return self._say(f"ended at {self._stops.current}")
             try:
                 self.do(line)
             except Exception as error:
-                if not (told := _told(error)):
+                expected = str(error) if isinstance(error, SottovoceError) else failure(error)
+                if not expected:
                     raise
-                self._say(one_line(told))
+                self._say(one_line(expected))
 
     def do(self, line: str) -> None:
         """Execute one command.
@@ -106,75 +98,69 @@ class Session:
         Raises:
             SottovoceError: the command fails; the state does not change.
         """
+        from sottovoce.cli.step_stops import state_lines
+
         name, _, rest = line.strip().partition(" ")
-        name = name or "next"
-        if name not in self._commands:
-            raise UsageError(f"{nearest('command', name, HELP)}; `help` lists all")
-        self._commands[name](rest.strip())
+        rest = rest.strip()
+        match name or "next":
+            case "next":
+                return self._next()
+            case "go":
+                self._next()
+                while self._stops.current.next:
+                    self._next()
+                return None
+            case "edit":
+                agent, _, text = rest.partition(" ")
+                if not text:
+                    example = "edit agent_1 The answer is 5."
+                    raise UsageError(f"edit is {rest!r}; expected an agent and a text, e.g. {example}")
+                return self._show_change(lambda: self._stops.edit(agent, text.strip()))
+            case "back":
+                self._stops.back()
+            case "fork":
+                self._stops.fork(_number(rest))
+            case "state":
+                self._say(*state_lines(self._stops.values))
+            case "history":
+                return self._say(*map(self._in_history, self._stops.all))
+            case "help":
+                return self._say(*(f"{command:9}{text}" for command, text in HELP.items()))
+            case _:
+                raise UsageError(f"{nearest('command', name, HELP)}; `help` lists all")
+        self._say(str(self._stops.current), style="dim")
 
-    def _next(self, rest: str) -> None:
-        self._changed(self._stops.next)
+    def _next(self) -> None:
+        self._show_change(self._stops.next)
 
-    def _go(self, rest: str) -> None:
-        self._next(rest)
-        while self._stops.here.next:
-            self._next(rest)
-
-    def _edit(self, rest: str) -> None:
-        agent, _, text = rest.partition(" ")
-        if not text.strip():
-            raise UsageError(f"edit is {rest!r}; expected an agent and a text, e.g. edit agent_1 The answer is 5.")
-        self._changed(lambda: self._stops.edit(agent, text.strip()))
-
-    def _back(self, rest: str) -> None:
-        self._stops.back()
-        self._where()
-
-    def _fork(self, rest: str) -> None:
-        try:
-            number = int(rest)
-        except ValueError as error:  # also of more digits than Python reads
-            raise UsageError(f"fork is {rest[:20]!r}; expected a stop's number, as `history` shows them") from error
-        self._stops.fork(number)
-        self._where()
-
-    def _state(self, rest: str) -> None:
-        from sottovoce.cli.step_changes import at
-
-        for line in at(self._stops.values):
-            self._say(line)
-        self._where()
-
-    def _history(self, rest: str) -> None:
-        for stop in self._stops.all:
-            mark = "*" if stop is self._stops.here else " "
-            before = "" if stop.before is None else f" (from stop {stop.before})"
-            self._say(f"{mark} {stop}{before}")
-
-    def _help(self, rest: str) -> None:
-        for name, told in HELP.items():
-            self._say(f"{name:9}{told}")
-
-    def _changed(self, do: Callable[[], None]) -> None:
-        """Execute a change, and show its effect on the state."""
-        from sottovoce.cli.step_changes import changes, new_messages
+    def _show_change(self, change: Callable[[], None]) -> None:
+        """Make a change, and show its effect on the state."""
+        from sottovoce.cli.step_stops import changes, new_messages
         from sottovoce.report import transcript
         from sottovoce.report.blocks import Part
 
         before = self._stops.values
-        do()
+        change()
         after = self._stops.values
-        if said := new_messages(before, after):
-            self._console.print(transcript.part(self._console, Part("", tuple(said))))
-        for line in changes(before, after):
-            self._say(line)
-        self._where()
+        if messages := new_messages(before, after):
+            self._console.print(transcript.part(self._console, Part("", tuple(messages))))
+        self._say(*changes(before, after))
+        self._say(str(self._stops.current), style="dim")
 
-    def _where(self) -> None:
-        self._say(f"{self._stops.here}", style="dim")
+    def _in_history(self, stop: Stop) -> str:
+        mark = "*" if stop is self._stops.current else " "
+        return f"{mark} {stop}" + ("" if stop.before is None else f" (from stop {stop.before})")
 
-    def _say(self, line: Any, style: str = "") -> None:  # Any: whatever has words
-        self._console.print(str(line), style=style, soft_wrap=True)
+    def _say(self, *lines: str, style: str = "") -> None:
+        for line in lines:
+            self._console.print(line, style=style, soft_wrap=True)
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:  # also of more digits than Python reads
+        raise UsageError(f"fork is {text[:20]!r}; expected a stop's number, as `history` shows them") from error
 
 
 STEP = "Run a discussion step by step: see the changes of each step, edit, go back, fork."

@@ -1,64 +1,73 @@
-"""The stops of the stepper: checkpoints of a discussion's graph, and the moves between them."""
+"""The stops of the stepper: checkpoints of a discussion's graph, the moves between them, and what changed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command, StateUpdate
+from langgraph.types import Command, StateSnapshot, StateUpdate
 
 from sottovoce.channels.message import Message
 from sottovoce.cli.human_input import person
 from sottovoce.core.errors import UsageError, nearest
-from sottovoce.core.text import one_line
+from sottovoce.core.text import one_line, shortened
 from sottovoce.nodes.human_input import HUMAN
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import JSON, heard
-from sottovoce.runs.discussion import Graph, Person
+from sottovoce.report import votes
+from sottovoce.report.describe import speaker
+from sottovoce.runs.discussion import Graph, HumanReply
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "step"}}
+NOT_LISTED = {
+    *("settings", "marks", "board", "messages", "pending", "interventions", "epochs", "votes", "notes", "decision"),
+    *Question.__annotations__,
+}
+"""Keys that have lines of their own, or are of no interest."""
 
 
-@dataclass(frozen=True)
-class Stop:
+class Stop(NamedTuple):
     """A checkpoint between two steps."""
 
     number: int
-    ran: tuple[str, ...]
-    """The nodes that ran in parallel to make it; for an edited stop, those of the stop before."""
-    next: tuple[str, ...]
-    """The nodes that run in the next step; none at the end."""
-    config: RunnableConfig
-    before: int | None
+    state: StateSnapshot
+    before: int | None = None
     """The number of the stop that it came from; None for the first."""
+    ran: tuple[str, ...] = ()
+    """The nodes that ran in parallel to make it; for an edited stop, those of the stop before."""
     edited: str = ""
     """The agent whose message was edited to make it; empty otherwise."""
 
+    @property
+    def next(self) -> tuple[str, ...]:
+        """The nodes that run in the next step; none at the end."""
+        return self.state.next
+
     def __str__(self) -> str:
-        made = f"the message of {self.edited} was edited" if self.edited else f"{_names(self.ran)} ran"
-        what_next = f"next: {_names(self.next)}" if self.next else "the discussion is over"
-        return f"stop {self.number}: {f'{made}; ' if self.ran else ''}{what_next}"
+        made = f"the message of {one_line(self.edited)} was edited" if self.edited else f"{_names(self.ran)} ran"
+        following = f"next: {_names(self.next)}" if self.next else "the discussion is over"
+        return f"stop {self.number}: {f'{made}; ' if self.ran else ''}{following}"
 
 
 class Stops:
-    """A discussion with all stops so far."""
+    """A discussion with all stops so far, which are LangGraph's checkpoints of one thread."""
 
-    def __init__(self, graph: Any, question: Question, answer: Person | None = None) -> None:  # Any: a StateGraph
+    def __init__(self, graph: Any, question: Question, answer: HumanReply | None = None) -> None:  # Any: a StateGraph
         """Run to the first stop; `answer` replies for people who take part, by default from the terminal."""
         self._graph: Graph = graph.compile(checkpointer=InMemorySaver())
         self._answer = answer or person(hint="give the replies among the commands")
         self._graph.invoke(question, THREAD, interrupt_before="*", output_keys=[], durability="sync")
-        entered = self._graph.get_state(THREAD)
-        self.here = Stop(0, (), entered.next, entered.config, None)
-        self.all = [self.here]
+        self.current = Stop(0, self._graph.get_state(THREAD))
+        self.all = [self.current]
 
     @property
     def values(self) -> JSON:
         """The state at this stop."""
-        found: JSON = self._graph.get_state(self.here.config).values
-        return found
+        return self.current.state.values
 
     def next(self) -> None:
         """Run one step; people who take part in it are asked, one after another.
@@ -67,29 +76,31 @@ class Stops:
             UsageError: the discussion is over.
             SottovoceError: the step failed, or nobody answers; the stop does not change.
         """
-        if not self.here.next:
+        if not self.current.next:
             raise UsageError("the discussion is over; `back` or `fork N` continues from an earlier stop")
-        self._run(None, self.here.config)
-        while asked := self._graph.get_state(THREAD).interrupts:
-            self._run(Command(resume={asked[0].id: self._answer(asked[0].value)}), THREAD)
-        self._stop(self._graph.get_state(THREAD).config, self.here.next)
+        self._run(None, self.current.state.config)
+        while waiting := self._graph.get_state(THREAD).interrupts:
+            self._run(Command(resume={waiting[0].id: self._answer(waiting[0].value)}), THREAD)
+        self._add(THREAD, self.current.next)
 
     def edit(self, agent: str, text: str) -> None:
         """Replace an agent's last message, as if the step before had written the new text.
 
+        Its payload no longer fits the text, so it is read in words.
+
         Raises:
             UsageError: the agent has not said anything.
         """
-        spoken = {message.agent: message for message in heard(self.values)}  # type: ignore[arg-type]  # as a checkpoint has it
-        if not spoken:
+        last = {message.agent: message for message in heard(self.values)}  # type: ignore[arg-type]  # as a checkpoint has it
+        if not last:
             raise UsageError("no agent has said anything yet; continue with `next`")
-        if agent not in spoken:
-            raise UsageError(nearest("agent among those who spoke:", agent, spoken))
-        written = {"board": [_written(spoken[agent], text).to_dict()]}
-        first, *others = self.here.ran
-        updates = [StateUpdate(written, first), *(StateUpdate({}, name) for name in others)]
-        config = self._graph.bulk_update_state(self.here.config, [updates])
-        self._stop(config, self.here.ran, edited=agent)
+        if agent not in last:
+            raise UsageError(nearest("agent among those who spoke:", agent, last))
+        message, ran = last[agent], self.current.ran
+        public = None if message.public is None else text
+        edited = replace(message, text=text, public=public, attempt=message.attempt + 1, source=HUMAN)
+        updates = [StateUpdate({"board": [edited.to_dict()]}, ran[0]), *(StateUpdate({}, name) for name in ran[1:])]
+        self._add(self._graph.bulk_update_state(self.current.state.config, [updates]), ran, agent)
 
     def back(self) -> None:
         """Go back to the stop that this one came from.
@@ -97,34 +108,70 @@ class Stops:
         Raises:
             UsageError: it is the first one.
         """
-        if self.here.before is None:
+        if self.current.before is None:
             raise UsageError("this is the first stop; there is none before it")
-        self.here = self.all[self.here.before]
+        self.current = self.all[self.current.before]
 
     def fork(self, number: int) -> None:
-        """Go to any stop; the next step starts a branch there.
+        """Go to any stop; the next step starts a branch from it.
 
         Raises:
             UsageError: there is no stop with that number.
         """
         if not 0 <= number < len(self.all):
             raise UsageError(f"fork is {number}; the stops are 0 to {len(self.all) - 1}")
-        self.here = self.all[number]
+        self.current = self.all[number]
 
-    def _run(self, given: Any, config: RunnableConfig) -> None:  # Any: what LangGraph takes as input
-        self._graph.invoke(given, config, interrupt_after="*", output_keys=[], durability="sync")
+    def _run(self, value: Any, config: RunnableConfig) -> None:  # Any: what LangGraph takes as input
+        self._graph.invoke(value, config, interrupt_after="*", output_keys=[], durability="sync")
 
-    def _stop(self, config: RunnableConfig, ran: tuple[str, ...], edited: str = "") -> None:
-        following = self._graph.get_state(config).next
-        self.here = Stop(len(self.all), ran, following, config, self.here.number, one_line(edited))
-        self.all.append(self.here)
-
-
-def _written(message: Message, text: str) -> Message:
-    """Return a message's next attempt; its payload no longer fits the text, so it is read in words."""
-    public = None if message.public is None else text
-    return replace(message, text=text, public=public, attempt=message.attempt + 1, source=HUMAN)
+    def _add(self, config: RunnableConfig, ran: tuple[str, ...], edited: str = "") -> None:
+        self.current = Stop(len(self.all), self._graph.get_state(config), self.current.number, ran, edited)
+        self.all.append(self.current)
 
 
 def _names(nodes: tuple[str, ...]) -> str:
     return ", ".join(map(one_line, nodes))
+
+
+def new_messages(before: JSON, after: JSON) -> list[Message]:
+    """Return the messages that are new after a step, or were withdrawn in it."""
+    withdrawn = {message.place: message.withdrawn for message in before.get("board", [])}
+    return [message for message in after.get("board", []) if withdrawn.get(message.place) is not message.withdrawn]
+
+
+def changes(before: JSON, after: JSON) -> Iterator[str]:
+    """Yield a line for every other difference."""
+    for key in sorted(after.keys() - NOT_LISTED):
+        if key not in before or before[key] != after[key]:
+            old = f"{_brief(before[key])} -> " if key in before else ""
+            yield one_line(f"{key}: {old}{_brief(after[key])}")
+    for name in sorted(_pending(after) - _pending(before)):
+        yield one_line(f"waiting for a check: the update of {name}")
+    for entry in after.get("interventions", [])[len(before.get("interventions", [])) :]:
+        yield one_line(f"{entry['what']} at {entry['agent']}: {entry['why']}")
+    for epoch in after.get("epochs", [])[len(before.get("epochs", [])) :]:
+        yield f"taken back to round {epoch[0] + 1}, turn {epoch[1] + 1}: later messages are no longer heard"
+    yield from (one_line(f"note: {note}") for note in after.get("notes", []) if note not in before.get("notes", []))
+    if after.get("votes") and before.get("votes") != after["votes"]:
+        yield from votes.count(after["round"], after["votes"], after)  # type: ignore[arg-type]  # a state has a question's keys
+    if (decision := after.get("decision")) and before.get("decision") != decision:
+        yield one_line(f"decision by {decision['rule']}: {votes.answer(decision['answer'])} ({decision['why']})")
+
+
+def state_lines(values: JSON) -> Iterator[str]:
+    """Yield lines on the state of the discussion: its keys, the messages, and the decision."""
+    yield from changes({}, {key: value for key, value in values.items() if key != "interventions"})
+    for message in heard(values):  # type: ignore[arg-type]  # as a checkpoint has it
+        yield one_line(
+            f"{speaker(message)} in round {message.round + 1} ({message.act}): {shortened(message.full_text)}"
+        )
+
+
+def _pending(values: JSON) -> set[str]:
+    """Return the nodes whose updates are pending and were not taken back."""
+    return {name for name, update in values.get("pending", {}).items() if "next" not in update}
+
+
+def _brief(value: object) -> str:
+    return shortened(value if isinstance(value, str) else json.dumps(value, default=str))

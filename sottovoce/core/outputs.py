@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sottovoce.core.errors import RecordError, UsageError
-from sottovoce.core.regular_files import opened
+from sottovoce.core.files import opened
 
 RUN, EXPERIMENT, SEARCH, INDEX = "log.jsonl", "experiment.yaml", "study.json", "manifest.json"
 OWNERS = {RUN: "a run", EXPERIMENT: "an experiment", SEARCH: "a search", INDEX: "an index"}

@@ -44,6 +44,15 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.3g}"
 
 
+def amount(nbytes: float) -> str:
+    """Return a number of bytes as text with a unit, to three digits."""
+    for unit in ("bytes", "kB", "MB"):
+        if nbytes < 999.5:
+            return f"{nbytes:.3g} {unit}"
+        nbytes /= 1000
+    return f"{nbytes:.3g} GB" if nbytes < 999.5 else f"{nbytes:,.0f} GB"
+
+
 def _letter(letter: str) -> str:
     if letter == "\n" or (unicodedata.category(letter) not in UNSAFE and letter not in BIDI):
         return letter

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.core.errors import UsageError
-from sottovoce.core.regular_files import bytes_of
+from sottovoce.core.files import bytes_of
 from sottovoce.core.text import shortened
 
 Values = dict[str, Any]  # Any: JSON; cells of CSV are texts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sottovoce.core.errors import UsageError, command
-from sottovoce.core.paths import models_folder
+from sottovoce.core.files import models_folder
 from sottovoce.prompts.packs import TRAINED
 from sottovoce.settings import Settings
 

@@ -18,8 +18,8 @@ from sottovoce.report import votes
 from sottovoce.report.describe import last_attempts
 from sottovoce.report.uncertainty import figure_of
 from sottovoce.runs.events import Level, Reset
-from sottovoce.runs.parse_statistics import Readings
-from sottovoce.runs.record import Record
+from sottovoce.runs.parse_statistics import ParseStatistics
+from sottovoce.runs.record import DiscussionRecord
 
 When = tuple[int, float]
 """Epoch and round; a reset comes after all rounds."""
@@ -47,7 +47,7 @@ class Part:
     """The prompts of its messages by place, if prompts are shown; each is right above its message."""
 
 
-def opening(run: Record) -> Part:
+def opening(run: DiscussionRecord) -> Part:
     """Return the part with the title, the question, and what is known before the discussion."""
     settings, record = run.settings, scheme(run.scheme)
     models = ", ".join(dict.fromkeys(settings["model"]))
@@ -64,7 +64,7 @@ def opening(run: Record) -> Part:
     return Part("", lines=(Line(one_line(title), "title"), *_asides(held), asked, *_asides(known), *notes))
 
 
-def ending(run: Record) -> Part:
+def ending(run: DiscussionRecord) -> Part:
     """Return the decision with its reason, each agent's vote and the cost; or how the run ended without a decision."""
     made, cost, verdict = run.decision, run.cost, votes.verdict(run)
     if made is None:
@@ -72,18 +72,18 @@ def ending(run: Record) -> Part:
         return Part("Decision", lines=(Line(f"none: the run is {run.status}{why}"),))
     decided = Line(f"by {made['rule']}: {one_line(made['why'])}", answer=votes.answer(made["answer"]))
     judged = [Line(verdict, "right" if made["score"] == 1 else "wrong")] if verdict else []
-    took = f"{counted(cost.calls, 'call')}, {cost.tokens}, {run.seconds:.1f} s{_read(run.readings)}"
+    took = f"{counted(cost.calls, 'call')}, {cost.tokens}, {run.seconds:.1f} s{_read(run.parsing)}"
     measures = [told(made["measures"])] if made.get("measures") else []
     return Part("Decision", lines=(decided, *_asides(votes.support(run, made)), *judged, *_asides([*measures, took])))
 
 
-def unsure(run: Record) -> list[Part]:
+def unsure(run: DiscussionRecord) -> list[Part]:
     """Return the figure of agents' uncertainty over a game, with interventions; [] if there is nothing to show."""
     drawn = figure_of(run)
     return [Part("Uncertainty", lines=(Line(drawn, "figure"),))] if drawn else []
 
 
-def _read(found: Readings) -> str:
+def _read(found: ParseStatistics) -> str:
     """Return how the answers were parsed; "" if all could be parsed at once."""
     ways = {
         "read at once": found.at_once,
@@ -100,7 +100,7 @@ def _read(found: Readings) -> str:
     return f"; of {counted(total, 'answer')} {told}{mined}"
 
 
-def of_run(run: Record, *, prompts: bool = False) -> Iterator[Part]:
+def of_run(run: DiscussionRecord, *, prompts: bool = False) -> Iterator[Part]:
     """Yield the parts between the opening and the decision; `prompts` adds the prompt of each message."""
     by_round = groupby(run.messages, key=lambda message: (message.epoch, message.round))
     rounds: dict[When, list[Message]] = {when: list(said) for when, said in by_round}
@@ -119,7 +119,7 @@ def of_run(run: Record, *, prompts: bool = False) -> Iterator[Part]:
             yield Part(f"Taken back to round {reset.cut[0] + 1}", lines=why)
 
 
-def _round(run: Record, messages: Sequence[Message], counted: Sequence[str]) -> Iterator[Part]:
+def _round(run: DiscussionRecord, messages: Sequence[Message], counted: Sequence[str]) -> Iterator[Part]:
     """Yield the messages of a round under the headings of their acts; the votes come after the answers."""
     record, discussing = scheme(run.scheme), len(run.chosen().speakers())
     rows: dict[str, list[Message]] = {}
@@ -131,7 +131,7 @@ def _round(run: Record, messages: Sequence[Message], counted: Sequence[str]) -> 
         yield Part(heading, tuple(row), tuple(map(Line, lines)), opens=not number or row[0].order >= discussing)
 
 
-def _prompts(run: Record, messages: Sequence[Message]) -> dict[Place, tuple[Line, ...]]:
+def _prompts(run: DiscussionRecord, messages: Sequence[Message]) -> dict[Place, tuple[Line, ...]]:
     """Return the prompts of these messages, turn by turn; those of earlier attempts and of an answer turn with them."""
     asked: dict[tuple[object, ...], list[Line]] = {}
     for prompt in run.prompts:
@@ -151,7 +151,7 @@ def _level(level: Level, levels: Sequence[Level]) -> Part:
     return Part(f"Level {level.level + 1}", lines=tuple(map(Line, map(one_line, lines))))
 
 
-def facts(run: Record) -> Iterator[str]:
+def facts(run: DiscussionRecord) -> Iterator[str]:
     """Yield what agents read besides the question, if the prompt components include it, and their groups."""
     question, settings = run.question, run.settings
     if question.get("choices"):

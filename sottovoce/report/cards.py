@@ -22,7 +22,7 @@ def card(run: Run) -> JSON:
     if run.folder is not None and all(record.status in ("done", "failed") for record in run.records.values()):
         return runs_card.card(run)
     told = {"status": run.status, "why": run.why, "counts": run.counts.model_dump(), "cost": run.cost.model_dump()}
-    return {**run.head.model_dump(mode="json"), **told}
+    return {**run.manifest.model_dump(mode="json"), **told}
 
 
 def what_was_run(runs: Mapping[str, Run]) -> Table:
@@ -37,7 +37,7 @@ def what_was_run(runs: Mapping[str, Run]) -> Table:
 
 def differences(runs: Mapping[str, Run]) -> dict[str, list[str]]:
     """Return the settings that differ between runs by name, with the value of each run, or "" if it has none."""
-    settings = [run.head.settings for run in runs.values()]
+    settings = [run.manifest.settings for run in runs.values()]
     names = dict.fromkeys(name for each in settings for name in each)
     found = {name: [_value(each.get(name)) if name in each else "" for each in settings] for name in names}
     shown = {"protocol", "model"}  # in the table anyway
@@ -45,7 +45,7 @@ def differences(runs: Mapping[str, Run]) -> dict[str, list[str]]:
 
 
 def _told(run: Run) -> dict[str, str]:
-    head, cost, records = run.head, run.cost, run.records.values()
+    head, cost, records = run.manifest, run.cost, run.records.values()
     made = dict.fromkeys(
         f"{each.model} ({each.weights}, {each.stored}, {each.device})" for each in head.models.values()
     )

@@ -11,7 +11,7 @@ from sottovoce.analysis.measures import Measured
 from sottovoce.analysis.paired_test import Pair, points
 from sottovoce.core.text import counted, figure, one_line
 from sottovoce.experiments.folder import ended
-from sottovoce.experiments.matching import told
+from sottovoce.experiments.matching import budget_notes
 from sottovoce.report.tables import p_value, share_cells, table
 from sottovoce.runs.run import Run
 
@@ -39,13 +39,13 @@ def comparison_of(runs: Mapping[str, Run], against: str | None = None) -> Compar
     Raises:
         UsageError: see `compare`.
     """
-    return compare(ended(runs), against, [*told(runs), *_uncounted(runs)])
+    return compare(ended(runs), against, [*budget_notes(runs), *_uncounted(runs)])
 
 
 def _uncounted(runs: Mapping[str, Run]) -> Iterable[str]:
     """Yield a sentence for each run whose FLOPs do not include its encoder."""
     for name, run in runs.items():
-        values = [str(value) for value in run.head.settings.values()]
+        values = [str(value) for value in run.manifest.settings.values()]
         if found := [value for value in values if value.startswith(ENCODED)]:
             yield f"`{name}`: its FLOPs do not include the encoder of {', '.join(found)}."
 

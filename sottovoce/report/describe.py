@@ -23,14 +23,13 @@ def shades(message: Message) -> Iterator[tuple[str, float | None]]:
     """
     at = 0
     try:
-        payload = message.latent.load() if message.latent else None
+        entropies = message.latent.entropies() if message.latent else []
     except PayloadError:  # a moved run; its words can still be read
-        payload = None
-    if payload is not None and "entropy" in payload.tensors:
-        for (start, end), entropy in zip(payload.spans, payload.tensors["entropy"].tolist(), strict=True):
-            yield message.text[at:start], None
-            yield message.text[max(at, start) : end], entropy
-            at = max(at, end)
+        entropies = []
+    for (start, end), entropy in entropies:
+        yield message.text[at:start], None
+        yield message.text[max(at, start) : end], entropy
+        at = max(at, end)
     yield message.text[at:], None
 
 

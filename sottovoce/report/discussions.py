@@ -18,7 +18,7 @@ from sottovoce.report.blocks import Line, Part
 from sottovoce.report.packed import JSON
 from sottovoce.report.tensors import Tensors
 from sottovoce.report.uncertainty import figure_of
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 
 DIGEST = 16
@@ -27,7 +27,7 @@ SHORT = 120
 """Characters of a question in the list."""
 
 
-def outcome(record: Record) -> str:
+def outcome(record: DiscussionRecord) -> str:
     """Return how a discussion ended: right, wrong, partly, abstained, unscored or failed; open if it has not."""
     result = record.result()
     if record.decision is None:
@@ -39,13 +39,13 @@ def outcome(record: Record) -> str:
     return {1.0: "right", 0.0: "wrong"}.get(result.score, "partly")
 
 
-def disagreed(record: Record) -> bool:
+def disagreed(record: DiscussionRecord) -> bool:
     """Return whether agents gave different answers, after a round or at the end."""
     at_end = [record.decision["votes"]] if record.decision else []
     return any(len(viewpoints(votes, record.question)) > 1 for votes in (*(c.votes for c in record.counts), *at_end))
 
 
-def row(record: Record, run: int, items: int) -> JSON:
+def row(record: DiscussionRecord, run: int, items: int) -> JSON:
     """Return the row of a discussion in the list; `run` is the index of its run in the report."""
     result = record.result()
     return {
@@ -62,14 +62,14 @@ def row(record: Record, run: int, items: int) -> JSON:
     }
 
 
-def items(record: Record, tensors: Tensors) -> list[JSON]:
+def items(record: DiscussionRecord, tensors: Tensors) -> list[JSON]:
     """Return the items of one discussion, from the question to the decision."""
     shown = (blocks.opening(record), *blocks.of_run(record), *_game(record), blocks.ending(record))
     says = _Says(record, tensors)
     return [item for part in shown for item in _of_part(part, says)]
 
 
-def _game(record: Record) -> list[Part]:
+def _game(record: DiscussionRecord) -> list[Part]:
     """Return the figure of agents' uncertainty over a game; interventions are shown after their messages."""
     drawn = figure_of(record)
     return [Part("Uncertainty", lines=(Line(drawn, "figure"),))] if drawn else []
@@ -87,7 +87,7 @@ def _of_part(part: Part, says: _Says) -> Iterator[JSON]:
 class _Says:
     """Messages of one discussion as items."""
 
-    def __init__(self, record: Record, tensors: Tensors) -> None:
+    def __init__(self, record: DiscussionRecord, tensors: Tensors) -> None:
         self._record, self._tensors = record, tensors
         self._asked = {prompt.place: prompt.turns for prompt in record.prompts}
         self._said = _by_act(record.messages)

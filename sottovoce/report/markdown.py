@@ -9,12 +9,12 @@ from sottovoce.channels.message import Message
 from sottovoce.core.text import harmless, one_line
 from sottovoce.report import blocks, describe
 from sottovoce.report.blocks import Line, Part
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&])")  # characters with a meaning in Markdown
 
 
-def markdown(run: Record) -> str:
+def markdown(run: DiscussionRecord) -> str:
     """Return the whole transcript."""
     shown = (blocks.opening(run), *blocks.of_run(run), *blocks.unsure(run), blocks.ending(run))
     return "".join(block for part in shown for block in _blocks(part)).lstrip() + "\n"
@@ -46,7 +46,8 @@ def _blocks(part: Part) -> Iterator[str]:
 
 
 def _message(message: Message) -> str:
-    return f"### {escaped(describe.speaker(message))}\n\n{fenced(message.whole)}\n\n{escaped(describe.footer(message))}"
+    speaker, footer = escaped(describe.speaker(message)), escaped(describe.footer(message))
+    return f"### {speaker}\n\n{fenced(message.full_text)}\n\n{footer}"
 
 
 def _line(line: Line) -> str:

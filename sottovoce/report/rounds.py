@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from sottovoce.analysis.discussion_metrics import Observation, observed
 from sottovoce.analysis.statistics import Share, share
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 
 
-def by_round(records: Iterable[Record]) -> dict[int, Share]:
+def by_round(records: Iterable[DiscussionRecord]) -> dict[int, Share]:
     """Return the accuracy of `discussion_metrics` by 0-based round, with intervals clustered by question.
 
     Raises:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sottovoce.core.errors import RecordError, UsageError, command
-from sottovoce.core.regular_files import bytes_of
+from sottovoce.core.files import bytes_of
 from sottovoce.core.text import counted
 from sottovoce.experiments.files import read_experiment
 from sottovoce.experiments.folder import FILE, runs_in
-from sottovoce.experiments.tables.saved_figures import in_our_units
+from sottovoce.experiments.tables.figures import in_our_units
 from sottovoce.runs import run_directory
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
@@ -90,12 +90,12 @@ def gathered(names: Sequence[str]) -> Gathered:
 
 
 def _gather(name: str, found: Gathered) -> None:
-    for folder in (Path(name), run_directory.shelf() / name):
+    for folder in (Path(name), run_directory.runs_folder() / name):
         if (folder / STUDY).exists():
             found.pictures += _drawn(folder)
             return
         if (folder / FILE).exists():
-            experiment, _ = read_experiment(folder / FILE)
+            experiment = read_experiment(folder / FILE)
             found.against = experiment.against
             found.about += [experiment.about] if experiment.about else []
             runs = runs_in(folder, experiment.rows)
@@ -109,7 +109,7 @@ def _gather(name: str, found: Gathered) -> None:
             raise RecordError(
                 f"{name!r} contains experiments, {told}; report one of them: {str(folder / several[0])!r}"
             )
-    folder = run_directory.folder_of(name)
+    folder = run_directory.find_run(name)
     _add(folder.resolve().name, load_run(folder), found)
 
 

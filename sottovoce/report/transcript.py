@@ -21,7 +21,7 @@ from sottovoce.channels.message import Message
 from sottovoce.core.text import steady
 from sottovoce.report import blocks, describe
 from sottovoce.report.blocks import Line, Part
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 
 NARROWEST = 36  # minimum columns of a panel
 SHADES = (
@@ -44,7 +44,7 @@ STYLES = {
 }
 
 
-def print_run(console: Console, run: Record, *, prompts: bool = False) -> None:
+def print_run(console: Console, run: DiscussionRecord, *, prompts: bool = False) -> None:
     """Print the whole transcript of a run that has ended; `prompts` adds the prompts."""
     for each in (blocks.opening(run), *blocks.of_run(run, prompts=prompts)):
         console.print(part(console, each))
@@ -73,7 +73,7 @@ def lines(shown: Sequence[Line]) -> list[Text]:
     return [answer + text for answer, text in zip(answers, texts, strict=True)]
 
 
-def ending(console: Console, run: Record) -> RenderableType:
+def ending(console: Console, run: DiscussionRecord) -> RenderableType:
     """Return the figure of uncertainty, the decision and its cost, with a legend if tokens were shaded."""
     coloured = console.color_system is not None and not console.no_color
     shaded = coloured and any(message.payload for message in run.messages)

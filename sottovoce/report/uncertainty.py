@@ -12,7 +12,7 @@ from sottovoce.graphs import scheme
 from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.state import Intervened
 from sottovoce.nodes.uncertainty import features_of_acts
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 
 WHERE = {"all": "", "action": " at the numbers of actions", "tons": " at a number of tons", "scores": " at the scores"}
 BARS = "▁▂▃▄▅▆▇█"
@@ -23,7 +23,7 @@ Turn = tuple[int, int, int]
 """Epoch, round and turn."""
 
 
-def figure_of(run: Record) -> str:
+def figure_of(run: DiscussionRecord) -> str:
     """Return the highest entropy of each turn, at the scheme's positions, as bars with interventions marked below.
 
     Empty if there is nothing to show. Worlds and watched discussions have such a figure. It reads payloads, so it is
@@ -35,7 +35,7 @@ def figure_of(run: Record) -> str:
     return "\n".join([*_drawn(run), *(_told(run, entry) for entry in run.interventions)])
 
 
-def _drawn(run: Record) -> Iterator[str]:
+def _drawn(run: DiscussionRecord) -> Iterator[str]:
     """Yield a heading, bars, and a row of marks below bars that have any, `WIDEST` turns at a time."""
     highest = _highest(run)
     known = [value for value in highest.values() if value is not None]
@@ -55,7 +55,7 @@ def _drawn(run: Record) -> Iterator[str]:
         yield from [bars[start : start + WIDEST], *([below] if below else [])]
 
 
-def _highest(run: Record) -> dict[Turn, float | None]:
+def _highest(run: DiscussionRecord) -> dict[Turn, float | None]:
     """Return the highest entropy of each turn in order of time; withdrawn messages count."""
     found: dict[Turn, list[float]] = {}
     positions = scheme(run.scheme).settings.positions
@@ -82,7 +82,7 @@ def _bar(value: float | None, low: float, high: float) -> str:
     return BARS[round((value - low) / (high - low) * (len(BARS) - 1))] if high > low else BARS[0]
 
 
-def _told(run: Record, entry: Intervened) -> str:
+def _told(run: DiscussionRecord, entry: Intervened) -> str:
     """Return one intervention in words."""
     after = f" after {counted(entry['epoch'], 'reset')}" if entry["epoch"] else ""
     when = f"turn {entry['round'] + 1}{after}"

@@ -9,7 +9,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Vote
 from sottovoce.nodes.votes import Viewpoint, abstaining, took, viewpoints
 from sottovoce.prompts.kinds import KINDS, declines, kind_of
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 
 RAW = 80  # characters of an unreadable answer's end
 
@@ -36,7 +36,7 @@ def brief(found: str) -> str:
     return shortened(" ".join(found.split())) if "\n" in found.strip() else one_line(found)
 
 
-def support(run: Record, decision: Decision) -> list[str]:
+def support(run: DiscussionRecord, decision: Decision) -> list[str]:
     """Return the lines below a decision: tied answers, decisions by other rules, each agent's vote."""
     lines = []
     if "tied" in decision:
@@ -53,24 +53,24 @@ def support(run: Record, decision: Decision) -> list[str]:
     return lines
 
 
-def vote(run: Record, cast: Vote) -> str:
+def vote(run: DiscussionRecord, cast: Vote) -> str:
     """Return one agent's final vote: its answer and confidence, or that it abstained and what it said."""
     if cast["answer"] is not None:
         return brief(cast["answer"]) + _sureness(cast) + ("" if cast["counts"] else " (does not count)")
     if _declines(run, cast["agent"]):
         return "says that the answer is unknown"
     message = run.said(cast["agent"])
-    raw = one_line(message.whole.strip()) if message else ""
+    raw = one_line(message.full_text.strip()) if message else ""
     why = f" ({took(cast)})" if took(cast) else ""
     return f"abstains{why}; nothing could be read from: {raw if len(raw) <= RAW else '… ' + raw[-RAW:]}"
 
 
-def _declines(run: Record, agent: str) -> bool:
+def _declines(run: DiscussionRecord, agent: str) -> bool:
     message = run.said(agent)
-    return message is not None and declines(message.whole)
+    return message is not None and declines(message.full_text)
 
 
-def verdict(run: Record) -> str | None:
+def verdict(run: DiscussionRecord) -> str | None:
     """Return how good the decision was; None if the right answer is unknown."""
     target, decision = run.question.get("target"), run.decision
     if decision is None or decision["score"] is None or target is None:

@@ -21,13 +21,13 @@ from sottovoce.nodes.question import Question
 from sottovoce.prompts.kinds import kind_of
 from sottovoce.runs import run_directory
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.manifest import head_of
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.results import Result
 from sottovoce.runs.run import Run
-from sottovoce.runs.runner import hold_all, payloads
-from sottovoce.runs.start import continued
+from sottovoce.runs.runner import payload_store, run_all
+from sottovoce.runs.start import continue_run
 from sottovoce.settings import Settings
 from sottovoce.settings.plain import named
 
@@ -52,12 +52,12 @@ class RunResults:
     @property
     def scheme(self) -> str:
         """The name of its scheme."""
-        return self._run.head.scheme
+        return self._run.manifest.scheme
 
     @property
     def settings(self) -> dict[str, Any]:  # Any: JSON
         """All settings that the run was started with, defaults included."""
-        return self._run.head.complete
+        return self._run.manifest.complete
 
     @property
     def results(self) -> list[Result]:
@@ -65,7 +65,7 @@ class RunResults:
         return self._run.results()
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[DiscussionRecord]:
         """The full record of each discussion: question, messages, prompts, votes, decision, cost."""
         return list(self._run.records.values())
 
@@ -99,7 +99,7 @@ class RunResults:
         for (name, seed), record in self._run.records.items():
             for message in record.messages:
                 place = {key: getattr(message, key) for key in PLACE}
-                said = {"text": message.whole, "withdrawn": message.withdrawn, "source": message.source}
+                said = {"text": message.full_text, "withdrawn": message.withdrawn, "source": message.source}
                 under = message.payload
                 carried = {"protocol": under.protocol if under else None, "payload": under.sha256 if under else None}
                 rows.append({"id": name, "seed": seed, **place, **said, **carried, **message.stats})
@@ -141,12 +141,12 @@ def run_questions(
         raise UsageError(f"{why}; name another model in the settings, such as {{'model': '{SMALL}'}}")
     asked = _asked(questions, chosen)
     limits = Limits(at_once=at_once)
-    head = head_of(found.name, chosen, asked, seeds, models=models)
+    manifest = new_manifest(found.name, chosen, asked, seeds, models=models)
     place = Path(folder) if folder is not None else None
-    run = Run.begin(head, asked, None) if place is None else continued(head, asked, place)
+    run = Run.start(manifest, asked, None) if place is None else continue_run(manifest, asked, place)
     if run.unfinished:
-        with payloads(place) as store:
-            _outside_of_loops(lambda: hold_all(run, chosen, store, models=models, limits=limits))
+        with payload_store(place) as store:
+            _outside_of_loops(lambda: run_all(run, chosen, store, models=models, limits=limits))
     else:
         run.close()
     return RunResults(run)
@@ -161,7 +161,7 @@ def open_run(path: Path | str) -> RunResults:
     Raises:
         RecordError: there is no such run, it is damaged, or another version wrote it.
     """
-    return RunResults(load_run(run_directory.folder_of(str(path))))
+    return RunResults(load_run(run_directory.find_run(str(path))))
 
 
 def _known(scheme: str | Scheme) -> Scheme:

@@ -10,7 +10,7 @@ import json
 from statistics import fmean
 
 from sottovoce.core.errors import RecordError, command
-from sottovoce.core.regular_files import bytes_of
+from sottovoce.core.files import bytes_of
 from sottovoce.nodes.state import JSON
 from sottovoce.runs.log import LOG
 from sottovoce.runs.run import Run
@@ -33,7 +33,7 @@ def card(run: Run) -> JSON:
             f"run {str(run.folder)!r} has {len(going)} discussions that are not over; "
             f"a card needs a run that is; continue it with {command('runs', 'resume', str(run.folder))}"
         )
-    counts, head = run.counts, run.head.model_dump(mode="json", exclude={"format", "version"})
+    counts, head = run.counts, run.manifest.model_dump(mode="json", exclude={"format", "version"})
     whole = [each.failed_wrong for each in run.results() if each.failed_wrong is not None]
     made: JSON = {
         "format": FORMAT,

@@ -19,20 +19,20 @@ ERROR = "__error__"
 """The channel of a task's error: only its class is saved, since a provider's error may quote the user's key."""
 Writes = Sequence[tuple[str, Any]]  # Any: plain JSON, and LangGraph's own marks
 """Channel and value of each write of a task."""
-Tell = Callable[[str, str, Writes], None]
+Report = Callable[[str, str, Writes], None]
 """A callback that gets the thread, the task and its writes, once they are committed."""
 
 
-class _Telling(BaseCheckpointSaver[str]):
+class _ReportingSaver(BaseCheckpointSaver[str]):
     """A saver that reports a task's writes after they were saved, in their order."""
 
-    tell: Tell | None = None
+    report: Report | None = None
 
     async def aput_writes(self, config: RunnableConfig, writes: Writes, task_id: str, task_path: str = "") -> None:
         plain = [(channel, type(value).__name__ if channel == ERROR else value) for channel, value in writes]
         await super().aput_writes(config, plain, task_id, task_path)
-        if self.tell is not None:
-            self.tell(config["configurable"]["thread_id"], task_id, writes)
+        if self.report is not None:
+            self.report(config["configurable"]["thread_id"], task_id, writes)
 
 
 def place_of(saver: str | None, folder: Path | None) -> str | Path:
@@ -44,12 +44,12 @@ def place_of(saver: str | None, folder: Path | None) -> str | Path:
 
 
 @asynccontextmanager
-async def saver(where: str | Path, tell: Tell | None = None) -> AsyncIterator[BaseCheckpointSaver[str]]:
+async def saver(where: str | Path, report: Report | None = None) -> AsyncIterator[BaseCheckpointSaver[str]]:
     """Open a saver that reports what is committed, in a place that `open_saver` accepts. Errors: as there."""
-    async with open_saver(where, also=_Telling) as opened:
-        opened.tell = tell  # type: ignore[attr-defined]  # of _Telling
+    async with open_saver(where, also=_ReportingSaver) as opened:
+        opened.report = report  # type: ignore[attr-defined]  # of _ReportingSaver
         if kind_of(where) == "sqlite":
             # A commit that waits for the disk takes 10 ms and more, and a killed process loses none either way. After
-            # a power cut the checkpoints may be behind the log: then the discussion restarts (`Going`).
+            # a power cut the checkpoints may be behind the log: then the discussion restarts (`LiveDiscussion`).
             await opened.conn.execute("PRAGMA synchronous=NORMAL")  # type: ignore[attr-defined]  # of aiosqlite
         yield opened

@@ -25,9 +25,9 @@ from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.nodes.question import question_id
 from sottovoce.runs.events import Decided
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.manifest import Head
+from sottovoce.runs.manifest import RunManifest
 from sottovoce.runs.run import Key, Observer, Run
-from sottovoce.runs.worker import Held, check_here, hold_apart, take
+from sottovoce.runs.worker import ShardOutput, add_output, check_machine, run_shard
 from sottovoce.settings import Settings
 
 LOGGER = logging.getLogger(__name__)
@@ -63,27 +63,27 @@ class Worker:
     """The actor that runs discussions; its models stay loaded from one shard to the next."""
 
     def __init__(self, run_all: Callable[..., None], folder: str) -> None:
-        """Take `runner.hold_all` as `run_all`; relative paths of the settings start from `folder`."""
+        """Take `runner.run_all` as `run_all`; relative paths of the settings start from `folder`."""
         self._run_all = run_all
         if Path(folder).is_dir():
             os.chdir(folder)
 
-    def check(self, head: Head, questions: list[Any], paths: list[str]) -> Unfit | None:
+    def check(self, manifest: RunManifest, questions: list[Any], paths: list[str]) -> Unfit | None:
         """Load the models; return why this machine cannot run it, or None."""
         missing = [path for path in paths if not Path(path).expanduser().exists()]
         try:
             if missing:
                 raise UsageError(f"there is no {missing[0]!r}")
-            check_here(head, questions)
+            check_machine(manifest, questions)
         except SottovoceError as error:
             return Unfit(_node(), str(error))
         return None
 
-    def run(self, head: Head, questions: list[Any], keys: list[Key], at_once: int) -> Held:
-        """Run some discussions; see `hold_apart`."""
+    def run(self, manifest: RunManifest, questions: list[Any], keys: list[Key], at_once: int) -> ShardOutput:
+        """Run some discussions; see `run_shard`."""
         chosen = {key[0] for key in keys}
         asked = [each for each in questions if question_id(each) in chosen]
-        return hold_apart(self._run_all, head, asked, keys, at_once)
+        return run_shard(self._run_all, manifest, asked, keys, at_once)
 
 
 @dataclass
@@ -93,7 +93,7 @@ class WorkerPool:
     ray: Any  # Any: the module; here and below Ray's handles have no types
     make: Callable[[], Any]
     shared: tuple[Any, Any, list[str]]
-    """Head and questions in Ray's object store, and the paths that a machine must have."""
+    """Manifest and questions in Ray's object store, and the paths that a machine must have."""
     at_once: int
     most: int
     """Largest number of workers."""
@@ -126,10 +126,10 @@ class WorkerPool:
 
     def start(self, shard: Shard) -> None:
         """Let an idle worker run a shard."""
-        worker, (head, questions, _) = self.idle.pop(), self.shared
-        self.busy[worker.run.remote(head, questions, shard.keys, self.at_once)] = (worker, shard)
+        worker, (manifest, questions, _) = self.idle.pop(), self.shared
+        self.busy[worker.run.remote(manifest, questions, shard.keys, self.at_once)] = (worker, shard)
 
-    def finished(self, seconds: float = LOOK) -> Iterator[tuple[Shard, Held | None]]:
+    def finished(self, seconds: float = LOOK) -> Iterator[tuple[Shard, ShardOutput | None]]:
         """Yield the shards that are done within that time, with None if the worker was lost.
 
         Raises:
@@ -138,7 +138,7 @@ class WorkerPool:
         """
         refs = [*self.busy, *(self.pending if seconds else ())]
         done = self.ray.wait(refs, num_returns=1 if seconds else len(refs), timeout=seconds)[0] if refs else []
-        self._wait_aloud()
+        self._warn_if_waiting()
         for ref in done:
             if ref in self.pending:
                 self._arrived(ref)
@@ -151,10 +151,10 @@ class WorkerPool:
         for worker in workers:
             self.ray.kill(worker)
 
-    def _result(self, ref: Any) -> tuple[Shard, Held | None]:
+    def _result(self, ref: Any) -> tuple[Shard, ShardOutput | None]:
         worker, shard = self.busy.pop(ref)
         try:
-            held: Held = self.ray.get(ref)
+            held: ShardOutput = self.ray.get(ref)
         except _lost(self.ray):
             self.ray.kill(worker)  # only what it returned may be lost
             return shard, None
@@ -183,16 +183,16 @@ class WorkerPool:
             reasons = "; ".join(f"{node}: {why}" for node, why in self.unfit.items())
             raise UsageError(f"no machine of the Ray cluster can run this: {reasons}")
 
-    def _wait_aloud(self) -> None:
+    def _warn_if_waiting(self) -> None:
         self.looks = 0 if self.idle or self.busy else self.looks + 1
         if self.looks == PATIENCE:
             LOGGER.warning("Ray has placed no worker yet; `ray status` says what it waits for")
 
 
-def hold_on_cluster(
+def run_on_cluster(
     run_all: Callable[..., None], run: Run, settings: Settings, store: PayloadStore, limits: Limits, observe: Observer
 ) -> str:
-    """Run the unfinished discussions on workers (by `runner.hold_all`); return the limit that was reached, or ''.
+    """Run the unfinished discussions on workers (by `runner.run_all`); return the limit that was reached, or ''.
 
     Raises:
         UsageError: Ray is not installed, or no machine can run it.
@@ -227,7 +227,7 @@ def _pool(ray: Any, run_all: Callable[..., None], run: Run, settings: Settings, 
     first = int(resources.get("GPU", 0) / gpus) if gpus else int(resources.get("CPU", 0))
     most = int((limits.workers or "").partition(":")[2] or len(run.unfinished))
     actor = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=0)(Worker)
-    shared = ray.put(run.head), ray.put(run.questions()), paths_of(settings)
+    shared = ray.put(run.manifest), ray.put(run.questions()), paths_of(settings)
     return WorkerPool(ray, partial(actor.remote, run_all, str(Path.cwd())), shared, limits.at_once, most, max(1, first))
 
 
@@ -276,13 +276,13 @@ def _restart(run: Run) -> None:
     """Restart unfinished discussions: workers do not have their checkpoints."""
     for key in run.unfinished:
         if run.records[key].tasks:
-            run.anew(key)
+            run.restart(key)
 
 
-def _taken(run: Run, store: PayloadStore, observe: Observer, shard: Shard, held: Held | None) -> list[Shard]:
+def _taken(run: Run, store: PayloadStore, observe: Observer, shard: Shard, held: ShardOutput | None) -> list[Shard]:
     """Save what a worker returned; return the shards that others must run, each discussion alone."""
     if held is not None:
-        take(run, store, held)
+        add_output(run, store, held)
         for key in shard.keys:
             if (decision := run.records[key].decision) is not None:
                 observe(run.records[key], Decided(decision=decision))
@@ -290,7 +290,7 @@ def _taken(run: Run, store: PayloadStore, observe: Observer, shard: Shard, held:
     if shard.losses + 1 < ATTEMPTS:
         return [Shard([key], shard.losses + 1) for key in shard.keys]
     why = f"{ATTEMPTS} workers that ran it were lost; is there enough memory?"
-    run.failed(shard.keys[0], why, 0.0, outside=True)
+    run.record_failure(shard.keys[0], why, 0.0, outside=True)
     return []
 
 

@@ -28,7 +28,7 @@ Saver = BaseCheckpointSaver[str]
 Reply = str | JSON
 OUTSIDE = (OSError, PayloadError, RecordError, RetrievalError)
 """Errors that neither scheme nor protocol can cause, like those of hosted models; all others count as wrong answers."""
-Person = Callable[[JSON], Reply]
+HumanReply = Callable[[JSON], Reply]
 """A callback that replies to an `interrupt`: in an agent's place (nodes.people), or with an approval (approve)."""
 
 
@@ -38,11 +38,11 @@ def thread_of(key: Key) -> str:
     return f"{seed}/{question}"
 
 
-class Going:
+class LiveDiscussion:
     """A discussion of a run, from its current state to its decision."""
 
     def __init__(
-        self, run: Run, key: Key, observe: Observer, agents: Sequence[str], person: Person | None = None
+        self, run: Run, key: Key, observe: Observer, agents: Sequence[str], person: HumanReply | None = None
     ) -> None:
         """Take `Settings.names()` as `agents`; `person` replies when a human is asked."""
         self.record = run.records[key]
@@ -59,23 +59,26 @@ class Going:
         """How long it ran, including the time before it was resumed."""
         return round(self._before + time.monotonic() - self._began, 3)
 
-    async def hold(self, graph: Graph, saver: Saver, *, live: bool) -> None:
+    async def run(self, graph: Graph, saver: Saver, *, live: bool) -> None:
         """Run the discussion to its decision; `live` streams what agents say.
 
         Raises:
             Exception: whatever ended it; what was committed before stays.
         """
-        config: RunnableConfig = {"configurable": {"thread_id": self.thread}, "callbacks": [Listener(self._asked)]}
+        config: RunnableConfig = {
+            "configurable": {"thread_id": self.thread},
+            "callbacks": [Listener(self._record_prompt)],
+        }
         begun = self.record.decision is not None or await self._catch_up(saver, config)
         given, context = None if begun else self.record.question, {"seed": self.record.seed}
         told: Any = {"context": context, "durability": "sync"}  # Any: keywords
         try:
             if self.record.decision is None:
-                await self._go(graph, given, config, told, live=live)
+                await self._run_graph(graph, given, config, told, live=live)
             while self.record.decision is None and (asked := (await graph.aget_state(config)).interrupts):
                 first = asked[0]  # one at a time: a human who leaves loses no earlier reply
                 reply = await self._replied(first.value)
-                await self._go(graph, Command(resume={first.id: reply}), config, told, live=live)
+                await self._run_graph(graph, Command(resume={first.id: reply}), config, told, live=live)
         except asyncio.CancelledError:
             if self.broken is None:
                 raise
@@ -83,7 +86,7 @@ class Going:
             raise self.broken
         await saver.adelete_thread(self.thread)  # the log has all of it
 
-    async def _go(self, graph: Graph, given: Any, config: RunnableConfig, told: Any, *, live: bool) -> None:
+    async def _run_graph(self, graph: Graph, given: Any, config: RunnableConfig, told: Any, *, live: bool) -> None:
         """Run the graph to the decision, or until a human must reply."""
         if not live:
             await graph.ainvoke(given, config, output_keys=[], **told)
@@ -120,7 +123,7 @@ class Going:
         # After a power cut the log may be ahead of the checkpoints: then the discussion restarts.
         if not sound or self.record.tasks - by_task.keys():
             await saver.adelete_thread(self.thread)
-            self.record, self._before = self._run.anew(self._key), 0.0
+            self.record, self._before = self._run.restart(self._key), 0.0
             return False
         for task, writes in by_task.items():
             self.committed(task, writes)
@@ -141,7 +144,7 @@ class Going:
         if not events or task in self.record.tasks:
             return
         try:
-            self._run.step(self._key, task, events, self.seconds)
+            self._run.record_step(self._key, task, events, self.seconds)
             for event in events if self.broken is None else ():
                 self._show_whole(event)
                 self._observe(self.record, event)
@@ -155,11 +158,11 @@ class Going:
         own = str(error) if isinstance(error, SottovoceError) or not isinstance(error, Exception) else failure(error)
         line = own or f"{type(error).__name__}: {error}"
         outside = isinstance(error, OUTSIDE) or failure(error) is not None
-        self._run.failed(self._key, line, self.seconds, outside=outside)
+        self._run.record_failure(self._key, line, self.seconds, outside=outside)
         return line
 
-    def _asked(self, event: Asked) -> None:
-        self._run.asked(self._key, event)
+    def _record_prompt(self, event: Asked) -> None:
+        self._run.record_prompt(self._key, event)
         self._observe(self.record, event)
 
     def _speaks(

@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import BaseMessage
-from pydantic import BaseModel
+from pydantic import AliasChoices, BaseModel, Field
 
 from sottovoce.channels.message import Message, Place
 from sottovoce.nodes.state import JSON, Decision, Intervened, Update, Vote
@@ -81,7 +81,7 @@ class Reset(BaseModel):
 class Intervention(BaseModel):
     """A watch intervened: it withdrew the messages that it checked, or reset the discussion."""
 
-    told: Intervened
+    intervention: Intervened = Field(validation_alias=AliasChoices("intervention", "told"), serialization_alias="told")
 
 
 class Decided(BaseModel):
@@ -110,7 +110,7 @@ def to_json(event: Kept) -> JSON:
     if isinstance(event, Message):
         return {"event": SAID, **event.to_dict()}
     name = next(name for name, kind in NAMES.items() if isinstance(event, kind))
-    return {"event": name, **event.model_dump(mode="json")}
+    return {"event": name, **event.model_dump(mode="json", by_alias=True)}
 
 
 def from_json(data: JSON) -> Kept:
@@ -132,17 +132,17 @@ class Listener(BaseCallbackHandler):
     raise_error = True  # a full disk is noticed here first
     run_inline = True  # otherwise an async run might report a call after its reply
 
-    def __init__(self, tell: Callable[[Asked], None]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[Asked], None]) -> None:
+        self._report = report
 
     def on_chat_model_start(
-        self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **told: Any
+        self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **options: Any
     ) -> None:  # Any: as LangChain has it
         """Report a call whose metadata has a place; other calls are made by a model itself."""
-        about = told.get("metadata") or {}
+        about = options.get("metadata") or {}
         if all(name in about for name in Place._fields):
             turns = [(ROLES.get(message.type, message.type), str(message.text)) for message in messages[0]]
-            self._tell(Asked(**{name: about[name] for name in Place._fields}, turns=turns))
+            self._report(Asked(**{name: about[name] for name in Place._fields}, turns=turns))
 
 
 class Reading:
@@ -169,6 +169,6 @@ class Reading:
         yield from map(Message.from_dict, update.get("board", []))
         for entry in update.get("interventions", []):
             self._why = entry["why"]
-            yield Intervention(told=entry)
+            yield Intervention(intervention=entry)
         if "decision" in update:
             yield Decided(decision=update["decision"])

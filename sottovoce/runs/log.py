@@ -1,6 +1,6 @@
 """The log of a run, `RUN/log.jsonl`: one line of JSON for each thing that happened, only ever added to.
 
-    {"line": "run", ...}                        the run's manifest, always first (`Head`)
+    {"line": "run", ...}                        the run's manifest, always first (`RunManifest`)
     {"line": "question", "question": {...}}     every question, before the first is asked
     {"line": "saver", "kind": "postgres", "threads": ...}
                                                 its checkpoints are in a database; threads: prefix of their names
@@ -30,8 +30,8 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from sottovoce.core.errors import RecordError
+from sottovoce.core.files import bytes_of, opened
 from sottovoce.core.outputs import RUN, check_no_link
-from sottovoce.core.regular_files import bytes_of, opened
 
 JSON = dict[str, Any]  # Any: plain JSON
 LOG = RUN

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import DIGEST, PayloadRef
-from sottovoce.core.bounds import MOST
+from sottovoce.core.bounds import MAX_COUNT
 from sottovoce.core.errors import SottovoceError
 from sottovoce.core.validation import first_wrong
 from sottovoce.graphs import scheme
@@ -26,7 +26,7 @@ from sottovoce.nodes.state import JSON, Decision
 from sottovoce.retrievers.pool import Origin
 from sottovoce.runs.events import Asked, Count, Decided, Intervention, Level, Opened, Reset
 from sottovoce.runs.log import SURROGATE
-from sottovoce.runs.manifest import Head
+from sottovoce.runs.manifest import RunManifest
 from sottovoce.runs.run import Counts
 
 MOST_PLACES = 1_000_000
@@ -50,7 +50,7 @@ def _message(said: _Said) -> _Said:
     """Check that statistics are finite and payloads have a valid address."""
     _places(said)
     for name, value in said.stats.items():
-        if not -MOST <= value <= MOST:  # also refuses NaN
+        if not -MAX_COUNT <= value <= MAX_COUNT:  # also refuses NaN
             raise PydanticCustomError("stats", f"its stats.{name} should be a finite number of ordinary size")
     for ref in (said.payload, said.measured):
         if ref is not None:
@@ -63,7 +63,7 @@ def _reference(ref: PayloadRef) -> None:
         raise PydanticCustomError(
             "payload", "its payload's sha256 and text_sha256 should be 64 hexadecimal digits each"
         )
-    if not all(0 <= number <= MOST for number in (ref.tokens, ref.nbytes, ref.hidden or 0, *ref.layers)):
+    if not all(0 <= number <= MAX_COUNT for number in (ref.tokens, ref.nbytes, ref.hidden or 0, *ref.layers)):
         raise PydanticCustomError("payload", "its payload's sizes should be numbers from 0 on")
 
 
@@ -73,7 +73,7 @@ def _decision(decision: Decision) -> Decision:
     if score is not None and not 0 <= score <= 1:
         raise PydanticCustomError("score", "its score should be from 0 to 1, or null")
     for name, value in decision.get("measures", {}).items():
-        if value is not None and not -MOST <= value <= MOST:
+        if value is not None and not -MAX_COUNT <= value <= MAX_COUNT:
             raise PydanticCustomError("measures", f"its measures.{name} should be a finite number, or null")
     return decision
 
@@ -135,10 +135,10 @@ Event = Annotated[
     Field(discriminator="event"),
 ]
 Key = tuple[str, int]
-Seconds = Annotated[float, Field(ge=0, le=MOST)]
+Seconds = Annotated[float, Field(ge=0, le=MAX_COUNT)]
 
 
-class _RunLine(Head):
+class _RunLine(RunManifest):
     line: Literal["run"]
 
 
@@ -182,7 +182,7 @@ class _FailedLine(BaseModel):
 class _ClosingLine(BaseModel):
     line: Literal["stopped", "done"]
     why: str = ""
-    nbytes: Annotated[int, Field(ge=0, le=MOST)] = 0
+    nbytes: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
     counts: Counts | None = None
     digest: str | None = None
 

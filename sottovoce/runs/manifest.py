@@ -38,7 +38,7 @@ def versions() -> dict[str, str]:
     return ours | {name: version(name) for name in LIBRARIES}
 
 
-class ModelOf(BaseModel):
+class AgentModel(BaseModel):
     """The model of an agent, identified by its weights."""
 
     model: str
@@ -68,7 +68,7 @@ def _shipped(pack: str) -> str:
     return pack
 
 
-class Head(BaseModel):
+class RunManifest(BaseModel):
     """The manifest of a run: the first line of its log."""
 
     format: str = FORMAT
@@ -87,7 +87,7 @@ class Head(BaseModel):
     """Prompt pack by agent, if the agent's model has one of its own and the settings name none."""
     answers: dict[str, Answers] = {}
     """Wording of the request for an answer by agent: short or sentence."""
-    models: dict[str, ModelOf] = {}
+    models: dict[str, AgentModel] = {}
     """By agent; hosted models have no entry."""
     budget: Budget | None = None
     """The budget of its samples, if their number follows from the cost of another run."""
@@ -101,7 +101,7 @@ class Head(BaseModel):
         """The settings, and the defaults of those that are newer than the run: its version knew no other value."""
         return {**scheme(self.scheme).settings().model_dump(mode="json"), **self.settings}
 
-    def check_same(self, now: Head, where: str) -> list[str]:
+    def check_same(self, now: RunManifest, where: str) -> list[str]:
         """Check that a run continues with the same models, prompts and settings; return other versions as notes.
 
         Raises:
@@ -122,14 +122,14 @@ class Head(BaseModel):
         return [f"started with {name} {old}, resumed with {new}" for name, old, new in pairs if old != new]
 
 
-def head_of(
+def new_manifest(
     scheme: str,
     settings: Settings,
     questions: Sequence[Question],
     seeds: Sequence[int] = (),
     origin: str | None = None,
     models: Models = None,
-) -> Head:
+) -> RunManifest:
     """Return the manifest of a new run; this loads the models.
 
     Raises:
@@ -137,7 +137,7 @@ def head_of(
     """
     made = _made(settings, models)
     packs = {} if settings.prompts else {name: pack for name, model in made.items() if (pack := pack_of(model))}
-    return Head(
+    return RunManifest(
         scheme=scheme,
         settings=settings.model_dump(mode="json"),
         seeds=list(seeds) or [settings.seed],
@@ -186,11 +186,11 @@ def _made(settings: Settings, given: Models) -> dict[str, BaseChatModel]:
     return made
 
 
-def _described(model: HookedChatModel) -> ModelOf:
+def _described(model: HookedChatModel) -> AgentModel:
     import torch
 
     loaded = model.loaded
-    return ModelOf(
+    return AgentModel(
         model=loaded.name,
         weights=loaded.weights_key,
         vocabulary=loaded.vocabulary_key,

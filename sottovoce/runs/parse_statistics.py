@@ -19,7 +19,7 @@ ANSWER = "answer"
 Way = Literal["at_once", "repair", "answer_turn", "unknown", "abstained", "mined"]
 
 
-class Readings(BaseModel):
+class ParseStatistics(BaseModel):
     """Counts of replies by how their answers were read, over all rounds; all 0 before there is a decision."""
 
     at_once: int = 0
@@ -36,7 +36,7 @@ class Readings(BaseModel):
     """Replies counted in the first three fields whose answer was mined from prose, since they have no mark."""
 
 
-def readings(state: Discussion, counts: Iterable[Count], answers: tuple[str, ...]) -> Readings:
+def parse_statistics(state: Discussion, counts: Iterable[Count], answers: tuple[str, ...]) -> ParseStatistics:
     """Count the replies that state answers (in one of the acts `answers`), over all rounds.
 
     A reply is read as the scheme counted it after its round; without such a count, as the scheme's rule reads it.
@@ -47,12 +47,12 @@ def readings(state: Discussion, counts: Iterable[Count], answers: tuple[str, ...
         vote = counted.get((message.epoch, message.round, message.agent)) or voted(message, state)
         found[_way(vote, concluded(state, message) or message, state)] += 1
         found["mined"] += vote.get("read") == "mined"
-    return Readings.model_validate(found)
+    return ParseStatistics.model_validate(found)
 
 
 def _way(vote: Vote, last: Message, question: Discussion) -> Way:
     if vote["answer"] is None:
-        return "unknown" if _declines(last.whole, question) else "abstained"
+        return "unknown" if _declines(last.full_text, question) else "abstained"
     asked = vote.get("asked")
     return "answer_turn" if asked == "answer" else asked or "at_once"
 

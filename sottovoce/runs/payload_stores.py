@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sottovoce.channels.store import DIGEST, SUFFIX, default_root
 from sottovoce.core.errors import RecordError
-from sottovoce.core.regular_files import bytes_of, opened
+from sottovoce.core.files import bytes_of, opened
 from sottovoce.graphs.runtime.saver import kind_of
 from sottovoce.runs import run_directory
 from sottovoce.runs.log import in_use
@@ -53,7 +53,7 @@ def places(runs: Sequence[Path], store: Path | None, checkpoints: Sequence[str])
         add(of_applications, named_by_checkpoints(each))
     everywhere: Named = {}
     add(everywhere, of_applications)
-    for folder in runs_in([*([run_directory.shelf()] if run_directory.shelf().exists() else []), *runs]):
+    for folder in runs_in([*([run_directory.runs_folder()] if run_directory.runs_folder().exists() else []), *runs]):
         place = _of_run(folder, checkpoints)
         add(everywhere, place.named)
         add(of_run := dict(of_applications), place.named)
@@ -64,7 +64,7 @@ def places(runs: Sequence[Path], store: Path | None, checkpoints: Sequence[str])
 
 
 def _of_run(folder: Path, checkpoints: Sequence[str]) -> Place:
-    place = Place(run_directory.name_of(folder), folder / PAYLOADS)
+    place = Place(run_directory.run_name(folder), folder / PAYLOADS)
     if link := next((each for each in (place.root, *place.root.glob("*")) if each.is_symlink()), None):
         place.held = f"{str(link)!r} is a link, and may lead to the payloads of another run"
         return place

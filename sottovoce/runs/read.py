@@ -9,18 +9,18 @@ from typing import Any
 from pydantic import ValidationError
 
 from sottovoce.core.errors import RecordError, SottovoceError
-from sottovoce.core.regular_files import opened
+from sottovoce.core.files import opened
 from sottovoce.core.validation import first_wrong, shown
 from sottovoce.nodes.question import Question
 from sottovoce.prompts import kinds
 from sottovoce.runs.judge_directory import JUDGED, NAME, key_of
 from sottovoce.runs.log import FORMAT, JSON, LOG, REPAIR, VERSION, in_use, parsed, read
 from sottovoce.runs.log_lines import wrong_in, wrong_settings
-from sottovoce.runs.manifest import Head
+from sottovoce.runs.manifest import RunManifest
 from sottovoce.runs.run import Key, Run
 
 
-def head_in(folder: Path) -> Head:
+def read_manifest(folder: Path) -> RunManifest:
     """Return the manifest of a run, without the rest of its log. Errors: see `load_run`."""
     try:
         with opened(folder / LOG) as file:
@@ -42,7 +42,7 @@ def load_run(folder: Path | str) -> Run:
     run = Run(_head(lines, folder), folder=folder)
     run.lines = len(lines)
     for number, line in enumerate(lines[1:], 2):
-        if why := _take(run, line):
+        if why := _apply(run, line):
             raise RecordError(f"run {str(folder / LOG)!r} is damaged: line {number}: {why}; {REPAIR}")
     if cut:
         run.notes.append(f"the last line of the log was cut off ({cut} bytes); what it recorded is run again")
@@ -54,16 +54,18 @@ def load_run(folder: Path | str) -> Run:
     return run
 
 
-def verdicts(judged: Run) -> dict[Key, float]:
+def verdicts(judge_run: Run) -> dict[Key, float]:
     """Return the verdicts that could be read from a judge's replies, 1 for right, by the judged discussion."""
-    said = {name: each.decision["answer"] for (name, _), each in judged.records.items() if each.decision}
+    said = {name: each.decision["answer"] for (name, _), each in judge_run.records.items() if each.decision}
     for name in said:
         if not NAME.match(name):
-            raise RecordError(f"run {str(judged.folder)!r} is damaged: {name!r} names no answer; judge the run again")
+            raise RecordError(
+                f"run {str(judge_run.folder)!r} is damaged: {name!r} names no answer; judge the run again"
+            )
     return {key_of(name): float(answer == "yes") for name, answer in said.items() if answer is not None}
 
 
-def _head(lines: Sequence[Mapping[str, Any]], folder: Path) -> Head:  # Any: JSON as it comes
+def _head(lines: Sequence[Mapping[str, Any]], folder: Path) -> RunManifest:  # Any: JSON as it comes
     about = {name: value for name, value in lines[0].items() if name != "line"} if lines else {}
     if about.get("format") != FORMAT:
         raise RecordError(
@@ -75,13 +77,13 @@ def _head(lines: Sequence[Mapping[str, Any]], folder: Path) -> Head:  # Any: JSO
             "run its questions again, or read it with the version of sottovoce in its field 'versions'"
         )
     try:
-        head = Head.model_validate(about)
-        why = wrong_settings(head.scheme, head.settings)
+        manifest = RunManifest.model_validate(about)
+        why = wrong_settings(manifest.scheme, manifest.settings)
     except ValidationError as error:
         why = first_wrong(error, "it")
     if why:
         raise RecordError(f"run {str(folder / LOG)!r} is damaged: line 1: {why}; {REPAIR}")
-    return head
+    return manifest
 
 
 def _wrong_answer(answer: str | None, question: Question) -> str:
@@ -94,18 +96,18 @@ def _wrong_answer(answer: str | None, question: Question) -> str:
     return ""
 
 
-def _take(run: Run, line: JSON) -> str:
+def _apply(run: Run, line: JSON) -> str:
     """Apply a line to a run; return what does not fit the lines before it, "" if everything does."""
     if "of" in line and (key := (line["of"][0], line["of"][1])) not in run.records:
         return f"of is {shown(key)}: expected a question of an earlier line, under one of the seeds"
     for event in line.get("events", []):
-        if event["event"] == "opened" and (why := wrong_settings(run.head.scheme, event["settings"])):
+        if event["event"] == "opened" and (why := wrong_settings(run.manifest.scheme, event["settings"])):
             return f"opened.{why}"
         for vote in event.get("votes") or event.get("decision", {}).get("votes", ()):
             if why := _wrong_answer(vote["answer"], run.records[key].question):
                 return why
     try:
-        run.replay(line)
+        run.apply(line)
     except (SottovoceError, ValueError, KeyError, TypeError, IndexError) as error:
         return f"it does not fit the lines before it ({shown(str(error))})"
     return ""

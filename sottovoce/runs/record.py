@@ -20,8 +20,8 @@ from sottovoce.nodes.question import Question, document_digests, question_digest
 from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened, Vote, heard
 from sottovoce.runs.events import Asked, Count, Decided, Intervention, Kept, Level, Opened, Reset
 from sottovoce.runs.log import FORMAT, VERSION
-from sottovoce.runs.manifest import ModelOf, versions
-from sottovoce.runs.parse_statistics import Readings, readings
+from sottovoce.runs.manifest import AgentModel, versions
+from sottovoce.runs.parse_statistics import ParseStatistics, parse_statistics
 from sottovoce.runs.results import Result
 from sottovoce.runs.retrieval_measures import retrieval
 from sottovoce.runs.squad import measures
@@ -64,7 +64,7 @@ class Cost(BaseModel):
                 setattr(self, name, getattr(self, name) + int(message.stats.get(name, 0)))
 
 
-class Record(BaseModel):
+class DiscussionRecord(BaseModel):
     """One discussion of a run: a question under one seed."""
 
     format: str = FORMAT
@@ -82,7 +82,7 @@ class Record(BaseModel):
     """Where the question is from; None if a human asked it."""
     versions: dict[str, str] = Field(default_factory=versions)
     """Versions of this package, Python and the libraries that the run depends on."""
-    models: dict[str, ModelOf] = {}
+    models: dict[str, AgentModel] = {}
     """By agent; hosted models have no entry."""
     messages: list[Message] = []
     """All messages in board order, including earlier attempts and withdrawn messages."""
@@ -97,7 +97,7 @@ class Record(BaseModel):
     """Only in schemes that vote after a round."""
     notes: list[str] = []
     decision: Decision | None = None
-    readings: Readings = Readings()
+    parsing: ParseStatistics = Field(default=ParseStatistics(), serialization_alias="readings")
     cost: Cost = Field(default_factory=Cost)
     seconds: float = 0.0
     """How long it ran, including the time before it was resumed."""
@@ -110,17 +110,17 @@ class Record(BaseModel):
 
     def to_json(self) -> str:
         """Return the record as it is printed and exported."""
-        return self.model_dump_json(indent=2) + "\n"
+        return self.model_dump_json(indent=2, by_alias=True) + "\n"
 
     @property
     def tasks(self) -> frozenset[str]:
         """The graph's tasks whose events the record has."""
         return frozenset(self._tasks)
 
-    def anew(self) -> Record:
+    def restarted(self) -> DiscussionRecord:
         """Return the record of the same discussion before anybody spoke."""
         kept = {"scheme", "settings", "question", "seed", "origin", "versions", "models"}
-        return Record(**{name: getattr(self, name) for name in kept})
+        return DiscussionRecord(**{name: getattr(self, name) for name in kept})
 
     def step(self, task: str, events: list[Kept], seconds: float) -> None:
         """Add the events of one task."""
@@ -146,12 +146,12 @@ class Record(BaseModel):
             case Level():
                 self.levels = [*self.levels, event]
             case Intervention():
-                self.interventions = [*self.interventions, event.told]
+                self.interventions = [*self.interventions, event.intervention]
             case Reset():
                 self.resets = [*self.resets, event]
             case Decided():
                 self.decision, self.status = event.decision, "done"
-                self.readings = readings(self._state(), self.counts, scheme(self.scheme).answers)
+                self.parsing = parse_statistics(self._state(), self.counts, scheme(self.scheme).answers)
 
     def _state(self) -> Discussion:
         """Return the part of the state from which answers are read."""
@@ -188,7 +188,7 @@ class Record(BaseModel):
         means = self._tables(made) * message.stats.get("tokens_out", 0) if _is_mean(message) else 0
         return float(2 * (made.parameters * computed(message) + means))
 
-    def _tables(self, speaker: ModelOf) -> int:
+    def _tables(self, speaker: AgentModel) -> int:
         """Return the size of the tables of a CIPHER step: those that it averages over, and the one that it searches."""
         heard = {each.weights: each.table for each in self.models.values() if each.vocabulary == speaker.vocabulary}
         return sum(heard.values()) + speaker.table
@@ -262,7 +262,7 @@ class Record(BaseModel):
 
     def last_texts(self) -> list[str]:
         """Return the replies of the last round in which answers were stated; [] if there is none."""
-        return [each.whole for each in (self.answered() or [{}])[-1].values()]
+        return [each.full_text for each in (self.answered() or [{}])[-1].values()]
 
     def withdrew(self, message: Message) -> bool:
         """Return whether a later reset withdrew a message; a reset keeps messages from before its cut."""

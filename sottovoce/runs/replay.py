@@ -113,7 +113,7 @@ def replay(
     if settings.asks_people or "human" in (settings.intervention, *(each["what"] for each in record.interventions)):
         raise UsageError("a human's words cannot be replayed; choose a run in which only models spoke")
     watch = watch or _watch_of(settings)
-    create, free = scheme(run.head.scheme).create, settings.model_copy(update={"watch": []})
+    create, free = scheme(run.manifest.scheme).create, settings.model_copy(update={"watch": []})
     saver, store = InMemorySaver(), run.store()
     watched, without = (
         create(free, models=models, store=store, watch=each).compile(checkpointer=saver) for each in (watch, never)

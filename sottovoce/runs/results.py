@@ -57,25 +57,27 @@ class Result:
         return 0.0 if self.failed and self.target is not None else self.score
 
     @property
-    def judged(self) -> float | None:
+    def comparable_score(self) -> float | None:
         """The score that verdicts use: failures that scheme and protocol can cause are wrong, others are left out."""
         return None if self.failed and self.outside else self.failed_wrong
 
     def to_dict(self) -> dict[str, Any]:  # Any: plain JSON
         """Return the fields, with the score in which a failure is wrong after the score."""
         found = {**asdict(self), FAILED_WRONG: self.failed_wrong}
-        return {name: found[name] for name in OF_RESULT}
+        return {name: found[name] for name in RESULT_FIELDS}
 
 
 FAILED_WRONG = "score_failed_wrong"
 """The column of the score in which a failure is wrong."""
-OF_RESULT = [name for each in fields(Result) for name in (each.name, *([FAILED_WRONG] if each.name == "score" else []))]
+RESULT_FIELDS = [
+    name for each in fields(Result) for name in (each.name, *([FAILED_WRONG] if each.name == "score" else []))
+]
 
 
 def table(results: Sequence[Result]) -> str:
     """Return the results as CSV, a row each; each measure has a column of its own after the others."""
     rows = [{name: as_cell(value) for name, value in {**each.to_dict(), **each.measures}.items()} for each in results]
-    names = [*OF_RESULT, *(name for each in results for name in each.measures)]
+    names = [*RESULT_FIELDS, *(name for each in results for name in each.measures)]
     columns = [name for name in dict.fromkeys(names) if name not in ("measures", "documents")]
     written = io.StringIO()
     file = csv.DictWriter(written, columns, extrasaction="ignore", lineterminator="\n")

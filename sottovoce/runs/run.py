@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from sottovoce.channels.store import PayloadRef, PayloadStore
-from sottovoce.core.bounds import MOST
+from sottovoce.core.bounds import MAX_COUNT
 from sottovoce.core.errors import RecordError, UsageError, command
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.state import JSON
@@ -27,18 +27,18 @@ from sottovoce.retrievers.trec import Qrels, bare
 from sottovoce.runs.checkpoints import CHECKPOINTS
 from sottovoce.runs.events import Asked, Event, Kept, from_json, to_json
 from sottovoce.runs.log import LOCK, LOG, Log, read
-from sottovoce.runs.manifest import Head
-from sottovoce.runs.record import Cost, Record, abstains
+from sottovoce.runs.manifest import RunManifest
+from sottovoce.runs.record import Cost, DiscussionRecord, abstains
 from sottovoce.runs.results import Result
 from sottovoce.runs.retrieval_measures import OF_RETRIEVAL, measured
 
 LOGGER = logging.getLogger(__name__)
 PAYLOADS = "payloads"
-Counted = Annotated[int, Field(ge=0, le=MOST)]
+Counted = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Key = tuple[str, int]
 """A discussion: the question's id, and the seed."""
 Status = Literal["running", "done", "stopped"]
-Observer = Callable[[Record, Event], None]
+Observer = Callable[[DiscussionRecord, Event], None]
 """A callback for each event, called after the record and the log have it."""
 
 
@@ -51,17 +51,17 @@ class Counts(BaseModel):
     abstained: Counted = 0
     scored: Counted = 0
     """Discussions that are done and have a target."""
-    score: float = Field(default=0.0, ge=0, le=MOST)
+    score: float = Field(default=0.0, ge=0, le=MAX_COUNT)
     """Sum of their scores."""
 
 
 class Run:
     """A run, read from its directory or in progress; all events enter its records and its log through it."""
 
-    def __init__(self, head: Head, questions: Sequence[Question] = (), folder: Path | None = None) -> None:
-        """Make a run without events. `begin` starts one in a directory, and `load_run` reads one from there."""
-        self.head, self.folder = head, folder
-        self.records: dict[Key, Record] = {}
+    def __init__(self, manifest: RunManifest, questions: Sequence[Question] = (), folder: Path | None = None) -> None:
+        """Make a run without events. `start` starts one in a directory, and `load_run` reads one from there."""
+        self.manifest, self.folder = manifest, folder
+        self.records: dict[Key, DiscussionRecord] = {}
         self.notes: list[str] = []
         """Remarks for the reader, e.g. that the log's last line was cut off."""
         self.status: Status = "running"
@@ -80,26 +80,29 @@ class Run:
             self._add(question)
 
     def _add(self, question: Question) -> None:
-        for seed in self.head.seeds:
+        for seed in self.manifest.seeds:
             key = (question_id(question), seed)
             if key in self.records:
                 raise UsageError(f"two questions have the id {key[0]!r}; give each its own")
-            head = self.head
-            settings = {**head.settings, "seed": seed}
-            about: dict[str, Any] = {"versions": head.versions, "models": head.models}  # Any: fields of the record
-            self.records[key] = Record(
-                scheme=head.scheme, settings=settings, question=question, seed=seed, origin=head.origin, **about
+            manifest = self.manifest
+            settings = {**manifest.settings, "seed": seed}
+            about: dict[str, Any] = {
+                "versions": manifest.versions,
+                "models": manifest.models,
+            }  # Any: fields of the record
+            self.records[key] = DiscussionRecord(
+                scheme=manifest.scheme, settings=settings, question=question, seed=seed, origin=manifest.origin, **about
             )
 
     @classmethod
-    def begin(cls, head: Head, questions: Sequence[Question], folder: Path | None) -> Run:
+    def start(cls, manifest: RunManifest, questions: Sequence[Question], folder: Path | None) -> Run:
         """Start a new run, saved in `folder` unless that is None.
 
         Raises:
             UsageError: the directory contains a run already, or two questions have the same id.
             RecordError: the directory cannot be written.
         """
-        run = cls(head, questions, folder)
+        run = cls(manifest, questions, folder)
         if folder is not None:
             if (folder / LOG).exists():
                 raise UsageError(
@@ -109,7 +112,7 @@ class Run:
             run._log = Log(folder, new=True)
             LOGGER.info("saving the run in %s", folder)
             try:
-                run.write({"line": "run", **head.model_dump(mode="json")})
+                run.write({"line": "run", **manifest.model_dump(mode="json")})
                 run.write(*({"line": "question", "question": question} for question in questions))
             except RecordError:  # an empty log would block the next attempt
                 run.discard()
@@ -117,7 +120,7 @@ class Run:
         return run
 
     @property
-    def only(self) -> Record:
+    def only(self) -> DiscussionRecord:
         """The record of a run's only discussion."""
         (record,) = self.records.values()
         return record
@@ -155,12 +158,12 @@ class Run:
 
     def questions(self) -> list[Question]:
         """Return the questions, each once."""
-        return [record.question for (_, seed), record in self.records.items() if seed == self.head.seeds[0]]
+        return [record.question for (_, seed), record in self.records.items() if seed == self.manifest.seeds[0]]
 
     def results(self) -> list[Result]:
         """Return the result of each discussion that ended."""
         ended = {key: record for key, record in self.records.items() if record.status in ("done", "failed")}
-        return [self._judged(key, self._looked_up(record)) for key, record in ended.items()]
+        return [self._with_verdict(key, self._with_retrieval(record)) for key, record in ended.items()]
 
     def judge_passages(self, qrels: Qrels) -> None:
         """Measure retrieval by these relevance judgments.
@@ -173,7 +176,7 @@ class Run:
             raise UsageError(f"the qrels judge {next(iter(qrels), 'nothing')!r}; expected questions such as {known!r}")
         self.qrels = qrels
 
-    def _looked_up(self, record: Record) -> Result:
+    def _with_retrieval(self, record: DiscussionRecord) -> Result:
         """Return a result; its retrieval is measured by the judgments of `judge_passages`, if there are any."""
         result = record.result()
         if self.qrels is None:
@@ -182,7 +185,7 @@ class Run:
         own = {name: value for name, value in result.measures.items() if name not in OF_RETRIEVAL}
         return replace(result, measures={**own, **measured(gold, record.messages)})
 
-    def _judged(self, key: Key, result: Result) -> Result:
+    def _with_verdict(self, key: Key, result: Result) -> Result:
         """Add the judge's verdict to a result; abstentions are wrong without asking it."""
         said = self.verdicts.get(key, 0.0 if self.verdicts and result.abstained else None)
         return result if said is None else replace(result, measures={**result.measures, "judged": said})
@@ -193,30 +196,30 @@ class Run:
 
     # Events
 
-    def asked(self, key: Key, event: Asked) -> None:
+    def record_prompt(self, key: Key, event: Asked) -> None:
         """Record that an agent is asked."""
         self.records[key].take(event)
         self.write({"line": "asked", "of": key, **to_json(event)})
 
-    def step(self, key: Key, task: str, events: list[Kept], seconds: float) -> None:
+    def record_step(self, key: Key, task: str, events: list[Kept], seconds: float) -> None:
         """Record the events of a task whose writes were committed."""
         self.records[key].step(task, events, seconds)
         made = {"task": task, "seconds": seconds, "events": [to_json(event) for event in events]}
         self.write({"line": "step", "of": key, **made})
 
-    def failed(self, key: Key, error: str, seconds: float, *, outside: bool = False) -> None:
+    def record_failure(self, key: Key, error: str, seconds: float, *, outside: bool = False) -> None:
         """Record that a discussion ended without a decision; `outside`: the cause is not the scheme or protocol."""
         self.records[key].fail(error, seconds, outside=outside)
         cause = {"outside": True} if outside else {}
         self.write({"line": "failed", "of": key, "error": error, "seconds": seconds, **cause})
 
-    def anew(self, key: Key) -> Record:
+    def restart(self, key: Key) -> DiscussionRecord:
         """Restart a discussion: drop what was recorded of it, and return its empty record."""
-        record = self.records[key] = self.records[key].anew()
+        record = self.records[key] = self.records[key].restarted()
         self.write({"line": "again", "of": key})
         return record
 
-    def keep_in(self, kind: str) -> None:
+    def use_saver(self, kind: str) -> None:
         """Use checkpoints of this kind from now on; a database has those of many runs.
 
         Raises:
@@ -295,7 +298,7 @@ class Run:
         self.status = "running"
         self.write({"line": "resumed"})
 
-    def replay(self, line: JSON) -> None:
+    def apply(self, line: JSON) -> None:
         """Apply a line of the log."""
         if line["line"] == "question":
             self._add(line["question"])
@@ -314,6 +317,6 @@ class Run:
             case "step":
                 record.step(line["task"], list(map(from_json, line["events"])), line["seconds"])
             case "again":
-                self.records[line["of"][0], line["of"][1]] = record.anew()
+                self.records[line["of"][0], line["of"][1]] = record.restarted()
             case "failed":
                 record.fail(line["error"], line["seconds"], outside=line.get("outside", False))

@@ -15,43 +15,43 @@ from pathlib import Path
 from sottovoce.core.errors import RecordError, UsageError, command
 from sottovoce.runs.log import LOG, in_use, last_line
 
-KEPT = 200
+MAX_RUNS = 200
 """Largest number of runs; the oldest are removed when another starts."""
-ROOM = 10 << 30
+MAX_BYTES = 10 << 30
 """Largest size of all their payloads, in bytes, as their logs state it; the newest run stays whatever its size."""
 
 
-def shelf() -> Path:
+def runs_folder() -> Path:
     """Return `$SOTTOVOCE_RUNS`, or `sottovoce/runs` in the user's state directory (XDG)."""
     if chosen := os.environ.get("SOTTOVOCE_RUNS"):
         return Path(chosen)
-    kept = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(kept) / "sottovoce" / "runs"
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "sottovoce" / "runs"
 
 
-def kept() -> list[Path]:
+def saved_runs() -> list[Path]:
     """Return the directories of all runs there, oldest first."""
-    return sorted(log.parent for log in shelf().glob(f"*/{LOG}"))
+    return sorted(log.parent for log in runs_folder().glob(f"*/{LOG}"))
 
 
 def new_folder(scheme: str) -> Path:
     """Return a new directory for a run that starts now, named by time and scheme, so that names sort by time."""
     now = datetime.now().strftime("%Y-%m-%d-%H%M%S")
     names = [f"{now}-{scheme}", *(f"{now}-{scheme}-{n}" for n in range(2, 10_000))]
-    return next(folder for folder in map(shelf().joinpath, names) if not folder.exists())
+    return next(folder for folder in map(runs_folder().joinpath, names) if not folder.exists())
 
 
-def folder_of(name: str) -> Path:
+def find_run(name: str) -> Path:
     """Return the directory of a run: by its path, by its name or the beginning of that, or by `latest`.
 
     Raises:
         RecordError: there is no such run, or several names begin with this one.
     """
-    for folder in (Path(name), shelf() / name):  # the latter may also be a row of an experiment
+    for folder in (Path(name), runs_folder() / name):  # the latter may also be a row of an experiment
         if (folder / LOG).exists():
             return folder
-    folders = kept()
-    starts = dict.fromkeys((Path(name), shelf() / name))  # the same one for an absolute path
+    folders = saved_runs()
+    starts = dict.fromkeys((Path(name), runs_folder() / name))  # the same one for an absolute path
     if rows := [each.parent for start in starts for each in sorted(start.glob(f"*/{LOG}"))]:
         told = ", ".join(repr(row.name) for row in rows)
         raise RecordError(f"{name!r} is not a run but contains some: {told}; name one of them: {str(rows[0])!r}")
@@ -64,9 +64,9 @@ def folder_of(name: str) -> Path:
     raise RecordError(f"unknown run {name!r}: {why}; see {command('runs', 'list')}, or give a folder")
 
 
-def name_of(folder: Path) -> str:
-    """Return the name by which `folder_of` finds a run."""
-    return folder.name if folder.parent == shelf() else str(folder)
+def run_name(folder: Path) -> str:
+    """Return the name by which `find_run` finds a run."""
+    return folder.name if folder.parent == runs_folder() else str(folder)
 
 
 def _nbytes(folder: Path) -> int:
@@ -75,9 +75,9 @@ def _nbytes(folder: Path) -> int:
     return told if isinstance(told, int) and told >= 0 else 0
 
 
-def prune(keep: int = KEPT, room: int = ROOM) -> list[Path]:
+def prune(keep: int = MAX_RUNS, room: int = MAX_BYTES) -> list[Path]:
     """Remove all but the newest `keep` runs within `room` bytes, and those in use; return the removed ones."""
-    folders = kept()
+    folders = saved_runs()
     taken = accumulate(_nbytes(folder) for folder in reversed(folders))
     newest = [folder for folder, nbytes in zip(reversed(folders), taken, strict=True) if nbytes <= room][:keep]
     stay = {*newest, *folders[-1:]} if keep else set()
@@ -94,9 +94,9 @@ def remove(folders: Sequence[Path]) -> None:
         UsageError: one of them is not in the default place, or a process uses it.
     """
     for folder in folders:
-        if folder.parent != shelf():
+        if folder.parent != runs_folder():
             raise UsageError(
-                f"run {str(folder)!r} is in a folder of your choice; expected one of {shelf()}: delete it there"
+                f"run {str(folder)!r} is in a folder of your choice; expected one of {runs_folder()}: delete it there"
             )
         if in_use(folder):
             raise UsageError(f"run {folder.name!r} is in use; expected one that no process writes: wait for its end")

@@ -21,12 +21,12 @@ from sottovoce.nodes.inputs import Models
 from sottovoce.nodes.monitor_node import Watch
 from sottovoce.nodes.question import Question
 from sottovoce.runs.checkpoints import CHECKPOINTS, FILE, Writes, place_of, saver
-from sottovoce.runs.cluster import hold_on_cluster
-from sottovoce.runs.discussion import Going, Person, Saver
+from sottovoce.runs.cluster import run_on_cluster
+from sottovoce.runs.discussion import HumanReply, LiveDiscussion, Saver
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.log import FULL
-from sottovoce.runs.manifest import head_of
-from sottovoce.runs.record import Record
+from sottovoce.runs.manifest import new_manifest
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import PAYLOADS, Key, Observer, Run
 from sottovoce.settings import Settings
 
@@ -50,7 +50,7 @@ class Task:
 
 
 @contextmanager
-def payloads(folder: Path | None) -> Iterator[PayloadStore]:
+def payload_store(folder: Path | None) -> Iterator[PayloadStore]:
     """Yield the payload store of a run: in its directory, or in a temporary one that is deleted at the end."""
     if folder is not None:
         yield PayloadStore(folder / PAYLOADS)
@@ -59,14 +59,14 @@ def payloads(folder: Path | None) -> Iterator[PayloadStore]:
         yield PayloadStore(temporary)
 
 
-def hold(
+def run_one(
     task: Task,
     store: PayloadStore,
     *,
     folder: Path | None = None,
     observe: Observer | None = None,
-    person: Person | None = None,
-) -> Record:
+    person: HumanReply | None = None,
+) -> DiscussionRecord:
     """Run one discussion to its end and return its record; `folder` saves it as a run, step by step.
 
     `observe` is called with each event. `person` replies when a human plays or takes over an agent, or must approve.
@@ -76,9 +76,9 @@ def hold(
         KeyboardInterrupt: it was stopped.
         Exception: any other cause, also recorded: a hosted model's provider has errors of its own.
     """
-    head = head_of(task.scheme, task.settings, [task.question], origin=task.origin, models=task.models)
-    run = Run.begin(head, [task.question], folder)
-    hold_all(
+    manifest = new_manifest(task.scheme, task.settings, [task.question], origin=task.origin, models=task.models)
+    run = Run.start(manifest, [task.question], folder)
+    run_all(
         run,
         task.settings,
         store,
@@ -91,7 +91,7 @@ def hold(
     return run.only
 
 
-def hold_all(
+def run_all(
     run: Run,
     settings: Settings,
     store: PayloadStore,
@@ -101,7 +101,7 @@ def hold_all(
     observe: Observer | None = None,
     limits: Limits | None = None,
     alone: bool = False,
-    person: Person | None = None,
+    person: HumanReply | None = None,
 ) -> None:
     """Run the unfinished discussions of a run, and close it.
 
@@ -122,18 +122,18 @@ def hold_all(
     """
     observing = observe or (lambda record, event: None)
     if limits is not None and limits.lost == "words":
-        store.lost = "words"
-    pool = Pool(run, settings.names(), observing, limits or Limits(), alone=alone, person=person)
+        store.on_missing = "words"
+    runner = Runner(run, settings.names(), observing, limits or Limits(), alone=alone, person=person)
     try:
         if person is None and (settings.asks_people or _hands_over(settings, watch)):
             raise UsageError("a human takes part in it, but nobody can answer here; run it with its scheme's command")
         if limits is not None and limits.workers:
             _check_for_workers(settings, limits, models, watch)
-            over = hold_on_cluster(hold_all, run, settings, store, limits, observing)
+            over = run_on_cluster(run_all, run, settings, store, limits, observing)
         else:
-            graph = scheme(run.head.scheme).create(settings, models=models, store=store, watch=watch)
-            asyncio.run(pool.hold(graph))
-            over = pool.over
+            graph = scheme(run.manifest.scheme).create(settings, models=models, store=store, watch=watch)
+            asyncio.run(runner.run(graph))
+            over = runner.over
         run.end(over)
         _clear(run)
     except Exception as error:
@@ -174,8 +174,8 @@ def _clear(run: Run) -> None:
             (run.folder / name).unlink(missing_ok=True)
 
 
-class Pool:
-    """The worker pool that runs the discussions of a run, `Limits.at_once` at a time."""
+class Runner:
+    """The discussions of a run, run `Limits.at_once` at a time."""
 
     def __init__(
         self,
@@ -185,20 +185,20 @@ class Pool:
         limits: Limits,
         *,
         alone: bool,
-        person: Person | None = None,
+        person: HumanReply | None = None,
     ) -> None:
         self.over = ""
         """The limit that was reached, in words; empty if none was."""
         self._run, self._agents, self._observe, self._limits, self._alone = run, agents, observe, limits, alone
         self._person = person
-        self._going: dict[str, Going] = {}
+        self._live: dict[str, LiveDiscussion] = {}
         self._workers: list[asyncio.Task[None]] = []
 
-    async def hold(self, graph: Any) -> None:  # Any: a StateGraph
+    async def run(self, graph: Any) -> None:  # Any: a StateGraph
         """Run all unfinished discussions, or as many as the limits allow."""
         waiting, place = iter(self._run.unfinished), place_of(self._limits.saver, self._run.folder)
         async with saver(place, self._committed) as opened:
-            self._run.keep_in(kind_of(place))
+            self._run.use_saver(kind_of(place))
             compiled = graph.compile(checkpointer=opened)
             workers = [self._work(waiting, compiled, opened) for _ in range(self._limits.at_once)]
             self._workers = [asyncio.create_task(each) for each in (*workers, self._sync())]
@@ -215,28 +215,28 @@ class Pool:
     async def _work(self, waiting: Iterator[Key], graph: Any, opened: Saver) -> None:  # Any: a compiled graph
         """Run the waiting discussions one after another."""
         for key in waiting:
-            going = Going(self._run, key, self._observe, self._agents, self._person)
-            self._going[going.thread] = going
+            discussion = LiveDiscussion(self._run, key, self._observe, self._agents, self._person)
+            self._live[discussion.thread] = discussion
             try:
-                await going.hold(graph, opened, live=self._alone)
+                await discussion.run(graph, opened, live=self._alone)
             except Exception as error:
-                if not self._failed(going, error):
+                if not self._failed(discussion, error):
                     self._stop()
                     raise
             finally:
-                del self._going[going.thread]
+                del self._live[discussion.thread]
 
-    def _failed(self, going: Going, error: Exception) -> bool:
+    def _failed(self, discussion: LiveDiscussion, error: Exception) -> bool:
         """Record a failed discussion; return whether the run continues."""
         if _of_the_disk(error) or (isinstance(error, UsageError) and not self._run.spoken):
             return False
         with suppress(RecordError):  # the disk may be full by now: the first error counts
-            going.fail(error)
-        return not self._alone and going.broken is None
+            discussion.fail(error)
+        return not self._alone and discussion.broken is None
 
     def _committed(self, thread: str, task: str, writes: Writes) -> None:
-        if thread in self._going:
-            self._going[thread].committed(task, writes)
+        if thread in self._live:
+            self._live[thread].committed(task, writes)
             if self._limits.counts:
                 cost = self._run.cost
                 self._stop_if(self._limits.reached(cost.calls, cost.tokens_in + cost.tokens_out))

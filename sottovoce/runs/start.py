@@ -12,47 +12,55 @@ from sottovoce.nodes.question import Question
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import NO_TRUST
 from sottovoce.runs.log import LOG, in_use
-from sottovoce.runs.manifest import Head, head_of
-from sottovoce.runs.read import head_in, load_run
+from sottovoce.runs.manifest import RunManifest, new_manifest
+from sottovoce.runs.read import load_run, read_manifest
 from sottovoce.runs.run import Run
 from sottovoce.settings import Settings
 
 
-def begun(head: Head, questions: Sequence[Question], folder: Path | None = None) -> Run:
-    """Start a run, in `folder` or in the default place, where the oldest runs are removed. Errors: see `Run.begin`."""
+def start_run(manifest: RunManifest, questions: Sequence[Question], folder: Path | None = None) -> Run:
+    """Start a run, in `folder` or in the default place, where the oldest runs are removed. Errors: see `Run.start`."""
     if folder is None:
-        run_directory.prune(run_directory.KEPT - 1)
-    return Run.begin(head, questions, folder or run_directory.new_folder(head.scheme))
+        run_directory.prune(run_directory.MAX_RUNS - 1)
+    return Run.start(manifest, questions, folder or run_directory.new_folder(manifest.scheme))
 
 
-def continued(head: Head, questions: Sequence[Question], folder: Path | None = None) -> Run:
+def continue_run(manifest: RunManifest, questions: Sequence[Question], folder: Path | None = None) -> Run:
     """Resume the run in `folder`, or the latest unfinished one with the same manifest; start a new run otherwise.
 
     Raises:
         RecordError: the run in `folder` has another manifest, or is in use.
     """
     if folder is not None:
-        return resumed(load_run(folder), head) if (folder / LOG).exists() else begun(head, questions, folder)
-    for each in reversed(run_directory.kept()):
+        return (
+            resume_run(load_run(folder), manifest)
+            if (folder / LOG).exists()
+            else start_run(manifest, questions, folder)
+        )
+    for each in reversed(run_directory.saved_runs()):
         try:
-            head_in(each).check_same(head, each.name)
+            read_manifest(each).check_same(manifest, each.name)
             run = load_run(each)
         except RecordError:  # another manifest or version
             continue
         if run.unfinished and not in_use(each):
-            return resumed(run, head)
-    return begun(head, questions)
+            return resume_run(run, manifest)
+    return start_run(manifest, questions)
 
 
-def resumed(run: Run, now: Head | None = None, models: Models = None, settings: Settings | None = None) -> Run:
+def resume_run(
+    run: Run, now: RunManifest | None = None, models: Models = None, settings: Settings | None = None
+) -> Run:
     """Resume a run that was read from its directory; `settings` default to its own.
 
     Raises:
         RecordError: its models or prompts have changed, or another process uses it.
     """
     settings = settings or settings_of(run)
-    now = now or head_of(run.head.scheme, settings, run.questions(), run.head.seeds, run.head.origin, models=models)
-    run.notes += run.head.check_same(now, str(run.folder))
+    now = now or new_manifest(
+        run.manifest.scheme, settings, run.questions(), run.manifest.seeds, run.manifest.origin, models=models
+    )
+    run.notes += run.manifest.check_same(now, str(run.folder))
     run.resume()
     return run
 
@@ -63,12 +71,14 @@ def settings_of(run: Run) -> Settings:
     Raises:
         UsageError: this version no longer knows one of them.
     """
-    return NO_TRUST.applied(settings_begun(run))
+    return NO_TRUST.applied(all_settings_of(run))
 
 
-def settings_begun(run: Run) -> Settings:
+def all_settings_of(run: Run) -> Settings:
     """Return all settings of a run. Errors: see `settings_of`."""
-    kind = scheme(run.head.scheme).settings
+    kind = scheme(run.manifest.scheme).settings
     usual = kind().model_dump(mode="json")
     # Defaults count as not chosen: models given in code bring values of their own.
-    return kind.model_validate({name: value for name, value in run.head.settings.items() if value != usual.get(name)})
+    return kind.model_validate(
+        {name: value for name, value in run.manifest.settings.items() if value != usual.get(name)}
+    )

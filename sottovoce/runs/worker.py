@@ -14,13 +14,13 @@ from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import JSON
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.manifest import Head, head_of
+from sottovoce.runs.manifest import RunManifest, new_manifest
 from sottovoce.runs.run import Key, Run
-from sottovoce.runs.start import settings_begun
+from sottovoce.runs.start import all_settings_of
 
 
 @dataclass(frozen=True)
-class Held:
+class ShardOutput:
     """The output of a worker: its discussions, which ended or failed."""
 
     lines: list[JSON]
@@ -29,54 +29,58 @@ class Held:
     """Files by sha256."""
 
 
-class Apart(Run):
+class ShardRun(Run):
     """A run of only some discussions, whose lines are collected instead of written."""
 
-    def __init__(self, head: Head, questions: Sequence[Question], keys: Collection[Key]) -> None:
+    def __init__(self, manifest: RunManifest, questions: Sequence[Question], keys: Collection[Key]) -> None:
         """Take the keys of some discussions, and their questions."""
-        super().__init__(head, questions)
+        super().__init__(manifest, questions)
         self.records = {key: record for key, record in self.records.items() if key in keys}
-        self.written: list[JSON] = []
+        self.collected: list[JSON] = []
 
     def write(self, *lines: JSON) -> None:
         """Collect the lines about discussions; the run itself writes those about the run as a whole."""
-        self.written += [line for line in lines if "of" in line]
+        self.collected += [line for line in lines if "of" in line]
 
 
-def hold_apart(
-    hold: Callable[..., None], head: Head, questions: Sequence[Question], keys: Collection[Key], at_once: int
-) -> Held:
-    """Run these discussions to their end by `hold` (`running.hold_all`); a failed one has a line that says so.
+def run_shard(
+    run_all: Callable[..., None],
+    manifest: RunManifest,
+    questions: Sequence[Question],
+    keys: Collection[Key],
+    at_once: int,
+) -> ShardOutput:
+    """Run these discussions to their end by `run_all`; a failed one has a line that says so.
 
     Raises:
         SottovoceError: none of them can be run: a model is missing, or differs from the manifest's.
     """
-    check_here(head, questions)
-    run = Apart(head, questions, keys)
-    settings = settings_begun(run)  # the sender chose all of them, the sandbox too
+    check_machine(manifest, questions)
+    run = ShardRun(manifest, questions, keys)
+    settings = all_settings_of(run)  # the sender chose all of them, the sandbox too
     with TemporaryDirectory(prefix="sottovoce-", ignore_cleanup_errors=True) as temporary:
         store = PayloadStore(Path(temporary))
-        hold(run, settings, store, limits=Limits(at_once=at_once))
-        return Held(run.written, _files(run, store))
+        run_all(run, settings, store, limits=Limits(at_once=at_once))
+        return ShardOutput(run.collected, _files(run, store))
 
 
-def check_here(head: Head, questions: Sequence[Question]) -> None:
+def check_machine(manifest: RunManifest, questions: Sequence[Question]) -> None:
     """Load the models of a run, which stay loaded, and check that they are those of the manifest.
 
     Raises:
         SottovoceError: a model, prompt or monitor is missing here, or differs from the manifest's.
     """
-    settings = settings_begun(Run(head))
-    here = head_of(head.scheme, settings, questions, head.seeds, head.origin)
-    head.check_same(here.model_copy(update={"questions": head.questions}), "on a worker")
+    settings = all_settings_of(Run(manifest))
+    here = new_manifest(manifest.scheme, settings, questions, manifest.seeds, manifest.origin)
+    manifest.check_same(here.model_copy(update={"questions": manifest.questions}), "on a worker")
 
 
-def take(run: Run, store: PayloadStore, held: Held) -> None:
+def add_output(run: Run, store: PayloadStore, output: ShardOutput) -> None:
     """Add a worker's output to a run: payloads first, so that no line names a missing one."""
-    store.mset([*held.payloads.items()])
-    run.write(*held.lines)
-    for line in held.lines:
-        run.replay(line)
+    store.mset([*output.payloads.items()])
+    run.write(*output.lines)
+    for line in output.lines:
+        run.apply(line)
 
 
 def _files(run: Run, store: PayloadStore) -> dict[str, bytes]:

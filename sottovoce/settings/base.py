@@ -20,9 +20,8 @@ from pydantic_core import CoreSchema
 
 from sottovoce.channels.options import LONGEST_REPLY, CipherOptions, StateOptions
 from sottovoce.channels.registry import PROTOCOLS
-from sottovoce.core.bounds import LONGEST_WAIT, Count, Seed, Tokens
+from sottovoce.core.bounds import LONGEST_WAIT, Count, Seed, Size, Tokens
 from sottovoce.core.errors import UsageError, choose
-from sottovoce.core.sizes import Size
 from sottovoce.core.trust import Names, Words
 from sottovoce.prompts import packs
 from sottovoce.prompts.kinds import KindName

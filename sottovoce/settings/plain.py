@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from sottovoce.core.errors import UsageError, nearest
-from sottovoce.core.regular_files import text_of
+from sottovoce.core.files import text_of
 
 SWITCH = {True: "on", False: "off"}
 """YAML 1.1 reads these words as booleans."""

@@ -11,21 +11,21 @@ from sottovoce.graphs import scheme
 from sottovoce.runs.allowed import NO_TRUST, Trust
 from sottovoce.runs.manifest import prompts_digest, versions
 from sottovoce.runs.run import Run
-from sottovoce.runs.start import settings_begun
+from sottovoce.runs.start import all_settings_of
 from sottovoce.verify.discussions import check_discussions
 from sottovoce.verify.event_log import check_folder
 from sottovoce.verify.exported_files import check_card, check_table
 from sottovoce.verify.findings import Finding, Verified
 from sottovoce.verify.payloads import check_payloads
 from sottovoce.verify.questions import check_questions
-from sottovoce.verify.rerun import hold_anew
+from sottovoce.verify.rerun import rerun_discussions
 
 
 @dataclass(frozen=True)
 class Wanted:
     """The checks to make besides those of the run directory."""
 
-    anew: int = 3
+    reruns: int = 3
     """Number of discussions to re-run; 0 loads no model."""
     seed: int = 0
     """Seed by which they are drawn."""
@@ -45,8 +45,8 @@ def verify(run: Run, wanted: Wanted) -> Verified:
         UsageError: the questions' file cannot be read, or a re-run needs something that `trust` does not allow.
     """
     folder = run.folder.parent if run.folder else None
-    lacking = wanted.trust.lacking(settings_begun(run), "the run", folder)
-    if lacking and wanted.anew:
+    lacking = wanted.trust.lacking(all_settings_of(run), "the run", folder)
+    if lacking and wanted.reruns:
         raise UsageError(f"{lacking}, or --no-model to check only what needs no model")
     verified = Verified(discussions=len(run.records))
     verified.messages = sum(len(record.messages) for record in run.records.values())
@@ -70,8 +70,8 @@ def verify(run: Run, wanted: Wanted) -> Verified:
         verified.findings += check_table(run, wanted.table)
     if wanted.card is not None:
         verified.findings += check_card(run, wanted.card)
-    if wanted.anew:
-        hold_anew(run, wanted.anew, wanted.seed, verified, wanted.trust)
+    if wanted.reruns:
+        rerun_discussions(run, wanted.reruns, wanted.seed, verified, wanted.trust)
     return verified
 
 
@@ -79,26 +79,28 @@ def _note_versions(run: Run, verified: Verified) -> None:
     """Note versions that differ from the current ones; nothing can prove which ones the run used."""
     here = versions()
     others = [
-        f"{name} {then} (here {here.get(name)})" for name, then in run.head.versions.items() if then != here.get(name)
+        f"{name} {then} (here {here.get(name)})"
+        for name, then in run.manifest.versions.items()
+        if then != here.get(name)
     ]
-    if others or run.head.versions.keys() != here.keys():
+    if others or run.manifest.versions.keys() != here.keys():
         verified.note(f"the run says that it used other versions: {', '.join(others) or 'some are not named'}")
 
 
 def _same_prompts(run: Run, verified: Verified) -> bool:
     """Return whether this version has the run's prompts; if not, the prompts as asked cannot be compared."""
     try:
-        settings = scheme(run.head.scheme).settings.model_validate(run.head.complete)
-        now = prompts_digest(run.head.scheme, settings, run.head.packs)
+        settings = scheme(run.manifest.scheme).settings.model_validate(run.manifest.complete)
+        now = prompts_digest(run.manifest.scheme, settings, run.manifest.packs)
     except SottovoceError as error:
         now = str(error)
-    if now == run.head.prompts:
+    if now == run.manifest.prompts:
         return True
-    if run.head.versions.get("sottovoce") == sottovoce.__version__:
-        verified.findings.append(Finding("the digest of the prompts", run.head.prompts, now))
+    if run.manifest.versions.get("sottovoce") == sottovoce.__version__:
+        verified.findings.append(Finding("the digest of the prompts", run.manifest.prompts, now))
         return False
     verified.note(
-        f"the run was made by sottovoce {run.head.versions.get('sottovoce')} with other prompts than those here "
-        f"(digest {run.head.prompts[:12]}, here {now[:12]}): prompts are not compared"
+        f"the run was made by sottovoce {run.manifest.versions.get('sottovoce')} with other prompts than those here "
+        f"(digest {run.manifest.prompts[:12]}, here {now[:12]}): prompts are not compared"
     )
     return False

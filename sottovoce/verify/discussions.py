@@ -11,11 +11,11 @@ from sottovoce.channels.message import Message
 from sottovoce.core.errors import SottovoceError
 from sottovoce.nodes.state import JSON
 from sottovoce.runs.allowed import Trust
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Key, Run
 from sottovoce.runs.start import settings_of
 from sottovoce.verify.findings import Finding, Verified, at, differences, of
-from sottovoce.verify.replay import HOSTED, Temperatures, rehearsed
+from sottovoce.verify.replay import HOSTED, Temperatures, replay
 
 HUMAN = "human"
 REDRAWN = "said again at temperature"
@@ -40,7 +40,7 @@ def check_discussions(run: Run, verified: Verified, *, prompts: bool, trust: Tru
     if given and prompts:
         verified.note(f"models were given in code for {', '.join(sorted(given))}: their prompts are not compared")
     try:
-        led, asked = rehearsed(run, keys, run.store(), trust)
+        led, asked = replay(run, keys, run.store(), trust)
     except SottovoceError as error:
         verified.findings.append(Finding("the replay by its scheme", str(error), "decisions"))
         return
@@ -63,7 +63,7 @@ def _in_order(name: str, record: JSON) -> list[Any]:  # Any: plain JSON
     )
 
 
-def _not_led(record: Record) -> str:
+def _not_led(record: DiscussionRecord) -> str:
     if record.settings.get("human") or any(message.source == HUMAN for message in record.messages):
         return "a human spoke in it"
     if any(each["what"] == "reject" for each in record.interventions):
@@ -78,12 +78,12 @@ def _not_led(record: Record) -> str:
 def _settings(run: Run, key: Key) -> Iterator[Finding]:
     """Check the first event's settings against the manifest; models given in code bring a protocol of their own."""
     record = run.records[key]
-    expected = {**run.head.settings, "seed": key[1], "protocol": record.settings["protocol"]}
+    expected = {**run.manifest.settings, "seed": key[1], "protocol": record.settings["protocol"]}
     for name, found, wanted in differences(record.settings, expected):
         yield Finding(f"the setting {name} when the discussion started", found, wanted, of(key))
 
 
-def _messages(record: Record, again: Record, key: Key) -> Iterator[Finding]:
+def _messages(record: DiscussionRecord, again: DiscussionRecord, key: Key) -> Iterator[Finding]:
     had, made = ({each.place: _plain(each) for each in one.messages} for one in (record, again))
     for place, message in made.items():
         if place not in had:
@@ -102,7 +102,7 @@ def _plain(message: Message) -> JSON:
     return {name: value for name, value in message.to_dict().items() if name not in OF_MODELS}
 
 
-def _temperatures(record: Record, asked: Temperatures, key: Key) -> Iterator[Finding]:
+def _temperatures(record: DiscussionRecord, asked: Temperatures, key: Key) -> Iterator[Finding]:
     for message in record.messages:
         wanted, found = asked.get((key, message.place)), message.stats.get("temperature")
         if record.settings["temperature"] and None not in (wanted, found) and wanted != found:
@@ -130,10 +130,10 @@ def _given_in_code(run: Run) -> set[str]:
     settings = settings_of(run)
     spoke = {said.agent for record in run.records.values() for said in record.messages if said.source == HOSTED}
     named = {name for name in settings.names() if is_hosted(settings.of("model", name))}
-    return spoke - named - run.head.models.keys()
+    return spoke - named - run.manifest.models.keys()
 
 
-def _prompts(record: Record, again: Record, key: Key, given: set[str]) -> Iterator[Finding]:
+def _prompts(record: DiscussionRecord, again: DiscussionRecord, key: Key, given: set[str]) -> Iterator[Finding]:
     had, made = ({each.place: each.turns for each in one.prompts} for one in (record, again))
     for place in sorted(had.keys() & made.keys()):
         if had[place] != made[place] and place.agent not in given:
@@ -146,7 +146,7 @@ def _parted(found: list[tuple[str, str]], expected: list[tuple[str, str]]) -> tu
     return next((pair for pair in pairs if pair[0] != pair[1]), (f"{len(found)} turns", f"{len(expected)} turns"))
 
 
-def _ending(record: Record, again: Record, key: Key) -> Iterator[Finding]:
+def _ending(record: DiscussionRecord, again: DiscussionRecord, key: Key) -> Iterator[Finding]:
     """Compare votes, levels, resets, interventions and the decision; nothing without a decision."""
     if record.decision is None:  # it may have been stopped after its last message
         return

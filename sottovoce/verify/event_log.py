@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sottovoce.channels.message import Place
-from sottovoce.core.regular_files import bytes_of
+from sottovoce.core.files import bytes_of
 from sottovoce.runs.log import JSON, LOG, read
 from sottovoce.runs.manifest import digest
 from sottovoce.runs.run import PAYLOADS, Key, Run
@@ -26,8 +26,8 @@ def check_folder(run: Run) -> Iterator[Finding]:
     yield from _order(lines)
     yield from _digests(run.folder)
     yield from _closing(run, lines[-1])
-    if (found := digest(run.questions())) != run.head.questions:
-        yield Finding("the digest of all questions", run.head.questions, found)
+    if (found := digest(run.questions())) != run.manifest.questions:
+        yield Finding("the digest of all questions", run.manifest.questions, found)
     yield from _orphans(run, lines)
 
 

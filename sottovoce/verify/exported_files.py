@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.core.errors import RecordError
-from sottovoce.core.regular_files import text_of
+from sottovoce.core.files import text_of
 from sottovoce.report.comparison import rows_of
 from sottovoce.report.page import SEALED, seal_of
 from sottovoce.runs.card import FORMAT, SEAL, card, seal

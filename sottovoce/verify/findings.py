@@ -36,7 +36,7 @@ class Verified:
     """Remarks for the reader that are no reason to doubt the run."""
     discussions: int = 0
     messages: int = 0
-    anew: int = 0
+    reruns: int = 0
     """Number of discussions that were re-run."""
 
     def note(self, text: str) -> None:

@@ -11,8 +11,8 @@ from sottovoce.channels.message import Message
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.core.errors import PayloadError
-from sottovoce.runs.manifest import ModelOf
-from sottovoce.runs.record import Record
+from sottovoce.runs.manifest import AgentModel
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Key, Run
 from sottovoce.verify.findings import Finding, at, differences
 
@@ -36,7 +36,7 @@ Difference = tuple[str, Any, Any]
 """The name of what differs, the value found, and the value expected."""
 
 
-def _message(message: Message, record: Record, store: PayloadStore) -> Iterator[Difference]:
+def _message(message: Message, record: DiscussionRecord, store: PayloadStore) -> Iterator[Difference]:
     model = record.models.get(message.agent) or next(iter(record.models.values()), None)
     if message.source == "model" and message.payload is None:
         yield "the payload", None, "one, as a local model spoke"
@@ -67,7 +67,7 @@ def _fresh(payload: Payload, store: PayloadStore, ref: PayloadRef) -> Mapping[st
 
 
 def _label(
-    message: Message, payload: Payload, settings: Mapping[str, Any], model: ModelOf | None
+    message: Message, payload: Payload, settings: Mapping[str, Any], model: AgentModel | None
 ) -> Iterator[Difference]:  # Any: plain JSON
     label = payload.label
     if label.text != message.text:

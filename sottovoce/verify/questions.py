@@ -25,7 +25,7 @@ MADE = re.compile(r"^(?:([\d,]+) )?(?:held-out )?samples? (\S+)/(\d+) ")
 def check_questions(run: Run, file: Path | None, verified: Verified) -> None:
     """Compare the questions with the samples that their origin names, or with the rows of their file."""
     asked = run.questions()
-    taken = TAKEN.match(run.head.origin or "")
+    taken = TAKEN.match(run.manifest.origin or "")
     n = _number(taken["n"] or taken["total"]) if taken else len(asked)
     if n != len(asked):
         verified.findings.append(Finding("the number of questions", len(asked), f"{n}, as their origin says"))
@@ -35,7 +35,7 @@ def check_questions(run: Run, file: Path | None, verified: Verified) -> None:
         if taken and not CHOSEN.search(taken["file"]):
             expected = list(rows.values())[: n if taken["n"] else None]
         verified.findings += _beside(asked, expected)
-    elif found := MADE.match(run.head.origin or ""):
+    elif found := MADE.match(run.manifest.origin or ""):
         n, name, seed = _number(found[1] or "1"), found[2], int(found[3])
         _check_samples(run, asked, (name, n, seed), verified)
     else:
@@ -48,8 +48,8 @@ def _number(text: str) -> int:
 
 def _check_samples(run: Run, asked: list[Question], made: tuple[str, int, int], verified: Verified) -> None:
     (name, n, seed), settings = made, settings_of(run)
-    if name not in known(settings) or origin(name, n, seed) != run.head.origin:
-        verified.findings.append(Finding("the origin of the questions", run.head.origin, "existing samples"))
+    if name not in known(settings) or origin(name, n, seed) != run.manifest.origin:
+        verified.findings.append(Finding("the origin of the questions", run.manifest.origin, "existing samples"))
         return
     try:
         expected = samples(name, n, settings, seed)

@@ -20,7 +20,7 @@ from sottovoce.core.errors import SottovoceError
 from sottovoce.runs.allowed import Trust
 from sottovoce.runs.discussion import thread_of
 from sottovoce.runs.run import Key, Run
-from sottovoce.runs.runner import hold_all
+from sottovoce.runs.runner import run_all
 from sottovoce.runs.start import settings_of
 from sottovoce.settings import Settings
 
@@ -36,7 +36,7 @@ class NotRecorded(SottovoceError):
     """The graph asks for a message that the run does not have."""
 
 
-class Recorded(ScriptedChatModel):
+class RecordedChatModel(ScriptedChatModel):
     """A chat model that replies with the message that a run has at each place of each discussion."""
 
     said: Any  # Any: `Said`, which pydantic would copy
@@ -64,11 +64,11 @@ def _reply(message: Message) -> AIMessage:
     kept: dict[str, Any] = {"source": message.source, "stats": dict(message.stats)}  # Any: as LangChain has it
     if message.payload is not None:
         kept["payload"] = message.payload.to_dict()
-    text = message.text if message.payload else message.whole
+    text = message.text if message.payload else message.full_text
     return AIMessage(content=text, additional_kwargs=kept)
 
 
-def rehearsed(run: Run, keys: Sequence[Key], store: PayloadStore, trust: Trust) -> tuple[Run, Temperatures]:
+def replay(run: Run, keys: Sequence[Key], store: PayloadStore, trust: Trust) -> tuple[Run, Temperatures]:
     """Replay discussions of a run; return the replayed run, and the temperatures that its calls asked for.
 
     Raises:
@@ -80,18 +80,18 @@ def rehearsed(run: Run, keys: Sequence[Key], store: PayloadStore, trust: Trust) 
             said[thread_of(key), message.place] = (key, message)
             hosted |= {message.agent} if message.source == HOSTED else set()
     models = {
-        name: Recorded(
+        name: RecordedChatModel(
             said=said,
             temperatures=asked,
             hooked=name not in hosted,
-            pack=run.head.packs.get(name),
-            wording=run.head.answers.get(name, "short"),
+            pack=run.manifest.packs.get(name),
+            wording=run.manifest.answers.get(name, "short"),
         )
         for name in settings.names()
     }
-    again = Run(run.head, run.questions())
+    again = Run(run.manifest, run.questions())
     again.records = {key: again.records[key] for key in keys}
-    hold_all(again, settings, store, models=models)
+    run_all(again, settings, store, models=models)
     return again, asked
 
 

@@ -17,10 +17,10 @@ from sottovoce.core.errors import SottovoceError
 from sottovoce.nodes.probes import run_of
 from sottovoce.nodes.state import JSON
 from sottovoce.runs.allowed import Trust
-from sottovoce.runs.manifest import Head, head_of
-from sottovoce.runs.record import Record
+from sottovoce.runs.manifest import RunManifest, new_manifest
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Key, Run
-from sottovoce.runs.runner import hold_all, payloads
+from sottovoce.runs.runner import payload_store, run_all
 from sottovoce.runs.start import settings_of
 from sottovoce.verify.findings import Finding, Verified, Where, at, differences, of
 from sottovoce.verify.tolerance import apart, parted
@@ -30,7 +30,7 @@ COUNTED = ("calls", "tokens_in", "tokens_out")
 SPOKEN_BY_MODELS = ("model", "expert", "dummy", "rule")
 
 
-def hold_anew(run: Run, k: int, seed: int, verified: Verified, trust: Trust) -> None:
+def rerun_discussions(run: Run, k: int, seed: int, verified: Verified, trust: Trust) -> None:
     """Re-run `k` discussions, drawn by `seed` from those that ended with a decision, and add what differs."""
     able = [key for key, record in run.records.items() if not _left_out(record)]
     for key, record in run.records.items():
@@ -40,18 +40,18 @@ def hold_anew(run: Run, k: int, seed: int, verified: Verified, trust: Trust) -> 
     if not keys:
         return
     try:
-        head = _head_now(run)
+        manifest = _head_now(run)
     except SottovoceError as error:
         verified.findings.append(Finding("the re-run", str(error), "its models and monitors"))
         return
-    others = list(_others(run.head, head))
+    others = list(_others(run.manifest, manifest))
     verified.findings += others
     if any(each.what.startswith("the model") for each in others):
         return
-    _hold(run, head, keys, verified, trust)
+    _hold(run, manifest, keys, verified, trust)
 
 
-def _left_out(record: Record) -> str:
+def _left_out(record: DiscussionRecord) -> str:
     if record.decision is None:
         return "it did not end"
     if others := {each.source for each in record.messages} - {*SPOKEN_BY_MODELS}:
@@ -63,15 +63,15 @@ def _left_out(record: Record) -> str:
     return ""
 
 
-def _head_now(run: Run) -> Head:
+def _head_now(run: Run) -> RunManifest:
     """Return the manifest that the same run would have now, in exact mode if its models allow it."""
     settings = settings_of(run)
-    plain = all(model.stored == "float32" and model.device == "cpu" for model in run.head.models.values())
+    plain = all(model.stored == "float32" and model.device == "cpu" for model in run.manifest.models.values())
     settings = settings.model_copy(update={"exact": settings.exact or plain})
-    return head_of(run.head.scheme, settings, run.questions(), run.head.seeds, run.head.origin)
+    return new_manifest(run.manifest.scheme, settings, run.questions(), run.manifest.seeds, run.manifest.origin)
 
 
-def _others(then: Head, now: Head) -> Iterator[Finding]:
+def _others(then: RunManifest, now: RunManifest) -> Iterator[Finding]:
     """Yield the models and monitors that differ from the run's."""
     if then.monitors != now.monitors:
         yield Finding("the monitors", then.monitors, now.monitors)
@@ -83,21 +83,21 @@ def _others(then: Head, now: Head) -> Iterator[Finding]:
                 yield Finding(f"the model's {name}", found, expected, (agent,))
 
 
-def _hold(run: Run, head: Head, keys: Sequence[Key], verified: Verified, trust: Trust) -> None:
-    again = Run(head, run.questions())
+def _hold(run: Run, manifest: RunManifest, keys: Sequence[Key], verified: Verified, trust: Trust) -> None:
+    again = Run(manifest, run.questions())
     again.records = {key: again.records[key] for key in keys}
     settings = trust.applied(settings_of(again)).model_copy(update={"approve": []})  # everything was approved
     if settings.probe_from:  # a name relative to the saved run; the re-run's store is elsewhere, so use the full path
         settings = settings.model_copy(update={"probe_from": str(run_of(settings.probe_from, run.store()))})
-    with payloads(None) as fresh:
+    with payload_store(None) as fresh:
         try:
-            hold_all(again, settings, fresh)
+            run_all(again, settings, fresh)
         except SottovoceError as error:
             verified.findings.append(Finding("the re-run", str(error), "models and settings that still work"))
             return
         for key in keys:
             _Pair(run, again, (run.store(), fresh)).compare(key, verified)
-    verified.anew += len(keys)
+    verified.reruns += len(keys)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,9 @@ class _Pair:
     @property
     def to_the_bit(self) -> bool:
         """True if both are exact and used the same libraries."""
-        return bool(self.run.head.settings.get("exact")) and self.run.head.versions == self.again.head.versions
+        return (
+            bool(self.run.manifest.settings.get("exact")) and self.run.manifest.versions == self.again.manifest.versions
+        )
 
     def compare(self, key: Key, verified: Verified) -> None:
         """Compare one discussion up to the first message that differs: all later ones follow from it."""
@@ -156,7 +158,7 @@ class _Pair:
             yield Finding(f"the message's {name}, re-run", one, another, where)
 
     def _form(self, agent: str) -> str:
-        models = self.run.head.models
+        models = self.run.manifest.models
         return (models.get(agent) or next(iter(models.values()))).stored
 
 
@@ -171,7 +173,7 @@ def _loaded(message: Message, store: PayloadStore) -> Payload:
     return message.payload.load(store)
 
 
-def _ending(record: Record, other: Record, key: Key) -> Iterator[Finding]:
+def _ending(record: DiscussionRecord, other: DiscussionRecord, key: Key) -> Iterator[Finding]:
     found, expected = (
         {
             "decision": each.decision,

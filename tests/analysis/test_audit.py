@@ -13,7 +13,7 @@ from sottovoce.cli.run_tables import show_audit
 from sottovoce.datasets.sources import named, read_source
 from sottovoce.nodes.question import Question
 from sottovoce.runs.read import load_run
-from sottovoce.runs.runner import hold
+from sottovoce.runs.runner import run_one
 from tests.runs.support import task
 from tests.shared import shared
 
@@ -124,7 +124,7 @@ def test_a_gold_answer_of_gsm8k_is_misread_as_its_file_prints_it(tmp_path: Path)
 def audited(folder: Path, *replies: str, asked: Question = ASKED) -> dict[str, Audited]:
     """A debate of one round, under all policies."""
     said = {f"agent_{i}": [reply] for i, reply in enumerate(replies, 1)}
-    hold(task(said, asked, answer_turn=False), PayloadStore(folder / "payloads"), folder=folder / "run")
+    run_one(task(said, asked, answer_turn=False), PayloadStore(folder / "payloads"), folder=folder / "run")
     return {each.policy: each for each in audit(load_run(folder / "run"))}
 
 

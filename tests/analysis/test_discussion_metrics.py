@@ -11,21 +11,21 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.run_tables import show_measures
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.question import Question
-from sottovoce.runs.record import Record
-from sottovoce.runs.runner import hold
+from sottovoce.runs.record import DiscussionRecord
+from sottovoce.runs.runner import run_one
 from tests.runs.support import held, task
 
 ASKED: Question = {"question": "What is it?", "kind": "number", "target": "1", "id": "it"}
 RIGHT, WRONG, OTHER, NONE = "The answer is 1.", "The answer is 2.", "The answer is 3.", "I cannot say."
 
 
-def record(folder: Path, *answers: list[str]) -> Record:
+def record(folder: Path, *answers: list[str]) -> DiscussionRecord:
     """A debate whose agents say these, round by round."""
     said = {f"agent_{i}": each for i, each in enumerate(answers, 1)}
     return held(said, folder, question=ASKED, answer_turn=False)
 
 
-def told(*records: Record, by: str | None = None) -> dict[tuple[str, str], tuple[int, int]]:
+def told(*records: DiscussionRecord, by: str | None = None) -> dict[tuple[str, str], tuple[int, int]]:
     """How often each measure's thing happened, of how many."""
     found = rates(observed(records), by)
     return {(each.measure, each.of): (each.happened, each.n) for each in found}
@@ -96,7 +96,7 @@ def test_rounds_agents_and_models_are_told_apart(tmp_path: Path) -> None:
 
 def test_each_line_has_its_denominator_and_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = task({"agent_1": [RIGHT, WRONG], "agent_2": [WRONG, WRONG]}, ASKED)
-    hold(made, PayloadStore(tmp_path / "payloads"), folder=tmp_path / "run")
+    run_one(made, PayloadStore(tmp_path / "payloads"), folder=tmp_path / "run")
 
     show_measures([str(tmp_path / "run")], "agent")
 
@@ -104,6 +104,6 @@ def test_each_line_has_its_denominator_and_interval(tmp_path: Path, capsys: pyte
     assert out.startswith("`run`: 1 question\n\n| measure | of | happened | n | share | 95 % |\n")
     assert "| accuracy | agent_1 | 1 | 2 | 50.0% | " in out
     nobody = task({"agent_1": [RIGHT]}, {"question": "What is it?"})
-    hold(nobody, PayloadStore(tmp_path / "more"), folder=tmp_path / "open")
+    run_one(nobody, PayloadStore(tmp_path / "more"), folder=tmp_path / "open")
     with pytest.raises(UsageError, match="run 'open' has no answers to measure; expected questions with a target"):
         show_measures([str(tmp_path / "open")], None)

@@ -12,7 +12,7 @@ from sottovoce.analysis.interventions import told
 from sottovoce.channels.message import Message
 from sottovoce.datasets.whodunit import games
 from sottovoce.nodes.monitor_node import Intervention
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.settings import Debate, WhoDunit
 from tests.runs import schemes
 
@@ -46,13 +46,13 @@ def award(number: int) -> str:
     return json.dumps({"thoughts": "I am sure.", "action": 3, "character": number})
 
 
-def game(folder: Path, beth: list[str], alex: list[str], times: int) -> Record:
+def game(folder: Path, beth: list[str], alex: list[str], times: int) -> DiscussionRecord:
     replies = {"Beth": beth, "Alex": alex}
     return schemes.held(SMALL, replies, folder, question=GAME, watch=Twice(times))
 
 
 @pytest.fixture
-def records(tmp_path: Path) -> list[Record]:
+def records(tmp_path: Path) -> list[DiscussionRecord]:
     """A game that a reset won, one that two could not save, and one lost without any."""
     return [
         game(tmp_path / "won", [ASK, award(WRONG), award(RIGHT)], [LIST], 1),
@@ -61,7 +61,7 @@ def records(tmp_path: Path) -> list[Record]:
     ]
 
 
-def test_interventions_are_told_by_their_class_and_by_how_the_games_ended(records: list[Record]) -> None:
+def test_interventions_are_told_by_their_class_and_by_how_the_games_ended(records: list[DiscussionRecord]) -> None:
     assert told(records) == [
         "3 interventions in 2 of 3 discussions: 3 reset",
         "true classes of the withheld messages: 2 none, 1 recall failure",
@@ -71,7 +71,7 @@ def test_interventions_are_told_by_their_class_and_by_how_the_games_ended(record
     ]
 
 
-def test_without_interventions_nothing_is_told(records: list[Record]) -> None:
+def test_without_interventions_nothing_is_told(records: list[DiscussionRecord]) -> None:
     assert told(records[2:]) == [] and told([]) == []
 
 

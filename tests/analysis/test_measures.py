@@ -17,11 +17,11 @@ from sottovoce.cli.runs import ExportOptions, export
 from sottovoce.datasets.whodunit import games
 from sottovoce.report.output import Output
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.manifest import head_of
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
 from sottovoce.runs.results import Result
 from sottovoce.runs.run import Run
-from sottovoce.runs.runner import hold_all
+from sottovoce.runs.runner import run_all
 from sottovoce.settings import WhoDunit
 
 SMALL = WhoDunit(suspects=3, attributes=3)
@@ -32,8 +32,8 @@ def run(tmp_path: Path) -> Run:
     """Two games: one is won in the first turn, one is cancelled."""
     asked = games(2, SMALL)
     model = ScriptedChatModel({"Beth": [award(asked[0]["target"]), *["Hm."] * 21]})
-    found = Run.begin(head_of("whodunit", SMALL, asked, models=model), asked, tmp_path / "run")
-    hold_all(found, SMALL, found.store(), models=model, limits=Limits(at_once=1))
+    found = Run.start(new_manifest("whodunit", SMALL, asked, models=model), asked, tmp_path / "run")
+    run_all(found, SMALL, found.store(), models=model, limits=Limits(at_once=1))
     return load_run(tmp_path / "run")
 
 

@@ -12,9 +12,9 @@ from sottovoce.analysis.monitor_dataset import collected, measure_of
 from sottovoce.channels.message import Message
 from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.uncertainty import features_of_acts
-from sottovoce.runs.manifest import head_of
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run
-from sottovoce.runs.runner import hold_all
+from sottovoce.runs.runner import run_all
 from sottovoce.settings import ReAct, WhoDunit
 from tests.nodes.support import Unsure
 from tests.runs.support import QUESTION
@@ -52,14 +52,15 @@ def test_an_agent_is_as_unsure_as_the_least_sure_of_its_acts_and_a_group_as_the_
 def held(folder: Path, watch: Any) -> Run:
     """A relay whose first step takes two calls, the first of which is unsure."""
     settings, model = ReAct(agents=2), Unsure(replies=STEPS)
-    run = Run.begin(head_of("react", settings, [QUESTION], [0], models=model), [QUESTION], folder)
-    hold_all(run, settings, run.store(), models=model, watch=watch)
+    run = Run.start(new_manifest("react", settings, [QUESTION], [0], models=model), [QUESTION], folder)
+    run_all(run, settings, run.store(), models=model, watch=watch)
     return run
 
 
 def test_rows_are_measured_where_it_matters_in_their_scheme_unless_positions_are_asked_for(tmp_path: Path) -> None:
     runs = [
-        Run.begin(head_of(name, given, [QUESTION], [0], models=Unsure()), [QUESTION], None) for name, given in KNOWN
+        Run.start(new_manifest(name, given, [QUESTION], [0], models=Unsure()), [QUESTION], None)
+        for name, given in KNOWN
     ]
 
     assert [measure_of([run], Measure()).positions for run in runs] == ["action", "all"]

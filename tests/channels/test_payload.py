@@ -7,7 +7,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from sottovoce.channels.payload import COMPRESSED, FORMAT, METADATA, Label, Payload
+from sottovoce.channels.payload import COMPRESSED, FORMAT, METADATA, Label, Payload, entropies
 from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.core.errors import PayloadError
 from tests.support import noise
@@ -36,6 +36,18 @@ def test_a_payload_comes_back_as_it_was(dtype: torch.dtype, n: int) -> None:
     for name, tensor in before.tensors.items():
         assert after.tensors[name].dtype == tensor.dtype
         assert torch.equal(after.tensors[name], tensor)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_the_entropy_of_each_token_is_read_without_torch(n: int) -> None:
+    before = payload(torch.bfloat16, n=n)
+    assert entropies(before.to_bytes()) == []
+
+    before = replace(before, tensors={**before.tensors, "entropy": noise(n)})
+
+    assert entropies(before.to_bytes()) == [*zip(before.spans, before.tensors["entropy"].tolist(), strict=True)]
+    with pytest.raises(PayloadError, match="not a payload file"):
+        entropies(before.to_bytes()[:-1])
 
 
 def test_equal_payloads_have_equal_bytes_however_often_they_are_saved() -> None:

@@ -8,12 +8,12 @@ from io import StringIO
 from rich.console import Console
 
 from sottovoce.report import transcript
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 
 SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)")
 
 
-def printed(run: Record, width: int = 60, *, terminal: bool = False) -> str:
+def printed(run: DiscussionRecord, width: int = 60, *, terminal: bool = False) -> str:
     file = StringIO()
     console = Console(
         file=file, width=width, force_terminal=terminal, color_system="truecolor" if terminal else None,

@@ -17,7 +17,7 @@ from sottovoce import __version__
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.retrievers.registry import ABOUT, RETRIEVERS
 from sottovoce.runs.read import load_run
-from sottovoce.runs.run_directory import kept
+from sottovoce.runs.run_directory import saved_runs
 from sottovoce.settings import Debate, Single
 from tests.cli.conftest import Call, Models
 
@@ -186,7 +186,7 @@ def test_a_run_without_a_folder_is_kept_on_the_shelf_with_its_payloads(
     assert call("debate", "2 + 2?", "--model", models.tiny, *FAST).code == 0
 
     assert list(tmp_path.iterdir()) == []
-    (folder,) = kept()
+    (folder,) = saved_runs()
     run = load_run(folder)
     refs = [message.payload for message in run.only.messages]
     assert run.status == "done" and refs and all(ref and run.store().get(ref.sha256) for ref in refs)
@@ -291,8 +291,8 @@ def test_the_doctor_fails_where_a_check_does(call: Call, models: Models, tmp_pat
         (tmp_path / path.name).write_bytes(path.read_bytes())
     for name in ("config.json", "generation_config.json", "tokenizer_config.json"):
         values = json.loads((tmp_path / name).read_text())
-        kept = {key: value for key, value in values.items() if "eos_token" not in key}
-        (tmp_path / name).write_text(json.dumps(kept))
+        saved_runs = {key: value for key, value in values.items() if "eos_token" not in key}
+        (tmp_path / name).write_text(json.dumps(saved_runs))
 
     answer = call("models", "doctor", tmp_path)
 

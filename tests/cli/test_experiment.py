@@ -9,7 +9,7 @@ import pytest
 
 from sottovoce.models import unload
 from sottovoce.runs.read import load_run
-from sottovoce.runs.run_directory import shelf
+from sottovoce.runs.run_directory import runs_folder
 from tests.cli.conftest import Call, Models
 from tests.cli.test_commands import start, wait_for_messages
 from tests.support import tiny_model, tiny_tokenizer
@@ -38,7 +38,7 @@ def test_the_comparison_is_on_stdout_and_progress_on_stderr(call: Call, table: P
     assert answer.code == 0
     assert answer.out.startswith("Which is better?\n\n| run | questions | discussions |")
     assert "| `pair` | `alone` | 2 | 2 |" in answer.out
-    assert answer.out.endswith(f"kept in {shelf() / 'table-limit-2'}\n")
+    assert answer.out.endswith(f"kept in {runs_folder() / 'table-limit-2'}\n")
     assert answer.err.startswith("alone: single · nl · ")
     assert "pair: 0.0% right of 2, " in answer.err and " 8 calls" in answer.err
 

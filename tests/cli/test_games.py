@@ -9,7 +9,7 @@ from typing import Any
 from sottovoce.environments.game_file import SPLITS
 from sottovoce.environments.whodunit.games import split_of
 from sottovoce.runs.read import load_run
-from sottovoce.runs.run_directory import kept
+from sottovoce.runs.run_directory import saved_runs
 from tests.cli.conftest import Call
 from tests.support import tiny_model, tiny_tokenizer
 
@@ -64,12 +64,12 @@ def test_a_file_of_games_is_played_in_part_stopped_resumed_and_compared(call: Ca
     few = ("--guide", "off", "--max-tokens", 4, "--at-once", 1)  # no action can be read: games are cancelled
 
     stopped = call(*same, *few, "--call-limit", 1)
-    went_on = call("runs", "resume", kept()[0].name, "--trust-paths")
+    went_on = call("runs", "resume", saved_runs()[0].name, "--trust-paths")
     call(*same, *few, "--temperature", 1)
-    compared = call("runs", "compare", *(folder.name for folder in kept())).out
+    compared = call("runs", "compare", *(folder.name for folder in saved_runs())).out
 
     assert "the call limit is reached" in stopped.err and went_on.code == 0
-    one, other = (load_run(folder) for folder in kept())
+    one, other = (load_run(folder) for folder in saved_runs())
     assert [*one.records] == [*other.records] == [("whodunit/0/0", 0), ("whodunit/0/1", 0)]
     assert all(record.decision is not None and record.messages for record in one.records.values())
     assert any(line.startswith("| run | success |") and "| turns | cancelled | resets |" in line

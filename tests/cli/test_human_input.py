@@ -19,11 +19,11 @@ from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.nodes.monitor_node import Intervention
 from sottovoce.nodes.question import Question
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.manifest import head_of
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
-from sottovoce.runs.runner import Task, hold, hold_all
-from sottovoce.runs.start import resumed
+from sottovoce.runs.runner import Task, run_all, run_one
+from sottovoce.runs.start import resume_run
 from sottovoce.settings import Debate, SelfConsistency, Single
 from tests.nodes.test_interventions import At
 from tests.runs.support import QUESTION
@@ -53,7 +53,7 @@ def test_what_a_person_says_is_recorded_as_theirs(tmp_path: Path) -> None:
         asked.append(value)
         return "The answer is 22."
 
-    record = hold(task(), PayloadStore(tmp_path), person=reply)
+    record = run_one(task(), PayloadStore(tmp_path), person=reply)
 
     assert [(message.agent, message.source, message.withdrawn) for message in record.messages] == [
         ("agent_1", "hosted", True),
@@ -69,7 +69,7 @@ def test_a_person_is_asked_before_it_is_decided_where_nobody_waits_for_anybody(t
     settings, model = SelfConsistency(samples=2, intervention="human"), ScriptedChatModel(["The answer is 21."] * 2)
     task = Task("self_consistency", settings, QUESTION, models=model, watch=At("sample_1", 0, "human"))
 
-    record = hold(task, PayloadStore(tmp_path), person=lambda _: "The answer is 22.")
+    record = run_one(task, PayloadStore(tmp_path), person=lambda _: "The answer is 22.")
 
     assert record.decision is not None and [each["answer"] for each in record.decision["votes"]] == ["22", "21"]
 
@@ -87,10 +87,10 @@ def test_who_goes_away_loses_no_reply_that_was_given_before(tmp_path: Path) -> N
 
     task = Task("debate", settings, QUESTION, models=ScriptedChatModel(["21"] * 2), watch=both)
     with pytest.raises(SottovoceError, match="stdin has ended"):
-        hold(task, PayloadStore(tmp_path / "p"), folder=tmp_path / "run", person=reply)
+        run_one(task, PayloadStore(tmp_path / "p"), folder=tmp_path / "run", person=reply)
     replies.append("3")
-    run = resumed(load_run(tmp_path / "run"), models=ScriptedChatModel())
-    hold_all(run, settings, PayloadStore(tmp_path / "p"), models=ScriptedChatModel(), watch=both, person=reply)
+    run = resume_run(load_run(tmp_path / "run"), models=ScriptedChatModel())
+    run_all(run, settings, PayloadStore(tmp_path / "p"), models=ScriptedChatModel(), watch=both, person=reply)
 
     said = [(message.agent, message.text) for message in run.only.messages if message.source == "human"]
     assert said == [("agent_1", "The answer is 2."), ("agent_2", "The answer is 3.")]
@@ -102,13 +102,13 @@ def test_a_stop_does_not_wait_for_a_person(tmp_path: Path) -> None:
 
     def silent(value: Any) -> str:
         os.kill(os.getpid(), signal.SIGINT)
-        late.append(not released.wait(10))
+        late.append(not released.wait(600))
         return "The answer is 22."
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background may ignore it
     try:
         with pytest.raises(KeyboardInterrupt):
-            hold(task(), PayloadStore(tmp_path), person=silent)
+            run_one(task(), PayloadStore(tmp_path), person=silent)
     finally:
         signal.signal(signal.SIGINT, before)
     assert not late
@@ -117,7 +117,7 @@ def test_a_stop_does_not_wait_for_a_person(tmp_path: Path) -> None:
 
 def test_a_run_that_nobody_can_answer_in_is_refused_before_it_begins(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nobody can answer here"):
-        hold(task(), PayloadStore(tmp_path))
+        run_one(task(), PayloadStore(tmp_path))
 
 
 def test_a_run_whose_person_is_gone_goes_on_when_somebody_answers(tmp_path: Path) -> None:
@@ -125,10 +125,10 @@ def test_a_run_whose_person_is_gone_goes_on_when_somebody_answers(tmp_path: Path
         raise SottovoceError("stdin has ended")
 
     with pytest.raises(SottovoceError, match="stdin has ended"):
-        hold(task(), PayloadStore(tmp_path / "p"), folder=tmp_path / "run", person=gone)
-    run = resumed(load_run(tmp_path / "run"), models=ScriptedChatModel())
+        run_one(task(), PayloadStore(tmp_path / "p"), folder=tmp_path / "run", person=gone)
+    run = resume_run(load_run(tmp_path / "run"), models=ScriptedChatModel())
     settings = Debate(agents=2, rounds=1, intervention="human")
-    hold_all(
+    run_all(
         run, settings, PayloadStore(tmp_path / "p"), models=ScriptedChatModel(), watch=watch(), person=lambda _: "22"
     )
 
@@ -152,14 +152,14 @@ def test_of_many_questions_one_is_asked_at_a_time_and_a_run_goes_on_where_its_pe
 ) -> None:
     questions: list[Question] = [{**QUESTION, "id": str(n), "question": f"What is {n}?"} for n in range(3)]
     settings = Single(human=["agent_1"])
-    run = Run.begin(head_of("single", settings, questions), questions, tmp_path / "run")
+    run = Run.start(new_manifest("single", settings, questions), questions, tmp_path / "run")
     monkeypatch.setattr(sys, "stdin", io.StringIO("22\n22\n"))
-    hold_all(run, settings, run.store(), person=person())
+    run_all(run, settings, run.store(), person=person())
     assert [record.status for record in run.records.values()].count("done") == 2
 
     monkeypatch.setattr(sys, "stdin", io.StringIO('"""\nSo.\nThe answer is 21.\n"""\n'))
-    again = resumed(load_run(tmp_path / "run"))
-    hold_all(again, settings, again.store(), person=person())
+    again = resume_run(load_run(tmp_path / "run"))
+    run_all(again, settings, again.store(), person=person())
 
     said = [record.messages[0].text for record in again.records.values()]
     assert sorted(said) == [
@@ -172,6 +172,6 @@ def test_of_many_questions_one_is_asked_at_a_time_and_a_run_goes_on_where_its_pe
 
 def test_workers_ask_nobody(tmp_path: Path) -> None:
     settings = Single(human=["agent_1"])
-    run = Run.begin(head_of("single", settings, [QUESTION]), [QUESTION], tmp_path / "run")
+    run = Run.start(new_manifest("single", settings, [QUESTION]), [QUESTION], tmp_path / "run")
     with pytest.raises(UsageError, match="workers cannot ask a human"):
-        hold_all(run, settings, PayloadStore(tmp_path), limits=Limits(workers="ray"), person=lambda _: "22")
+        run_all(run, settings, PayloadStore(tmp_path), limits=Limits(workers="ray"), person=lambda _: "22")

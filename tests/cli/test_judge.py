@@ -9,7 +9,7 @@ import pytest
 from sottovoce.analysis.llm_judge import agreements, kappa
 from sottovoce.channels.store import PayloadStore
 from sottovoce.runs.read import load_run
-from sottovoce.runs.runner import hold
+from sottovoce.runs.runner import run_one
 from tests.cli.conftest import Call, Models
 from tests.runs.support import task
 
@@ -17,7 +17,7 @@ from tests.runs.support import task
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     said = {"agent_1": ["The answer is 22."], "agent_2": ["The answer is 22."]}
-    hold(task(said), PayloadStore(tmp_path / "payloads"), folder=tmp_path / "run")
+    run_one(task(said), PayloadStore(tmp_path / "payloads"), folder=tmp_path / "run")
     return tmp_path / "run"
 
 

@@ -14,7 +14,7 @@ from sottovoce.cli.live import LiveTranscript
 from sottovoce.nodes.decide import majority
 from sottovoce.report import transcript
 from sottovoce.runs.events import Count, Decided, Event, Opened, Speaking
-from sottovoce.runs.record import Record, ordered
+from sottovoce.runs.record import DiscussionRecord, ordered
 from sottovoce.settings import Debate, Settings
 from tests.cli.screen import left_on_screen
 from tests.runs import schemes
@@ -40,12 +40,12 @@ def now(live: LiveTranscript, console: Console) -> str:
 
 
 @pytest.fixture
-def run() -> Record:
+def run() -> DiscussionRecord:
     """A record that holds nothing yet."""
-    return Record(scheme="debate", settings=Debate().model_dump(mode="json"), question=QUESTION)
+    return DiscussionRecord(scheme="debate", settings=Debate().model_dump(mode="json"), question=QUESTION)
 
 
-def spoke(run: Record, message: Message) -> Message:
+def spoke(run: DiscussionRecord, message: Message) -> Message:
     """The event after the record took it."""
     run.messages = ordered([*run.messages, message])
     return message
@@ -61,7 +61,7 @@ def test_every_round_is_printed_for_good(tmp_path: Path) -> None:
     assert text.index("What is 14") < text.index("Round 1") < text.index("answer is 21") < text.rindex("Round 2")
 
 
-def test_texts_stream_beside_what_is_finished(run: Record) -> None:
+def test_texts_stream_beside_what_is_finished(run: DiscussionRecord) -> None:
     console = screen()
     live = LiveTranscript(console, "loading")
 
@@ -72,7 +72,7 @@ def test_texts_stream_beside_what_is_finished(run: Record) -> None:
     assert "Let me" in line
 
 
-def test_only_the_end_of_a_long_text_is_shown(run: Record) -> None:
+def test_only_the_end_of_a_long_text_is_shown(run: DiscussionRecord) -> None:
     console = screen(height=15)
     live = LiveTranscript(console, "loading")
 
@@ -83,7 +83,7 @@ def test_only_the_end_of_a_long_text_is_shown(run: Record) -> None:
     assert len(text.splitlines()) < 15
 
 
-def test_what_was_finished_stays_when_the_run_stops(run: Record) -> None:
+def test_what_was_finished_stays_when_the_run_stops(run: DiscussionRecord) -> None:
     console = screen()
 
     with pytest.raises(KeyboardInterrupt), LiveTranscript(console, "loading") as live:
@@ -94,7 +94,7 @@ def test_what_was_finished_stays_when_the_run_stops(run: Record) -> None:
     assert "I say 22." in shown(console).split("\x1b[?25h")[0]
 
 
-def test_nothing_is_in_motion_after_the_decision(run: Record) -> None:
+def test_nothing_is_in_motion_after_the_decision(run: DiscussionRecord) -> None:
     console = screen()
     live = LiveTranscript(console, "loading")
     assert "loading" in now(live, console)
@@ -113,7 +113,7 @@ def moments(scheme: tuple[Settings, schemes.Replies], tmp_path: Path) -> list[tu
     console = screen(height=80)
     live, seen = LiveTranscript(console, "loading"), list[tuple[Event, str]]()
 
-    def watch(run: Record, event: Event) -> None:
+    def watch(run: DiscussionRecord, event: Event) -> None:
         live.observe(run, event)
         seen.append((event, now(live, console)))
 

@@ -20,9 +20,9 @@ from sottovoce.prompts.kinds import KINDS
 from sottovoce.report.output import Output
 from sottovoce.retrievers.registry import RETRIEVERS
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.runner import hold
+from sottovoce.runs.runner import run_one
 from sottovoce.settings import Debate
-from tests.cli.conftest import Call
+from tests.cli.conftest import Call, Models
 from tests.runs.support import task
 
 
@@ -78,15 +78,18 @@ def test_neither_torch_nor_langgraph_is_loaded_for_help(tmp_path: Path) -> None:
     loaded = loaded_by(*calls, ["debate", "--rounds", "0"], tmp_path=tmp_path)
 
     assert "sottovoce.experiments.convincing" in loaded
-    assert {"torch", "transformers", "langgraph", "langchain_core", "yaml", "networkx", "sympy"} & loaded == set()
+    assert {"torch", "transformers", "langgraph", "langchain_core", "networkx", "sympy"} & loaded == set()
 
 
-def test_nothing_that_reads_runs_or_draws_loads_torch(tmp_path: Path) -> None:
+def test_nothing_that_reads_runs_or_draws_loads_torch(call: Call, models: Models, tmp_path: Path) -> None:
     replies = {"agent_1": ["Answer: 22"], "agent_2": ["Answer: 22"]}
     for name in ("a", "b"):
-        hold(task(replies), PayloadStore(tmp_path / "payloads"), folder=tmp_path / name)
+        run_one(task(replies), PayloadStore(tmp_path / "payloads"), folder=tmp_path / name)
 
-    calls = [["graph", "draw", "debate"], ["runs", "list"], ["runs", "show", "a"], ["runs", "compare", "a", "b"]]
+    call("single", "2 + 2?", "--model", models.tiny, "--max-tokens", 4, "--save", tmp_path / "c")  # it has payloads
+
+    shown = [["runs", "show", "a"], ["runs", "show", "c"], ["runs", "compare", "a", "b"]]
+    calls = [["graph", "draw", "debate"], ["runs", "list"], *shown]
 
     assert {"torch", "transformers"} & loaded_by(*calls, tmp_path=tmp_path) == set()
 

@@ -15,7 +15,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.outputs import EXPERIMENT, INDEX, RUN, SEARCH, OutputFile, check_folder
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
-from sottovoce.runs.runner import hold
+from sottovoce.runs.runner import run_one
 from tests.cli.conftest import Call
 from tests.cli.test_help import commands
 from tests.runs.support import task
@@ -78,10 +78,10 @@ def places() -> Iterator[tuple[str, str]]:
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run that is over, one that is not, an experiment, a search, an index, and rows."""
     root = tmp_path_factory.mktemp("kept")
-    hold(task({"agent_1": ["Answer: 22"], "agent_2": ["Answer: 22"]}), PayloadStore(root / "p"), folder=root / "run")
+    run_one(task({"agent_1": ["Answer: 22"], "agent_2": ["Answer: 22"]}), PayloadStore(root / "p"), folder=root / "run")
     (root / "run" / "payloads").mkdir()
     over = load_run(root / "run")
-    Run.begin(over.head, over.questions(), root / "stopped").close()
+    Run.start(over.manifest, over.questions(), root / "stopped").close()
     (root / "rows.jsonl").write_text('{"docid": "1", "title": "a", "text": "b"}\n')
     for folder, file in {"experiment": EXPERIMENT, "search": SEARCH, "index": INDEX}.items():
         (root / folder).mkdir()

@@ -13,7 +13,7 @@ from sottovoce.channels.message import Message
 from sottovoce.cli.plain import PipedTranscript, in_order
 from sottovoce.report import transcript
 from sottovoce.runs.events import Event, Opened
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.settings import Debate, Settings
 from tests.cli.screen import printed
 from tests.runs import schemes
@@ -59,7 +59,7 @@ def test_a_message_is_printed_before_the_next_one_is_said(tmp_path: Path) -> Non
     console, seen = pipe(), list[tuple[Event, str]]()
     piped = PipedTranscript(console)
 
-    def watch(run: Record, event: Event) -> None:
+    def watch(run: DiscussionRecord, event: Event) -> None:
         piped.observe(run, event)
         seen.append((event, text_of(console)))
 
@@ -74,7 +74,7 @@ def test_a_message_is_printed_before_the_next_one_is_said(tmp_path: Path) -> Non
 
 def test_nothing_is_printed_before_something_was_said(tmp_path: Path) -> None:
     console = pipe()
-    run = Record(
+    run = DiscussionRecord(
         scheme="debate", settings=Debate().model_dump(mode="json"), question={"question": "x?", "kind": "number"}
     )
 

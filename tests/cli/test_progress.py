@@ -11,7 +11,7 @@ from sottovoce.cli import progress
 from sottovoce.cli.progress import RunProgress
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.read import load_run
-from sottovoce.runs.start import resumed
+from sottovoce.runs.start import resume_run
 from tests.runs.test_saved_runs import begin, fresh, hold
 
 
@@ -30,7 +30,7 @@ def test_elsewhere_a_line_comes_now_and_then(tmp_path: Path) -> None:
     run = begin(tmp_path / "run", 3)
 
     shown = RunProgress(Console(file=seen, width=100), run)
-    shown._told -= progress.BETWEEN  # as if so much time had passed
+    shown._last_line -= progress.BETWEEN  # as if so much time had passed
     with shown:
         hold(run, observe=shown.observe, limits=Limits(at_once=1))
 
@@ -40,7 +40,7 @@ def test_elsewhere_a_line_comes_now_and_then(tmp_path: Path) -> None:
 
 def test_what_earlier_sessions_did_counts_for_the_score_and_not_for_the_rate(tmp_path: Path) -> None:
     hold(begin(tmp_path / "run", 3), limits=Limits(call_limit=16, at_once=1))
-    run = resumed(load_run(tmp_path / "run"), models=fresh())
+    run = resume_run(load_run(tmp_path / "run"), models=fresh())
 
     before = RunProgress(Console(file=StringIO()), run).line()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.runs.run_directory import kept
+from sottovoce.runs.run_directory import saved_runs
 from tests.cli.conftest import Call, Models
 from tests.cli.test_errors import FAILED, USAGE, refused
 
@@ -19,7 +19,7 @@ def stopped(call: Call, models: Models, tmp_path: Path) -> str:
     asked = tmp_path / "asked.jsonl"
     asked.write_text("".join(f'{{"id": "q{i}", "question": "{i} + 2?", "target": "{i + 2}"}}\n' for i in (1, 2, 3)))
     call("debate", "--questions", asked, "--model", models.tiny, *FEW, "--call-limit", 3, "--at-once", 1)
-    return kept()[-1].name
+    return saved_runs()[-1].name
 
 
 def test_an_unfinished_run_is_reported_as_far_as_it_got(call: Call, stopped: str, tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_an_unfinished_run_is_reported_as_far_as_it_got(call: Call, stopped: str
 
 
 def test_what_cannot_be_reported_is_refused_in_one_line(call: Call, stopped: str, tmp_path: Path) -> None:
-    log = kept()[-1] / "log.jsonl"
+    log = saved_runs()[-1] / "log.jsonl"
     lines = log.read_text().splitlines(keepends=True)
     log.write_text("".join(line for line in lines if '"decided"' not in line))
 

@@ -11,7 +11,7 @@ import pytest
 
 from sottovoce.runs.log import Log
 from sottovoce.runs.read import load_run
-from sottovoce.runs.run_directory import kept
+from sottovoce.runs.run_directory import saved_runs
 from tests.cli.conftest import Call, Models
 from tests.cli.test_errors import FAILED, USAGE, refused
 
@@ -29,18 +29,18 @@ def asked(tmp_path: Path) -> Path:
 def test_a_file_of_questions_is_asked_under_every_seed(call: Call, models: Models, asked: Path) -> None:
     answer = call("debate", "--questions", asked, "--seeds", 4, "--seeds", 5, "--model", models.tiny, *FEW)
 
-    (folder,) = kept()
+    (folder,) = saved_runs()
     assert answer.code == 0 and f"kept in {folder}" in answer.out.replace("\n", "")
     run = load_run(folder)
     assert [*run.records] == [(f"q{i}", seed) for i in (1, 2, 3) for seed in (4, 5)]
     assert run.status == "done" and {record.settings["seed"] for record in run.records.values()} == {4, 5}
-    assert run.head.origin == "all 3 rows of asked.jsonl"
+    assert run.manifest.origin == "all 3 rows of asked.jsonl"
 
 
 def test_rows_are_chosen_and_limited(call: Call, models: Models, asked: Path) -> None:
     call("single", "--questions", asked, "--where", "level>1", "--limit", 1, "--model", models.tiny, *FEW[:4])
 
-    assert [key for key, _ in load_run(kept()[0]).records] == ["q2"]
+    assert [key for key, _ in load_run(saved_runs()[0]).records] == ["q2"]
 
 
 def test_many_discussions_as_json_are_one_object(call: Call, models: Models, asked: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_run_is_listed_and_shown_again_as_it_was(call: Call, models: Models) -
     listed, again = call("runs", "list"), call("runs", "show", "latest")
 
     assert again.out == said.out
-    assert kept()[0].name in listed.out and "done" in listed.out and "1 question" in listed.out
+    assert saved_runs()[0].name in listed.out and "done" in listed.out and "1 question" in listed.out
 
 
 def test_one_discussion_of_many_is_shown(call: Call, models: Models, asked: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_run_that_reached_a_limit_is_gone_on_with(
     same = ("debate", "--questions", asked, "--model", models.tiny, *FEW)
     save = ("--save", tmp_path / "run") if how == "save" else ()
     stopped = call(*same, *save, "--call-limit", 3, "--at-once", 1)
-    (folder,) = [tmp_path / "run"] if how == "save" else kept()
+    (folder,) = [tmp_path / "run"] if how == "save" else saved_runs()
     before = load_run(folder)
 
     went_on = (
@@ -88,7 +88,7 @@ def test_a_run_that_reached_a_limit_is_gone_on_with(
     assert before.status == "stopped" and before.unfinished
     after = load_run(folder)
     assert (went_on.code, after.status, after.cost.calls) == (0, "done", 6)
-    assert kept() == ([] if how == "save" else [folder])
+    assert saved_runs() == ([] if how == "save" else [folder])
 
 
 def test_what_is_over_is_not_resumed_and_another_run_is_begun(call: Call, models: Models) -> None:
@@ -98,14 +98,14 @@ def test_what_is_over_is_not_resumed_and_another_run_is_begun(call: Call, models
     line = refused(call, USAGE, "runs", "resume")
     call(*same, "--continue")
 
-    assert line.endswith(f"is over; `sottovoce runs show {kept()[0].name}` shows it")
-    assert len(kept()) == 2
+    assert line.endswith(f"is over; `sottovoce runs show {saved_runs()[0].name}` shows it")
+    assert len(saved_runs()) == 2
 
 
 def test_a_run_in_use_is_refused_and_begun_beside(call: Call, models: Models, asked: Path) -> None:
     same = ("debate", "--questions", asked, "--model", models.tiny, *FEW)
     call(*same, "--call-limit", 3, "--at-once", 1)
-    holding = Log(kept()[0])
+    holding = Log(saved_runs()[0])
     try:
         line = refused(call, FAILED, "runs", "resume", "latest", "--trust-paths")
         call(*same, "--continue")
@@ -113,7 +113,7 @@ def test_a_run_in_use_is_refused_and_begun_beside(call: Call, models: Models, as
         holding.close()
 
     assert line.endswith("is in use by another process; wait for it, or stop that")
-    assert len(kept()) == 2
+    assert len(saved_runs()) == 2
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "markdown"])
@@ -151,19 +151,19 @@ def test_all_but_the_newest_runs_are_removed(call: Call, models: Models) -> None
 
     answer = call("runs", "remove", "--keep", 1)
 
-    assert answer.out.startswith("2 removed, 1 kept in ") and len(kept()) == 1
+    assert answer.out.startswith("2 removed, 1 kept in ") and len(saved_runs()) == 1
 
 
 def test_runs_are_removed_by_name_all_or_none(call: Call, models: Models, tmp_path: Path) -> None:
     for save in ([], [], ["--save", tmp_path / "chosen"]):
         call("debate", "2 + 2?", "--model", models.tiny, "--quiet", *FEW, *save)
-    first, last = (folder.name for folder in kept())
+    first, last = (folder.name for folder in saved_runs())
 
     refused_line = refused(call, USAGE, "runs", "remove", first, tmp_path / "chosen")
 
-    assert "in a folder of your choice" in refused_line and len(kept()) == 2
+    assert "in a folder of your choice" in refused_line and len(saved_runs()) == 2
     assert call("runs", "remove", first).out.startswith("1 removed, 1 kept in ")
-    assert [folder.name for folder in kept()] == [last]
+    assert [folder.name for folder in saved_runs()] == [last]
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ def broken(tmp_path: Path) -> Iterator[Path]:
 def test_a_broken_row_is_named_and_nothing_is_kept(call: Call, broken: Path) -> None:
     line = refused(call, USAGE, "debate", "--questions", broken, "--model", "nowhere")
 
-    assert line.startswith(f"line 2 of question file '{broken}': ") and not kept()
+    assert line.startswith(f"line 2 of question file '{broken}': ") and not saved_runs()
 
 
 def test_an_unknown_run_is_told_how_to_find_one(call: Call) -> None:

@@ -66,7 +66,7 @@ def test_a_discussion_is_stepped_edited_taken_back_and_forked_by_a_pipe(
 @pytest.mark.parametrize("name", ["mad", "codegen"])
 def test_step_by_step_a_discussion_comes_to_the_same_end(name: str) -> None:
     stepped = stops(name)
-    while stepped.here.next:
+    while stepped.current.next:
         stepped.next()
 
     expected, _ = held(name, None)
@@ -81,7 +81,7 @@ def test_people_who_take_part_are_asked_within_a_step() -> None:
         return {"approve": True} if "approve" in value else "The answer is 21."
 
     stepped = stops("debate", answer=answer, agents=2, rounds=1, human=["agent_2"], approve=["answer"])
-    while stepped.here.next:
+    while stepped.current.next:
         stepped.next()
 
     assert asked == ["agent_2", "agent_1"]
@@ -93,10 +93,10 @@ def test_an_edit_beside_others_leaves_what_runs_next_and_a_branch_leaves_what_it
     stepped = stops("debate", answer=lambda value: {"approve": True}, agents=3, rounds=1, approve=approve)
     while not stepped.values.get("board"):
         stepped.next()
-    spoken = stepped.here
+    spoken = stepped.current
 
     stepped.edit("agent_2", "The answer is 5.")
-    assert stepped.here.next == spoken.next
+    assert stepped.current.next == spoken.next
     assert [(each.source, each.text) for each in heard(stepped.values)][1] == ("human", "The answer is 5.")  # type: ignore[arg-type]
     stepped.next()
     stepped.next()

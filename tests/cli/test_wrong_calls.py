@@ -13,7 +13,7 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.runs.results import Result, as_cell, of_cell, table
-from sottovoce.runs.runner import hold
+from sottovoce.runs.runner import run_one
 from tests.cli.conftest import Call
 from tests.cli.test_errors import USAGE, refused
 from tests.runs.support import task
@@ -37,7 +37,9 @@ sys.exit(main())
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    hold(task({"agent_1": ["Answer: 22"], "agent_2": ["Answer: 22"]}), PayloadStore(tmp_path), folder=tmp_path / "run")
+    run_one(
+        task({"agent_1": ["Answer: 22"], "agent_2": ["Answer: 22"]}), PayloadStore(tmp_path), folder=tmp_path / "run"
+    )
     return tmp_path / "run"
 
 
@@ -219,7 +221,7 @@ def test_a_cell_that_a_spreadsheet_would_compute_is_quoted_and_read_back(text: s
 
 
 def test_a_table_with_formulas_in_it_is_still_the_run_s(call: Call, tmp_path: Path) -> None:
-    hold(
+    run_one(
         task({"agent_1": ["Answer: 22"], "agent_2": ["Answer: 22"]}, {"question": "2 + 2?", "id": "=HYPERLINK(1)"}),
         PayloadStore(tmp_path),
         folder=tmp_path / "run",

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from sottovoce.core.errors import UsageError
-from sottovoce.experiments.baselines import alike, baselines
+from sottovoce.experiments.matching import baseline_settings, baselines
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
-from sottovoce.runs.manifest import head_of
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run
 from sottovoce.settings import MADRA, Debate, SelfConsistency, Settings, Single
 
@@ -18,7 +18,7 @@ ASKED: list[Question] = [{"question": "What is 1 + 1?", "id": "sum"}]
 
 
 def run(name: str, settings: Settings) -> Run:
-    return Run(head_of(name, settings, ASKED, models={}), ASKED)
+    return Run(new_manifest(name, settings, ASKED, models={}), ASKED)
 
 
 def chosen(settings: Settings) -> dict[str, Any]:
@@ -27,11 +27,15 @@ def chosen(settings: Settings) -> dict[str, Any]:
 
 def test_one_agent_takes_over_what_is_of_one_agent() -> None:
     made = Debate(model=["smollm2"] * 2, temperature=[0.3, 0.6], max_tokens=9, cap=3, top_p=0.5, rounds=7)
-    assert chosen(alike(run("debate", made), Single)) == {"model": ["smollm2"], "max_tokens": 9, "top_p": 0.5}
+    assert chosen(baseline_settings(run("debate", made), Single)) == {
+        "model": ["smollm2"],
+        "max_tokens": 9,
+        "top_p": 0.5,
+    }
 
 
 def test_evidence_is_taken_over() -> None:
-    assert chosen(alike(run("madra", MADRA(n_wiki=3)), Single)) == {"source": "all", "n_wiki": 3}
+    assert chosen(baseline_settings(run("madra", MADRA(n_wiki=3)), Single)) == {"source": "all", "n_wiki": 3}
 
 
 @pytest.mark.parametrize(
@@ -47,13 +51,13 @@ def test_evidence_is_taken_over() -> None:
 def test_a_temperature_is_taken_over_where_words_are_drawn_at_it(
     protocol: str, temperature: float, kind: type[Settings], taken: list[float]
 ) -> None:
-    found = alike(run("debate", Debate(protocol=protocol, temperature=[temperature])), kind)
+    found = baseline_settings(run("debate", Debate(protocol=protocol, temperature=[temperature])), kind)
     assert (found.protocol, found.temperature) == ("nl", taken)
 
 
 def test_what_has_no_baseline_is_refused() -> None:
     with pytest.raises(UsageError, match=r"agents have several models \(a, b\); no single agent stands for them"):
-        alike(run("debate", Debate(model=["a", "b"])), scheme("single").settings)
+        baseline_settings(run("debate", Debate(model=["a", "b"])), scheme("single").settings)
     with pytest.raises(
         UsageError, match="run 'sums' is not over, so its cost is unknown; `sottovoce runs resume sums`"
     ):

@@ -12,7 +12,7 @@ from benchmarks.two_facts import right, tables
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.experiments.files import read_experiment
 from sottovoce.experiments.rows import prepare
-from sottovoce.experiments.run_rows import hold
+from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.experiments.schema import Experiment
 from sottovoce.nodes.question import passages_of
 from tests.shared import shared
@@ -34,7 +34,7 @@ def test_there_are_experiments() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_file_can_be_held_as_it_stands(path: Path, tmp_path: Path) -> None:
-    experiment, _ = read_experiment(with_data(path, tmp_path))
+    experiment = read_experiment(with_data(path, tmp_path))
 
     asked = [prepare(experiment, name).questions for name in experiment.rows]
 
@@ -57,22 +57,22 @@ def test_the_file_of_the_how_to_can_be_held(tmp_path: Path) -> None:
     page = (FOLDER.parent / "docs" / "howto" / "experiments.md").read_text(encoding="utf-8")
     (tmp_path / "table.yaml").write_text(page.partition("```yaml\n")[2].partition("```")[0])
 
-    experiment, _ = read_experiment(tmp_path / "table.yaml")
+    experiment = read_experiment(tmp_path / "table.yaml")
 
     assert [len(prepare(experiment, name).questions) for name in experiment.rows] == [100] * 4
 
 
 def test_the_bundled_model_needs_the_others_message_for_split_knowledge(tmp_path: Path) -> None:
-    experiment, given = read_experiment(FOLDER / "card_split.yaml", limit=3)
+    experiment = read_experiment(FOLDER / "card_split.yaml", limit=3)
 
-    runs, _ = hold(experiment, given, tmp_path, names=["nl-greedy", "own", "empty", "withheld"])
+    runs, _ = run_experiment(experiment, RowRunner(tmp_path), names=["nl-greedy", "own", "empty", "withheld"])
 
     scores = {name: [result.score for result in run.results()] for name, run in runs.items()}
     assert scores == {"nl-greedy": [1.0] * 3, "own": [0.0] * 3, "empty": [0.0] * 3, "withheld": [0.0] * 3}
 
 
 def test_two_facts_are_told_by_what_an_agent_holds_and_by_round(tmp_path: Path) -> None:
-    _, given = read_experiment(FOLDER / "two_facts.yaml", limit=1)
+    given = read_experiment(FOLDER / "two_facts.yaml", limit=1).content
     given["settings"] = {"rounds": 2}  # a scripted model brings its own
     given["rows"] = {"nl": given["rows"]["nl"]}
     experiment = Experiment.model_validate(given)
@@ -81,7 +81,7 @@ def test_two_facts_are_told_by_what_an_agent_holds_and_by_round(tmp_path: Path) 
     first, last = sorted(AGENTS, key=lambda name: question["solution"].index(passages_of(question, name)[0]["text"]))
     model = ScriptedChatModel({first: [wrong, answer], last: [answer, wrong]})
 
-    runs, _ = hold(experiment, given, tmp_path, models=model)
+    runs, _ = run_experiment(experiment, RowRunner(tmp_path, models=model))
 
     assert right(runs["nl"].only) == {"first": [False, True], "last": [True, False]}
     cells = [cell.strip() for cell in tables(runs).splitlines()[-1].strip("|").split("|")]
@@ -90,13 +90,13 @@ def test_two_facts_are_told_by_what_an_agent_holds_and_by_round(tmp_path: Path) 
 
 def looked_up_by(row: str, file: str, replies: dict[str, list[str]], folder: Path) -> list[str]:
     """The cells that a row of one question has, after scripted replies; TARGET in them is the answer."""
-    _, given = read_experiment(FOLDER / file, limit=1)
+    given = read_experiment(FOLDER / file, limit=1).content
     given["settings"] = {}  # a scripted model brings its own
     given["rows"], given["against"] = {row: {"scheme": given["rows"][row]["scheme"]}}, row
     experiment = Experiment.model_validate(given)
     (question,) = prepare(experiment, row).questions
     said = {agent: [text.replace("TARGET", question["target"]) for text in texts] for agent, texts in replies.items()}
-    runs, _ = hold(experiment, given, folder, models=ScriptedChatModel(said))
+    runs, _ = run_experiment(experiment, RowRunner(folder, models=ScriptedChatModel(said)))
     return [cell.strip() for cell in looked_up.tables(runs).splitlines()[-1].strip("|").split("|")]
 
 

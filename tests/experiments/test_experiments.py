@@ -17,14 +17,14 @@ from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.experiments.files import read_experiment
 from sottovoce.experiments.folder import results_in
 from sottovoce.experiments.rows import prepare
-from sottovoce.experiments.run_rows import hold
+from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.experiments.schema import Experiment
 from sottovoce.report.comparison import waiting
 from sottovoce.report.sources import Gathered
 from sottovoce.runs.events import Event
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.read import load_run
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 from tests.datasets.question_files import SUMS, lines
 
@@ -40,16 +40,25 @@ def written(folder: Path, given: Any = GIVEN) -> Path:
 
 
 def read(folder: Path, given: Any = GIVEN) -> Experiment:
-    return read_experiment(written(folder, given))[0]
+    return read_experiment(written(folder, given))
 
 
 def speaking() -> ScriptedChatModel:
     return ScriptedChatModel({f"agent_{i}": ["The answer is 7."] * 999 for i in (1, 2)})
 
 
-def held(folder: Path, given: Any = GIVEN, model: Any = None, **more: Any) -> tuple[dict[str, Run], str]:
-    experiment, stands = read_experiment(written(folder, given))
-    return hold(experiment, stands, folder / "kept", models=model or speaking(), **more)
+def held(
+    folder: Path,
+    given: Any = GIVEN,
+    model: Any = None,
+    *,
+    limits: Limits | None = None,
+    show: Any = None,
+    names: Any = (),
+) -> tuple[dict[str, Run], str]:
+    experiment = read_experiment(written(folder, given))
+    runner = RowRunner(folder / "kept", limits, show, model or speaking())
+    return run_experiment(experiment, runner, names=names)
 
 
 def changed(**more: Any) -> dict[str, Any]:
@@ -198,7 +207,7 @@ def test_each_row_is_a_run_in_its_folder_and_is_held_once(tmp_path: Path) -> Non
     runs, why = held(tmp_path, model=second)
 
     assert (len(first.asked), len(second.asked), why) == (CALLS, 0, "")
-    assert [load_run(tmp_path / "kept" / name).head.scheme for name in ROWS] == ["single", "debate"]
+    assert [load_run(tmp_path / "kept" / name).manifest.scheme for name in ROWS] == ["single", "debate"]
     assert {run.status for run in runs.values()} == {"done"}
 
 
@@ -218,7 +227,7 @@ def stopping(after: int) -> Any:
     said = []
 
     def shown(name: str, run: Run) -> Any:
-        def observe(record: Record, event: Event) -> None:
+        def observe(record: DiscussionRecord, event: Event) -> None:
             said.extend([event] if isinstance(event, Message) else [])
             if len(said) >= after:
                 raise Stop
@@ -232,11 +241,11 @@ def stopping(after: int) -> Any:
 def test_a_stopped_experiment_goes_on_where_it_stood_also_elsewhere(tmp_path: Path, after: int) -> None:
     first, second = speaking(), speaking()
     with pytest.raises(Stop):
-        held(tmp_path, model=first, shown=stopping(after), limits=Limits(at_once=1))
+        held(tmp_path, model=first, show=stopping(after), limits=Limits(at_once=1))
     shutil.move(tmp_path / "kept", tmp_path / "moved")
 
-    experiment, given = read_experiment(tmp_path / "moved" / "experiment.yaml")
-    runs, _ = hold(experiment, given, tmp_path / "moved", models=second)
+    experiment = read_experiment(tmp_path / "moved" / "experiment.yaml")
+    runs, _ = run_experiment(experiment, RowRunner(tmp_path / "moved", models=second))
 
     assert sum(run.cost.calls for run in runs.values()) == CALLS
     assert len(second.asked) <= CALLS - after
@@ -251,8 +260,8 @@ def test_a_question_file_goes_with_the_folder(tmp_path: Path) -> None:
     held(tmp_path, changed(questions={"file": "q.jsonl", "limit": 2}), names=["alone"])
     path.unlink()
 
-    experiment, given = read_experiment(tmp_path / "kept" / "experiment.yaml")
-    runs, _ = hold(experiment, given, tmp_path / "kept", models=speaking())
+    experiment = read_experiment(tmp_path / "kept" / "experiment.yaml")
+    runs, _ = run_experiment(experiment, RowRunner(tmp_path / "kept", models=speaking()))
 
     assert [len(run.records) for run in runs.values()] == [2, 2]
 
@@ -301,8 +310,8 @@ def test_results_are_read_from_the_folder_and_compared(tmp_path: Path) -> None:
     held(tmp_path, changed(against="alone", about="Which is right?"))
 
     results = results_in(tmp_path / "kept")
-    experiment, _ = read_experiment(tmp_path / "kept" / "experiment.yaml")
-    runs, _ = hold(experiment, _, tmp_path / "kept", models=ScriptedChatModel({}))
+    experiment = read_experiment(tmp_path / "kept" / "experiment.yaml")
+    runs, _ = run_experiment(experiment, RowRunner(tmp_path / "kept", models=ScriptedChatModel({})))
     text = report(experiment, runs)
 
     assert {name: len(found) for name, found in results.items()} == {"alone": 3, "pair": 3}
@@ -332,7 +341,7 @@ def test_questions_of_several_data_sets_are_pooled_in_their_order(tmp_path: Path
     pool = [{"dataset": "gsm8k", "file": "g.jsonl", "limit": 2}, {"dataset": "mmlu/sums", "file": "m.csv"}]
 
     runs, _ = held(tmp_path, changed(questions=pool))
-    again, _ = read_experiment(tmp_path / "kept" / "experiment.yaml")  # its files lie beside it
+    again = read_experiment(tmp_path / "kept" / "experiment.yaml")  # its files lie beside it
 
     assert [each["id"] for each in runs["alone"].questions()] == ["gsm8k/0", "gsm8k/1", "mmlu/sums/0"]
     origin = prepare(again, "alone").origin

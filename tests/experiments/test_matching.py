@@ -12,8 +12,8 @@ import pytest
 
 from sottovoce.cli.experiment import report
 from sottovoce.core.errors import RecordError, UsageError
-from sottovoce.experiments.matching import told
-from sottovoce.experiments.run_rows import hold
+from sottovoce.experiments.matching import budget_notes
+from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.experiments.schema import Experiment
 from sottovoce.runs.budget import Budget
 from sottovoce.runs.limits import Limits
@@ -31,8 +31,8 @@ def read(rows: Any) -> Experiment:
     return Experiment.model_validate({**GIVEN, "rows": rows})
 
 
-def held(folder: Path, rows: Any = ROWS, **more: Any) -> tuple[dict[str, Run], str]:
-    return hold(read(rows), {**GIVEN, "rows": rows}, folder, **more)
+def held(folder: Path, rows: Any = ROWS, limits: Limits | None = None, **more: Any) -> tuple[dict[str, Run], str]:
+    return run_experiment(read(rows), RowRunner(folder, limits), **more)
 
 
 def tokens(runs: Iterable[Run]) -> list[float]:
@@ -60,12 +60,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_matched_row_costs_about_what_the_other_does_and_tells_its_budget(folder: Path) -> None:
     runs, why = held(folder)
 
-    budget = runs["match"].head.budget
+    budget = runs["match"].manifest.budget
     assert why == "" and [*runs] == ["pair", "match"] and budget is not None
-    assert runs["match"].head.settings["samples"] == budget.samples > 2
+    assert runs["match"].manifest.settings["samples"] == budget.samples > 2
     assert budget.target == fmean(tokens([runs["pair"]]))
     assert fmean(tokens([runs["match"]])) == pytest.approx(budget.target, abs=budget.further)
-    (note,) = told(runs)
+    (note,) = budget_notes(runs)
     assert note.startswith(
         f"`match`: {budget.samples} samples per question, to cost as much as a discussion of `pair` ("
     )
@@ -73,11 +73,11 @@ def test_a_matched_row_costs_about_what_the_other_does_and_tells_its_budget(fold
 
 
 def test_going_on_draws_as_many_samples_and_what_they_follow_from_must_be_the_same(folder: Path) -> None:
-    before = held(folder)[0]["match"].head
+    before = held(folder)[0]["match"].manifest
     shutil.rmtree(folder / "match" / "payloads")
     (folder / "match" / "log.jsonl").unlink()
 
-    again = held(folder)[0]["match"].head
+    again = held(folder)[0]["match"].manifest
 
     assert (again.budget, again.settings) == (before.budget, before.settings)
     longer = {**ROWS, "pair": {**ROWS["pair"], "rounds": 4}}

@@ -19,12 +19,11 @@ from sottovoce.analysis.statistics import Mean, share
 from sottovoce.cli.search import layers_table, trials_table
 from sottovoce.core.errors import RecordError, SottovoceError, UsageError
 from sottovoce.datasets.arithmetic import questions
-from sottovoce.experiments.rows import Prepared
+from sottovoce.experiments.rows import Row
 from sottovoce.experiments.search.layers import Ranked, Ranking
-from sottovoce.experiments.search.plots import bars, heat, span_of
-from sottovoce.experiments.search.space import Space
+from sottovoce.experiments.search.plots import bars, heat_map, span_of
 from sottovoce.experiments.search.study import Study
-from sottovoce.experiments.search.tune import Trial, Tuned, split, tune
+from sottovoce.experiments.search.tune import Space, Trial, Tuned, split, tune
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
 from sottovoce.runs.limits import Limits
@@ -43,10 +42,10 @@ class Warm(ScriptedChatModel):
         return super()._generate(messages, stop, run_manager, **kwargs)
 
 
-def row(name: str = "debate", **settings: Any) -> Prepared:
+def row(name: str = "debate", **settings: Any) -> Row:
     few = {"rounds": 1} if name != "single" else {}
     made = scheme(name).settings.model_validate({**few, "answer_turn": False, **settings})
-    return Prepared("", name, made, ASKED, [0], "four questions")
+    return Row("", name, made, ASKED, [0], "four questions")
 
 
 def tuned(folder: Path, *, limits: Limits | None = None, part: float | None = None, **more: Any) -> Tuned:
@@ -150,7 +149,7 @@ def test_what_cannot_be_searched_is_said_in_a_line(tmp_path: Path, change: dict[
 
 def test_questions_without_a_target_are_refused_before_anybody_speaks(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="question 'q9' has no target"):
-        tuned(tmp_path / "new", of=Prepared("", "debate", row().settings, [{"id": "q9", "question": "?"}], [0], None))
+        tuned(tmp_path / "new", of=Row("", "debate", row().settings, [{"id": "q9", "question": "?"}], [0], None))
 
 
 def test_a_folder_of_another_search_or_of_anything_else_is_refused(tmp_path: Path) -> None:
@@ -195,7 +194,7 @@ def test_a_color_bar_stays_within_shares_and_has_a_length(shares: list[float], e
 
 def test_equal_shares_have_one_color(tmp_path: Path) -> None:
     grid = [0.1, 0.5]
-    heat(tmp_path / "map.svg", {"decision": {(a, b): 0.6 for a in grid for b in grid}}, grid)
+    heat_map(tmp_path / "map.svg", {"decision": {(a, b): 0.6 for a in grid for b in grid}}, grid)
 
     drawn = (tmp_path / "map.svg").read_text()
     [mesh] = re.findall(r'<g id="QuadMesh_1">.*?</g>', drawn, re.DOTALL)[:1]
@@ -204,7 +203,7 @@ def test_equal_shares_have_one_color(tmp_path: Path) -> None:
 
 def test_labels_of_a_large_grid_do_not_overlap(tmp_path: Path) -> None:
     grid = [n / 20 for n in range(30)]
-    heat(tmp_path / "map.svg", {"decision": {(a, b): 0.6 for a in grid for b in grid}}, grid)
+    heat_map(tmp_path / "map.svg", {"decision": {(a, b): 0.6 for a in grid for b in grid}}, grid)
 
     ticks = re.findall(r'id="xtick_\d+"', (tmp_path / "map.svg").read_text())
     assert len(ticks) == 6

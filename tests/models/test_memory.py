@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sottovoce.core.errors import EngineError
-from sottovoce.core.sizes import amount
+from sottovoce.core.text import amount
 from sottovoce.models import Feed, Record, Request, Sampling
 from sottovoce.models.engine.cache_budget import (
     LEAST,

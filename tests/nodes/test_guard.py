@@ -23,7 +23,7 @@ from sottovoce.nodes.guard import Guard, chance, spent
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import heard
 from sottovoce.nodes.uncertainty import decoder_of, measured
-from sottovoce.runs.manifest import head_of
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.settings import Debate, GovSim, WhoDunit
 from tests.graphs.support import KEYS, QUESTION
 from tests.nodes.support import Unsure, state_of
@@ -184,11 +184,11 @@ def test_two_monitors_of_one_role_and_two_ways_to_watch_are_refused(tmp_path: Pa
 
 def test_a_run_does_not_go_on_with_another_monitor(tmp_path: Path) -> None:
     settings = Debate(watch=[saved(tmp_path, "agent_1")])
-    begun = head_of("debate", settings, [cast(Question, QUESTION)], models=Unsure())
+    begun = new_manifest("debate", settings, [cast(Question, QUESTION)], models=Unsure())
     saved(tmp_path, "agent_1", threshold=2.0)
 
     with pytest.raises(RecordError, match="started with other monitors"):
-        begun.check_same(head_of("debate", settings, [cast(Question, QUESTION)], models=Unsure()), "run")
+        begun.check_same(new_manifest("debate", settings, [cast(Question, QUESTION)], models=Unsure()), "run")
 
 
 def test_a_reader_is_told_of_a_monitor_of_another_scheme_and_of_what_would_be_said_again(tmp_path: Path) -> None:

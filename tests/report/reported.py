@@ -11,10 +11,10 @@ from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.datasets import arithmetic
 from sottovoce.nodes.question import Question
-from sottovoce.runs.manifest import head_of
-from sottovoce.runs.record import Record
+from sottovoce.runs.manifest import new_manifest
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
-from sottovoce.runs.runner import hold_all
+from sottovoce.runs.runner import run_all
 from sottovoce.runs.start import settings_of
 from sottovoce.settings import Debate
 from tests.runs.support import QUESTION, carrying, held
@@ -33,7 +33,7 @@ def scripted(folder: Path, discussions: int = 1, rounds: int = 2) -> Run:
     record = held(replies, folder / "payloads")
     record.messages = [_carrying(message, store) for message in record.messages]
     asked: list[Question] = [{**QUESTION, "id": f"sum/{i}"} for i in range(discussions)]
-    run = Run(head_of("debate", Debate(rounds=rounds), asked, models=ScriptedChatModel({})), asked, folder)
+    run = Run(new_manifest("debate", Debate(rounds=rounds), asked, models=ScriptedChatModel({})), asked, folder)
     (folder / "log.jsonl").touch()
     run.records = {(str(each["id"]), 0): record.model_copy(update={"question": each, "seed": 0}) for each in asked}
     run.status = "done"
@@ -50,20 +50,20 @@ def cipher(folder: Path, questions: int = 2, **settings: Any) -> Run:
     """A CIPHER debate of the bundled model, kept in a folder."""
     made = Debate(protocol="cipher", rounds=2, max_tokens=48, **settings)
     asked = arithmetic.questions(questions, seed=0)
-    run = Run.begin(head_of("debate", made, asked), asked, folder)
-    hold_all(run, settings_of(run), run.store())
+    run = Run.start(new_manifest("debate", made, asked), asked, folder)
+    run_all(run, settings_of(run), run.store())
     return run
 
 
 def unfinished(run: Run) -> Run:
     """The run with its last discussion still to be held."""
     key = next(reversed(run.records))
-    run.records[key] = run.records[key].anew()
+    run.records[key] = run.records[key].restarted()
     run.status = "stopped"
     return run
 
 
-def withheld(record: Record) -> Record:
+def withheld(record: DiscussionRecord) -> DiscussionRecord:
     """The record with a second attempt at its last message: a watch held the first back."""
     last = record.messages[-1]
     first = replace(last, text="I am lost.", payload=None, withdrawn=True)

@@ -19,7 +19,7 @@ from sottovoce.report import transcript
 from sottovoce.report.blocks import Part
 from sottovoce.report.console import ERRORS, ReadableConsole, moves
 from sottovoce.runs.events import Asked, Speaking
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.settings import Debate
 from tests.runs.support import QUESTION
 
@@ -45,9 +45,9 @@ def _combines(letter: str) -> bool:
     return unicodedata.category(letter) in ("Mn", "Me", "Cf")
 
 
-def run_of(*said: Message) -> Record:
+def run_of(*said: Message) -> DiscussionRecord:
     settings = Debate().model_dump(mode="json")
-    return Record(scheme="debate", settings=settings, question=QUESTION, messages=list(said))
+    return DiscussionRecord(scheme="debate", settings=settings, question=QUESTION, messages=list(said))
 
 
 def shown(live: LiveTranscript, console: Console) -> list[str]:

@@ -16,7 +16,7 @@ from sottovoce.datasets.govsim import games as lakes
 from sottovoce.datasets.whodunit import games
 from sottovoce.nodes.question import Question
 from sottovoce.report import transcript
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.settings import Debate, GovSim, SelfConsistency, Settings, Single, WhoDunit
 from tests.cli.screen import left_on_screen
 from tests.runs import schemes
@@ -70,7 +70,7 @@ def test_each_prompt_is_shown_once_above_the_reply_of_its_agent(name: str, tmp_p
 
     with PipedTranscript(pipe, prompts=True) as piped, LiveTranscript(screen, "loading", prompts=True) as live:
 
-        def observe(run: Record, event: object) -> None:
+        def observe(run: DiscussionRecord, event: object) -> None:
             piped.observe(run, event)  # type: ignore[arg-type]
             live.observe(run, event)  # type: ignore[arg-type]
 

@@ -16,7 +16,7 @@ import torch
 
 from sottovoce.analysis.compare import compare
 from sottovoce.channels.cipher import Cipher
-from sottovoce.channels.message import Heard, Message, Part, Turn
+from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.models import Rows, load
@@ -34,7 +34,7 @@ from sottovoce.report.tensors import Tensors
 from sottovoce.runs.card import seal
 from sottovoce.runs.results import Result
 from sottovoce.runs.run import Run
-from sottovoce.runs.run_directory import folder_of
+from sottovoce.runs.run_directory import find_run
 from tests.report.reported import HOSTILE, cipher, scripted, unfinished, withheld
 from tests.runs.support import carrying
 
@@ -175,7 +175,7 @@ def prompt_of(run: Run, agent: str, round: int) -> tuple[torch.Tensor, torch.Ten
     before = {each.text: each for each in run.only.messages if each.round < round}
     asked = next(each.turns for each in run.only.prompts if each.place == message.place)
     turns = [Turn(role, tuple(_parts(text, before))) for role, text in asked]  # type: ignore[arg-type]  # a role
-    pieces = Cipher().hear(turns, loaded, lambda ref: ref.load(store)).pieces
+    pieces = Cipher().encode_prompt(turns, loaded, lambda ref: ref.load(store)).pieces
     embedded = [
         each.rows if isinstance(each, Rows) else loaded.network.embed(torch.tensor(each.ids)) for each in pieces
     ]
@@ -195,7 +195,7 @@ def _parts(text: str, before: dict[str, Message]) -> Iterator[Part]:
         return
     at, said = found
     yield text[:at]
-    yield Heard(before[said])
+    yield MessageRef(before[said])
     yield from _parts(text[at + len(said) :], before)
 
 
@@ -254,7 +254,7 @@ def test_an_experiments_folder_is_all_its_rows_against_the_one_it_names(tmp_path
     with pytest.raises(RecordError, match="contains experiments, 'table'; report one of them"):
         gathered([str(tmp_path)])
     with pytest.raises(RecordError, match=r"is not a run but contains some: 'two'; name one of them: '.*two'"):
-        folder_of(str(folder))
+        find_run(str(folder))
 
 
 def test_what_a_paper_prints_of_an_experiments_rows_is_in_its_report(tmp_path: Path) -> None:

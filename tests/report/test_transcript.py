@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 
-from sottovoce.channels.message import Message
+from sottovoce.channels.message import Message, Place
 from sottovoce.channels.store import PayloadStore
 from sottovoce.report import blocks, describe, transcript, votes
 from sottovoce.report.markdown import fenced, markdown
 from sottovoce.runs.events import Reset
-from sottovoce.runs.record import Record, ordered
+from sottovoce.runs.record import DiscussionRecord, ordered
 from sottovoce.settings import Debate
 from tests.cli.screen import printed
 from tests.runs.support import QUESTION, carrying, held
@@ -57,7 +56,7 @@ once, 1 by the answer turn, 1 not to be read
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Record:
+def run(tmp_path: Path) -> DiscussionRecord:
     return held(
         {
             "agent_1": ["3 * 5 = 15; 29 - 7 = 22. The answer is 22.", "The answer is 22."],
@@ -68,11 +67,11 @@ def run(tmp_path: Path) -> Record:
     )
 
 
-def test_a_plain_transcript_has_no_cursor_control(run: Record) -> None:
+def test_a_plain_transcript_has_no_cursor_control(run: DiscussionRecord) -> None:
     assert printed(run).replace(" \n", "\n") == PLAIN
 
 
-def test_agents_stand_side_by_side_where_there_is_room(run: Record) -> None:
+def test_agents_stand_side_by_side_where_there_is_room(run: DiscussionRecord) -> None:
     wide, narrow = printed(run, 160, terminal=True), printed(run, 60, terminal=True)
 
     assert any("agent_1" in line and "agent_2" in line for line in wide.splitlines())
@@ -146,13 +145,13 @@ def test_what_a_bridge_lost_is_told() -> None:
     assert describe.speaker(Message("summariser", 0, "summarise", "all say 22")) == "summariser sums up"
 
 
-def said(*messages: Message) -> Record:
+def said(*messages: Message) -> DiscussionRecord:
     """A record of a debate of twelve that holds these messages."""
     settings = Debate(agents=12).model_dump(mode="json")
-    return Record(scheme="debate", settings=settings, question=QUESTION, messages=ordered([*messages]))
+    return DiscussionRecord(scheme="debate", settings=settings, question=QUESTION, messages=ordered([*messages]))
 
 
-def headed(run: Record) -> list[tuple[str, list[str]]]:
+def headed(run: DiscussionRecord) -> list[tuple[str, list[str]]]:
     return [(part.heading, [each.agent for each in part.messages]) for part in blocks.of_run(run)]
 
 
@@ -238,14 +237,24 @@ def test_markdown_shows_names_and_answers_as_they_are(tmp_path: Path) -> None:
     assert "```text\nThe answer is b*_c\n```" in text
 
 
-def test_a_debate_has_no_groups_to_tell(run: Record) -> None:
+def test_a_debate_has_no_groups_to_tell(run: DiscussionRecord) -> None:
     assert run.levels == [] and "group" not in printed(run)
 
 
-def test_a_long_round_is_told_in_a_time_that_grows_with_it() -> None:
-    # each message was looked for among all, and a thousand samples stood still
-    messages = [Message(f"sample_{n}", 0, "answer", "22") for n in range(4_000)]
-    begun = time.perf_counter()
+class Counted(Message):
+    """A message that counts how often its place is looked at."""
+
+    looks = 0
+
+    @property
+    def place(self) -> Place:
+        Counted.looks += 1
+        return super().place
+
+
+def test_the_work_for_a_long_round_grows_with_its_length() -> None:
+    # Seen: each message was searched for among all, so that a thousand samples took 20 s.
+    messages = [Counted(f"sample_{n}", 0, "answer", "22") for n in range(4_000)]
 
     assert len(describe.last_attempts(messages)) == 4_000
-    assert time.perf_counter() - begun < 2  # 0.05 s; one among all took 20 s
+    assert Counted.looks < 10 * 4_000

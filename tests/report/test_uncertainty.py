@@ -13,7 +13,7 @@ from sottovoce.datasets.whodunit import games
 from sottovoce.nodes.state import Intervened
 from sottovoce.report.markdown import markdown
 from sottovoce.report.uncertainty import WIDEST, figure_of
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.settings import Debate, WhoDunit
 from tests.analysis.test_interventions import ASK, LIST, RIGHT, WRONG, award, game
 from tests.cli.screen import printed
@@ -22,7 +22,7 @@ from tests.runs.schemes import PLAYED
 from tests.runs.support import carrying, held
 
 
-def unsure(run: Record, entropies: list[float | None], store: PayloadStore) -> Record:
+def unsure(run: DiscussionRecord, entropies: list[float | None], store: PayloadStore) -> DiscussionRecord:
     """The run with these entropies at the numbers of its messages' actions, in order."""
     run.messages = [
         message if entropy is None else carrying(message, number(message.text), [0.25, entropy], store)
@@ -38,12 +38,12 @@ def number(text: str) -> list[tuple[int, int]]:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Record:
+def run(tmp_path: Path) -> DiscussionRecord:
     """Beth would choose a wrong one in the third turn; the game is taken back, and then she is right."""
     return game(tmp_path, [ASK, award(WRONG), award(RIGHT)], [LIST], 1)
 
 
-def test_each_turn_has_a_bar_and_an_intervention_its_mark_and_its_words(run: Record, tmp_path: Path) -> None:
+def test_each_turn_has_a_bar_and_an_intervention_its_mark_and_its_words(run: DiscussionRecord, tmp_path: Path) -> None:
     store = PayloadStore(tmp_path / "payloads")
     assert figure_of(unsure(run, [3.5, None, 2.25, 1.375], store)).splitlines() == [
         "highest entropy of each turn at the numbers of actions, 1.38 to 3.5 nats",
@@ -53,7 +53,7 @@ def test_each_turn_has_a_bar_and_an_intervention_its_mark_and_its_words(run: Rec
     ]
 
 
-def test_it_stands_before_the_decision_and_in_a_fence_of_markdown(run: Record, tmp_path: Path) -> None:
+def test_it_stands_before_the_decision_and_in_a_fence_of_markdown(run: DiscussionRecord, tmp_path: Path) -> None:
     store = PayloadStore(tmp_path / "payloads")
     shown = printed(unsure(run, [3.5, None, 2.25, 1.375], store), 100)
     assert shown.index("Uncertainty ─") < shown.index("█·▄|▁\n  ^\n") < shown.index("Decision ─")
@@ -61,17 +61,17 @@ def test_it_stands_before_the_decision_and_in_a_fence_of_markdown(run: Record, t
     assert f"## Uncertainty\n\n```text\n{heading}\n█·▄|▁\n  ^\n" in markdown(run)
 
 
-def test_without_statistics_interventions_are_told_alone(run: Record) -> None:
+def test_without_statistics_interventions_are_told_alone(run: DiscussionRecord) -> None:
     assert figure_of(run) == "^ reset at Beth, turn 3: too sure; by the truth: recall failure"
 
 
-def test_an_intervention_after_a_reset_says_so(run: Record) -> None:
+def test_an_intervention_after_a_reset_says_so(run: DiscussionRecord) -> None:
     late: Intervened = {**run.interventions[0], "epoch": 1, "round": 0, "what": "mute", "attempt": 3}
     run.interventions = [late]
     assert figure_of(run) == "^ mute at Beth, turn 1 after 1 reset: too sure"
 
 
-def test_a_game_of_many_turns_is_drawn_in_rows(run: Record, tmp_path: Path) -> None:
+def test_a_game_of_many_turns_is_drawn_in_rows(run: DiscussionRecord, tmp_path: Path) -> None:
     store = PayloadStore(tmp_path / "payloads")
     last = carrying(run.messages[-1], number(run.messages[-1].text), [1.0, 1.0], store)
     run.messages, run.interventions = [replace(last, epoch=0, round=i) for i in range(WIDEST + 5)], []

@@ -17,11 +17,11 @@ from sottovoce.nodes.question import Question
 from sottovoce.runs.checkpoints import FILE
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.log import read
-from sottovoce.runs.manifest import head_of
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Key, Run
-from sottovoce.runs.runner import hold_all
-from sottovoce.runs.start import resumed, settings_of
+from sottovoce.runs.runner import run_all
+from sottovoce.runs.start import resume_run, settings_of
 from sottovoce.settings import Settings
 
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -33,14 +33,14 @@ Said = dict[Key, tuple[Any, list[tuple[Place, str]]]]
 def hold(folder: Path, scheme: str, settings: Settings, questions: list[Question], at_once: int) -> None:
     """Begin the run in a folder, or go on with it, to its end."""
     if (folder / "log.jsonl").exists():
-        run = resumed(load_run(folder))
+        run = resume_run(load_run(folder))
     else:
-        run = Run.begin(head_of(scheme, settings, questions), questions, folder)
-    hold_all(run, settings_of(run), run.store(), limits=Limits(at_once=at_once))
+        run = Run.start(new_manifest(scheme, settings, questions), questions, folder)
+    run_all(run, settings_of(run), run.store(), limits=Limits(at_once=at_once))
 
 
 def hold_until_killed(folder: Path, seconds: float, *told: Any) -> bool:
-    """`hold` in a process that is killed so many seconds after it first logs; tells whether it came to its end."""
+    """`run_one` in a process that is killed so many seconds after it first logs; tells whether it came to its end."""
     before = _lines(folder)
     process = PROCESSES.Process(target=hold, args=(folder, *told))
     process.start()

@@ -13,9 +13,9 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import schemes
 from sottovoce.nodes.monitor_node import Intervention, Watch
 from sottovoce.nodes.question import Question
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Observer
-from sottovoce.runs.runner import Task, hold
+from sottovoce.runs.runner import Task, run_one
 from sottovoce.settings import CMD, IA, MAD, MADRA, GovSim, ReAct, ReConcile, Settings, WhoDunit
 from tests.runs.support import QUESTION
 
@@ -44,12 +44,12 @@ def held(
     observe: Observer | None = None,
     question: Question = QUESTION,
     watch: Watch | None = None,
-) -> Record:
+) -> DiscussionRecord:
     """The record of a scripted run, as it is when time stands still; saved in `store`/run."""
     models = ScriptedChatModel(replies)
     name = next(each.name for each in schemes() if each.settings is type(settings))
     task = Task(name, settings, question, models=models, watch=watch)
-    run = hold(task, PayloadStore(store), folder=store / "run", observe=observe)
+    run = run_one(task, PayloadStore(store), folder=store / "run", observe=observe)
     run.seconds = 1.5
     return run
 

@@ -13,9 +13,9 @@ from sottovoce.channels.message import Message
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadStore
 from sottovoce.nodes.question import Question
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Observer
-from sottovoce.runs.runner import Task, hold
+from sottovoce.runs.runner import Task, run_one
 from sottovoce.settings import Debate
 
 QUESTION: Question = {"question": "What is 14 + 3 * 5 - 7?", "target": "22", "kind": "number"}
@@ -28,9 +28,11 @@ def task(replies: Mapping[str, list[str]], question: Question = QUESTION, **sett
     return Task("debate", made, question, models=ScriptedChatModel(replies))
 
 
-def held(replies: Mapping[str, list[str]], store: Path, observe: Observer | None = None, **more: Any) -> Record:
+def held(
+    replies: Mapping[str, list[str]], store: Path, observe: Observer | None = None, **more: Any
+) -> DiscussionRecord:
     """The record of a scripted debate, as it is when time stands still."""
-    run = hold(task(replies, **more), PayloadStore(store), observe=observe)
+    run = run_one(task(replies, **more), PayloadStore(store), observe=observe)
     run.seconds = 1.5
     return run
 

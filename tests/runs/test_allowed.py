@@ -17,15 +17,15 @@ from sottovoce.cli.experiment import report
 from sottovoce.cli.main import main
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.outputs import check_no_link
-from sottovoce.experiments.folder import keep
-from sottovoce.experiments.rows import Prepared
-from sottovoce.experiments.run_rows import opened
+from sottovoce.experiments.folder import save
+from sottovoce.experiments.rows import Row
+from sottovoce.experiments.runner import RowRunner
 from sottovoce.experiments.schema import Experiment
 from sottovoce.runs.allowed import Trust, lies_in
 from sottovoce.runs.log import LOG
 from sottovoce.runs.payload_stores import places
-from sottovoce.runs.read import head_in, load_run
-from sottovoce.runs.runner import Task, hold
+from sottovoce.runs.read import load_run, read_manifest
+from sottovoce.runs.runner import Task, run_one
 from sottovoce.runs.start import settings_of
 from sottovoce.settings import CodeGen, Debate, Single
 
@@ -51,7 +51,7 @@ def received(tmp_path: Path, outside: Path) -> tuple[Path, Path]:
     written = outside / "written"
     program = f"```python\nopen({str(written)!r}, 'w').write('x')\ndef add(a, b):\n    return a + b\n```"
     settings = CodeGen(agents=2, rounds=1, sandbox="limits", unsafe=True, answer_turn=False)
-    hold(
+    run_one(
         Task("codegen", settings, QUESTION, models=ScriptedChatModel([program] * 8)),
         PayloadStore(tmp_path / "store"),
         folder=tmp_path / "run",
@@ -115,7 +115,7 @@ def test_a_received_run_opens_no_path_and_no_server_that_it_names(
 ) -> None:
     folder = tmp_path / "run"
     task = Task("debate", Debate(agents=2, rounds=1), {"question": "1 + 1?"}, models=ScriptedChatModel(["2"] * 9))
-    hold(task, PayloadStore(tmp_path / "store"), folder=folder)
+    run_one(task, PayloadStore(tmp_path / "store"), folder=folder)
     changed_head(folder, **settings)
     (folder / LOG).write_text("\n".join((folder / LOG).read_text().splitlines()[:2]) + "\n")  # not over
 
@@ -139,7 +139,7 @@ def test_a_run_is_resumed_in_the_sandbox_that_it_was_begun_in(
 
 def test_a_pack_of_a_received_run_is_one_that_ships(tmp_path: Path) -> None:
     task = Task("debate", Debate(agents=2, rounds=1), {"question": "1 + 1?"}, models=ScriptedChatModel(["2"] * 9))
-    hold(task, PayloadStore(tmp_path / "store"), folder=tmp_path / "run")
+    run_one(task, PayloadStore(tmp_path / "store"), folder=tmp_path / "run")
     head, *lines = (tmp_path / "run" / LOG).read_text().splitlines()
     about = {**json.loads(head), "packs": {"agent_1": "../../../etc"}}
     (tmp_path / "run" / LOG).write_text("\n".join([json.dumps(about), *lines]) + "\n")
@@ -210,7 +210,7 @@ def test_an_experiment_s_folder_has_no_file_elsewhere_written(is_folder: bool, t
     (folder / "experiment.yaml").symlink_to(precious)
 
     asked = {"file": str(own.parent if is_folder else own), "dataset": "gsm8k"}
-    keep({"questions": asked, "rows": {}}, folder)
+    save({"questions": asked, "rows": {}}, folder)
 
     assert precious.read_text() == "mine"
     assert not link.is_symlink() and link.read_text() == own.read_text()
@@ -225,7 +225,7 @@ def test_links_in_a_loop_lie_nowhere(tmp_path: Path) -> None:
 def test_a_run_with_a_link_in_it_is_not_written_to(name: str, tmp_path: Path) -> None:
     folder, away = tmp_path / "run", tmp_path / "away"
     task = Task("debate", Debate(agents=2, rounds=1), {"question": "1 + 1?"}, models=ScriptedChatModel(["2"] * 9))
-    hold(task, PayloadStore(tmp_path / "store"), folder=folder)
+    run_one(task, PayloadStore(tmp_path / "store"), folder=folder)
     (folder / LOG).write_text("\n".join((folder / LOG).read_text().splitlines()[:2]) + "\n")  # not over
     (folder / name).rename(away) if (folder / name).exists() else away.mkdir()
     (folder / name).parent.mkdir(exist_ok=True)
@@ -241,10 +241,10 @@ def test_a_run_with_a_link_in_it_is_not_written_to(name: str, tmp_path: Path) ->
 def test_rows_and_verdicts_are_not_written_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "away").mkdir()
     (tmp_path / "row").symlink_to("away")
-    row = Prepared("row", "single", Single(), [{"question": "1 + 1?"}], [0], None)
+    row = Row("row", "single", Single(), [{"question": "1 + 1?"}], [0], None)
 
     with pytest.raises(RecordError, match="row' is a link"):
-        opened(row, None, {}, tmp_path, ScriptedChatModel(["2"]))
+        RowRunner(tmp_path, models=ScriptedChatModel(["2"])).run(row)
     with pytest.raises(RecordError, match="row' is a link"):
         check_no_link(tmp_path / "row")
 
@@ -253,7 +253,7 @@ def test_payloads_behind_a_link_are_not_removed(tmp_path: Path) -> None:
     """They may be those of another run, which this one does not name."""
     folder = tmp_path / "run"
     task = Task("debate", Debate(agents=2, rounds=1), {"question": "1 + 1?"}, models=ScriptedChatModel(["2"] * 9))
-    hold(task, PayloadStore(tmp_path / "store"), folder=folder)
+    run_one(task, PayloadStore(tmp_path / "store"), folder=folder)
     (tmp_path / "other").mkdir()
     (folder / "payloads").symlink_to(tmp_path / "other")
 
@@ -275,7 +275,7 @@ def test_settings_and_votes_of_another_type_are_refused_as_a_log_is_read(
     """A vote for "" ended `measures`, and a list of lists `runs list`, in a traceback."""
     model = ScriptedChatModel(["The answer is 2."] * 9)
     task = Task("debate", Debate(agents=2, rounds=1), {"question": "1 + 1?", "kind": "number"}, models=model)
-    hold(task, PayloadStore(tmp_path / "store"), folder=tmp_path / "run")
+    run_one(task, PayloadStore(tmp_path / "store"), folder=tmp_path / "run")
     log = tmp_path / "run" / LOG
     lines = [json.loads(each) for each in log.read_text().splitlines()]
     if field == "model":
@@ -286,4 +286,4 @@ def test_settings_and_votes_of_another_type_are_refused_as_a_log_is_read(
     log.write_text("".join(json.dumps(each) + "\n" for each in lines))
 
     with pytest.raises(RecordError, match=re.escape(line)):
-        (head_in if field == "model" else load_run)(tmp_path / "run")
+        (read_manifest if field == "model" else load_run)(tmp_path / "run")

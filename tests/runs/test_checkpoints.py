@@ -10,7 +10,7 @@ import pytest
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.read import load_run
-from sottovoce.runs.start import resumed
+from sottovoce.runs.start import resume_run
 from tests.database import PASSWORD, QUOTED, Server
 from tests.runs.test_saved_runs import ROUNDS, Stop, begin, fresh, hold, stop_after
 
@@ -39,7 +39,7 @@ def test_two_runs_share_a_database_and_each_goes_on_where_it_was(tmp_path: Path,
     assert rows(database) > 0
 
     for name in ("one", "two"):
-        run = hold(resumed(load_run(tmp_path / name), models=fresh()), limits=Limits(saver=database))
+        run = hold(resume_run(load_run(tmp_path / name), models=fresh()), limits=Limits(saver=database))
         assert len(run.only.messages) == run.cost.calls == 2 * ROUNDS
         assert len(load_run(tmp_path / name).only.prompts) == 2 * ROUNDS
     assert rows(database) == 0  # logs have all of it
@@ -58,9 +58,9 @@ def test_a_run_in_a_database_is_not_resumed_without_it(tmp_path: Path, database:
     folder = stopped(tmp_path / "run", database)
 
     with pytest.raises(UsageError, match="are in postgres; continue with --saver postgresql://"):
-        hold(resumed(load_run(folder), models=fresh()))
+        hold(resume_run(load_run(folder), models=fresh()))
     with pytest.raises(UsageError, match="are in sqlite; continue with no --saver"):
-        hold(resumed(load_run(stopped(tmp_path / "other", "sqlite")), models=fresh()), limits=Limits(saver=database))
+        hold(resume_run(load_run(stopped(tmp_path / "other", "sqlite")), models=fresh()), limits=Limits(saver=database))
     assert len(load_run(folder).only.messages) == 4
 
 
@@ -68,7 +68,7 @@ def test_in_memory_nothing_is_kept_but_the_log_and_a_stopped_discussion_begins_a
     folder = stopped(tmp_path / "run", "memory")
     assert sorted(path.name for path in folder.iterdir()) == ["lock", "log.jsonl"]
 
-    run = hold(resumed(load_run(folder), models=fresh()))
+    run = hold(resume_run(load_run(folder), models=fresh()))
 
     assert len(run.only.messages) == run.cost.calls == 2 * ROUNDS
 
@@ -98,7 +98,7 @@ def test_a_database_that_goes_away_stops_the_run_with_what_was_said(tmp_path: Pa
         hold(begin(tmp_path / "run"), observe=observe, limits=Limits(saver=database))
 
     assert "\n" not in str(told.value) and PASSWORD not in str(told.value)
-    run = hold(resumed(load_run(tmp_path / "run"), models=fresh()), limits=Limits(saver=database))
+    run = hold(resume_run(load_run(tmp_path / "run"), models=fresh()), limits=Limits(saver=database))
     assert len(run.only.messages) == 2 * ROUNDS
 
 

@@ -21,11 +21,11 @@ from sottovoce.nodes.question import Question
 from sottovoce.runs import cluster
 from sottovoce.runs.cluster import ATTEMPTS, Shard, paths_of
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.manifest import head_of
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
-from sottovoce.runs.runner import hold_all
-from sottovoce.runs.worker import hold_apart, take
+from sottovoce.runs.runner import run_all
+from sottovoce.runs.worker import add_output, run_shard
 from sottovoce.settings import Debate
 
 QUESTIONS: list[Question] = [
@@ -39,7 +39,7 @@ def settings(model: str) -> Debate:
 
 
 def begin(folder: Path | None, settings: Debate, questions: list[Question] = QUESTIONS) -> Run:
-    return Run.begin(head_of("debate", settings, questions), questions, folder)
+    return Run.start(new_manifest("debate", settings, questions), questions, folder)
 
 
 def told(run: Run) -> dict[Any, Any]:
@@ -53,7 +53,7 @@ def told(run: Run) -> dict[Any, Any]:
 def alone(settings: Debate, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """What is said where this process holds all."""
     run = begin(tmp_path_factory.mktemp("run") / "alone", settings)
-    hold_all(run, settings, run.store())
+    run_all(run, settings, run.store())
     return run
 
 
@@ -62,7 +62,7 @@ def test_a_run_takes_what_was_held_apart_as_if_it_had_held_it(settings: Debate, 
     keys = run.unfinished
 
     for part in (keys[5:], keys[:5]):
-        take(run, run.store(), hold_apart(hold_all, run.head, run.questions(), part, at_once=2))
+        add_output(run, run.store(), run_shard(run_all, run.manifest, run.questions(), part, at_once=2))
     run.end()
     run.close()
 
@@ -76,16 +76,16 @@ def test_what_fails_apart_fails_in_its_line(settings: Debate, tmp_path: Path) ->
     long: list[Question] = [*QUESTIONS[:1], {"question": "word " * 5000, "id": "long"}]
     run = begin(tmp_path / "run", settings, long)
 
-    take(run, run.store(), hold_apart(hold_all, run.head, long, run.unfinished, at_once=2))
+    add_output(run, run.store(), run_shard(run_all, run.manifest, long, run.unfinished, at_once=2))
 
     assert [record.status for record in run.records.values()] == ["done", "failed"]
     run.close()
 
 
 def test_a_worker_with_another_model_refuses(settings: Debate, alone: Run) -> None:
-    models = {name: each.model_copy(update={"weights": "others"}) for name, each in alone.head.models.items()}
+    models = {name: each.model_copy(update={"weights": "others"}) for name, each in alone.manifest.models.items()}
     with pytest.raises(RecordError, match=r"run 'on a worker' was started with the model .* of weights others"):
-        hold_apart(hold_all, alone.head.model_copy(update={"models": models}), QUESTIONS, [("sum/0", 0)], at_once=1)
+        run_shard(run_all, alone.manifest.model_copy(update={"models": models}), QUESTIONS, [("sum/0", 0)], at_once=1)
 
 
 def test_a_discussion_that_costs_three_workers_has_failed(settings: Debate, tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_the_questions_of_killed_workers_are_taken_over(
     killer = threading.Thread(target=_kill_two, args=(killed,))
     killer.start()
 
-    hold_all(run, settings, run.store(), limits=Limits(workers="ray:2"))
+    run_all(run, settings, run.store(), limits=Limits(workers="ray:2"))
 
     killer.join()
     assert len(killed) == 2
@@ -233,7 +233,7 @@ def test_a_machine_without_the_model_takes_no_work_and_is_named(
     settings = settings.model_copy(update={"model": ["~/tiny"]})
     run = begin(tmp_path / "run", settings)
 
-    hold_all(run, settings, run.store(), limits=Limits(workers="ray", gpus_per_worker=0.5))
+    run_all(run, settings, run.store(), limits=Limits(workers="ray", gpus_per_worker=0.5))
 
     assert told(load_run(tmp_path / "run")) == told(alone)
     (note,) = [note for note in run.notes if "no work went to" in note]
@@ -249,7 +249,7 @@ def test_a_run_waits_for_machines_that_come_later(
     monkeypatch.setattr(cluster, "PATIENCE", 2)
     monkeypatch.setattr(cluster.LOGGER, "warning", lambda *line: waiting.set())
     limits = Limits(workers="ray:4", gpus_per_worker=0.5)
-    running = threading.Thread(target=lambda: hold_all(run, settings, run.store(), limits=limits))
+    running = threading.Thread(target=lambda: run_all(run, settings, run.store(), limits=limits))
     running.start()
 
     waiting.wait()
@@ -267,4 +267,4 @@ def test_a_run_that_no_machine_can_run_is_refused(settings: Debate, homes: tuple
     run = begin(None, settings, QUESTIONS[:1])
 
     with pytest.raises(UsageError, match=r"no machine of the Ray cluster can run this: .*there is no '~/tiny'"):
-        hold_all(run, settings, run.store(), limits=Limits(workers="ray"))
+        run_all(run, settings, run.store(), limits=Limits(workers="ray"))

@@ -17,12 +17,12 @@ from sottovoce.core.errors import PayloadError, RecordError, SottovoceError
 from sottovoce.runs.checkpoints import CHECKPOINTS
 from sottovoce.runs.events import Event
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.manifest import head_of
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
-from sottovoce.runs.runner import hold_all
-from sottovoce.runs.start import resumed, settings_of
+from sottovoce.runs.runner import run_all
+from sottovoce.runs.start import resume_run, settings_of
 from sottovoce.settings import Debate
 from tests.runs.support import QUESTION
 from tests.runs.test_saved_runs import ROUNDS, Stop, begin, fresh, hold, stop_after
@@ -32,13 +32,13 @@ def stopped(model: str, folder: Path, protocol: str) -> Run:
     """A run of real payloads that was stopped after its first round."""
     settings = Debate(model=[model], protocol=protocol, rounds=2, max_tokens=8, temperature=[1.0])
 
-    def stop(record: Record, event: Event) -> None:
+    def stop(record: DiscussionRecord, event: Event) -> None:
         if isinstance(event, Message) and {each.agent for each in record.messages} == {"agent_1", "agent_2"}:
             raise Stop
 
-    run = Run.begin(head_of("debate", settings, [QUESTION]), [QUESTION], folder)
+    run = Run.start(new_manifest("debate", settings, [QUESTION]), [QUESTION], folder)
     with pytest.raises(Stop):
-        hold_all(run, settings, run.store(), observe=stop)
+        run_all(run, settings, run.store(), observe=stop)
     return load_run(folder)
 
 
@@ -65,8 +65,8 @@ def spoil(run: Run, how: Any) -> str:
 
 def go_on(folder: Path, **limits: Any) -> Run:
     run = load_run(folder)
-    store = PayloadStore(folder / "payloads", kept=0)  # live copies would serve as well as the files
-    hold_all(resumed(run), settings_of(run), store, limits=Limits(**limits), alone=True)
+    store = PayloadStore(folder / "payloads", cache_bytes=0)  # live copies would serve as well as the files
+    run_all(resume_run(run), settings_of(run), store, limits=Limits(**limits), alone=True)
     return run
 
 
@@ -136,7 +136,7 @@ def test_a_small_disk_ends_the_run_in_one_line_and_what_it_held_goes_on(tmp_path
         assert "\n" not in str(told.value) and "full" in str(told.value)
         subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
         again = load_run(disk / "run") if (disk / "run" / "log.jsonl").exists() else None
-        run = hold(resumed(again, models=fresh()) if again else begin(disk / "run", 5))
+        run = hold(resume_run(again, models=fresh()) if again else begin(disk / "run", 5))
         assert run.status == "done" and all(len(each.messages) == 2 * ROUNDS for each in run.records.values())
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)
@@ -166,7 +166,7 @@ def test_a_flipped_byte_of_checkpoints_changes_no_result(tmp_path: Path) -> None
             (tmp_path / "run" / name).unlink(missing_ok=True)
         checkpoints.write_bytes(whole[:at] + bytes([whole[at] ^ 0x20]) + whole[at + 1 :])
         (tmp_path / "run" / "log.jsonl").write_bytes(log)
-        run = resumed(load_run(tmp_path / "run"), models=fresh())
+        run = resume_run(load_run(tmp_path / "run"), models=fresh())
         try:
             hold(run)
         except SottovoceError as error:
@@ -175,6 +175,6 @@ def test_a_flipped_byte_of_checkpoints_changes_no_result(tmp_path: Path) -> None
             assert "\n" not in (run.only.error or "")
             for name in CHECKPOINTS:
                 (tmp_path / "run" / name).unlink(missing_ok=True)
-            run = hold(resumed(load_run(tmp_path / "run"), models=fresh()))
+            run = hold(resume_run(load_run(tmp_path / "run"), models=fresh()))
         said = [message.text for message in run.only.messages]
         assert sorted(said) == [f"The answer is {20 + i}." for i in (1, 2) for _ in range(ROUNDS)]

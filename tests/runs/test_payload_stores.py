@@ -12,7 +12,7 @@ import pytest
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.main import main
-from sottovoce.cli.payloads import Collecting, Where, gc, list_, verify
+from sottovoce.cli.payloads import GarbageOptions, Where, gc, list_, verify
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs.debate import create_debate
 from sottovoce.graphs.runtime.saver import open_saver
@@ -81,7 +81,7 @@ def test_files_are_counted_by_place_and_protocol(store: PayloadStore, capsys: py
     list_(Where())
 
     first, second, last = capsys.readouterr().out.splitlines()
-    assert "2 files" in first and "(cipher 2)" in first and first.startswith(run_directory.kept()[0].name)
+    assert "2 files" in first and "(cipher 2)" in first and first.startswith(run_directory.saved_runs()[0].name)
     assert "1 file" in second and str(store.root) in second
     assert last.startswith("in all 3 files, ")
 
@@ -98,7 +98,7 @@ def test_damaged_and_missing_files_are_named_with_the_messages_that_need_them(
     assert verify(Where()) == 1
 
     out = capsys.readouterr().out
-    who = f"needed by agent_1, round 3, in {run_directory.kept()[0].name}"
+    who = f"needed by agent_1, round 3, in {run_directory.saved_runs()[0].name}"
     assert f"payload {damaged} is damaged: the file of 3 bytes has another digest; {who}" in out
     assert f"payload {missing} is missing; {who}" in out
     assert f"payload {folder} cannot be read (Is a directory); {who}" in out
@@ -125,12 +125,12 @@ def test_what_no_log_of_a_run_names_is_collected_and_what_is_young_stays(store: 
     young = carrying(Message("agent_1", 0, "answer", "young"), [(0, 5)], [0.5], of_run).payload
     assert young is not None
 
-    gc(Where(), Collecting(dry_run=True))
+    gc(Where(), GarbageOptions(dry_run=True))
     assert len(kept(of_run)) == 3 and part.exists()
-    gc(Where(), Collecting())
+    gc(Where(), GarbageOptions())
 
     assert kept(of_run) == {*named, young.sha256} and not part.exists()
-    gc(Where(), Collecting(older_than=0))
+    gc(Where(), GarbageOptions(older_than=0))
     assert kept(of_run) == {*named}
 
 
@@ -141,9 +141,9 @@ def test_the_store_of_applications_is_left_alone_until_their_checkpoints_are_nam
     saver = str(tmp_path / "kept.sqlite")
     in_checkpoints(saver, named)
 
-    gc(Where(), Collecting())
+    gc(Where(), GarbageOptions())
     assert "2 files without a known name, kept" in capsys.readouterr().out and unnamed in kept(store)
-    gc(Where(checkpoints=[saver]), Collecting())
+    gc(Where(checkpoints=[saver]), GarbageOptions())
 
     assert kept(store) == {named}
 
@@ -153,7 +153,7 @@ def test_checkpoints_in_a_database_name_payloads_too(store: PayloadStore, postgr
     put(store, "nobody's")
     in_checkpoints(database, named)
 
-    gc(Where(checkpoints=[database]), Collecting())
+    gc(Where(checkpoints=[database]), GarbageOptions())
 
     assert kept(store) == {named}
 
@@ -161,9 +161,9 @@ def test_checkpoints_in_a_database_name_payloads_too(store: PayloadStore, postgr
 def test_a_run_that_is_under_way_loses_nothing(store: PayloadStore, capsys: pytest.CaptureFixture[str]) -> None:
     of_run, _ = run_on_shelf("one")
     put(of_run, "nobody's")
-    log = Log(run_directory.kept()[0])
+    log = Log(run_directory.saved_runs()[0])
 
-    gc(Where(), Collecting())
+    gc(Where(), GarbageOptions())
 
     log.close()
     assert "it is running" in capsys.readouterr().out and len(kept(of_run)) == 2
@@ -172,10 +172,10 @@ def test_a_run_that_is_under_way_loses_nothing(store: PayloadStore, capsys: pyte
 def test_a_run_whose_log_is_damaged_loses_nothing(store: PayloadStore, capsys: pytest.CaptureFixture[str]) -> None:
     of_run, _ = run_on_shelf("one")
     put(of_run, "nobody's")
-    log = run_directory.kept()[0] / "log.jsonl"
+    log = run_directory.saved_runs()[0] / "log.jsonl"
     log.write_bytes(b"{}\n" + log.read_bytes())
 
-    gc(Where(), Collecting())
+    gc(Where(), GarbageOptions())
 
     assert "is damaged" in capsys.readouterr().out and len(kept(of_run)) == 2
 
@@ -203,6 +203,6 @@ def test_runs_in_folders_of_their_own_are_found(store: PayloadStore, tmp_path: P
     of_run = PayloadStore(tmp_path / "mine" / "row" / "payloads")
     put(of_run, "nobody's")
 
-    gc(Where(runs=[tmp_path / "mine"]), Collecting())
+    gc(Where(runs=[tmp_path / "mine"]), GarbageOptions())
 
     assert kept(of_run) == set()

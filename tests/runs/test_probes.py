@@ -15,19 +15,19 @@ from sottovoce.analysis.compare import compare
 from sottovoce.channels.options import FROM_A_RUN
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.datasets.samples import origin, samples
-from sottovoce.experiments.baselines import baselines
 from sottovoce.experiments.files import read_experiment
-from sottovoce.experiments.run_rows import hold
+from sottovoce.experiments.matching import baselines
+from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.nodes.probes import deranged, read_donors
 from sottovoce.nodes.question import Question
 from sottovoce.report.comparison import markdown
 from sottovoce.runs.allowed import Trust
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.manifest import head_of
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
-from sottovoce.runs.runner import hold_all
-from sottovoce.runs.start import begun
+from sottovoce.runs.runner import run_all
+from sottovoce.runs.start import start_run
 from sottovoce.settings import Debate
 from sottovoce.verify.checks import Wanted, verify
 from tests.verify.tampering import Forger
@@ -43,8 +43,8 @@ def held(folder: Path, model: str, limit: int = 2, rows: Any = ROWS, **more: Any
     file = folder / "probes.yaml"
     given = {"questions": {"sample": "arithmetic", "limit": limit}, "rows": rows}
     file.write_text(yaml.safe_dump({**given, "settings": {**COMMON, "model": model}}, sort_keys=False))
-    experiment, stands = read_experiment(file)
-    return hold(experiment, stands, folder / "kept", **more)[0]
+    runner = RowRunner(folder / "kept")
+    return run_experiment(read_experiment(file), runner, **more)[0]
 
 
 def said(run: Run, round: int) -> list[str]:
@@ -69,11 +69,9 @@ def test_a_shuffled_run_begins_alike_hears_otherwise_and_says_so(kept: Path) -> 
 
 def test_a_probed_run_names_its_donor_by_the_row_and_goes_on_wherever_it_is(kept: Path, tmp_path: Path) -> None:
     moved = shutil.copytree(kept, tmp_path / "elsewhere")
-    experiment, stands = read_experiment(moved / "experiment.yaml")
+    runs, why = run_experiment(read_experiment(moved / "experiment.yaml"), RowRunner(moved))
 
-    runs, why = hold(experiment, stands, moved)
-
-    assert not why and runs["shuffled"].head.settings["probe_from"] == "sde"
+    assert not why and runs["shuffled"].manifest.settings["probe_from"] == "sde"
 
 
 def test_donors_are_a_permutation_of_the_other_questions_at_the_same_place(kept: Path) -> None:
@@ -165,8 +163,10 @@ def test_a_probed_run_has_the_same_texts_alone_and_beside_others_and_verifies(
 
     def run_in(name: str, at_once: int, **more: Any) -> Run:
         settings = Debate(**common, exact=True, temperature=[1.0], **more)
-        run = begun(head_of("debate", settings, asked, origin=origin("arithmetic", 3, 0)), asked, tmp_path / name)
-        hold_all(run, settings, run.store(), limits=Limits(at_once=at_once))
+        run = start_run(
+            new_manifest("debate", settings, asked, origin=origin("arithmetic", 3, 0)), asked, tmp_path / name
+        )
+        run_all(run, settings, run.store(), limits=Limits(at_once=at_once))
         return run
 
     if probe in FROM_A_RUN:
@@ -176,7 +176,7 @@ def test_a_probed_run_has_the_same_texts_alone_and_beside_others_and_verifies(
 
     assert said(one, 1) == said(eight, 1)
     for name in ("at-1", "at-8"):
-        verified = verify(load_run(tmp_path / name), Wanted(anew=1, trust=Trust(trust_paths=True)))
+        verified = verify(load_run(tmp_path / name), Wanted(reruns=1, trust=Trust(trust_paths=True)))
         assert list(map(str, verified.findings)) == []
 
 
@@ -187,7 +187,7 @@ def test_a_probing_message_that_names_no_donor_is_found_by_holding_it_anew(kept:
         event.pop("donors", None)
     forger.write()
 
-    found = verify(load_run(copy), Wanted(anew=2, trust=Trust(trust_paths=True))).findings
+    found = verify(load_run(copy), Wanted(reruns=2, trust=Trust(trust_paths=True))).findings
     assert any("the message's donors, re-run: found []" in str(each) for each in found)
 
 
@@ -195,8 +195,8 @@ def test_a_run_in_which_a_question_failed_is_over_and_gives_donors_and_has_basel
     settings = Debate(rounds=1, protocol="sde", layers=(0,), max_tokens=4, answer_turn=False)
     asked: list[Question] = [{"question": "What is 1 + 3?", "id": "sum"}, {"question": "word " * 5000, "id": "long"}]
     asked.append({"question": "What is 2 + 3?", "id": "other"})
-    run = begun(head_of("debate", settings, asked), asked, tmp_path / "a")
-    hold_all(run, settings, run.store())
+    run = start_run(new_manifest("debate", settings, asked), asked, tmp_path / "a")
+    run_all(run, settings, run.store())
 
     assert (run.status, run.counts.failed) == ("stopped", 1)
     assert len(read_donors(tmp_path / "a", "sde").said[0]) == 2
@@ -208,8 +208,8 @@ def test_what_is_no_donor_is_refused_before_anybody_speaks(kept: Path, tmp_path:
     run = load_run(kept / "sde")
 
     with pytest.raises(UsageError, match="the run of --probe-from cannot be read from"):
-        hold_all(
-            run := begun(head_of("debate", settings, run.questions()), run.questions(), tmp_path / "a"),
+        run_all(
+            run := start_run(new_manifest("debate", settings, run.questions()), run.questions(), tmp_path / "a"),
             settings,
             run.store(),
         )
@@ -235,13 +235,13 @@ def test_a_row_is_probed_from_an_earlier_one_of_its_kind(tmp_path: Path, model: 
 
 def test_a_run_that_knew_fewer_options_goes_on_with_their_defaults(kept: Path) -> None:
     old = load_run(kept / "sde")
-    now = old.head.model_copy(deep=True)
-    del old.head.settings["probe"], old.head.settings["probe_from"]
+    now = old.manifest.model_copy(deep=True)
+    del old.manifest.settings["probe"], old.manifest.settings["probe_from"]
 
-    assert old.head.check_same(now, "old") == []
+    assert old.manifest.check_same(now, "old") == []
     now.settings["probe"] = "noise"
     with pytest.raises(RecordError, match="'old' was started with other settings"):
-        old.head.check_same(now, "old")
+        old.manifest.check_same(now, "old")
 
 
 def test_the_bytes_of_a_message_stand_beside_accuracy(tmp_path: Path, model: str) -> None:

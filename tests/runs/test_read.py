@@ -8,7 +8,7 @@ import pytest
 
 from sottovoce.nodes.question import Question
 from sottovoce.report.blocks import facts, opening
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.settings import CMD, MAD, Debate, ReConcile, Settings
 from tests.cli.screen import printed
 from tests.runs import schemes
@@ -34,7 +34,7 @@ from tests.runs.support import QUESTION, held
 )
 def test_a_scheme_tells_how_it_is_held(settings: Settings, line: str | None) -> None:
     scheme = type(settings).__name__.lower()
-    run = Record(scheme=scheme, settings=settings.model_dump(mode="json"), question=QUESTION)
+    run = DiscussionRecord(scheme=scheme, settings=settings.model_dump(mode="json"), question=QUESTION)
 
     shown = [each.text for each in opening(run).lines]
     asked = "(asked for: number; --kind asks for something else)"

@@ -21,13 +21,13 @@ from sottovoce.nodes.question import Question
 from sottovoce.runs.discussion import OUTSIDE
 from sottovoce.runs.events import Level
 from sottovoce.runs.log import LOG
-from sottovoce.runs.manifest import ModelOf, head_of
-from sottovoce.runs.parse_statistics import Readings
+from sottovoce.runs.manifest import AgentModel, new_manifest
+from sottovoce.runs.parse_statistics import ParseStatistics
 from sottovoce.runs.read import load_run
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.results import table
 from sottovoce.runs.run import Run
-from sottovoce.runs.runner import hold, hold_all
+from sottovoce.runs.runner import run_all, run_one
 from sottovoce.settings import Debate, ReConcile, Settings
 from tests.runs import schemes
 from tests.runs.schemes import SENT, WEIGHED
@@ -56,11 +56,11 @@ def test_a_token_by_cipher_costs_a_mean_over_each_hearers_table_and_a_search_bes
         "threads": 1,
     }
     models = {
-        "agent_1": ModelOf(**about, weights="x", table=40),
-        "agent_2": ModelOf(**about, weights="y", table=60),
-        "agent_3": ModelOf(**{**about, "vocabulary": "other"}, weights="z", table=500),
+        "agent_1": AgentModel(**about, weights="x", table=40),
+        "agent_2": AgentModel(**about, weights="y", table=60),
+        "agent_3": AgentModel(**{**about, "vocabulary": "other"}, weights="z", table=500),
     }
-    record = Record(scheme="debate", settings={}, question={"question": "?"}, models=models)
+    record = DiscussionRecord(scheme="debate", settings={}, question={"question": "?"}, models=models)
     stats = {"tokens_in": 10, "tokens_reused": 4, "tokens_out": 5}
 
     def flops(protocol: str) -> float | None:
@@ -82,12 +82,12 @@ def test_a_run_in_which_a_discussion_overflowed_counts_it_as_wrong_beside_accura
         {"question": "What is 1 + 3?", "id": "sum", "target": "4"},
         {"question": "word " * 5000, "id": "long", "target": "4", "kind": "number"},
     ]
-    run = Run.begin(head_of("debate", settings, asked), asked, tmp_path / "run")
-    hold_all(run, settings, run.store())
+    run = Run.start(new_manifest("debate", settings, asked), asked, tmp_path / "run")
+    run_all(run, settings, run.store())
 
     results = {each.question: each for each in load_run(tmp_path / "run").results()}
     assert results["long"].failed and not results["long"].outside
-    assert (results["long"].score, results["long"].failed_wrong, results["long"].judged) == (None, 0.0, 0.0)
+    assert (results["long"].score, results["long"].failed_wrong, results["long"].comparable_score) == (None, 0.0, 0.0)
     score = results["sum"].score or 0
     both = f"{score:.1%} right of 1 ({score / 2:.1%} of 2 with failures as wrong)"
     assert outcome(run.counts).startswith(both) and outcome(run.counts).endswith(", 1 failed")
@@ -133,15 +133,15 @@ def test_the_record_counts_how_the_answers_of_all_rounds_were_read(tmp_path: Pat
     repaired = {"agent_1": ["Hm.", schemes.states(22, 1)], "agent_2": [schemes.states("unknown", 0)]}
     round_table = schemes.held(ReConcile(agents=2, rounds=0), repaired, tmp_path)
 
-    assert debate.readings == Readings(at_once=1, answer_turn=1, unknown=1, abstained=1, mined=1)
-    assert round_table.readings == Readings(repair=1, unknown=1)
-    assert load_run(tmp_path / "run").only.readings == round_table.readings
+    assert debate.parsing == ParseStatistics(at_once=1, answer_turn=1, unknown=1, abstained=1, mined=1)
+    assert round_table.parsing == ParseStatistics(repair=1, unknown=1)
+    assert load_run(tmp_path / "run").only.parsing == round_table.parsing
 
 
 def test_an_answer_that_was_taken_back_is_not_counted_where_rounds_are_not(tmp_path: Path) -> None:
     run = schemes.held(Debate(rounds=2), schemes.WATCHED, tmp_path, watch=schemes.Once("again"))
 
-    assert run.readings == Readings(at_once=4)
+    assert run.parsing == ParseStatistics(at_once=4)
 
 
 @pytest.mark.parametrize("scheme", schemes.ALL)
@@ -167,7 +167,7 @@ def test_a_run_of_every_scheme_reads_back_as_it_was(scheme: tuple[Settings, sche
     ],
 )
 def test_a_file_that_is_no_run_is_told_so(tmp_path: Path, old: str, new: str, line: str) -> None:
-    hold(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run")
+    run_one(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run")
     path = tmp_path / "run" / LOG
     path.write_text(path.read_text().replace(old, new, 1))
 
@@ -180,7 +180,7 @@ def test_a_file_that_is_no_run_is_told_so(tmp_path: Path, old: str, new: str, li
 @pytest.mark.parametrize("command", [["runs", "measures"], ["runs", "show", "--json"], ["runs", "export"]])
 def test_a_message_of_nobody_and_half_a_character_are_no_error_of_ours(tmp_path: Path, command: list[str]) -> None:
     # Found by fuzzing: a ValueError of `runs measures`, and a PydanticSerializationError of the others.
-    hold(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run")
+    run_one(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run")
     lines = [json.loads(line) for line in (tmp_path / "run" / LOG).read_text().splitlines()]
     said = next(event for line in lines for event in line.get("events", []) if event["event"] == "said")
     said |= {"agent": "nobody", "text": "\ud800 \U0001f600"}

@@ -18,10 +18,10 @@ from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Intervened
 from sottovoce.runs.allowed import Trust
-from sottovoce.runs.manifest import head_of
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.replay import Branch, replay
 from sottovoce.runs.run import Run
-from sottovoce.runs.runner import hold_all
+from sottovoce.runs.runner import run_all
 from sottovoce.settings import Debate
 from tests.nodes.test_guard import monitor
 from tests.nodes.test_interventions import At
@@ -34,8 +34,8 @@ def held(folder: Path, threshold: float, name: str = "debate", **settings: Any) 
     file = folder / "monitor.json"
     monitor("all", threshold).model_copy(update={"measured": Measure()}).save(file)
     found = scheme(name).settings(watch=[str(file)], max_tokens=40, **settings)
-    run = Run.begin(head_of(name, found, [QUESTION], [7]), [QUESTION], folder / "run")
-    hold_all(run, found, run.store(), alone=True)
+    run = Run.start(new_manifest(name, found, [QUESTION], [7]), [QUESTION], folder / "run")
+    run_all(run, found, run.store(), alone=True)
     return run
 
 
@@ -106,7 +106,7 @@ def test_a_world_is_replayed_with_its_measures(tmp_path: Path) -> None:
 
 def test_a_run_that_was_not_watched_cannot_be_replayed(tmp_path: Path) -> None:
     settings = scheme("single").settings(max_tokens=4)
-    run = Run.begin(head_of("single", settings, [QUESTION], [7]), [QUESTION], tmp_path / "run")
+    run = Run.start(new_manifest("single", settings, [QUESTION], [7]), [QUESTION], tmp_path / "run")
 
     with pytest.raises(UsageError, match="was not watched"):
         replay(run, ("q", 7))
@@ -114,9 +114,9 @@ def test_a_run_that_was_not_watched_cannot_be_replayed(tmp_path: Path) -> None:
 
 def test_a_seat_that_was_handed_over_cannot_be_replayed_whatever_watched(tmp_path: Path) -> None:
     settings, model = Debate(agents=2, rounds=1), ScriptedChatModel(["The answer is 22."] * 2)
-    run = Run.begin(head_of("debate", settings, [QUESTION], [7], models=model), [QUESTION], tmp_path / "run")
+    run = Run.start(new_manifest("debate", settings, [QUESTION], [7], models=model), [QUESTION], tmp_path / "run")
     watch = At("agent_1", 0, "human")
-    hold_all(run, settings, run.store(), models=model, watch=watch, person=lambda _: "22")
+    run_all(run, settings, run.store(), models=model, watch=watch, person=lambda _: "22")
 
     with pytest.raises(UsageError, match="a human's words cannot be replayed"):
         replay(run, ("q", 7), models=model, watch=watch)
@@ -131,7 +131,7 @@ def test_a_seat_that_was_handed_over_cannot_be_replayed_whatever_watched(tmp_pat
 )
 def test_a_discussion_that_there_is_not_is_told(asked: dict[str, Any], told: str, tmp_path: Path) -> None:
     settings = scheme("single").settings(max_tokens=4)
-    Run.begin(head_of("single", settings, [QUESTION], [7]), [QUESTION], tmp_path / "run")
+    Run.start(new_manifest("single", settings, [QUESTION], [7]), [QUESTION], tmp_path / "run")
 
     with pytest.raises(UsageError, match=told):
         show_replay(ReplayOptions(name=str(tmp_path / "run"), **asked), Trust())

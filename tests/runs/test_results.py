@@ -5,7 +5,7 @@ import pytest
 from sottovoce.channels.store import PayloadStore
 from sottovoce.runs.read import load_run
 from sottovoce.runs.results import Result
-from sottovoce.runs.runner import hold
+from sottovoce.runs.runner import run_one
 from tests.runs.support import task
 
 RIGHT, WRONG, SILENT = "So it is 22.\nThe answer is 22.", "The answer is 23.", "I cannot say."
@@ -14,7 +14,7 @@ RIGHT, WRONG, SILENT = "So it is 22.\nThe answer is 22.", "The answer is 23.", "
 def result(folder: Path, *replies: str, rule: str) -> Result:
     """What a debate of one round came to."""
     said = {f"agent_{i}": [reply] for i, reply in enumerate(replies, 1)}
-    hold(task(said, rule=rule, answer_turn=False), PayloadStore(folder / "payloads"), folder=folder)
+    run_one(task(said, rule=rule, answer_turn=False), PayloadStore(folder / "payloads"), folder=folder)
     (found,) = load_run(folder).results()
     return found
 

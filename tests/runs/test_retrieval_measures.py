@@ -14,7 +14,7 @@ from sottovoce.cli import run_screen
 from sottovoce.datasets.labels import FEVER
 from sottovoce.datasets.schema import Row
 from sottovoce.datasets.spans import HOTPOTQA
-from sottovoce.runs.manifest import head_of
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.retrieval_measures import OF_RETRIEVAL, measured, names_for_trec, retrieval
 from sottovoce.runs.run import Run
 
@@ -96,9 +96,9 @@ def test_the_table_of_a_run_leaves_measures_of_retrieval_to_its_summary() -> Non
     """Five columns more broke every word of a terminal's table into letters."""
     settings = Single(source="wiki", wiki="encyclopedia")
     question: Any = {"question": "Who?", "id": "1", "gold_passages": ["a"]}
-    run = Run.begin(head_of("single", settings, [question]), [question], None)
+    run = Run.start(new_manifest("single", settings, [question]), [question], None)
     run.records["1", 0].messages.append(found("a"))
-    run.failed(("1", 0), "no room", 0.0)
+    run.record_failure(("1", 0), "no room", 0.0)
 
     assert set(OF_RETRIEVAL) <= {*run.results()[0].measures}
     assert [column.header for column in run_screen._table(run, 80).columns] == ["question", "seed", "answer", ""]

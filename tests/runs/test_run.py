@@ -12,8 +12,8 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import PayloadError, SottovoceError, UsageError
 from sottovoce.runs.events import Asked, Count, Decided, Event, Intervention, Level, Opened, Reset, Speaking
 from sottovoce.runs.read import load_run
-from sottovoce.runs.record import Record
-from sottovoce.runs.runner import Task, hold
+from sottovoce.runs.record import DiscussionRecord
+from sottovoce.runs.runner import Task, run_one
 from sottovoce.settings import CMD, Debate
 from tests.cli.screen import printed
 from tests.runs import schemes
@@ -64,11 +64,11 @@ def test_the_judge_lists_then_chooses(tmp_path: Path) -> None:
 def test_texts_stream_into_the_messages(model: str, tmp_path: Path, summarise: str) -> None:
     texts: dict[Place, list[str]] = {}
 
-    def observe(run: Record, event: Event) -> None:
+    def observe(run: DiscussionRecord, event: Event) -> None:
         if isinstance(event, Speaking):
             texts.setdefault(event.message.place, []).append(event.message.text)
 
-    run = hold(real(model, rounds=2, summarise=summarise), PayloadStore(tmp_path), observe=observe)
+    run = run_one(real(model, rounds=2, summarise=summarise), PayloadStore(tmp_path), observe=observe)
 
     longest = 0
     for message in run.messages:
@@ -83,12 +83,12 @@ def test_texts_stream_into_the_messages(model: str, tmp_path: Path, summarise: s
 def test_texts_stream_into_both_attempts(model: str, tmp_path: Path) -> None:
     texts: dict[Place, str] = {}
 
-    def observe(run: Record, event: Event) -> None:
+    def observe(run: DiscussionRecord, event: Event) -> None:
         if isinstance(event, Speaking):
             texts[event.message.place] = event.message.text
 
     noise = CMD(agents=2, rounds=1, secretary=False, model=[model], max_tokens=6)
-    run = hold(Task("cmd", noise, QUESTION), PayloadStore(tmp_path), observe=observe)
+    run = run_one(Task("cmd", noise, QUESTION), PayloadStore(tmp_path), observe=observe)
 
     assert texts == {message.place: message.text for message in run.messages}
     assert Place(0, 0, 0, "agent_1", "answer", 1) in texts
@@ -109,7 +109,7 @@ def test_the_record_has_what_was_asked_said_and_decided(tmp_path: Path) -> None:
 def test_streaming_texts_tell_the_attempt(tmp_path: Path) -> None:
     attempts: list[tuple[int, str, str]] = []
 
-    def observe(run: Record, event: Event) -> None:
+    def observe(run: DiscussionRecord, event: Event) -> None:
         if isinstance(event, Speaking) and event.message.agent == "secretary":
             attempts.append((event.message.attempt, event.message.asked, event.message.text))
 
@@ -130,7 +130,7 @@ def test_what_was_said_again_is_published_and_what_was_held_back_is_withdrawn(tm
         (0, 0, says(21), ()), (1, 0, says(20), ("withdrawn: it wavers",)), (1, 1, says(22), ()),
     ]  # fmt: skip
     assert run.cost.calls == len(run.messages) == 5 and run.resets == []
-    (entry,) = (event.told for event in seen if isinstance(event, Intervention))
+    (entry,) = (event.intervention for event in seen if isinstance(event, Intervention))
     assert run.interventions == load_run(tmp_path / "run").only.interventions == [entry]
     assert (entry["agent"], entry["round"], entry["attempt"], entry["what"]) == ("agent_1", 1, 0, "again")
     assert "first attempt: withdrawn: it wavers" in printed(run, 120) and says(20) not in printed(run, 120)
@@ -157,18 +157,18 @@ def test_a_reset_is_an_event_and_what_it_withdrew_is_kept_and_shown(tmp_path: Pa
 def test_the_file_holds_at_every_step_what_the_record_has(tmp_path: Path) -> None:
     had: list[int] = []
 
-    def observe(run: Record, event: Event) -> None:
+    def observe(run: DiscussionRecord, event: Event) -> None:
         if isinstance(event, Message):
             had.append(len(load_run(tmp_path / "run").only.messages))
 
-    run = hold(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run", observe=observe)
+    run = run_one(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run", observe=observe)
 
     assert had == [1, 2, 3, 4]
     assert load_run(tmp_path / "run").only == run
 
 
 def test_a_run_with_payloads_reads_back_as_it_was(model: str, tmp_path: Path) -> None:
-    run = hold(real(model, protocol="sde", rounds=2), PayloadStore(tmp_path / "payloads"), folder=tmp_path / "run")
+    run = run_one(real(model, protocol="sde", rounds=2), PayloadStore(tmp_path / "payloads"), folder=tmp_path / "run")
 
     assert load_run(tmp_path / "run").only == run
     assert run.models["agent_1"].model == model
@@ -178,7 +178,7 @@ def test_a_failed_run_says_why_and_keeps_what_was_said(tmp_path: Path) -> None:
     replies = {"agent_1": ["1"], "agent_2": ["1", "2"]}  # agent_1 has no reply for the second round
 
     with pytest.raises(SottovoceError, match="script of agent 'agent_1' is empty"):
-        hold(task(replies), PayloadStore(tmp_path), folder=tmp_path / "run")
+        run_one(task(replies), PayloadStore(tmp_path), folder=tmp_path / "run")
 
     run = load_run(tmp_path / "run").only
     assert run.status == "failed" and len(run.messages) >= 2
@@ -187,29 +187,29 @@ def test_a_failed_run_says_why_and_keeps_what_was_said(tmp_path: Path) -> None:
 
 def test_a_run_that_was_refused_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
-        hold(task({"agent_1": ["1"]}, {"question": " "}), PayloadStore(tmp_path), folder=tmp_path / "run")
+        run_one(task({"agent_1": ["1"]}, {"question": " "}), PayloadStore(tmp_path), folder=tmp_path / "run")
 
     assert not (tmp_path / "run").exists()
 
 
 def test_an_unexpected_error_is_recorded_and_reaches_the_caller(tmp_path: Path) -> None:
-    def observe(run: Record, event: Event) -> None:
+    def observe(run: DiscussionRecord, event: Event) -> None:
         if isinstance(event, Message):
             raise ZeroDivisionError("a view broke")
 
     with pytest.raises(ZeroDivisionError):
-        hold(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run", observe=observe)
+        run_one(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run", observe=observe)
 
     assert load_run(tmp_path / "run").only.error == "ZeroDivisionError: a view broke"
 
 
 def test_a_cancelled_run_is_stopped_and_keeps_what_was_said(tmp_path: Path) -> None:
-    def observe(run: Record, event: Event) -> None:
+    def observe(run: DiscussionRecord, event: Event) -> None:
         if isinstance(event, Message):
             raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):
-        hold(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run", observe=observe)
+        run_one(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run", observe=observe)
 
     run = load_run(tmp_path / "run").only
     assert (run.status, run.error) == ("stopped", None)
@@ -217,7 +217,7 @@ def test_a_cancelled_run_is_stopped_and_keeps_what_was_said(tmp_path: Path) -> N
 
 
 def test_a_cut_payload_of_a_saved_run_is_told_by_its_digest(model: str, tmp_path: Path) -> None:
-    run = hold(real(model, protocol="cipher", rounds=1), PayloadStore(tmp_path / "payloads"))
+    run = run_one(real(model, protocol="cipher", rounds=1), PayloadStore(tmp_path / "payloads"))
     ref = run.messages[0].payload
     assert ref is not None
     (file,) = (tmp_path / "payloads").rglob(f"{ref.sha256}.safetensors")
@@ -230,13 +230,13 @@ def test_a_cut_payload_of_a_saved_run_is_told_by_its_digest(model: str, tmp_path
 
 
 def test_a_payload_cut_while_the_run_goes_on_ends_it_with_message_and_digest(model: str, tmp_path: Path) -> None:
-    def observe(run: Record, event: Event) -> None:
+    def observe(run: DiscussionRecord, event: Event) -> None:
         if isinstance(event, Message):
             for file in (tmp_path / "payloads").rglob("*.safetensors"):
                 file.write_bytes(file.read_bytes()[:100])
 
-    store = PayloadStore(tmp_path / "payloads", kept=0)  # live copies would serve as well as the files
+    store = PayloadStore(tmp_path / "payloads", cache_bytes=0)  # live copies would serve as well as the files
     with pytest.raises(PayloadError, match=r"message of 'agent_.', round 0: payload [0-9a-f]{64} is damaged"):
-        hold(real(model, protocol="sde", agents=3), store, folder=tmp_path / "run", observe=observe)
+        run_one(real(model, protocol="sde", agents=3), store, folder=tmp_path / "run", observe=observe)
 
     assert load_run(tmp_path / "run").only.status == "failed"

@@ -12,18 +12,18 @@ from sottovoce.runs.log import Log
 
 
 def put(name: str, nbytes: int = 0) -> Path:
-    log = Log(run_directory.shelf() / name, new=True)
+    log = Log(run_directory.runs_folder() / name, new=True)
     log.write([{"line": "run"}, {"line": "done", "nbytes": nbytes}])
     log.close()
-    return run_directory.shelf() / name
+    return run_directory.runs_folder() / name
 
 
 def test_a_run_is_found_by_name_by_its_beginning_as_the_latest_and_by_folder() -> None:
     older, newer = put("2026-01-01-120000-debate"), put("2026-01-02-120000-mad")
 
-    assert run_directory.folder_of("2026-01-01-120000-debate") == run_directory.folder_of("2026-01-01") == older
-    assert run_directory.folder_of("latest") == newer
-    assert run_directory.folder_of(str(older)) == older
+    assert run_directory.find_run("2026-01-01-120000-debate") == run_directory.find_run("2026-01-01") == older
+    assert run_directory.find_run("latest") == newer
+    assert run_directory.find_run(str(older)) == older
 
 
 @pytest.mark.parametrize(("name", "why"), [("2026", "2 runs begin with it"), ("2025", "there is no such run")])
@@ -31,7 +31,7 @@ def test_a_name_that_fits_none_or_several_is_refused(name: str, why: str) -> Non
     put("2026-01-01-120000-debate"), put("2026-01-02-120000-mad")
 
     with pytest.raises(RecordError, match=f"unknown run '{name}': {why}"):
-        run_directory.folder_of(name)
+        run_directory.find_run(name)
 
 
 def test_names_of_new_runs_are_their_own() -> None:
@@ -51,7 +51,7 @@ def test_the_oldest_runs_go_first(keep: int, room: int, left: list[str]) -> None
 
     removed = run_directory.prune(keep, room)
 
-    assert [folder.name for folder in run_directory.kept()] == left
+    assert [folder.name for folder in run_directory.saved_runs()] == left
     assert len(removed) == 3 - len(left)
 
 
@@ -59,6 +59,6 @@ def test_a_run_that_is_in_use_stays() -> None:
     held = Log(put("a"))
     put("b")
     try:
-        assert run_directory.prune(0) == [run_directory.shelf() / "b"]
+        assert run_directory.prune(0) == [run_directory.runs_folder() / "b"]
     finally:
         held.close()

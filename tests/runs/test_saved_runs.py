@@ -18,12 +18,12 @@ from sottovoce.nodes.question import Question
 from sottovoce.runs.events import Event
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.log import Log, read
-from sottovoce.runs.manifest import Head, head_of
+from sottovoce.runs.manifest import RunManifest, new_manifest
 from sottovoce.runs.read import load_run
-from sottovoce.runs.record import Record
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
-from sottovoce.runs.runner import hold_all
-from sottovoce.runs.start import resumed, settings_of
+from sottovoce.runs.runner import run_all
+from sottovoce.runs.start import resume_run, settings_of
 from sottovoce.settings import Debate, Single
 
 ROUNDS = 4
@@ -37,12 +37,12 @@ def fresh() -> ScriptedChatModel:
 
 def begin(folder: Path, questions: int = 1, **more: Any) -> Run:
     asked: list[Question] = [{**QUESTION, "id": f"sum/{i}"} for i in range(questions)]
-    head = head_of("debate", SETTINGS, asked, models=fresh(), **more)
-    return Run.begin(head, asked, folder)
+    head = new_manifest("debate", SETTINGS, asked, models=fresh(), **more)
+    return Run.start(head, asked, folder)
 
 
 def hold(run: Run, **more: Any) -> Run:
-    hold_all(run, settings_of(run), run.store(), models=fresh(), **more)
+    run_all(run, settings_of(run), run.store(), models=fresh(), **more)
     return run
 
 
@@ -51,7 +51,7 @@ class Stop(KeyboardInterrupt):
 
 
 def stop_after(messages: int) -> Any:
-    def observe(record: Record, event: Event) -> None:
+    def observe(record: DiscussionRecord, event: Event) -> None:
         if isinstance(event, Message) and len(record.messages) >= messages:
             raise Stop
 
@@ -70,7 +70,7 @@ def test_a_stopped_run_is_resumed_where_it_was(stopped: Path) -> None:
     before = load_run(stopped)
     assert before.status == "stopped" and len(before.only.messages) == 4
 
-    after = hold(resumed(before, models=fresh()))
+    after = hold(resume_run(before, models=fresh()))
 
     asked = [line for line in read(stopped)[0] if line["line"] == "asked"]
     assert after.status == "done" and len(after.only.messages) == 2 * ROUNDS
@@ -87,7 +87,7 @@ def test_a_line_that_was_cut_off_is_said_and_done_again(stopped: Path) -> None:
 
     run = load_run(stopped)
     assert run.notes == ["the last line of the log was cut off (24 bytes); what it recorded is run again"]
-    assert hold(resumed(run, models=fresh())).only.decision is not None
+    assert hold(resume_run(run, models=fresh())).only.decision is not None
     assert load_run(stopped).notes == []
 
 
@@ -100,7 +100,7 @@ def test_a_step_that_was_committed_and_not_logged_is_logged_and_not_asked_again(
     missing = load_run(stopped)
     assert len(missing.only.messages) == 3
 
-    run = hold(resumed(missing, models=fresh()))
+    run = hold(resume_run(missing, models=fresh()))
 
     asked = [(line["round"], line["agent"]) for line in read(stopped)[0] if line["line"] == "asked"]
     assert asked.count((told["round"], told["agent"])) == 1
@@ -111,7 +111,7 @@ def test_a_discussion_whose_checkpoints_are_lost_begins_anew(stopped: Path) -> N
     """After a power cut the log may tell of more than the checkpoints hold."""
     (stopped / "checkpoints.sqlite").unlink()
 
-    run = hold(resumed(load_run(stopped), models=fresh()))
+    run = hold(resume_run(load_run(stopped), models=fresh()))
 
     assert len(run.only.messages) == run.cost.calls == 2 * ROUNDS
     assert load_run(stopped).only == run.only
@@ -130,7 +130,7 @@ def test_another_process_is_refused_in_one_line(stopped: Path) -> None:
     holding = Log(stopped)
     try:
         with pytest.raises(RecordError, match=r"run '.*' is in use by another process; wait for it, or stop that"):
-            resumed(load_run(stopped), models=fresh())
+            resume_run(load_run(stopped), models=fresh())
         assert load_run(stopped).status == "running"
     finally:
         holding.close()
@@ -138,10 +138,10 @@ def test_another_process_is_refused_in_one_line(stopped: Path) -> None:
 
 def test_a_run_that_went_on_elsewhere_since_it_was_read_is_not_held_twice(stopped: Path) -> None:
     stale = load_run(stopped)
-    hold(resumed(load_run(stopped), models=fresh()))
+    hold(resume_run(load_run(stopped), models=fresh()))
 
     with pytest.raises(RecordError, match="was continued by another process meanwhile; try again"):
-        resumed(stale, models=fresh())
+        resume_run(stale, models=fresh())
 
     assert load_run(stopped).status == "done"
 
@@ -153,13 +153,13 @@ def test_a_run_of_other_prompts_or_settings_is_not_gone_on_with(stopped: Path, f
     run = load_run(stopped)
 
     with pytest.raises(RecordError, match=f"was started with other {field}; start a new run, or restore them"):
-        resumed(run, run.head.model_copy(update={field: value}))
+        resume_run(run, run.manifest.model_copy(update={field: value}))
 
     assert load_run(stopped).status == "stopped"
 
 
-def head_in(weights: str) -> Head:
-    return head_of("single", Single(weights=[weights], device=["cpu"]), [QUESTION])  # type: ignore[list-item]
+def head_in(weights: str) -> RunManifest:
+    return new_manifest("single", Single(weights=[weights], device=["cpu"]), [QUESTION])  # type: ignore[list-item]
 
 
 def test_the_head_tells_formats_of_one_model_apart() -> None:
@@ -183,12 +183,12 @@ def test_a_run_in_another_format_is_not_gone_on_with() -> None:
 
 def test_another_version_of_a_library_is_a_note(stopped: Path) -> None:
     run = load_run(stopped)
-    now = run.head.model_copy(update={"versions": {**run.head.versions, "torch": "9.9"}})
+    now = run.manifest.model_copy(update={"versions": {**run.manifest.versions, "torch": "9.9"}})
 
-    went_on = resumed(run, now)
+    went_on = resume_run(run, now)
     went_on.close()
 
-    assert went_on.notes == [f"started with torch {run.head.versions['torch']}, resumed with 9.9"]
+    assert went_on.notes == [f"started with torch {run.manifest.versions['torch']}, resumed with 9.9"]
 
 
 # Many discussions
@@ -206,16 +206,16 @@ def test_many_discussions_are_held_on_one_graph_and_read_back(tmp_path: Path) ->
 
 
 def test_two_questions_of_one_id_are_refused(tmp_path: Path) -> None:
-    head = head_of("debate", SETTINGS, [QUESTION, QUESTION], models=fresh())
+    head = new_manifest("debate", SETTINGS, [QUESTION, QUESTION], models=fresh())
 
     with pytest.raises(UsageError, match="two questions have the id 'sum'; give each its own"):
-        Run.begin(head, [QUESTION, QUESTION], tmp_path / "run")
+        Run.start(head, [QUESTION, QUESTION], tmp_path / "run")
 
 
 def test_a_failed_discussion_is_recorded_the_others_end_and_it_is_tried_again(tmp_path: Path) -> None:
     short = ScriptedChatModel({f"agent_{i}": ["The answer is 21."] * 6 for i in (1, 2)})  # four a discussion are wanted
     run = begin(tmp_path / "run", 2)
-    hold_all(run, SETTINGS, run.store(), models=short, limits=Limits(at_once=1))
+    run_all(run, SETTINGS, run.store(), models=short, limits=Limits(at_once=1))
 
     kept = load_run(tmp_path / "run")
     assert [record.status for record in kept.records.values()] == ["done", "failed"] and kept.status == "stopped"
@@ -223,7 +223,7 @@ def test_a_failed_discussion_is_recorded_the_others_end_and_it_is_tried_again(tm
     assert failed.question == "sum/1" and failed.score is None and failed.calls == 4
     error = kept.records["sum/1", 0].error
     assert error is not None and "is empty after" in error
-    assert hold(resumed(kept, models=fresh())).status == "done"
+    assert hold(resume_run(kept, models=fresh())).status == "done"
 
 
 def test_a_limit_on_calls_stops_the_run_and_says_so(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_limit_on_calls_stops_the_run_and_says_so(tmp_path: Path) -> None:
     kept = load_run(tmp_path / "run")
     assert (kept.status, kept.why) == ("stopped", "the call limit is reached: 10 of 10")
     assert run.cost.calls >= 10 and len(kept.unfinished) == 4
-    assert hold(resumed(kept, models=fresh())).status == "done"
+    assert hold(resume_run(kept, models=fresh())).status == "done"
 
 
 def test_a_limit_on_time_stops_the_run_and_says_so(tmp_path: Path) -> None:
@@ -263,9 +263,9 @@ try:
 except SottovoceError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600)
 
     assert done.stdout.count("\n") == 1 and "cannot be written: " in done.stdout, done.stderr[-2000:]
     kept = load_run(tmp_path / "run")
     assert kept.spoken and kept.notes == []
-    assert hold(resumed(kept, models=fresh())).status == "done"
+    assert hold(resume_run(kept, models=fresh())).status == "done"

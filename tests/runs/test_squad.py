@@ -9,7 +9,7 @@ import pytest
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.nodes.question import Question
-from sottovoce.runs.runner import Task, hold
+from sottovoce.runs.runner import Task, run_one
 from sottovoce.runs.squad import exact_match, f1
 from sottovoce.settings import IA
 from tests.runs.support import held
@@ -81,11 +81,11 @@ def test_of_information_asymmetry_those_answers_are_measured_that_are_scored(
 ) -> None:
     model = ScriptedChatModel({f"agent_{i}": [reply] for i, reply in enumerate(replies, 1)})
     settings = IA(rounds=1, score=rule)  # type: ignore[arg-type]  # one of two
-    result = hold(Task("ia", settings, RIVER, models=model), PayloadStore(tmp_path)).result()
+    result = run_one(Task("ia", settings, RIVER, models=model), PayloadStore(tmp_path)).result()
     assert (result.score, result.measures["EM"]) == (score, em)
 
 
 def test_without_a_box_the_raw_score_and_its_em_take_the_same_replies(tmp_path: Path) -> None:
     model = ScriptedChatModel({"agent_1": ["The answer is Orla."], "agent_2": ["I cannot tell you."]})
-    result = hold(Task("ia", IA(rounds=1, score="raw"), RIVER, models=model), PayloadStore(tmp_path)).result()
+    result = run_one(Task("ia", IA(rounds=1, score="raw"), RIVER, models=model), PayloadStore(tmp_path)).result()
     assert (result.score, result.measures["EM"]) == (1.0, 1.0)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sottovoce.core.errors import UsageError
-from sottovoce.core.sizes import amount
+from sottovoce.core.text import amount
 from sottovoce.settings import Debate, SelfConsistency, Settings, Single
 
 

@@ -64,7 +64,7 @@ def test_self_play_asks_the_same(encoder: Encoder) -> None:
 
 @pytest.mark.parametrize("card", ["card_arithmetic", "card_split"])
 def test_the_model_s_card_asks_the_same_questions(card: str) -> None:
-    experiment, _ = read_experiment(EXPERIMENTS / f"{card}.yaml", MADE)
+    experiment = read_experiment(EXPERIMENTS / f"{card}.yaml", MADE)
     expected = {name: digest for name, digest in DIGESTS.items() if name.startswith(f"{card}/")}
     assert {f"{card}/{row}": digest(prepare(experiment, row).questions) for row in experiment.rows} == expected
 

@@ -22,7 +22,7 @@ from sottovoce.runs.manifest import digest
 from sottovoce.runs.read import load_run
 from sottovoce.runs.results import table
 from sottovoce.runs.run import PAYLOADS
-from sottovoce.verify.replay import rehearsed
+from sottovoce.verify.replay import replay
 
 JSON = dict[str, Any]  # Any: plain JSON
 
@@ -87,7 +87,7 @@ class Forger:
         """Prompts, votes and decisions that follow from what is now said."""
         self.write()
         run = load_run(self.folder)
-        led, _ = rehearsed(run, list(run.records), run.store(), NO_TRUST)
+        led, _ = replay(run, list(run.records), run.store(), NO_TRUST)
         for (question, _), again in led.records.items():
             assert again.decision is not None, "the forger knows the scheme"
             prompts = {each.place: each for each in again.prompts}

@@ -31,11 +31,11 @@ from sottovoce.runs.allowed import Trust
 from sottovoce.runs.card import card
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.log import LOG
-from sottovoce.runs.manifest import head_of
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
-from sottovoce.runs.runner import hold_all
-from sottovoce.runs.start import resumed
+from sottovoce.runs.runner import run_all
+from sottovoce.runs.start import resume_run
 from sottovoce.settings import IA, Debate, Settings
 from sottovoce.verify.checks import Wanted, verify
 from sottovoce.verify.payloads import _tokens
@@ -56,9 +56,9 @@ Forge = Callable[[Forger], None]
 def held(folder: Path, settings: Settings, n: int = QUESTIONS, **more: Any) -> Path:
     """A run on samples of arithmetic by the bundled model."""
     asked = samples("arithmetic", n, settings, 0)
-    head = head_of("debate", settings, asked, origin=origin("arithmetic", n, 0))
-    run = Run.begin(head, asked, folder)
-    hold_all(run, settings, run.store(), **more)
+    head = new_manifest("debate", settings, asked, origin=origin("arithmetic", n, 0))
+    run = Run.start(head, asked, folder)
+    run_all(run, settings, run.store(), **more)
     return folder
 
 
@@ -82,7 +82,7 @@ def test_an_untouched_run_has_no_findings(true_run: Path) -> None:
     verified = verify(load_run(true_run), Wanted(QUESTIONS))
 
     assert (verified.findings, verified.notes) == ([], [])
-    assert (verified.discussions, verified.messages, verified.anew) == (QUESTIONS, MESSAGES, QUESTIONS)
+    assert (verified.discussions, verified.messages, verified.reruns) == (QUESTIONS, MESSAGES, QUESTIONS)
 
 
 @pytest.mark.parametrize(
@@ -177,8 +177,10 @@ def test_a_dropped_last_question_of_a_file_is_found(tmp_path: Path, given: str |
     )
     taken = read_file(file).take()
     settings = Debate(rounds=1, max_tokens=6, answer_turn=False)
-    run = Run.begin(head_of("debate", settings, taken.questions, origin=taken.taken), taken.questions, tmp_path / "run")
-    hold_all(run, settings, run.store())
+    run = Run.start(
+        new_manifest("debate", settings, taken.questions, origin=taken.taken), taken.questions, tmp_path / "run"
+    )
+    run_all(run, settings, run.store())
     path = file if given else None
     assert findings(tmp_path / "run", questions=path) == []
 
@@ -217,8 +219,8 @@ def test_a_run_that_was_stopped_and_cut_off_and_resumed_has_no_findings(tmp_path
     log.write_bytes(log.read_bytes() + b'{"line":"st')
     assert findings(tmp_path / "run") == []
 
-    run = resumed(load_run(tmp_path / "run"))
-    hold_all(run, settings, run.store())
+    run = resume_run(load_run(tmp_path / "run"))
+    run_all(run, settings, run.store())
 
     assert load_run(tmp_path / "run").status == "done" and findings(tmp_path / "run") == []
 
@@ -262,11 +264,11 @@ def test_runs_in_fewer_bytes_and_under_a_probe_have_no_findings(tmp_path: Path) 
     held(tmp_path / "shuffled", Debate(**given, probe="shuffled", probe_from="small"), n=2)
 
     for name in ("small", "shuffled"):
-        verified = verify(load_run(tmp_path / name), Wanted(anew=1, trust=Trust(trust_paths=True)))
+        verified = verify(load_run(tmp_path / name), Wanted(reruns=1, trust=Trust(trust_paths=True)))
 
-        assert (verified.findings, verified.anew) == ([], 1)
+        assert (verified.findings, verified.reruns) == ([], 1)
     shutil.rmtree(tmp_path / "small")
-    (found,) = verify(load_run(tmp_path / "shuffled"), Wanted(anew=1, trust=Trust(trust_paths=True))).findings
+    (found,) = verify(load_run(tmp_path / "shuffled"), Wanted(reruns=1, trust=Trust(trust_paths=True))).findings
     assert "the run of --probe-from cannot be read" in str(found)
 
 
@@ -304,7 +306,7 @@ def test_schemes_with_roles_groups_and_answer_turns_are_led_again_as_they_were(
 
     verified = verify(load_run(tmp_path / "run"), Wanted(1))
 
-    assert verified.findings == [] and verified.anew == 0
+    assert verified.findings == [] and verified.reruns == 0
     assert verified.notes[-1].endswith("not re-run: not everything was said by local models (hosted)")
 
 

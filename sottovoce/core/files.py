@@ -1,4 +1,7 @@
-"""Readers that accept regular files only: a given path may be a pipe, an endless device or a folder."""
+"""Readers of regular files, and the user's folders of stored models and the config file.
+
+A path from outside may be a pipe, an endless device or a folder; the readers refuse these at once.
+"""
 
 from __future__ import annotations
 
@@ -34,3 +37,16 @@ def bytes_of(path: str | Path) -> bytes:
 def text_of(path: str | Path) -> str:
     """Return the text of a regular file with newlines as `Path.read_text` translates them. Errors: see `opened`."""
     return bytes_of(path).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def models_folder() -> Path:
+    """Return the folder of stored models: `$SOTTOVOCE_MODELS`, or `sottovoce/models` in the user's cache folder."""
+    if chosen := os.environ.get("SOTTOVOCE_MODELS"):
+        return Path(chosen).expanduser()
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "sottovoce" / "models"
+
+
+def config_folder() -> Path:
+    """Return the folder of the config file: `sottovoce` in the user's configuration folder."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "sottovoce"

@@ -1,4 +1,4 @@
-"""What is no regular file is refused at every door, at once: no pipe is waited for, no device read without end."""
+"""Only regular files are read, wherever a path comes from: a pipe or a device is refused at once."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import ModelError, UsageError
+from sottovoce.core.files import bytes_of, opened, text_of
 from sottovoce.core.outputs import OutputFile
-from sottovoce.core.regular_files import bytes_of, opened, text_of
 from sottovoce.retrievers.sentence_files import _json
 from sottovoce.retrievers.trec import read_qrels
 

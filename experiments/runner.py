@@ -1,0 +1,187 @@
+"""The runner of rows: one run after another in one folder; rows that are over do not run again, others resume.
+
+Experiment files, tables of papers, matched baselines and searches all run their rows here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from sottovoce.core.errors import RecordError, UsageError
+from sottovoce.core.outputs import check_no_link
+from sottovoce.experiments.folder import runs_in, save
+from sottovoce.experiments.matching import check_order, is_known, match, pilot_name, with_pilots
+from sottovoce.experiments.rows import Row, prepare
+from sottovoce.experiments.schema import Experiment, choose
+from sottovoce.nodes.inputs import Models
+from sottovoce.runs.allowed import Trust, contained
+from sottovoce.runs.job import Job, LimitReached, Show
+from sottovoce.runs.limits import Limits
+from sottovoce.runs.manifest import RunManifest, new_manifest, prompts_digest
+from sottovoce.runs.run import Run
+from sottovoce.runs.start import all_settings_of, resume_run, start_run
+
+IDENTITY = ("scheme", "settings", "seeds", "questions", "prompts")
+"""Fields of a run's manifest that identify a row; with other values it would be another row."""
+
+
+class RowRunner:
+    """A folder of runs, one for each row, with limits that count for all of them together."""
+
+    def __init__(
+        self, folder: Path, limits: Limits | None = None, show: Show | None = None, models: Models = None
+    ) -> None:
+        """Start the clock of the limits.
+
+        Args:
+            folder: The folder; the run of a row is in the subfolder with the row's name.
+            limits: The limits for all rows together.
+            show: Returns the observer of a row.
+            models: Chat models that play the agents; None creates those that the settings name.
+        """
+        self.folder, self.models = folder, models
+        self._job = Job(limits, show, models)
+        self.runs: dict[str, Run] = {}
+        """The runs that have been read or started, by row."""
+
+    def read(self, names: Iterable[str]) -> None:
+        """Read the runs of these rows that have started. Errors: see `runs_in`."""
+        self.runs |= runs_in(self.folder, [name for name in names if name not in self.runs])
+
+    def check(self, row: Row) -> None:
+        """Check that a row is still the one of its run, if that has started; its models are checked when it resumes.
+
+        Raises:
+            RecordError: names the difference and the remedy.
+        """
+        if row.name not in self.runs:
+            return
+        old = self.runs[row.name].manifest
+        now = new_manifest(row.scheme, row.settings, row.questions, row.seeds, row.origin, models={})  # loads none
+        # The prompt packs of agents follow from their models, which are not loaded here.
+        now = now.model_copy(update={"prompts": prompts_digest(row.scheme, row.settings, old.packs)})
+        for field in IDENTITY:
+            before, after = (head.complete if field == "settings" else getattr(head, field) for head in (old, now))
+            if before != after:
+                difference = f" ({differing(before, after)})" if field == "settings" else ""
+                raise self._changed(row.name, f"was started with other {field}{difference}")
+
+    def run(self, row: Row) -> Run:
+        """Return the run of a row, after running those of its discussions that are not over.
+
+        Raises:
+            LimitReached: a limit was reached before or during the run.
+            RecordError: the run was started with other settings or models, cannot be written, or its folder is a link.
+            KeyboardInterrupt: it was stopped; the same call resumes.
+        """
+        check_no_link(self.folder / row.name)
+        self.read([row.name])
+        self.check(row)
+        if row.name in self.runs and not self.runs[row.name].unfinished:
+            return self.runs[row.name]
+        if reason := self._job.reached(self.runs.values()):
+            raise LimitReached(reason)
+        others = [run for name, run in self.runs.items() if name != row.name]
+        run = self.runs[row.name] = self._opened(row)
+        self._job.run(row.name, run, row.settings, others)
+        if run.why:
+            raise LimitReached(self._job.reached(self.runs.values()) or run.why)
+        return run
+
+    def _opened(self, row: Row) -> Run:
+        """Start or resume a row's run, after checking its models against those of the other runs."""
+        head = new_manifest(row.scheme, row.settings, row.questions, row.seeds, row.origin, models=self.models)
+        head = head.model_copy(update={"budget": row.budget})
+        self._check_weights(row.name, head)
+        run = self.runs.get(row.name)
+        return start_run(head, row.questions, self.folder / row.name) if run is None else resume_run(run, head)
+
+    def _check_weights(self, name: str, head: RunManifest) -> None:
+        """Check that models with the same name have the same weights as in all runs so far."""
+        known = {
+            (model.model, model.stored): model.weights
+            for run in self.runs.values()
+            for model in run.manifest.models.values()
+        }
+        for model in head.models.values():
+            before = known.get((model.model, model.stored), model.weights)
+            if before != model.weights:
+                weights = f"had the weights {before} before, and has {model.weights} now"
+                raise self._changed(name, f"has changed: the model {model.model!r} {weights}")
+
+    def _changed(self, name: str, change: str) -> RecordError:
+        return RecordError(
+            f"row {name!r} {change}; put that back, remove {str(self.folder / name)!r} to run the row again, "
+            "or give another folder (--save)"
+        )
+
+
+def differing(before: Mapping[str, object], after: Mapping[str, object]) -> str:
+    """Return the differences of two mappings in words."""
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    return ", ".join(f"{name} {before.get(name)!r}, now {after.get(name)!r}" for name in names)
+
+
+def run_experiment(
+    experiment: Experiment, runner: RowRunner, *, names: Collection[str] = (), trust: Trust | None = None
+) -> tuple[dict[str, Run], str]:
+    """Run the rows that are not over; return the runs of all rows, and why they stopped early, or "".
+
+    Args:
+        experiment: The experiment, which is saved in the runner's folder.
+        runner: The runner; runs in its folder are resumed.
+        names: The rows to run; all if empty.
+        trust: Has the sandbox for all rows, if the experiment may be someone else's; None leaves them their own.
+
+    Raises:
+        UsageError: a row cannot run; found before any row starts.
+        RecordError: see `RowRunner.run`; also found before any row starts, except for models.
+        KeyboardInterrupt: it was stopped; the same call resumes.
+    """
+    rows = with_pilots(prepare(experiment, name) for name in experiment.rows)
+    chosen = [
+        each for name in choose("row", names, experiment.rows) for each in (pilot_name(name), name) if each in rows
+    ]
+    runner.read(rows)
+    if trust is not None:
+        rows = {name: _contained(row, runner.runs.get(name), trust, name in chosen) for name, row in rows.items()}
+    check_rows(rows, runner)
+    check_order(rows, chosen, runner.runs)
+    save(experiment.content, runner.folder)
+    reason = run_rows([rows[name] for name in chosen], runner)
+    return {name: runner.runs[name] for name in experiment.rows if name in runner.runs}, reason
+
+
+def check_rows(rows: Mapping[str, Row], runner: RowRunner) -> None:
+    """Check all rows before one starts, except those whose number of samples is not known yet."""
+    for row in rows.values():
+        if is_known(row, runner.runs):
+            runner.check(match(row, runner.runs))
+
+
+def run_rows(rows: Iterable[Row], runner: RowRunner) -> str:
+    """Run rows in order, matched rows with their number of samples; return why they stopped early, or "".
+
+    Errors: see `RowRunner.run`.
+    """
+    try:
+        for row in rows:
+            runner.run(match(row, runner.runs))
+    except LimitReached as limit:
+        return limit.reason
+    return ""
+
+
+def _contained(row: Row, run: Run | None, trust: Trust, chosen: bool) -> Row:
+    """Return a row with the command line's sandbox; a row that does not run now keeps the one of its run.
+
+    Raises:
+        UsageError: the row needs a sandbox, and the command line has none.
+    """
+    if chosen and (run is None or run.unfinished):
+        if line := trust.uncontained(row.settings, f"row {row.name!r}"):
+            raise UsageError(line)
+        return replace(row, settings=trust.applied(row.settings))
+    return row if run is None else replace(row, settings=contained(row.settings, all_settings_of(run)))
