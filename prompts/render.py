@@ -1,7 +1,7 @@
 """Prompt files with named slots, rendered into the parts of a turn.
 
 A prompt file is a jinja2 template whose first line declares its slots in a comment. A slot with a
-`MessageRef` message does not become text here: the rendered turn contains the message itself, so that
+message reference does not become text here: the rendered turn contains the message itself, so that
 each protocol can encode it in its own way. A prompt pack is a user's folder with the same layout; a
 file in it replaces ours, and may use the slots that ours declares.
 """
