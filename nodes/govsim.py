@@ -20,10 +20,9 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.environments.govsim import fishery_rules
 from sottovoce.environments.govsim.fishery import Game
-from sottovoce.environments.govsim.fishery_rules import Month, World, is_over, opening, own_catch, report
+from sottovoce.environments.govsim.fishery_rules import Month, World, first_state, is_over, own_catch, report
 from sottovoce.environments.govsim.game_metrics import Ended, ended, measures
-from sottovoce.environments.govsim.harvest import read_tons
-from sottovoce.environments.govsim.talk import next_speaker, read_limit, read_summary, read_utterance
+from sottovoce.environments.govsim.talk import next_speaker, read_limit, read_summary, read_tons, read_utterance
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.prompt_builder import View, blocks
 from sottovoce.nodes.question import question_id
@@ -58,7 +57,7 @@ def begin(run: RunContext[GovSim], state: Discussion) -> Update:
         game = settings.game(f"{settings.seed}/{question_id(state)}")
     else:
         game = settings.seated(given)
-    return {"game": game.model_dump(mode="json"), "world": opening(game)}
+    return {"game": game.model_dump(mode="json"), "world": first_state(game)}
 
 
 def talk(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:

@@ -152,7 +152,7 @@ def judgement_form(view: View) -> str:
 def verdict(text: str, question: Question) -> Verdict:
     """Read the moderator's answer; None if it is empty or there is no preference (both missing in the paper's code)."""
     read = read_json(text, (PREFERENCE, SIDE, REASON, ANSWER), may_be_empty=(PREFERENCE, SIDE, REASON, ANSWER))
-    found = read.found if ANSWER in read.found else read_lines(text, (PREFERENCE, SIDE, REASON, ANSWER))
+    found = read.values if ANSWER in read.values else read_lines(text, (PREFERENCE, SIDE, REASON, ANSWER))
     if ANSWER not in found:
         return Verdict(None, f'"{ANSWER}" {read.missing[ANSWER]}')
     undecided = re.match(r"\W*(no|none|neither|false)\b", found.get(PREFERENCE, "").lower())
@@ -165,7 +165,7 @@ def verdict(text: str, question: Question) -> Verdict:
 def judgement(text: str, question: Question) -> Verdict:
     """Read the judge's answer from its JSON object, else from lines or prose."""
     read = read_json(text, (REASON, ANSWER), may_be_empty=(REASON,))
-    given = read.found.get(ANSWER) or read_lines(text, (REASON, ANSWER)).get(ANSWER)
+    given = read.values.get(ANSWER) or read_lines(text, (REASON, ANSWER)).get(ANSWER)
     if given:
         return _readable(given, question)
     answer = kinds.stated_beside(text, question)  # also of an object with the field "answer"

@@ -71,7 +71,7 @@ class Said(NamedTuple):
 def begin(run: RunContext[ReAct], state: Discussion) -> Update:
     """Start with no open page; an unknown library is refused before any model runs."""
     library_of(run, state)
-    return {"world": react.opening()}
+    return {"world": react.first_state()}
 
 
 def take_step(run: RunContext[ReAct], state: Relay, agent: str) -> Update:

@@ -77,13 +77,13 @@ def stated(text: str, question: Question) -> Stated:
     errors = [f'"{name}" {why}' for name, why in read.missing.items() if name != REASONING]
     answer = confidence = None
     wrong = ANSWER in read.missing
-    if ANSWER in read.found:
-        given, kind = read.found[ANSWER], kinds.kind_of(question)
+    if ANSWER in read.values:
+        given, kind = read.values[ANSWER], kinds.kind_of(question)
         answer = kinds.read_field(given, question)
         wrong = answer is None and not kinds.is_open(given, question)  # "unknown" is an abstention that can be read
         errors += [f'"{ANSWER}" holds no {kinds.named(kind)}'] if wrong else []
-    if CONFIDENCE in read.found:
-        confidence = read_confidence(read.found[CONFIDENCE])
+    if CONFIDENCE in read.values:
+        confidence = read_confidence(read.values[CONFIDENCE])
         errors += [] if confidence is not None else [f'"{CONFIDENCE}" is no number from 0 to 1']
     return Stated(answer, confidence, "; ".join(errors), unread=wrong)
 

@@ -19,11 +19,10 @@ from sottovoce.channels.payload import Span
 from sottovoce.core.response_format import Form
 from sottovoce.environments.whodunit import players
 from sottovoce.environments.whodunit.actions import Action, Malformed, Role, located, read
-from sottovoce.environments.whodunit.blunders import NOTES
 from sottovoce.environments.whodunit.games import Game
-from sottovoce.environments.whodunit.knowledge import told
-from sottovoce.environments.whodunit.metrics import Ended, measures
-from sottovoce.environments.whodunit.rules import RETRIES, World, cancelled, is_over, opening, passed, step
+from sottovoce.environments.whodunit.knowledge import World, described_knowledge
+from sottovoce.environments.whodunit.metrics import NOTES, Ended, measures
+from sottovoce.environments.whodunit.rules import RETRIES, cancelled, first_state, is_over, passed, step
 from sottovoce.environments.whodunit.wording import described, fact, people
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided
@@ -70,7 +69,7 @@ def begin(run: RunContext[WhoDunit], state: Discussion) -> Update:
     """
     given, settings = state.get("game"), run.settings
     game = settings.game(f"{settings.seed}/{question_id(state)}") if given is None else settings.seated(given)
-    return {"game": game.model_dump(mode="json"), "world": opening(game)}
+    return {"game": game.model_dump(mode="json"), "world": first_state(game)}
 
 
 def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
@@ -96,7 +95,7 @@ def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
     if isinstance(done, Malformed):
         return {"board": messages, "world": cancelled(world, agent, done.hint)}
     line, after = step(game, world, agent, done, wording)
-    notes = _notes(line, after, told(game, after, settings.speakers()[0]))
+    notes = _notes(line, after, described_knowledge(game, after, settings.speakers()[0]))
     said = replace(messages[-1], public=line, notes=(*messages[-1].notes, *notes))
     return {"board": [*messages[:-1], said], "world": after}
 

@@ -15,9 +15,8 @@ from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.govsim import games
-from sottovoce.environments.govsim.fishers import Player, free_rider, greedy, sustainable
 from sottovoce.environments.govsim.fishery import Game
-from sottovoce.environments.govsim.fishery_rules import World
+from sottovoce.environments.govsim.fishery_rules import Player, World, free_rider, greedy, sustainable
 from sottovoce.graphs.govsim import create_govsim
 from sottovoce.models import Rows
 from sottovoce.nodes.govsim import utterance_form
