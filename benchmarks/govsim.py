@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from time import perf_counter
 
-from sottovoce.environments.govsim.fishers import Player, free_rider, greedy, play, sustainable
 from sottovoce.environments.govsim.fishery import Allocation, Game, starts
+from sottovoce.environments.govsim.fishery_rules import Player, free_rider, greedy, play, sustainable
 from sottovoce.environments.govsim.game_metrics import ended, metrics
 
 ALLOCATIONS: tuple[Allocation, ...] = ("stochastic", "proportional")

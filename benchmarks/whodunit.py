@@ -14,7 +14,7 @@ from sottovoce.environments.whodunit import players
 from sottovoce.environments.whodunit.actions import Malformed, read
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.knowledge import known
-from sottovoce.environments.whodunit.rules import is_over, opening, step
+from sottovoce.environments.whodunit.rules import first_state, is_over, step
 from sottovoce.settings import WhoDunit
 
 
@@ -31,7 +31,7 @@ class Played(NamedTuple):
 
 def played(settings: WhoDunit, game: Game) -> Played:
     """Play a game."""
-    world, speakers, thought = opening(game), settings.speakers(), 0.0
+    world, speakers, thought = first_state(game), settings.speakers(), 0.0
     while not is_over(world, settings.most_turns):
         agent = speakers[world["turn"] % len(speakers)]
         role, began = settings.role_of(agent), perf_counter()

@@ -15,19 +15,18 @@ from langchain_core.runnables import RunnableLambda
 
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.hooked import WORDS
-from sottovoce.channels.message import Heard, Message, Part, Turn, words
+from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.environments.govsim import fishery_rules
 from sottovoce.environments.govsim.fishery import Game
-from sottovoce.environments.govsim.fishery_rules import Month, World, is_over, opening, own_catch, report
+from sottovoce.environments.govsim.fishery_rules import Month, World, first_state, is_over, own_catch, report
 from sottovoce.environments.govsim.game_metrics import Ended, ended, measures
-from sottovoce.environments.govsim.harvest import read_tons
-from sottovoce.environments.govsim.talk import next_speaker, read_limit, read_summary, read_utterance
+from sottovoce.environments.govsim.talk import next_speaker, read_limit, read_summary, read_tons, read_utterance
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.prompt_builder import View, blocks
 from sottovoce.nodes.question import question_id
-from sottovoce.nodes.say import BEGUN, say
+from sottovoce.nodes.say import ANSWER_PREFILL, say
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, heard, moment, said
 from sottovoce.settings import GovSim
 
@@ -58,40 +57,40 @@ def begin(run: RunContext[GovSim], state: Discussion) -> Update:
         game = settings.game(f"{settings.seed}/{question_id(state)}")
     else:
         game = settings.seated(given)
-    return {"game": game.model_dump(mode="json"), "world": opening(game)}
+    return {"game": game.model_dump(mode="json"), "world": first_state(game)}
 
 
-async def talk(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
+def talk(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
     """Return one utterance, which names the next speaker or ends the talk."""
     there = present(state)
     ask = Ask(agent, TALK, talk_turns(run, state, agent), utterance_form([each for each in there if each != agent]))
-    *before, message = await say(run, state, ask)
-    utterance = read_utterance(message.whole, there)
+    *before, message = say(run, state, ask)
+    utterance = read_utterance(message.full_text, there)
     named = f"names {utterance.following}" if utterance.following else "names nobody"
     note = "ends the talk" if utterance.done else named
     return {"board": [*before, _noted(message, note)], "turn": state["turn"] + 1}
 
 
-async def summarise(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
+def summarise(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
     """Return a one-sentence summary of the talk, and the agreed limit, both as text; the talk is heard by protocol."""
     view, most = run.view(state, agent), game_of(state).start
-    board = await say(run, state, Ask(agent, SUMMARISE, _told(run, view, state, SUMMARISE), protocol=WORDS))
+    board = say(run, state, Ask(agent, SUMMARISE, _told(run, view, state, SUMMARISE), protocol=WORDS))
     ask = Ask(agent, LIMIT, _told(run, view, state, LIMIT), protocol=WORDS)
-    board += await say(run, state, _answering(ask, view, f"N/A|{tons_pattern(most)}"))
+    board += say(run, state, _answering(ask, view, f"N/A|{tons_pattern(most)}"))
     return {"board": board, "turn": state["turn"] + 1}
 
 
-async def reflect(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
+def reflect(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
     """Ask for a plan and for things to remember, in free text that nobody else reads."""
-    return {"board": await say(run, state, Ask(agent, REFLECT, reflect_turns(run, state, agent), protocol=WORDS))}
+    return {"board": say(run, state, Ask(agent, REFLECT, reflect_turns(run, state, agent), protocol=WORDS))}
 
 
-async def wish(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
+def wish(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
     """Ask for the tons that an agent wants, in private; an unreadable reply counts as 0."""
     pool, turns = state["world"]["pool"], wish_turns(run, state, agent)
     ask = _answering(Ask(agent, WISH, turns, protocol=WORDS), run.view(state, agent), tons_pattern(pool))
-    *before, message = await say(run, state, ask, complain=_unreadable, repairs=0)
-    tons = read_tons(message.whole)
+    *before, message = say(run, state, ask, validate=_unreadable, retries=0)
+    tons = read_tons(message.full_text)
     return {"board": [*before, _noted(message, f"wants {tons or 0} tons")]}
 
 
@@ -104,7 +103,6 @@ def next_month(contexts: Contexts[GovSim]) -> RunnableLambda[Fishery, Update]:
     """Return the node in which the fish double, unless the game is over."""
 
     def next_month(state: Fishery) -> Update:
-        contexts.of(state)  # refuses an invalid edit
         game, world = game_of(state), state["world"]
         if not fishery_rules.is_harvested(world):
             raise UsageError(f"month {world['month']} was not harvested; resume the run from an earlier step")
@@ -119,7 +117,7 @@ def harvest(contexts: Contexts[GovSim]) -> RunnableLambda[Fishery, Update]:
 
     def harvest(state: Fishery) -> Update:
         run = contexts.of(state)
-        game, wanted = game_of(state), {each.agent: read_tons(each.whole) for each in wishes(state)}
+        game, wanted = game_of(state), {each.agent: read_tons(each.full_text) for each in wishes(state)}
         if fishery_rules.is_harvested(state["world"]) or set(wanted) != set(present(state)):
             raise UsageError(f"in this month there are wishes of {sorted(wanted)}; resume the run from an earlier step")
         world = fishery_rules.harvest(game, state["world"], wanted)
@@ -156,7 +154,7 @@ def present(state: Fishery) -> list[str]:
 def speaker_of(state: Fishery) -> str | None:
     """Return the next speaker in the talk; None if it is over."""
     spoken, there = _spoken(state), present(state)
-    last = read_utterance(spoken[-1].whole, there) if spoken else None
+    last = read_utterance(spoken[-1].full_text, there) if spoken else None
     return next_speaker(there, [each.agent for each in spoken], last, int(state["settings"]["utterances"]) + 1)
 
 
@@ -194,8 +192,9 @@ def _shown(game: Game, done: Month) -> tuple[str, ...]:
 def _answering(ask: Ask, view: View, pattern: str) -> Ask:
     """Constrain the answer's line to a pattern, after free reasoning; without steps the reply is only the answer."""
     if view.steps:
-        return replace(ask, form=Form(pattern=pattern, after=BEGUN, unknown=False))
-    return replace(ask, form=Form(pattern=pattern, spaced=True, unknown=False), begun=BEGUN, stop=("\n",))
+        return replace(ask, response_format=Form(pattern=pattern, after=ANSWER_PREFILL, unknown=False))
+    form = Form(pattern=pattern, spaced=True, unknown=False)
+    return replace(ask, response_format=form, prefill=ANSWER_PREFILL, stop=("\n",))
 
 
 def tons_pattern(most: int) -> str:
@@ -249,9 +248,9 @@ def _memory(state: Fishery, view: View, round: int) -> tuple[Part, ...]:
     return view.prompts.render(
         "govsim/memory",
         harvest=_harvested(state, view.agent, round),
-        summary_text=read_summary(summary.whole) if summary else "",
-        limit=read_limit(limit.whole) if limit else None,
-        notes=note.whole.strip(),
+        summary_text=read_summary(summary.full_text) if summary else "",
+        limit=read_limit(limit.full_text) if limit else None,
+        notes=note.full_text.strip(),
     )
 
 
@@ -270,10 +269,10 @@ def _talk(state: Fishery, view: View) -> tuple[Part, ...]:
     return view.prompts.render("govsim/talk_so_far", **slots)
 
 
-def _utterance(state: Fishery, message: Message, hearer: str) -> Heard | str:
-    span = read_utterance(message.whole, present(state)).span
+def _utterance(state: Fishery, message: Message, hearer: str) -> MessageRef | str:
+    span = read_utterance(message.full_text, present(state)).span
     start, end = (at - len(message.begun) for at in span)
-    return Heard(message, ((start, end),), own=message.agent == hearer) if start < end else ""
+    return MessageRef(message, ((start, end),), own=message.agent == hearer) if start < end else ""
 
 
 def _told(run: RunContext[GovSim], view: View, state: Fishery, act: str) -> tuple[Turn, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
-from sottovoce.channels.message import Heard, Place
+from sottovoce.channels.message import MessageRef, Place
 from sottovoce.core.errors import UsageError
 from sottovoce.settings import Settings
 from sottovoce.settings.human_input import People
@@ -75,7 +75,7 @@ class NeverAgreeing(ScriptedChatModel):
         asked = self._asked[-1]
         states = asked.act in self.answers and agent not in self.undecided
         value = str(FIRST_VALUE + len(self._asked)) if states else "unknown"
-        if not (schema := (asked.options.get("form") or {}).get("schema")):
+        if not (schema := (asked.options.get("response_format") or {}).get("schema")):
             return f"The answer is {value}."
         # A confidence is valid for any other field.
         return json.dumps({name: value if "answer" in name else "0.5" for name in schema["properties"]})
@@ -137,7 +137,7 @@ def _edges(asked: dict[Key, Asked], stated: dict[str, Key], answers: Acts) -> It
         parts = [part for turn in each.turns for part in turn.parts]
         values = VALUE.findall("\n".join(part for part in parts if isinstance(part, str)))
         heard: dict[Key, Carries] = {stated[value]: "viewpoint" for value in values if value in stated}
-        for message in (part.message for part in parts if isinstance(part, Heard)):
+        for message in (part.message for part in parts if isinstance(part, MessageRef)):
             heard[message.place[1:5]] = "full" if message.act in answers else "summary"
         new = {(key, carries) for key, carries in heard.items() if key[2] != each.agent} - read[each.agent]
         read[each.agent] |= new

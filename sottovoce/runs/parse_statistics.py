@@ -52,12 +52,12 @@ def parse_statistics(state: Discussion, counts: Iterable[Count], answers: tuple[
 
 def _way(vote: Vote, last: Message, question: Discussion) -> Way:
     if vote["answer"] is None:
-        return "unknown" if _declines(last.whole, question) else "abstained"
+        return "unknown" if _declines(last.full_text, question) else "abstained"
     asked = vote.get("asked")
     return "answer_turn" if asked == "answer" else asked or "at_once"
 
 
 def _declines(text: str, question: Discussion) -> bool:
     """Return whether a text says that the answer is unknown, in words or in a field."""
-    field = read_json(text, (ANSWER,), may_be_empty=(ANSWER,)).found.get(ANSWER)
+    field = read_json(text, (ANSWER,), may_be_empty=(ANSWER,)).values.get(ANSWER)
     return kinds.declines(text) or (field is not None and kinds.is_open(field, question))

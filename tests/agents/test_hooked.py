@@ -16,7 +16,7 @@ from langchain_core.messages.base import BaseMessage
 
 from sottovoce.agents.convert import in_words, to_messages, to_turns
 from sottovoce.agents.hooked import HookedChatModel
-from sottovoce.channels.message import Heard, Message, Role, Turn
+from sottovoce.channels.message import Message, MessageRef, Role, Turn
 from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.core.errors import ContextOverflow, EngineError, PayloadError, UsageError
 from sottovoce.models import Ids, LoadedModel, Rows, assemble, load
@@ -62,7 +62,7 @@ def message_of(reply: AIMessage, **more: Any) -> Message:
 
 
 def hearing(message: Message, **heard: Any) -> list[Turn]:
-    return [Turn("user", ("Another agent answered:\n", Heard(message, **heard), "\nAnswer again."))]
+    return [Turn("user", ("Another agent answered:\n", MessageRef(message, **heard), "\nAnswer again."))]
 
 
 def joined(chunks: list[AIMessageChunk]) -> AIMessageChunk:
@@ -332,8 +332,8 @@ MESSAGE = Message(
 )
 
 
-@pytest.mark.parametrize("heard", [Heard(MESSAGE), Heard(MESSAGE, ((0, 5),), latest=False, own=True)])
-def test_heard_messages_survive_the_trip_through_langchain_and_json(heard: Heard) -> None:
+@pytest.mark.parametrize("heard", [MessageRef(MESSAGE), MessageRef(MESSAGE, ((0, 5),), latest=False, own=True)])
+def test_heard_messages_survive_the_trip_through_langchain_and_json(heard: MessageRef) -> None:
     turns = [
         Turn("system", ("Be brief.",)),
         Turn("user", ("One said: ", heard, " Now you.")),
@@ -346,7 +346,10 @@ def test_heard_messages_survive_the_trip_through_langchain_and_json(heard: Heard
 
 
 def test_a_hosted_model_gets_each_turn_as_one_plain_text() -> None:
-    turns = [Turn("system", ("Be brief.",)), Turn("user", ("One said: ", Heard(MESSAGE, ((0, 5),)), " Now", " you."))]
+    turns = [
+        Turn("system", ("Be brief.",)),
+        Turn("user", ("One said: ", MessageRef(MESSAGE, ((0, 5),)), " Now", " you.")),
+    ]
     assert in_words(turns) == [SystemMessage("Be brief."), HumanMessage("One said: It is Now you.")]
 
 

@@ -13,7 +13,7 @@ from pydantic import PrivateAttr
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
-from sottovoce.channels.message import Heard, Message
+from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import scheme
 from sottovoce.graphs.debate import create_debate
@@ -97,7 +97,10 @@ def heard(asked: Asked, turn: int | None = None) -> list[tuple[str, int]]:
     """Agent and round of every message in a prompt, or in one turn of it, in order."""
     turns = asked.turns if turn is None else (asked.turns[turn],)
     return [
-        (part.message.agent, part.message.round) for turn in turns for part in turn.parts if isinstance(part, Heard)
+        (part.message.agent, part.message.round)
+        for turn in turns
+        for part in turn.parts
+        if isinstance(part, MessageRef)
     ]
 
 

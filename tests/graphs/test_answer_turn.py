@@ -11,14 +11,14 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Heard, Message, Turn
+from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.debate import create_debate
 from sottovoce.models import Reply, Rows, Usage
 from sottovoce.nodes.act import node
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.monitor_node import Intervention
-from sottovoce.nodes.say import BEGUN, SHORT, say_answer
+from sottovoce.nodes.say import ANSWER_PREFILL, ANSWER_TOKENS, say_answer
 from sottovoce.nodes.state import Discussion, Update, heard
 from sottovoce.settings import Debate
 from tests.graphs.support import KEYS, QUESTION, Recording, board, built, calls, debating, held, lonely_loaded
@@ -31,8 +31,8 @@ HM = "Hm, who knows?"
 def said(*replies: str, hooked: bool = True, turn: bool = True, **question: Any) -> tuple[list[Message], Any]:
     """The messages of one act whose model gives these replies, and the model."""
 
-    async def act(run: Run, state: Discussion, agent: str) -> Update:
-        return {"board": await say_answer(run, state, ask(agent, "1 + 1?"))}
+    def act(run: Run, state: Discussion, agent: str) -> Update:
+        return {"board": say_answer(run, state, ask(agent, "1 + 1?"))}
 
     model = ScriptedChatModel([*replies], hooked=hooked)
     state = state_of(settings=Named(answer_turn=turn).model_dump(mode="json"), **question)
@@ -47,18 +47,24 @@ def test_it_is_asked_for_on_the_same_prefix_with_the_beginning_given() -> None:
     messages, model = said(HM, " 2")
 
     first, second = model.asked
-    assert second.turns[:-1] == (*first.turns, Turn("assistant", (Heard(messages[0], own=True),)))
-    assert (second.turns[-1].role, BEGUN) == ("user", "Answer:")
+    assert second.turns[:-1] == (*first.turns, Turn("assistant", (MessageRef(messages[0], own=True),)))
+    assert (second.turns[-1].role, ANSWER_PREFILL) == ("user", "Answer:")
     assert "a number" in second.turns[-1].text and '"unknown"' in second.turns[-1].text
-    wanted = {"begun": BEGUN, "stop": ["\n"], "max_tokens": SHORT, "temperature": 0.0, "speaks": "nl"}
+    wanted = {
+        "prefill": ANSWER_PREFILL,
+        "stop": ["\n"],
+        "max_tokens": ANSWER_TOKENS,
+        "temperature": 0.0,
+        "speaks": "nl",
+    }
     assert {name: second.options[name] for name in wanted} == wanted
-    assert not {"begun", "stop", "speaks"} & set(first.options)
+    assert not {"prefill", "stop", "speaks"} & set(first.options)
 
 
 def test_it_is_the_next_attempt_and_the_raw_reply_is_kept_with_its_note() -> None:
     messages, model = said(HM, " 2")
 
-    assert [(each.text, each.whole, each.asked, each.notes) for each in messages] == [
+    assert [(each.text, each.full_text, each.asked, each.notes) for each in messages] == [
         (HM, HM, "", ("asked for the answer: it holds no number",)),
         (" 2", "Answer: 2", "answer", ()),
     ]
@@ -70,10 +76,10 @@ def test_it_is_the_next_attempt_and_the_raw_reply_is_kept_with_its_note() -> Non
 def test_a_hosted_model_that_repeats_the_beginning_says_it_once() -> None:
     messages, model = said(HM, "Answer: 2", hooked=False)
 
-    assert messages[1].whole == "Answer: 2"
+    assert messages[1].full_text == "Answer: 2"
     assert {name: model.asked[1].options[name] for name in ("temperature", "max_tokens", "stop")} == {
         "temperature": 0.0,
-        "max_tokens": SHORT,
+        "max_tokens": ANSWER_TOKENS,
         "stop": ["\n"],
     }
 
@@ -112,7 +118,7 @@ def test_it_is_spoken_in_words_and_greedily_whatever_the_reply_was_spoken_by(
     model = Recording(protocol=protocol, preloaded=lonely_loaded(), store=store, max_tokens=2, temperature=1.0)
     reply, answer = board(held(built("single", model, guide="off"), kind="yes_no"))
 
-    assert reply.payload and answer.payload and (answer.asked, answer.begun) == ("answer", BEGUN)
+    assert reply.payload and answer.payload and (answer.asked, answer.begun) == ("answer", ANSWER_PREFILL)
     assert [reply.payload.protocol, answer.payload.protocol] == [protocol, "nl"]
     first, second = model.requests
     assert (second.feed.kind, second.sampling.temperature) == ("token", 0.0)
@@ -178,13 +184,13 @@ def test_hearers_hear_the_reply_and_never_the_answer_turn() -> None:
 
     for asked in [*calls(model, "agent_1")[2:], *calls(model, "agent_2")[1:]]:
         assert HM in asked.text and "Answer: 5" not in asked.text
-        assert [part.message.asked for turn in asked.turns for part in turn.parts if isinstance(part, Heard)] == [
+        assert [part.message.asked for turn in asked.turns for part in turn.parts if isinstance(part, MessageRef)] == [
             ""
         ] * 2
 
 
 REPLY = Message("zoe", 0, "talk", HM, notes=("asked for the answer: it holds no number",))
-ANSWER = Message("zoe", 0, "talk", " 5", attempt=1, begun=BEGUN, asked="answer")
+ANSWER = Message("zoe", 0, "talk", " 5", attempt=1, begun=ANSWER_PREFILL, asked="answer")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Heard
+from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.core.registry import Registry
@@ -102,7 +102,7 @@ def test_agents_step_in_turn_each_after_all_that_was_done_and_seen() -> None:
     state, model = relay(step(1, "Search[Bern Holt]"), step(2, "Finish[Aldmoor]"), agents=3)
     first, second = model.asked
     assert [each.agent for each in model.asked] == ["agent_1", "agent_2"]
-    assert first.options["begun"] == "Thought 1:" and first.options["stop"] == ["\nObservation"]
+    assert first.options["prefill"] == "Thought 1:" and first.options["stop"] == ["\nObservation"]
     assert (first.options["max_tokens"], first.options["temperature"]) == (100, 0.0)
     assert second.text.endswith(
         f"\n\nQuestion: {ASKED['question']}\n"
@@ -143,9 +143,9 @@ def test_who_finishes_without_an_answer_abstains() -> None:
 def test_a_step_without_an_action_takes_a_second_call_for_the_action_alone() -> None:
     state, model = relay(" I wonder.\nMore words.", " Search[Bern Holt]", step(2, "Finish[Aldmoor]"))
     second = model.asked[1]
-    begun = "".join(block["text"] for block in second.options["begun"])
+    begun = "".join(block["text"] for block in second.options["prefill"])
     assert (second.agent, second.act, begun) == ("agent_1", "action", "Thought 1: I wonder.\nMore words.\nAction 1:")
-    assert second.options["stop"] == ["\n"] and second.options["form"]["after"] == ""
+    assert second.options["stop"] == ["\n"] and second.options["response_format"]["after"] == ""
     assert second.turns == model.asked[0].turns
     assert model.asked[2].text.endswith(
         "\nThought 1: I wonder.\nMore words.\nAction 1: Search[Bern Holt]\n"
@@ -195,7 +195,7 @@ def test_an_answer_is_kept_to_its_kind() -> None:
     false = next(each for each in asked if each["target"] == "REFUTES")
     assert run(model, false, library="encyclopedia")["decision"]["score"] == 1.0
     first = model.asked[0]
-    assert first.options["form"]["pattern"].endswith(rf"|Finish\[(?:{'|'.join(LABELS)}|unknown)\]")
+    assert first.options["response_format"]["pattern"].endswith(rf"|Finish\[(?:{'|'.join(LABELS)}|unknown)\]")
     assert f"\nClaim: {false['question']}" in first.text and "Action 3: Finish[NOT ENOUGH INFO]" in first.text
     assert "one of SUPPORTS, REFUTES, NOT ENOUGH INFO." in first.text
     assert not [passage for passage in passages_of(false, None) if passage["text"] in first.text]
@@ -210,7 +210,7 @@ def test_the_latest_step_goes_by_the_protocol_or_all_do(carry: Any, carried: lis
     model = Recording(preloaded=lonely_loaded(), store=store, temperature=1.0)
     steps = steps_of(run(model, asked, steps=3, step_tokens=40, seed=NEVER_FINISHES, temperature=[1.0]))
     turns = step_turns(View(Prompts(), asked, None), ReAct(carry=carry), steps)
-    parts = [part for part in turns[-1].parts if isinstance(part, Heard) and part.message.act == "step"]
+    parts = [part for part in turns[-1].parts if isinstance(part, MessageRef) and part.message.act == "step"]
     assert [part.message.latent is not None for part in parts] == carried
     assert [part.latest for part in parts] == [False, False, True]
 
@@ -223,7 +223,7 @@ def test_a_step_is_heard_under_its_words(store: PayloadStore) -> None:
 
 def test_of_a_step_of_two_calls_thought_and_action_are_heard_each_from_its_own() -> None:
     _, model = relay(" I wonder.\nNo.\nObservation 1: Kell.", " Search[Bern Holt]", step(2, "Finish[Aldmoor]"))
-    parts = [part for turn in model.asked[2].turns for part in turn.parts if isinstance(part, Heard)]
+    parts = [part for turn in model.asked[2].turns for part in turn.parts if isinstance(part, MessageRef)]
     assert [(part.message.act, part.body) for part in parts] == [
         ("step", " I wonder.\nNo."), ("action", " Search[Bern Holt]"), ("observe", "Bern Holt was born in Aldmoor."),
     ]  # fmt: skip

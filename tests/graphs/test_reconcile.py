@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
-from sottovoce.channels.message import Heard, Message
+from sottovoce.channels.message import Message, MessageRef
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.reconcile import ballot
 from sottovoce.prompts.structured import recalibrated
@@ -35,8 +35,8 @@ def reconciled(*agents: Said, **more: Any) -> tuple[Any, ScriptedChatModel]:
     return held(built("reconcile", model, **settings), target="22"), model
 
 
-def heard_parts(asked: Asked) -> list[Heard]:
-    return [part for part in asked.turns[-1].parts if isinstance(part, Heard)]
+def heard_parts(asked: Asked) -> list[MessageRef]:
+    return [part for part in asked.turns[-1].parts if isinstance(part, MessageRef)]
 
 
 # Confidence and vote (test oracle 1)
@@ -147,7 +147,7 @@ def test_an_answer_turn_is_read_with_the_confidence_of_the_reply_before_it_which
 
 def test_a_confidence_alone_that_cannot_be_read_needs_no_answer_turn() -> None:
     _, model = reconciled([("22", "very"), ("22", "very much")], [("22", 0.9)], rounds=0)
-    assert not [asked for asked in model.asked if "begun" in asked.options]
+    assert not [asked for asked in model.asked if "prefill" in asked.options]
 
 
 # When it ends

@@ -11,7 +11,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Heard, Message
+from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.models import Rows
 from sottovoce.nodes.monitor_node import Intervention
@@ -57,7 +57,7 @@ def test_each_hears_all_that_was_said_before_in_order_of_time() -> None:
     model = numbered()
     create_palaver(models=model).compile().invoke(QUESTION, LONG)
     for i, asked in enumerate(model.asked):
-        parts = [part for turn in asked.turns for part in turn.parts if isinstance(part, Heard)]
+        parts = [part for turn in asked.turns for part in turn.parts if isinstance(part, MessageRef)]
         assert [part.message.text for part in parts] == [f"{j}." for j in range(i)]
         assert [part.own for part in parts] == [part.message.agent == asked.agent for part in parts]
 
@@ -120,7 +120,7 @@ def test_what_was_withdrawn_is_neither_heard_nor_lost() -> None:
     assert withdrawn[0].notes == ("withdrawn: too greedy",)
     assert [(each.epoch, each.round) for each in heard(state)] == [(0, 0)] * 2 + [(1, 1)] * 2 + [(1, 2)] * 2
     for asked in model.asked[4:]:
-        parts = [part.message for turn in asked.turns for part in turn.parts if isinstance(part, Heard)]
+        parts = [part.message for turn in asked.turns for part in turn.parts if isinstance(part, MessageRef)]
         assert parts and not [part for part in parts if part in withdrawn]
 
 
@@ -169,7 +169,9 @@ def test_agents_select_passages_and_then_answer_in_one_turn() -> None:
     selecting, answering = [asked for asked in model.asked if asked.agent == "agent_1"][:2]
     assert "[1] Ada has 3 cats.\n[2] Ben: Ben has 4 cats." in selecting.text
     assert "Ben has 4 cats." in answering.text and "Ada" not in answering.text
-    assert answering.options["begun"] == "I found that " and selecting.options["form"]["pattern"] == r"[\d ]+"
+    assert (
+        answering.options["prefill"] == "I found that " and selecting.options["response_format"]["pattern"] == r"[\d ]+"
+    )
     last = [asked for asked in model.asked if asked.agent == "agent_2"][-1]
     assert "Others say: I found that it is 5." in last.text
     assert [vote["agent"] for vote in state["decision"]["votes"]] == ["agent_1", "agent_2"]

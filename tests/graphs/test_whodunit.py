@@ -11,14 +11,14 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
-from sottovoce.channels.message import Heard
+from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.whodunit import games
 from sottovoce.environments.whodunit import players
 from sottovoce.environments.whodunit.actions import Malformed, read
 from sottovoce.environments.whodunit.games import Game
-from sottovoce.environments.whodunit.rules import RETRIES, opening, step
+from sottovoce.environments.whodunit.rules import RETRIES, first_state, step
 from sottovoce.environments.whodunit.wording import described, fact
 from sottovoce.graphs.whodunit import create_whodunit, manner
 from sottovoce.models import Rows
@@ -63,7 +63,7 @@ class Perfect(ScriptedChatModel):
     settings: WhoDunit
 
     def _next(self, agent: str) -> str:
-        role, world = self.settings.role_of(agent), opening(self.game)
+        role, world = self.settings.role_of(agent), first_state(self.game)
         for number, text in enumerate(self.replies.setdefault("said", [])):
             who = self.settings.speakers()[number % len(self.settings.speakers())]
             action = read(text, self.settings.role_of(who), self.game, self.settings.words, 3)
@@ -188,7 +188,7 @@ def test_the_prompts_tell_to_be_quick_and_sure_and_that_one_fits(role: str) -> N
 
 
 def heard_values(asked: Asked) -> list[str]:
-    return [part.text for part in asked.turns[-1].parts if isinstance(part, Heard)]
+    return [part.text for part in asked.turns[-1].parts if isinstance(part, MessageRef)]
 
 
 def test_others_hear_the_published_values_behind_the_line_where_that_is_wanted() -> None:
