@@ -150,14 +150,14 @@ async def walk(
     return found
 
 
-async def convince(run: RunContext[Single], state: Discussion, agent: str) -> Update:
+def convince(run: RunContext[Single], state: Discussion, agent: str) -> Update:
     """Ask a question, and ask again with the explanation if the answer is wrong. Updates: `before`, `after`."""
     view = run.view(state, agent)
-    before = await _answered(run, state, Ask(agent, "answer", answer_turns(view), protocol="nl"), form(view))
+    before = _answered(run, state, Ask(agent, "answer", answer_turns(view), protocol="nl"), form(view))
     if kinds.right(before, state):
         return {"before": before}
     again: Discussion = {**state, "round": 1}
-    after = await _answered(run, again, Ask(agent, "revise", convince_turns(view), protocol="nl"), form(view))
+    after = _answered(run, again, Ask(agent, "revise", convince_turns(view), protocol="nl"), form(view))
     return {"before": before, "after": after}
 
 
@@ -167,9 +167,9 @@ def convince_turns(view: View) -> tuple[Turn, ...]:
     return (*view.system_turn(), Turn("user", view.asked(form(view), heard=explained)))
 
 
-async def _answered(run: RunContext[Single], state: Discussion, ask: Ask, form: str) -> str | None:
-    said = await say(run, state, ask, complain=lambda text: stated(text, state).complaint, form=form)
-    return stated(said[-1].text, state).answer
+def _answered(run: RunContext[Single], state: Discussion, ask: Ask, form: str) -> str | None:
+    messages = say(run, state, ask, validate=lambda text: stated(text, state).error, requested=form)
+    return stated(messages[-1].text, state).answer
 
 
 def _take(found: Walk, question: Question, reply: Update | BaseException) -> None:
