@@ -189,7 +189,7 @@ class Experiment(Keyed):
         )
 
 
-def choose(what: str, names: Collection[str], known: Collection[str]) -> list[str]:
+def choose(noun: str, names: Collection[str], known: Collection[str]) -> list[str]:
     """Return those of `known` that are in `names`, in the order of `known`; all if `names` is empty.
 
     Raises:
@@ -197,7 +197,7 @@ def choose(what: str, names: Collection[str], known: Collection[str]) -> list[st
     """
     for name in names:
         if name not in known:
-            raise UsageError(nearest(what, name, known))
+            raise UsageError(nearest(noun, name, known))
     return [name for name in known if name in names or not names]
 
 
