@@ -22,7 +22,7 @@ from sottovoce.datasets.question_files import check
 from sottovoce.experiments.rows import Row
 from sottovoce.experiments.schema import Matched
 from sottovoce.graphs import scheme
-from sottovoce.runs.budget import Budget, Currency
+from sottovoce.runs.limits import Budget, Currency
 from sottovoce.runs.record import DiscussionRecord, computed
 from sottovoce.runs.run import Run
 from sottovoce.settings.base import EACH, Settings
@@ -162,10 +162,10 @@ def budget_notes(runs: Mapping[str, Run]) -> Iterator[str]:
             samples = counted(run.manifest.settings["samples"], "sample")
             yield (
                 f"`{name}`: {samples} per question, to cost as much as a discussion of `{budget.row}`"
-                f" ({budget.told(budget.target)} on average); they took {budget.told(fmean(costs))}"
+                f" ({budget.in_words(budget.target)} on average); they took {budget.in_words(fmean(costs))}"
                 f" (n = {len(costs)}), {fmean(costs) / budget.target:.0%} of that."
                 f" In a pilot of {counted(budget.questions, 'question')} the first sample of each took"
-                f" {budget.told(budget.first)}, and each further one {budget.told(budget.further)}."
+                f" {budget.in_words(budget.first)}, and each further one {budget.in_words(budget.further)}."
             )
 
 

@@ -21,8 +21,7 @@ from sottovoce.core.validation import Checked
 from sottovoce.report.output import Output, check_places
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import TRUST_PATHS, Trust
-from sottovoce.runs.budget import Currency
-from sottovoce.runs.limits import Limits
+from sottovoce.runs.limits import Currency, Limits
 from sottovoce.runs.log import LOG, last_line
 
 if TYPE_CHECKING:

@@ -38,14 +38,14 @@ def measured(gold: Mapping[str, int], messages: Iterable[Message]) -> dict[str, 
     looked_up = [message for message in messages if message.source == "rule" and message.agent in SEARCHERS]
     if not relevant or not looked_up:
         return {}
-    found = matched(ranking(looked_up), relevant)
-    recalls = {f"recall@{k}": recall(found, relevant, k) for k in RECALLS}
-    there = {name for name in found if name is not None}
+    matches = matched(ranking(looked_up), relevant)
+    recalls = {f"recall@{k}": recall(matches, relevant, k) for k in RECALLS}
+    names = {name for name in matches if name is not None}
     return {
         **recalls,
-        f"nDCG@{GAIN}": ndcg(found, relevant, GAIN),
-        FOUND: float(bool(there)),
-        ALL_FOUND: float(len(there) == len(relevant)),
+        f"nDCG@{GAIN}": ndcg(matches, relevant, GAIN),
+        FOUND: float(bool(names)),
+        ALL_FOUND: float(len(names) == len(relevant)),
     }
 
 
@@ -61,12 +61,12 @@ def ranking(messages: Iterable[Message]) -> list[tuple[str, ...]]:
 def matched(ranked: Sequence[Sequence[str]], relevant: Mapping[str, int]) -> list[str | None]:
     """Return the name by which each passage is relevant, each name once; None for passages that are not."""
     seen: set[str] = set()
-    found: list[str | None] = []
+    matches: list[str | None] = []
     for names in ranked:
         name = next((name for name in names if name in relevant and name not in seen), None)
-        found.append(name)
+        matches.append(name)
         seen |= {name} if name else set()
-    return found
+    return matches
 
 
 def names_for_trec(gold: Mapping[str, int], messages: Iterable[Message]) -> list[str]:
@@ -75,29 +75,29 @@ def names_for_trec(gold: Mapping[str, int], messages: Iterable[Message]) -> list
     No name occurs twice: if two sources have the same docid, the second is named `source:docid`.
     """
     ranked = ranking(messages)
-    found = matched(ranked, _relevant(gold))
-    taken = {name for name in found if name is not None}
+    matches = matched(ranked, _relevant(gold))
+    taken = {name for name in matches if name is not None}
     chosen: list[str] = []
-    for names, relevant in zip(ranked, found, strict=True):
+    for names, relevant in zip(ranked, matches, strict=True):
         name = relevant or next((name for name in names if name not in taken), names[1])
         taken.add(name)
         chosen.append(name)
     return chosen
 
 
-def recall(found: Sequence[str | None], relevant: Mapping[str, int], k: int) -> float:
+def recall(matches: Sequence[str | None], relevant: Mapping[str, int], k: int) -> float:
     """Return the share of relevant passages among the first `k`.
 
     >>> recall(["a", None, "b"], {"a": 1, "b": 1}, 2)
     0.5
     """
-    return sum(name is not None for name in found[:k]) / len(relevant)
+    return sum(name is not None for name in matches[:k]) / len(relevant)
 
 
-def ndcg(found: Sequence[str | None], relevant: Mapping[str, int], k: int) -> float:
+def ndcg(matches: Sequence[str | None], relevant: Mapping[str, int], k: int) -> float:
     """Return the discounted gain of the first `k` over the largest possible one; gains are grades, as in trec_eval."""
     best = sorted(relevant.values(), reverse=True)[:k]
-    return _gain([relevant[name] if name else 0 for name in found[:k]]) / _gain(best)
+    return _gain([relevant[name] if name else 0 for name in matches[:k]]) / _gain(best)
 
 
 def _relevant(gold: Mapping[str, int]) -> dict[str, int]:

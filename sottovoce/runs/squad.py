@@ -53,12 +53,12 @@ def measures(question: Mapping[str, Any], decision: Decision) -> dict[str, float
     golds = golds_of(question)
     if question.get("kind") != "text" or not golds:
         return {}
-    answers = _each(decision) or [decision["answer"]]
+    answers = _averaged_answers(decision) or [decision["answer"]]
     means = {name: [score(answer, golds) for answer in answers] for name, score in (("EM", exact_match), ("F1", f1))}
     return {name: sum(scores) / len(scores) for name, scores in means.items()}
 
 
-def _each(decision: Decision) -> list[str | None]:
+def _averaged_answers(decision: Decision) -> list[str | None]:
     """Return the answers whose scores the decision rule averages; [] if it decides on a single one.
 
     `box` leaves out replies without an answer in its format, `average` counts abstentions as wrong; the fixed replies

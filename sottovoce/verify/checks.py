@@ -37,7 +37,7 @@ class Wanted:
     """Permissions to run and open what the run names."""
 
 
-def verify(run: Run, wanted: Wanted) -> Verified:
+def verify(run: Run, checks: Wanted) -> Verified:
     """Check a run that was read from its directory, and return the findings.
 
     Raises:
@@ -45,8 +45,8 @@ def verify(run: Run, wanted: Wanted) -> Verified:
         UsageError: the questions' file cannot be read, or a re-run needs something that `trust` does not allow.
     """
     folder = run.folder.parent if run.folder else None
-    lacking = wanted.trust.lacking(all_settings_of(run), "the run", folder)
-    if lacking and wanted.reruns:
+    lacking = checks.trust.lacking(all_settings_of(run), "the run", folder)
+    if lacking and checks.reruns:
         raise UsageError(f"{lacking}, or --no-model to check only what needs no model")
     verified = Verified(discussions=len(run.records))
     verified.messages = sum(len(record.messages) for record in run.records.values())
@@ -59,19 +59,19 @@ def verify(run: Run, wanted: Wanted) -> Verified:
     if lacking:
         verified.note(f"questions, prompts, messages, votes and decisions are not checked: {lacking}")
     else:
-        check_questions(run, wanted.questions, verified)
+        check_questions(run, checks.questions, verified)
     prompts = not lacking and _same_prompts(run, verified)
     _note_versions(run, verified)
     for key in run.records:
         verified.findings += check_payloads(run, key)
     if not lacking:
-        check_discussions(run, verified, prompts=prompts, trust=wanted.trust)
-    if wanted.table is not None:
-        verified.findings += check_table(run, wanted.table)
-    if wanted.card is not None:
-        verified.findings += check_card(run, wanted.card)
-    if wanted.reruns:
-        rerun_discussions(run, wanted.reruns, wanted.seed, verified, wanted.trust)
+        check_discussions(run, verified, prompts=prompts, trust=checks.trust)
+    if checks.table is not None:
+        verified.findings += check_table(run, checks.table)
+    if checks.card is not None:
+        verified.findings += check_card(run, checks.card)
+    if checks.reruns:
+        rerun_discussions(run, checks.reruns, checks.seed, verified, checks.trust)
     return verified
 
 

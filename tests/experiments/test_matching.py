@@ -15,8 +15,7 @@ from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.experiments.matching import budget_notes
 from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.experiments.schema import Experiment
-from sottovoce.runs.budget import Budget
-from sottovoce.runs.limits import Limits
+from sottovoce.runs.limits import Budget, Limits
 from sottovoce.runs.record import computed
 from sottovoce.runs.run import Run
 

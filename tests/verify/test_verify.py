@@ -39,7 +39,7 @@ from sottovoce.runs.start import resume_run
 from sottovoce.settings import IA, Debate, Settings
 from sottovoce.verify.checks import Wanted, verify
 from sottovoce.verify.payloads import _tokens
-from sottovoce.verify.tolerance import parted
+from sottovoce.verify.rerun import token_difference
 from tests.nodes.test_guard import monitor
 from tests.runs import schemes
 from tests.runs.support import QUESTION
@@ -147,7 +147,7 @@ def test_other_versions_are_noted_and_a_card_of_the_run_finds_them(copy: Path, t
     verified = verify(load_run(copy), Wanted(0, card=tmp_path / "card.json"))
 
     assert any("used other versions: torch 9.9" in note for note in verified.notes)
-    assert "the card's versions.torch" in [each.what for each in verified.findings]
+    assert "the card's versions.torch" in [each.subject for each in verified.findings]
 
 
 def test_the_visible_figures_of_a_report_are_compared_with_the_run(true_run: Path, tmp_path: Path) -> None:
@@ -357,7 +357,7 @@ def test_a_card_is_read_out_of_a_report_by_the_name_of_its_run(true_run: Path, t
 def test_parting_where_two_tokens_were_level_is_a_note_and_elsewhere_a_finding(margin: float, told: str) -> None:
     ours, theirs = (_says(ids, margin) for ids in ([5, 6, 7], [5, 8, 9]))
 
-    finding, note = parted(ours, theirs, Message("a", 0, "answer", ""), "float32", ("here",))
+    finding, note = token_difference(ours, theirs, Message("a", 0, "answer", ""), "float32", ("here",))
 
     assert told in note and (finding is None) == bool(note)
     if finding:
