@@ -21,7 +21,7 @@ from sottovoce.report.published_comparison import beside
 from sottovoce.report.sources import Gathered, Picture
 from sottovoce.report.tables import share_cells
 from sottovoce.report.tensors import Tensors
-from sottovoce.runs.record import BYTES
+from sottovoce.runs.cost import BYTES
 
 VERDICTS = 3
 """Maximum number of verdicts in the headline."""

@@ -25,10 +25,11 @@ from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.state import JSON
 from sottovoce.retrievers.trec import Qrels, bare
 from sottovoce.runs.checkpoints import CHECKPOINTS
+from sottovoce.runs.cost import Cost
 from sottovoce.runs.events import Asked, Event, Kept, from_json, to_json
 from sottovoce.runs.log import LOCK, LOG, Log, read
 from sottovoce.runs.manifest import RunManifest
-from sottovoce.runs.record import Cost, DiscussionRecord, abstains
+from sottovoce.runs.record import DiscussionRecord, abstains
 from sottovoce.runs.results import Result
 from sottovoce.runs.retrieval_measures import OF_RETRIEVAL, measured
 

@@ -78,7 +78,9 @@ def test_a_later_intervention_is_replayed_from_the_checkpoint_before_it(tmp_path
 
     found = replay(run, ("q", 7), number=3)
 
-    assert len(found.original.interventions) == 4 and len(found.without.interventions) == 2  # two were made side by side
+    assert (
+        len(found.original.interventions) == 4 and len(found.without.interventions) == 2
+    )  # two were made side by side
     assert said(found.with_it) == said(found.original)
 
 
