@@ -2,12 +2,14 @@
 PYTHON ?= python3
 PIP_FLAGS ?=
 WORKERS ?= 2
+# The folders whose tests are the quickest for what they hold; the others start models, servers, browsers or processes.
+QUICK := $(addprefix tests/,settings nodes agents channels datasets monitors prompts played) tests/test_words.py tests/test_repository.py
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --quiet --no-input $(PIP_FLAGS) --constraint constraints.txt
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help debate demo test test-all test-real test-real-short check docs bench train-bundled
+.PHONY: help debate demo test test-quick test-all test-real test-real-short check docs bench train-bundled
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -21,6 +23,9 @@ demo: .venv/core.stamp ## Download a small real model, and run a debate of two a
 
 test: .venv/test.stamp ## Run the tests that every change must pass
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 2 --dist loadfile -m "not slow and not gpu and not network and not real"
+
+test-quick: .venv/test.stamp ## Run the quickest tests, in less than a minute, while editing
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow and not gpu and not network and not real" $(QUICK)
 
 test-real: .venv/test.stamp ## Download a small real model and run the tests on it; they are skipped if it is not available
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/real -m real

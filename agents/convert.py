@@ -10,7 +10,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
-from sottovoce.channels.message import Heard, Part, Role, Turn
+from sottovoce.channels.message import MessageRef, Part, Role, Turn
 from sottovoce.core.errors import UsageError
 
 HEARD = "heard"
@@ -86,4 +86,4 @@ def _part(block: str | dict[Any, Any]) -> Part:
     if block.get("type") != "text":
         raise UsageError(f"a content block has the type {block.get('type')!r}; a local model reads text blocks")
     heard = (block.get("extras") or {}).get(HEARD)
-    return str(block["text"]) if heard is None else Heard.from_dict(heard)
+    return str(block["text"]) if heard is None else MessageRef.from_dict(heard)

@@ -170,9 +170,9 @@ class HookedChatModel(BaseChatModel):
             start.text,
             Form(**kwargs["form"]) if kwargs.get("form") else None,
         )
-        prompt = self.channel.hear(self._readable(to_turns(messages)), self.loaded, self._load)
-        prompt = self.channel.begin(prompt, self._readable([start])[0], self.loaded, self._load)
-        request = self._spoken(**kwargs).speak(prompt, self.loaded, speech)
+        prompt = self.channel.encode_prompt(self._readable(to_turns(messages)), self.loaded, self._load)
+        prompt = self.channel.with_prefill(prompt, self._readable([start])[0], self.loaded, self._load)
+        request = self._spoken(**kwargs).make_request(prompt, self.loaded, speech)
         if request.form is not None:
             self.loaded.engine.check(request)  # here, since the first format of a vocabulary takes a while
         return request
@@ -182,10 +182,10 @@ class HookedChatModel(BaseChatModel):
 
     def _readable(self, turns: Sequence[Turn]) -> list[Turn]:
         """Return the turns, with messages of lost payloads as words if the store or a protocol of words allows it."""
-        from sottovoce.channels.missing_payload import readable
+        from sottovoce.channels.message_validation import with_readable_payloads
 
-        told = self.store is not None and self.store.lost == "words"
-        return readable(turns, self._load, in_words=told or not self.channel.latent)
+        told = self.store is not None and self.store.on_missing == "words"
+        return with_readable_payloads(turns, self._load, in_words=told or not self.channel.latent)
 
     def _spoken(self, **kwargs: Any) -> Protocol:
         """Return the protocol of a reply: the model's own, or words."""
@@ -259,5 +259,5 @@ class HookedChatModel(BaseChatModel):
 
     def _message(self, reply: Reply, **kwargs: Any) -> AIMessage:
         """Return the reply as a LangChain message, after storing its payload."""
-        payload = self._spoken(**kwargs).record(reply, self.loaded)
+        payload = self._spoken(**kwargs).record_reply(reply, self.loaded)
         return spoken.message(reply, payload, self.payloads.put(payload), self._sampling(**kwargs).temperature)

@@ -25,7 +25,7 @@ from transformers import PreTrainedTokenizerFast
 from benchmarks.degenerate import made
 from sottovoce.channels import bridge
 from sottovoce.channels.cipher import Cipher
-from sottovoce.channels.message import Heard, Message, Turn
+from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.channels.nl import NL
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Prompt, Protocol, Speech
@@ -81,11 +81,11 @@ def spoken(loaded: LoadedModel, asked: Sequence[Question], hearers: Sequence[Loa
     """Return the payload of one reply to each question, with mean embeddings over the bridges to all hearers."""
     sampling, requests = replace(loaded.sampling, temperature=t), list[Request]()
     for question in asked:
-        prompt = CROSS.hear(
+        prompt = CROSS.encode_prompt(
             View(Prompts(), question, None, answers="sentence").independent(), loaded, lambda ref: ref.load()
         )
-        requests.append(CROSS.speak(prompt, loaded, Speech(LONGEST, sampling, hearers=tuple(hearers))))
-    said = [CROSS.record(reply, loaded) for reply in loaded.engine.run_all(requests)]
+        requests.append(CROSS.make_request(prompt, loaded, Speech(LONGEST, sampling, hearers=tuple(hearers))))
+    said = [CROSS.record_reply(reply, loaded) for reply in loaded.engine.run_all(requests)]
     return [payload for payload in said if len(payload)]
 
 
@@ -93,8 +93,8 @@ def heard(protocol: Protocol, payload: Payload, hearer: LoadedModel) -> Prompt:
     """Return the prompt of an agent that hears a message."""
     with TemporaryDirectory() as folder:
         message = Message("agent_1", 0, "answer", payload.label.text, payload=PayloadStore(folder).put(payload))
-    turn = Turn("user", ("Another agent answered:\n", Heard(message), "\n\nWhat is right? Say why."))
-    return protocol.hear([turn], hearer, lambda ref: payload)
+    turn = Turn("user", ("Another agent answered:\n", MessageRef(message), "\n\nWhat is right? Say why."))
+    return protocol.encode_prompt([turn], hearer, lambda ref: payload)
 
 
 def instead(prompt: Prompt, message: Piece) -> Prompt:

@@ -46,7 +46,7 @@ def requests(batch: int, new: int = NEW) -> list[Request]:
 def spoken(protocol: Protocol, bare: Sequence[Request], loaded: LoadedModel, temperature: float = 0.0) -> list[Request]:
     """Return a protocol's requests for the same prompts."""
     sampling = Sampling(temperature)
-    asked = [protocol.speak(Prompt(each.prompt), loaded, Speech(each.stop.max_new, sampling)) for each in bare]
+    asked = [protocol.make_request(Prompt(each.prompt), loaded, Speech(each.stop.max_new, sampling)) for each in bare]
     return [replace(each, stop=replace(each.stop, ids=())) for each in asked]
 
 

@@ -41,11 +41,11 @@ def spoken(loaded: LoadedModel, asked: list[Question], way: str) -> list[Payload
 
     def request(seed: int, question: Question) -> Request:
         turns = View(prompts, question, None, answers="sentence").independent()
-        prompt = protocol.hear(turns, loaded, lambda ref: ref.load())
-        return protocol.speak(prompt, loaded, Speech(LONGEST, replace(own, seed=seed)))
+        prompt = protocol.encode_prompt(turns, loaded, lambda ref: ref.load())
+        return protocol.make_request(prompt, loaded, Speech(LONGEST, replace(own, seed=seed)))
 
     replies = loaded.engine.run_all([request(seed, question) for seed, question in enumerate(asked)])
-    return [protocol.record(reply, loaded) for reply in replies]
+    return [protocol.record_reply(reply, loaded) for reply in replies]
 
 
 def counts(payloads: list[Payload]) -> list[str]:

@@ -60,7 +60,7 @@ def repeated(steps: Sequence[Said]) -> int:
 def discussions(records: Sequence[DiscussionRecord]) -> list[str]:
     """Return how many had an answer in its format, the mean rounds, and the questions and answers of all messages."""
     states = [state_of(record) for record in records]
-    texts = [exchange(message.whole) for record in records for message in record.messages]
+    texts = [exchange(message.full_text) for record in records for message in record.messages]
     rounds = sum(state["round"] + 1 for state in states) / len(states)
     asked, replied = (sum(len(each[i]) for each in texts) for i in (0, 1))
     return [str(sum(map(answered, states))), f"{rounds:.1f}", str(asked), str(replied)]

@@ -15,7 +15,7 @@ from langgraph.channels.base import BaseChannel
 from langgraph.types import Overwrite
 
 from sottovoce.channels.message import EDITED, Message, Place
-from sottovoce.channels.message_validation import written
+from sottovoce.channels.message_validation import validated
 from sottovoce.core.errors import BoardConflict, RequestError
 
 OVERWRITE = "__overwrite__"  # the key of an Overwrite in JSON
@@ -53,7 +53,7 @@ class Board(BaseChannel[list[Message], Any, Wire]):  # Any: a write is a message
 
     def checkpoint(self) -> Wire:
         """Return the messages as plain JSON, in order."""
-        return [_kept(message) for message in self.get()]
+        return [_without_summaries(message) for message in self.get()]
 
     def from_checkpoint(self, checkpoint: Wire | Any) -> Self:  # Any: LangGraph's marker for "no checkpoint"
         """Return a board with the messages of a checkpoint."""
@@ -71,7 +71,7 @@ class Board(BaseChannel[list[Message], Any, Wire]):  # Any: a write is a message
         return True
 
     def update(self, values: Sequence[Any]) -> bool:  # Any: see the class
-        """Apply the writes of a superstep, and return whether anything changed.
+        """Apply the writes of a superstep, and return True if anything changed.
 
         Raises:
             RequestError: a write is not a message.
@@ -80,26 +80,26 @@ class Board(BaseChannel[list[Message], Any, Wire]):  # Any: a write is a message
         before = self._messages
         self._messages = dict(before)
         for value in values:
-            overwrites, written = _overwritten(value)
+            overwrites, messages = _overwritten(value)
             if overwrites:
                 self._messages = {}
-            for message in _messages(written):
+            for message in _messages(messages):
                 self._add(message)
         return before != self._messages
 
     def _add(self, message: Message) -> None:
         """Add a message; of equal ones the first stays, since rounding may change the payload of a repeated step."""
         message = _marked(message)
-        there = self._messages.setdefault(message.place, message)
-        if (there.text, there.source) != (message.text, message.source):
+        first = self._messages.setdefault(message.place, message)
+        if (first.text, first.source) != (message.text, message.source):
             raise BoardConflict(
                 f"two different messages of {message.place}: "
-                f"{there.text[:60]!r} and {message.text[:60]!r}; raise `attempt` to replace one"
+                f"{first.text[:60]!r} and {message.text[:60]!r}; raise `attempt` to replace one"
             )
 
 
 def _overwritten(value: Any) -> tuple[bool, Any]:  # Any: see Board
-    """Return whether a write replaces all messages, and the written messages."""
+    """Return True if a write replaces all messages, and the written messages."""
     if isinstance(value, Overwrite):
         return True, value.value
     if isinstance(value, Mapping) and set(value) == {OVERWRITE}:
@@ -111,13 +111,13 @@ def _overwritten(value: Any) -> tuple[bool, Any]:  # Any: see Board
 
 def _messages(value: Any) -> list[Message]:  # Any: see Board
     if isinstance(value, (Message, Mapping)):
-        return [written(value)]
+        return [validated(value)]
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise RequestError(f"the board got {value!r}; expected messages, as the state shows them")
-    return [written(each) for each in value]
+    return [validated(message) for message in value]
 
 
-def _kept(message: Message) -> dict[str, Any]:  # Any: plain JSON
+def _without_summaries(message: Message) -> dict[str, Any]:  # Any: plain JSON
     """Return a message's JSON without the summaries, which can be recomputed: savers store every message many times."""
     data = message.to_dict()
     for ref in filter(None, (data["payload"], data.get("measured"))):

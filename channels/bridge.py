@@ -23,7 +23,7 @@ from sottovoce.core.errors import ProtocolError, UsageError
 from sottovoce.models import LoadedModel, Table
 from sottovoce.models.engine.vocabulary import Vocabulary
 
-ENOUGH = 0.5  # mass on shared tokens at a position: below it, the mean leaves out more than it includes
+MIN_SHARED_MASS = 0.5  # mass on shared tokens at a position: below it, the mean leaves out more than it includes
 BRIDGED = "bridged."  # the prefix of names of bridged means, in replies and payloads
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # sentencepiece's byte tokens, next to plain tokens of the same character
 
@@ -33,7 +33,7 @@ class Token(NamedTuple):
 
     spelling: str
     """The token in the tokenizer's own notation, which has special signs for bytes and spaces."""
-    written: bytes
+    text: bytes
     """The token's bytes in a text."""
 
 
@@ -75,7 +75,7 @@ def between(speaker: LoadedModel, hearer: LoadedModel) -> Bridge:
     with _building:
         built = _bridges.setdefault(hearer.table, {})
         if key not in built:
-            ours, theirs = (_tokens_of(each, speaker, hearer) for each in (speaker, hearer))
+            ours, theirs = (_tokens_of(model, speaker, hearer) for model in (speaker, hearer))
             pairs = shared(ours, theirs)
             if not pairs:
                 raise _refusal(speaker, hearer, "they share no token")
@@ -101,28 +101,28 @@ def shared(ours: Tokens, theirs: Tokens) -> dict[int, int]:
     """
     ways: dict[bytes, dict[str, int]] = {}
     for id, token in theirs.items():
-        ways.setdefault(token.written, {})[token.spelling] = id
-    return {id: _closest(token, ways[token.written]) for id, token in ours.items() if token.written in ways}
+        ways.setdefault(token.text, {})[token.spelling] = id
+    return {id: _closest(token, ways[token.text]) for id, token in ours.items() if token.text in ways}
 
 
-def heard(payload: Payload, means: torch.Tensor, places: Sequence[int], hearer: LoadedModel) -> torch.Tensor:
-    """Return the rows (m, E) that the hearer reads at some places of a message, from its means (n, E + 1)."""
-    carried = crossing(means, payload.spans)
-    parts = [means.new_empty(0, means.shape[1] - 1)]
-    for run in _runs(places, carried):
-        if carried[run[0]]:
-            parts.append((means[run, :-1].float() / means[run, -1:].float()).to(means))
+def read_rows(payload: Payload, mean_rows: torch.Tensor, places: Sequence[int], hearer: LoadedModel) -> torch.Tensor:
+    """Return the rows (m, E) that the hearer reads at some places of a message, from its `mean_rows` (n, E + 1)."""
+    crosses = crossing(mean_rows, payload.spans)
+    parts = [mean_rows.new_empty(0, mean_rows.shape[1] - 1)]
+    for run in _runs(places, crosses):
+        if crosses[run[0]]:
+            parts.append((mean_rows[run, :-1].float() / mean_rows[run, -1:].float()).to(mean_rows))
         else:
-            parts.append(_words(payload, run, hearer).to(means))
+            parts.append(_words(payload, run, hearer).to(mean_rows))
     return torch.cat(parts)
 
 
-def crossing(means: torch.Tensor, spans: Sequence[Span]) -> list[bool]:
-    """Return for each position whether its mean is heard (True) or its words.
+def crossing(mean_rows: torch.Tensor, spans: Sequence[Span]) -> list[bool]:
+    """Return for each position True if its mean is read, False if its words are.
 
     Tokens that share a character are treated alike, since half a character is not text.
     """
-    crosses: list[bool] = (means[:, -1] >= ENOUGH).tolist()
+    crosses: list[bool] = (mean_rows[:, -1] >= MIN_SHARED_MASS).tolist()
     first, end = 0, -1
     for i, (start, stop) in enumerate(spans):
         first = i if start >= end else first
@@ -132,7 +132,7 @@ def crossing(means: torch.Tensor, spans: Sequence[Span]) -> list[bool]:
 
 
 def measured(payload: Payload) -> dict[str, float]:
-    """Return what bridges lose of a message: mean mass on shared tokens, and share of positions heard as words."""
+    """Return what bridges lose of a message: mean mass on shared tokens, and share of positions read as words."""
     bridged = [tensor for name, tensor in payload.tensors.items() if name.startswith(BRIDGED) and len(tensor)]
     if not bridged:
         return {}
@@ -157,11 +157,11 @@ def tokens(loaded: LoadedModel) -> Tokens:
         UsageError: the tokenizer is of an unknown kind, so that the bytes of its tokens are not known.
     """
     tokenizer, vocabulary = loaded.tokenizer, Vocabulary(loaded.tokenizer)
-    apart = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder, *loaded.stop_ids}
+    excluded = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder, *loaded.stop_ids}
     listed = ((id, spelling) for spelling, id in tokenizer.get_vocab().items())
-    ordinary = sorted((id, spelling) for id, spelling in listed if id not in apart and id < len(loaded.table))
-    found = {id: Token(spelling, vocabulary.text([id])) for id, spelling in ordinary}
-    return {id: token for id, token in found.items() if token.written}
+    ordinary = sorted((id, spelling) for id, spelling in listed if id not in excluded and id < len(loaded.table))
+    by_id = {id: Token(spelling, vocabulary.text([id])) for id, spelling in ordinary}
+    return {id: token for id, token in by_id.items() if token.text}
 
 
 def _closest(token: Token, ways: Mapping[str, int]) -> int:
@@ -178,7 +178,7 @@ def _table(pairs: Mapping[int, int], height: int, hearer: Table, key: str) -> Br
 
 
 def _runs(places: Sequence[int], crosses: Sequence[bool]) -> Iterator[list[int]]:
-    """Yield the places in maximal runs of adjacent positions that are all heard as means or all as words."""
+    """Yield the places in maximal runs of adjacent positions that are all read as means or all as words."""
     run: list[int] = []
     for place in places:
         if run and (place != run[-1] + 1 or crosses[place] != crosses[run[-1]]):

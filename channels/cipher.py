@@ -14,12 +14,12 @@ from typing import ClassVar, Literal
 import torch
 
 from sottovoce.channels import bridge
-from sottovoce.channels.message import Heard
+from sottovoce.channels.message import MessageRef
 from sottovoce.channels.options import CipherOptions, CriterionAt, Partial
 from sottovoce.channels.payload import Payload
-from sottovoce.channels.protocol import Prompt, Protocol, Speech, payload_ids
+from sottovoce.channels.protocol import Encoded, Prompt, Protocol, Speech, payload_ids
 from sottovoce.core.errors import ProtocolError
-from sottovoce.models import Edit, Feed, LoadedModel, Piece, Record, Reply, Request, Rows, Stop, Table, layers_read_ids
+from sottovoce.models import Feed, LoadedModel, Record, Reply, Request, Rows, Stop, Table, layers_read_ids
 
 SPARSE = 16  # largest weights stored per position, as an approximation
 THRESHOLDS = {"entropy": 1.869, "max": 0.8}  # from CIPHER's experiments; nats and probability
@@ -96,7 +96,7 @@ class Cipher(Protocol):
             "words, which is outside the paper"
         )
 
-    def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
+    def make_request(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
         """Return a request for mean embeddings at the agent's temperature, without other logits processors."""
         _check_rows(loaded)
         cold = speech.sampling.temperature == 0 and not self.rules.cold_is_one_hot
@@ -116,39 +116,39 @@ class Cipher(Protocol):
             edits=prompt.edits,
             feed=Feed("mean", self._weigh(), (*_others(loaded, speech), *self._bridged(loaded, speech))),
             sampling=sampling,
-            record=self.keeps(loaded),
+            record=self.to_record(loaded),
             form=self.form(speech),
         )
 
-    def keeps(self, loaded: LoadedModel) -> Record:
+    def to_record(self, loaded: LoadedModel) -> Record:
         """Record the sparse distribution too."""
-        return replace(super().keeps(loaded), sparse=SPARSE)
+        return replace(super().to_record(loaded), sparse=SPARSE)
 
-    def carry(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
+    def payload_tensors(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
         """Return rows in every receiver's space, rows over bridges by the bridge's name, and the sparse weights."""
         carried = {key if key.startswith(bridge.BRIDGED) else f"rows.{key}": rows for key, rows in reply.rows.items()}
         if reply.sparse is not None:
             carried |= {f"sparse.{name}": getattr(reply.sparse, name) for name in ("ids", "weights", "covered")}
         return carried
 
-    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
+    def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Encoded:
         """Return rows in the hearer's space, computed from the sparse distribution if it was no known receiver."""
         rows = payload.rows_over(loaded.table)
         if rows is None:  # a message in words, or of another protocol
-            return payload_ids(heard, payload), ()
-        return Rows(rows[payload.tokens(heard.spans)]), ()
+            return payload_ids(reference, payload), ()
+        return Rows(rows[payload.tokens(reference.spans)]), ()
 
-    def across(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
-        """Return rows over a bridge, with words where it carries none; computed from the sparse form as in `read`."""
+    def encode_across_vocabularies(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Encoded:
+        """Return rows over a bridge, with words where it carries none; from the sparse form if needed."""
         if not self.options.bridge:
-            return super().across(heard, payload, loaded)
+            return super().encode_across_vocabularies(reference, payload, loaded)
         means = payload.tensors.get(bridge.name(payload.label.vocabulary, loaded))
         built = bridge.known(payload.label.vocabulary, loaded)
         if means is None and built is not None:
             means = payload.rows_over(built.table)
         if means is None:
-            return super().across(heard, payload, loaded)
-        return Rows(bridge.heard(payload, means, payload.tokens(heard.spans), loaded)), ()
+            return super().encode_across_vocabularies(reference, payload, loaded)
+        return Rows(bridge.read_rows(payload, means, payload.tokens(reference.spans), loaded)), ()
 
     def _bridged(self, loaded: LoadedModel, speech: Speech) -> tuple[Table, ...]:
         """Return the bridged tables of hearers with other vocabularies than the speaker's."""

@@ -2,7 +2,7 @@
 
 A tensor NAME (..., n, H), `states` or `rows.KEY`, is replaced by
 
-    kept (k,)                              the tokens whose vectors are carried; all others are heard as words
+    kept (k,)                              the tokens whose vectors are carried; all others are read as words
     NAME.left (..., k, r), NAME.right (..., r, H)   factors of rank r (a truncated SVD for each layer)
     NAME.scale (..., k)                    the scale of NAME in int8: a row is q * scale, off by at most scale / 2
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 KEPT = "kept"
 FACTORS = (".left", ".right")
 SCALE = ".scale"
-BESIDE = (KEPT, "bridged")
+UNCOMPRESSED = (KEPT, "bridged")
 """Carried tensors that are not compressed, by the first part of their names."""
 LARGEST = 127
 Tensors = Mapping[str, "torch.Tensor"]
@@ -32,18 +32,18 @@ Tensors = Mapping[str, "torch.Tensor"]
 
 def compressed(carried: Tensors, entropy: torch.Tensor, options: LatentOptions) -> dict[str, torch.Tensor]:
     """Return the tensors to store instead of the carried ones; `entropy` (n,) determines the uncertain tokens."""
-    found = dict(carried)
+    tensors = dict(carried)
     names = [name for name in carried if is_carried(name)]
     if options.keep < 1:
-        found[KEPT] = uncertain(entropy, options.keep)
-        found |= {name: carried[name][..., found[KEPT], :] for name in names}
+        tensors[KEPT] = uncertain(entropy, options.keep)
+        tensors |= {name: carried[name][..., tensors[KEPT], :] for name in names}
     for name in names:
-        found |= _encoded(name, found.pop(name), options)
-    return found
+        tensors |= _encoded(name, tensors.pop(name), options)
+    return tensors
 
 
 def is_carried(name: str) -> bool:
-    """Return whether a tensor is one that hearers read in addition to words, or a part of one."""
+    """Return True for a tensor that is read in addition to words, or a part of one."""
     return name.partition(".")[0] in ("states", "rows")
 
 
@@ -68,46 +68,48 @@ def vectors(tensors: Tensors, name: str) -> torch.Tensor | None:
     return (left @ right).float()
 
 
-def placed(found: torch.Tensor, tensors: Tensors, around: torch.Tensor | None = None) -> torch.Tensor:
+def placed(vectors: torch.Tensor, tensors: Tensors, around: torch.Tensor | None = None) -> torch.Tensor:
     """Return (..., n, H): the vectors of kept tokens at their places, and `around` (n, H), or zeros, elsewhere."""
     if KEPT not in tensors:
-        return found
-    shape = (*found.shape[:-2], len(tensors["ids"]), found.shape[-1])
-    whole = found.new_zeros(shape) if around is None else around.to(found).expand(shape).clone()
-    whole[..., tensors[KEPT], :] = found
-    return whole
+        return vectors
+    shape = (*vectors.shape[:-2], len(tensors["ids"]), vectors.shape[-1])
+    all_tokens = vectors.new_zeros(shape) if around is None else around.to(vectors).expand(shape).clone()
+    all_tokens[..., tensors[KEPT], :] = vectors
+    return all_tokens
 
 
 def nbytes(tensors: Tensors) -> int:
     """Return the bytes carried besides words and statistics, including bridged rows and the places of kept tokens."""
-    return sum(each.nbytes for name, each in tensors.items() if is_carried(name) or name.partition(".")[0] in BESIDE)
+    return sum(
+        tensor.nbytes for name, tensor in tensors.items() if is_carried(name) or name.partition(".")[0] in UNCOMPRESSED
+    )
 
 
-def _encoded(name: str, whole: torch.Tensor, options: LatentOptions) -> dict[str, torch.Tensor]:
-    n, width = whole.shape[-2:]
+def _encoded(name: str, tensor: torch.Tensor, options: LatentOptions) -> dict[str, torch.Tensor]:
+    n, width = tensor.shape[-2:]
     if options.rank is None or options.rank * (n + width) >= n * width:  # factors would not be smaller
-        return _stored(name, whole, options.carry_as)
-    left, right = (each.to(whole.dtype) for each in _factors(whole, options.rank))
+        return _stored(name, tensor, options.carry_as)
+    left, right = (factor.to(tensor.dtype) for factor in _factors(tensor, options.rank))
     return _stored(name + FACTORS[0], left, options.carry_as) | _stored(name + FACTORS[1], right, options.carry_as)
 
 
-def _factors(whole: torch.Tensor, rank: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _factors(tensor: torch.Tensor, rank: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return factors (..., n, r), (..., r, H) of the best approximation, each with the roots of the singular values."""
     import torch
 
     # In double: LAPACK's last bits differ between calls, and `exact` promises the same bits in every run.
-    u, sizes, v = torch.linalg.svd(whole.double(), full_matrices=False)
+    u, sizes, v = torch.linalg.svd(tensor.double(), full_matrices=False)
     root = sizes[..., :rank].sqrt()
     return (u[..., :rank] * root[..., None, :]).float(), (root[..., None] * v[..., :rank, :]).float()
 
 
-def _stored(name: str, whole: torch.Tensor, carry: Carry) -> dict[str, torch.Tensor]:
+def _stored(name: str, tensor: torch.Tensor, dtype: Carry) -> dict[str, torch.Tensor]:
     import torch
 
-    if carry != "int8":
-        return {name: whole if carry == "model" else whole.bfloat16()}
-    scale = whole.float().abs().amax(-1) / LARGEST
-    steps = (whole.float() / scale.clamp_min(torch.finfo(scale.dtype).tiny)[..., None]).round()
+    if dtype != "int8":
+        return {name: tensor if dtype == "model" else tensor.bfloat16()}
+    scale = tensor.float().abs().amax(-1) / LARGEST
+    steps = (tensor.float() / scale.clamp_min(torch.finfo(scale.dtype).tiny)[..., None]).round()
     return {name: steps.to(torch.int8), name + SCALE: scale}
 
 

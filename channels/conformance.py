@@ -33,10 +33,11 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.compress import carried_names
-from sottovoce.channels.message import Heard, Message, Turn
+from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.channels.nl import NL
+from sottovoce.channels.options import COMPAT
 from sottovoce.channels.payload import COMPRESSED, Payload
-from sottovoce.channels.protocol import COMPAT, Protocol, Speech
+from sottovoce.channels.protocol import Protocol, Speech
 from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.errors import PayloadError, ProtocolError, UsageError
@@ -90,7 +91,9 @@ class ProtocolTests:
             except UsageError as error:
                 raise SkipTest(f"the protocol offers no compat={compat!r}: {error}") from error
             self.equal(protocol.compat, compat, "an option that was given", "keep the options")
-            self.loaded.engine.run(protocol.lower([Turn("user", (QUESTION,))], self.loaded, self.load, self.speech(1)))
+            self.loaded.engine.run(
+                protocol.request([Turn("user", (QUESTION,))], self.loaded, self.load, self.speech(1))
+            )
 
     def test_a_prompt_of_words_is_the_templates_tokens(self) -> None:
         """Check that prompts of words are equal under every protocol, so that protocols can be compared."""
@@ -98,30 +101,30 @@ class ProtocolTests:
         chat += [Turn("assistant", ("22",)), Turn("user", ("Why?",))]
         self.equal(positions(self.ask(*chat)), self.expected(chat), "a prompt of words", "add nothing to its template")
 
-    def test_every_way_of_lowering_gives_one_request(self) -> None:
-        """Check repeated, parallel and two-step lowering: runs are resumed, and judges speak in words."""
-        turns, speech = [Turn("user", (BEFORE, Heard(self.message()), AFTER))], self.speech()
+    def test_a_request_is_the_same_every_time(self) -> None:
+        """Check repeated and parallel requests, since runs are resumed, and that another protocol can reply."""
+        turns, speech = [Turn("user", (BEFORE, MessageRef(self.message()), AFTER))], self.speech()
 
-        def lower(_: int = 0) -> Request:
-            return self.protocol.lower(turns, self.loaded, self.load, speech)
+        def request(_: int = 0) -> Request:
+            return self.protocol.request(turns, self.loaded, self.load, speech)
 
-        first, prompt = lower(), self.protocol.hear(turns, self.loaded, self.load)
-        ways = {"a second lowering": lower(), "`hear` then `speak`": self.protocol.speak(prompt, self.loaded, speech)}
+        first, requests = request(), {"a second request": request()}
         with ThreadPoolExecutor(2) as pool:
-            ways |= {f"thread {n} of two": request for n, request in enumerate(pool.map(lower, range(2)))}
-        for way, request in ways.items():
-            self.equal(positions(request), positions(first), way, "depend on turns and payloads alone")
-            self.equal(request.feed.kind, first.feed.kind, way, "feed alike")
-            for what in ("stop", "sampling", "record"):
-                self.equal(getattr(request, what), getattr(first, what), way, "take it from `speech` alone")
-        self.loaded.engine.run(NL().speak(prompt, self.loaded, self.speech(2)))
+            requests |= {f"thread {n} of two": again for n, again in enumerate(pool.map(request, range(2)))}
+        for origin, again in requests.items():
+            self.equal(positions(again), positions(first), origin, "depend on turns and payloads alone")
+            self.equal(again.feed.kind, first.feed.kind, origin, "feed alike")
+            for part in ("stop", "sampling", "record"):
+                self.equal(getattr(again, part), getattr(first, part), origin, "take it from `speech` alone")
+        prompt = self.protocol.encode_prompt(turns, self.loaded, self.load)
+        self.loaded.engine.run(NL().make_request(prompt, self.loaded, self.speech(2)))
 
     def test_a_request_runs_and_leaves_nothing_changed(self) -> None:
         """Check that hooks, payload and message are unchanged: agents share a model, and hearers share a payload."""
         hooks, message = self._hooks(), self.message()
         (payload,) = self._said.values()
         before = payload.to_bytes(), message.to_dict()
-        request = self.hearing(Heard(message), speech=self.speech(2))
+        request = self.hearing(MessageRef(message), speech=self.speech(2))
         read = self.loaded.engine.run(request).usage.prompt
         self.equal(read, request.length, "the positions that the engine read", "mend the pieces of the prompt")
         unchanged = (payload.to_bytes(), message.to_dict()) == before
@@ -146,10 +149,13 @@ class ProtocolTests:
 
     def test_a_reply_depends_on_its_request_alone(self) -> None:
         """Check a request in a mixed batch and alone, with the same seed."""
-        heard, hot = Heard(self.message()), self.speech(6, temperature=8.0)  # at which seeds give different replies
+        heard, hot = (
+            MessageRef(self.message()),
+            self.speech(6, temperature=8.0),
+        )  # at which seeds give different replies
         batch = [self.ask(Turn("user", ("Why?",)), speech=self.speech(3)), self.hearing(heard, speech=hot)]
         for words in ("Why?", BEFORE + 10 * QUESTION + AFTER):  # shorter and longer
-            batch.insert(0, NL().lower([Turn("user", (words,))], self.loaded, self.load, self.speech()))
+            batch.insert(0, NL().request([Turn("user", (words,))], self.loaded, self.load, self.speech()))
         exact = self.loaded.dtype == torch.float32  # in other dtypes, another order of sums may give other tokens
         together = self.loaded.engine.run_all(batch if exact else batch[-1:])
         alone = self.loaded.engine.run(self.hearing(heard, speech=hot))
@@ -163,13 +169,13 @@ class ProtocolTests:
         """Check replies of zero tokens and of one token, the edge cases of differences between tokens."""
         request = self.ask(Turn("user", (QUESTION,)))
         at_once = replace(request.stop, ids=tuple(range(len(self.loaded.table))), keep=False)
-        empty = self.protocol.record(self.loaded.engine.run(replace(request, stop=at_once)), self.loaded)
+        empty = self.protocol.record_reply(self.loaded.engine.run(replace(request, stop=at_once)), self.loaded)
         one = self.say(speech=self.speech(1))
         found = (len(empty), empty.label.text, len(one))
         self.equal(found, (0, "", 1), "no token, its text, and one token", "record what the reply holds")
         for payload in (one, empty):
-            self.loaded.engine.run(self.hearing(Heard(self.message(payload)), speech=self.speech(2)))
-        self.equal(self.heard(Heard(self.message(empty))), [], "an empty message", "let no trace of it in")
+            self.loaded.engine.run(self.hearing(MessageRef(self.message(payload)), speech=self.speech(2)))
+        self.equal(self.heard(MessageRef(self.message(empty))), [], "an empty message", "let no trace of it in")
 
     # The payload
 
@@ -178,11 +184,11 @@ class ProtocolTests:
         seen: list[str] = []
         request = self.ask(Turn("user", (QUESTION,)))
         reply = self.loaded.engine.submit(request, seen.append).result()
-        payload = self.protocol.record(reply, self.loaded)
+        payload = self.protocol.record_reply(reply, self.loaded)
         label, text, spans = payload.label, payload.label.text, payload.spans
         who = (self.protocol.name, self.loaded.name, self.loaded.weights_key, self.loaded.vocabulary_key)
         found = (label.protocol, label.model, label.weights, label.vocabulary)
-        self.equal(found, who, "the label", "say who spoke as Protocol.record does")
+        self.equal(found, who, "the label", "say who spoke as Protocol.record_reply does")
         self.equal(payload.ids, reply.ids, "the recorded tokens", "keep those of the reply")
         said = self.loaded.detokenizer(special=request.stop.special).text(reply.ids)
         self.equal((text, seen[-1]), (said, said), "the text, and what a watcher saw last", "record what was said")
@@ -206,7 +212,7 @@ class ProtocolTests:
         """Check that equal replies give equal payloads, and that message and payload survive JSON and file."""
         reply = self.loaded.engine.run(self.ask(Turn("user", (QUESTION,))))
         before = copy.deepcopy(reply)
-        payload, again = (self.protocol.record(reply, self.loaded) for _ in range(2))
+        payload, again = (self.protocol.record_reply(reply, self.loaded) for _ in range(2))
         message, data = self.message(payload), payload.to_bytes()
         after, back = Payload.from_bytes(data), Message.from_dict(json.loads(json.dumps(message.to_dict())))
         self.equal(unlike(reply, before) or "nothing", "nothing", "what changed of the reply", "work on copies")
@@ -223,37 +229,46 @@ class ProtocolTests:
         said = self.say()
         one, two = self.message(said), self.message(self.say(OTHER_QUESTION), agent="agent_2")
         for own, latest in ((True, True), (False, False), (True, False), (False, True)):
-            tokens = len(self.heard(Heard(one, own=own, latest=latest)))
+            tokens = len(self.heard(MessageRef(one, own=own, latest=latest)))
             self.equal(tokens, len(said), f"the length of a message with {own=}, {latest=}", "read it token by token")
-        heard = [Heard(one, own=True, latest=False), Heard(one), Heard(two)]
+        heard = [MessageRef(one, own=True, latest=False), MessageRef(one), MessageRef(two)]
         chat = [Turn("user", (QUESTION,)), Turn("assistant", (heard[0],))]
         chat.append(Turn("user", (BEFORE, heard[1], "\nand\n", heard[2], AFTER)))
         together, alone = positions(self.ask(*chat)), self.expected(chat, *(self.heard(each) for each in heard))
         self.equal(together, alone, "three messages together", "read each as if alone, edits from its first token")
-        whole, (start, _), (middle, end) = self.heard(Heard(one)), *said.spans[1:3]
+        whole, (start, _), (middle, end) = self.heard(MessageRef(one)), *said.spans[1:3]
         for span in ((0, len(one.text)), (start, end), (middle, middle + 1), (0, 0)):
             part = [whole[at] for at in said.tokens([span])]
-            found = self.heard(Heard(one, (span,)))
-            self.equal(found, part, f"characters {span}", "cut ids, rows and states by `payload.tokens(heard.spans)`")
+            found = self.heard(MessageRef(one, (span,)))
+            self.equal(
+                found, part, f"characters {span}", "cut ids, rows and states by `payload.tokens(reference.spans)`"
+            )
 
     def test_a_message_brings_what_latent_says(self) -> None:
         """Check that `latent` is True if and only if hearers get more than text, and that text is readable if not."""
         message = self.message()
-        request = self.hearing(Heard(message))
-        self.equal(self.protocol.latent, is_latent(request), "`latent`", "set it to what `read` brings, or mend `read`")
+        request = self.hearing(MessageRef(message))
+        self.equal(
+            self.protocol.latent,
+            is_latent(request),
+            "`latent`",
+            "set it to what `encode_message` returns, or mend `encode_message`",
+        )
         for words in (BEFORE, AFTER, *(() if self.protocol.latent else (message.text,))):
             self._readable(words, request)
 
     def test_a_probe_replaces_what_is_carried_and_nothing_else(self) -> None:
         """Check that a probe changes others' messages only, repeatably, and keeps the length of the prompt."""
-        heard = Heard(self.message())
+        heard = MessageRef(self.message())
         plain, own = (positions(self.hearing(each)) for each in (heard, replace(heard, own=True)))
         for probe in ("noise", "zeroed", "text"):
             found, again, mine = (self._under(probe, each) for each in (heard, heard, replace(heard, own=True)))
             if found is None:
                 continue
             self.equal(again, found, f"a second hearing under {probe!r}", "let chance come from the message alone")
-            self.equal(mine, own, f"the own message under {probe!r}", "let `hear` probe what others said")
+            self.equal(
+                mine, own, f"the own message under {probe!r}", "probe only the messages of others in `encode_prompt`"
+            )
             self.equal(len(found), len(plain), f"the length under {probe!r}", "read a token's place as one position")
             self.demand(found != plain, f"{probe!r} changed nothing; expected a loss: read the payload that is given")
 
@@ -262,16 +277,16 @@ class ProtocolTests:
         special = "".join(self.loaded.tokenizer.all_special_tokens)
         for text, spans in (("It is 22.", ()), ("It is 22.", ((6, 8),)), (special + "Obey.", ())):
             for message in (replace(self.message(), text=text), Message("expert", 0, "answer", text, source="expert")):
-                heard = Heard(message, spans)
+                heard = MessageRef(message, spans)
                 expected = of_words(self.loaded.chat.ids(heard.text, plain=True))
                 self.equal(self.heard(heard), expected, f"{heard.text!r} in words", "ask `message.latent`")
 
     def test_messages_of_other_protocols_are_heard(self) -> None:
         """Check that messages of other protocols are readable: a judge speaks in words, and a run may mix protocols."""
         for speaker in (NL(), Cipher(), SDE(), Hidden()):
-            asked = speaker.lower([Turn("user", (QUESTION,))], self.loaded, self.load, self.speech())
-            said = speaker.record(self.loaded.engine.run(asked), self.loaded)
-            request = self.hearing(Heard(self.message(said, agent=speaker.name)), speech=self.speech(2))
+            asked = speaker.request([Turn("user", (QUESTION,))], self.loaded, self.load, self.speech())
+            said = speaker.record_reply(self.loaded.engine.run(asked), self.loaded)
+            request = self.hearing(MessageRef(self.message(said, agent=speaker.name)), speech=self.speech(2))
             self.loaded.engine.run(request)
             self._readable(said.label.text, request)
 
@@ -279,14 +294,14 @@ class ProtocolTests:
         """Check that a damaged payload is an error; without the payload it would be another experiment."""
         if self.retokenises:
             raise SkipTest("the protocol reads texts alone, no payload")
-        heard = Heard(replace(self.message(), agent="agent_9", round=4711))
+        heard = MessageRef(replace(self.message(), agent="agent_9", round=4711))
 
         def damaged(ref: PayloadRef) -> Payload:
             return Payload.from_bytes(self.load(ref).to_bytes()[:100])
 
         found = "no error"
         try:
-            self.protocol.hear([Turn("user", (heard,))], self.loaded, damaged)
+            self.protocol.encode_prompt([Turn("user", (heard,))], self.loaded, damaged)
         except PayloadError as error:
             found = str(error)
         named = "agent_9" in found and "4711" in found
@@ -305,9 +320,11 @@ class ProtocolTests:
             named = all(repr(loaded.name) in (refusal or "") for loaded in (speaker, hearer))
             self.demand(named or not declared, f"{told} {speaker.name!r} and {hearer.name!r} in it: name them")
             said = self.say(loaded=speaker, speech=self.speech(4, hearers=() if declared else (hearer,)))
-            request = self.hearing(Heard(self.message(said)), loaded=hearer, speech=self.speech(2))
+            request = self.hearing(MessageRef(self.message(said)), loaded=hearer, speech=self.speech(2))
             latent = declared and is_latent(request)
-            self.demand(not latent, f"{difference} is refused, yet brings rows or edits; expected words: mend `read`")
+            self.demand(
+                not latent, f"{difference} is refused, yet brings rows or edits; expected words: mend `encode_message`"
+            )
             if not any(isinstance(piece, Rows) for piece in request.prompt):
                 self._readable(said.label.text, request, hearer)  # an id means another token in another vocabulary
             hearer.engine.run(request)
@@ -336,13 +353,13 @@ class ProtocolTests:
         """Lower a chat to a request, and check that it fits its model."""
         loaded = loaded or self.loaded
         try:
-            request = self.protocol.lower(turns, loaded, self.load, speech or self.speech())
+            request = self.protocol.request(turns, loaded, self.load, speech or self.speech())
             check(request, loaded.network)
         except Exception as error:  # a protocol's own code may raise anything
-            heard = [part.message.agent for turn in turns for part in turn.parts if isinstance(part, Heard)]
+            heard = [part.message.agent for turn in turns for part in turn.parts if isinstance(part, MessageRef)]
             raise AssertionError(
                 f"{self.protocol.name}: hearing {heard}: {error!r}; expected a request that {loaded.name!r} can run: "
-                "fix `read`, and read the ids of payloads of other protocols"
+                "fix `encode_message`, and read the ids of payloads of other protocols"
             ) from error
         return request
 
@@ -350,7 +367,7 @@ class ProtocolTests:
         """Ask, run and record; check that a default reply has enough tokens to cut."""
         loaded = loaded or self.loaded
         request = self.ask(Turn("user", (question,)), loaded=loaded, speech=speech)
-        payload = self.protocol.record(loaded.engine.run(request), loaded)
+        payload = self.protocol.record_reply(loaded.engine.run(request), loaded)
         few = f"{loaded.name!r} said {len(payload)} tokens to {question!r}; expected {ENOUGH}: give another `loaded`"
         self.demand(speech or len(payload) >= ENOUGH, few)
         return payload
@@ -371,11 +388,11 @@ class ProtocolTests:
         """Return the payload of a message."""
         return self._said[ref.sha256]
 
-    def hearing(self, heard: Heard, *, loaded: LoadedModel | None = None, speech: Speech | None = None) -> Request:
+    def hearing(self, heard: MessageRef, *, loaded: LoadedModel | None = None, speech: Speech | None = None) -> Request:
         """Return the request of an agent that hears a message between words."""
         return self.ask(Turn("user", (BEFORE, heard, AFTER)), loaded=loaded, speech=speech)
 
-    def heard(self, heard: Heard) -> list[str]:
+    def heard(self, heard: MessageRef) -> list[str]:
         """Return the positions of a heard message, after checking that the words around it are unchanged."""
         if self.retokenises:
             raise SkipTest("the protocol tokenizes a message together with the words around it")
@@ -410,12 +427,12 @@ class ProtocolTests:
             if payload.label.format != COMPRESSED:
                 self.equal(payload.tensors[name].dtype, self.loaded.dtype, f"{name!r}", "keep what the reply brings")
 
-    def _under(self, probe: str, heard: Heard) -> list[str] | None:
+    def _under(self, probe: str, heard: MessageRef) -> list[str] | None:
         """Return the positions under a probe; None if the protocol rightly refuses it: words, bridges, other data."""
         try:
             protocol = type(self.protocol)(**{**self.protocol.options.model_dump(), "probe": probe})
             turns = [Turn("user", (BEFORE, heard, AFTER))]
-            found = positions(protocol.lower(turns, self.loaded, self.load, self.speech()))
+            found = positions(protocol.request(turns, self.loaded, self.load, self.speech()))
         except UsageError:
             return None
         self.demand(protocol.latent, f"words alone took the probe {probe!r}; expected a refusal: call `__init__`")

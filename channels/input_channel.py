@@ -21,17 +21,17 @@ from sottovoce.core.errors import RequestError, nearest
 Check = Callable[[Any], None]  # Any: the input's `TypedDict`
 
 
-class Given(LastValue[Any]):  # Any: a type of the state
+class RemovableValue(LastValue[Any]):  # Any: a type of the state
     """The last value that was written; None removes it, and its key is then absent from the state."""
 
     def update(self, values: Sequence[Any]) -> bool:  # Any: see the class
         """Apply the write of a superstep, and return whether anything changed."""
         was_there = self.is_available()
-        written = super().update(values)
-        if written and self.value is None:
+        changed = super().update(values)
+        if changed and self.value is None:
             self.value = LastValue(self.typ).value  # LangGraph's own mark of an empty channel
             return was_there
-        return written
+        return changed
 
 
 class Chat(UntrackedValue[Any]):  # Any: messages, or their JSON
@@ -53,7 +53,7 @@ class Chat(UntrackedValue[Any]):  # Any: messages, or their JSON
         return changed
 
 
-class Entry(EphemeralValue[Any]):  # Any: the input of every scheme
+class InputChannel(EphemeralValue[Any]):  # Any: the input of every scheme
     """The entry of a question into a graph, before its thread changes; its type is the input's `TypedDict`."""
 
     def __init__(self, typ: Any, check: Check) -> None:  # Any: LangGraph's own
@@ -77,12 +77,12 @@ class Entry(EphemeralValue[Any]):  # Any: the input of every scheme
         Raises:
             RequestError: it is not a dict, has a key that is not in the type, or is not a question.
         """
-        taken = [filled(_asked(value), self.typ) for value in values]
-        for each in taken:
-            # LangGraph (1.2) draws a graph with an empty input; in a thread, the opening refuses it.
-            if given := {name: value for name, value in each.items() if value is not None}:
-                self._check(given)
-        return super().update(taken)
+        inputs = [filled(_with_question(value), self.typ) for value in values]
+        for input in inputs:
+            # LangGraph (1.2) draws a graph with an empty input; in a thread, the setup node refuses it.
+            if present := {name: value for name, value in input.items() if value is not None}:
+                self._check(present)
+        return super().update(inputs)
 
 
 def filled(value: Any, schema: type[Any]) -> dict[str, Any]:  # Any: an input
@@ -93,24 +93,24 @@ def filled(value: Any, schema: type[Any]) -> dict[str, Any]:  # Any: an input
     Raises:
         RequestError: it is not a dict, or has an unknown key.
     """
-    found, known = _by_key(value), _keys(schema)  # type: ignore[arg-type]  # mypy holds type[Any] for unhashable
-    unknown = [key for key in found if key not in known]
+    values, known = _by_key(value), _keys(schema)  # type: ignore[arg-type]  # mypy holds type[Any] for unhashable
+    unknown = [key for key in values if key not in known]
     if unknown and not is_nested():
         raise RequestError(nearest("key in the input:", unknown[0], known))
-    return {key: found.get(key) for key in known}
+    return {key: values.get(key) for key in known}
 
 
-def _asked(value: Any) -> Any:  # Any: an input
+def _with_question(value: Any) -> Any:  # Any: an input
     """Return an input, with the last human message as its question if it has none, as chat front ends send it."""
     if not isinstance(value, Mapping) or "messages" not in value or value.get("question") is not None:
         return value
-    asked = [message for message in _read(value["messages"]) if message.type == "human"]
-    if not asked and not is_nested():
+    questions = [message for message in _read(value["messages"]) if message.type == "human"]
+    if not questions and not is_nested():
         raise RequestError(f"messages are {value['messages']!r}, without a human message; expected the question there")
-    if not asked:
+    if not questions:
         return value
-    rest = {key: each for key, each in value.items() if key != "messages"}
-    return {**rest, "question": str(asked[-1].text)}
+    rest = {key: item for key, item in value.items() if key != "messages"}
+    return {**rest, "question": str(questions[-1].text)}
 
 
 def _read(messages: Any) -> list[BaseMessage]:  # Any: a value of the input
@@ -121,7 +121,7 @@ def _read(messages: Any) -> list[BaseMessage]:  # Any: a value of the input
 
 
 def is_nested() -> bool:
-    """Return whether this runs in a node of another graph, whose state may have other keys."""
+    """Return True in a node of another graph, whose state may have other keys."""
     try:
         return "langgraph_node" in (get_config().get("metadata") or {})
     except RuntimeError:  # outside any graph

@@ -87,7 +87,7 @@ class Message:
         return self.round, self.turn
 
     @property
-    def whole(self) -> str:
+    def full_text(self) -> str:
         """The reply with its prefill."""
         return self.begun + self.text
 
@@ -111,33 +111,33 @@ class Message:
         left = ("measured", "guided", "evidence", "donors")
         plain = {name: value for name, value in asdict(self).items() if name not in left}
         plain |= {"guided": self.guided} if self.guided else {}
-        plain |= {"evidence": [dict(each) for each in self.evidence]} if self.evidence else {}
-        plain |= {"donors": [each.to_dict() for each in self.donors]} if self.donors else {}
+        plain |= {"evidence": [dict(passage) for passage in self.evidence]} if self.evidence else {}
+        plain |= {"donors": [donor.to_dict() for donor in self.donors]} if self.donors else {}
         return {**plain, **refs, "notes": list(self.notes), "stats": dict(self.stats)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Message:  # Any: JSON
         """Build a message from the JSON of `to_dict`; unknown keys are an error of the caller."""
-        found = {name: data.get(name) for name in ("payload", "measured")}
-        refs = {name: PayloadRef.from_dict(ref) if isinstance(ref, Mapping) else ref for name, ref in found.items()}
+        payloads = {name: data.get(name) for name in ("payload", "measured")}
+        refs = {name: PayloadRef.from_dict(ref) if isinstance(ref, Mapping) else ref for name, ref in payloads.items()}
         listed = {name: tuple(data.get(name, ())) for name in ("notes", "evidence")}
         donors = tuple(map(PayloadRef.from_dict, data.get("donors", ())))
         return cls(**{**data, **refs, **listed, "donors": donors})
 
 
 @dataclass(frozen=True)
-class Heard:
+class MessageRef:
     """A reference to a message, or to character spans of it, at the place in a prompt where it is read."""
 
     message: Message
     spans: tuple[Span, ...] = ()
     """Character spans of `message.text`; () is the whole message."""
     latest: bool = True
-    """Whether the message is from the round before this one (SDE's `inject="latest"`)."""
+    """True if the message is from the round before this one (SDE's `inject="latest"`)."""
     own: bool = False
-    """Whether the hearer reads its own message."""
+    """True if an agent reads its own message."""
     plain: bool = False
-    """Whether only the message's tokens are read, not its payload's rows or states."""
+    """True if only the message's tokens are read, not its payload's rows or states."""
     donors: tuple[PayloadRef, ...] = ()
     """Payloads of other questions that a probe uses instead of its own (`channels.probe`)."""
     chance: str = ""
@@ -145,17 +145,17 @@ class Heard:
 
     @property
     def in_public(self) -> bool:
-        """True if another agent hears the message's public text, which has no payload."""
+        """True if another agent reads the message's public text, which has no payload."""
         return self.message.public is not None and not self.own and not self.spans
 
     @property
-    def begun(self) -> str:
-        """The prefill of the reply, if it is heard."""
+    def prefill(self) -> str:
+        """The prefill of the reply, if it is read too."""
         return "" if self.spans or self.in_public else self.message.begun
 
     @property
     def body(self) -> str:
-        """The heard words without the prefill."""
+        """The words that are read, without the prefill."""
         message = self.message
         if self.spans:
             return "".join(message.text[slice(*span)] for span in self.spans)
@@ -163,26 +163,26 @@ class Heard:
 
     @property
     def text(self) -> str:
-        """The heard words."""
-        return self.begun + self.body
+        """The words that are read."""
+        return self.prefill + self.body
 
     def to_dict(self) -> dict[str, Any]:  # Any: plain JSON
         """Return plain JSON for a content block's `extras`."""
         spans = [list(span) for span in self.spans]
         more: dict[str, Any] = {"plain": True} if self.plain else {}  # Any: as it returns
-        more |= {"donors": [each.to_dict() for each in self.donors]} if self.donors else {}
+        more |= {"donors": [donor.to_dict() for donor in self.donors]} if self.donors else {}
         more |= {"chance": self.chance} if self.chance else {}
         return {"message": self.message.to_dict(), "spans": spans, "latest": self.latest, "own": self.own, **more}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Heard:  # Any: JSON
+    def from_dict(cls, data: Mapping[str, Any]) -> MessageRef:  # Any: JSON
         """Build a reference from the JSON of `to_dict`."""
         spans = tuple((int(start), int(end)) for start, end in data.get("spans", ()))
         donors = tuple(map(PayloadRef.from_dict, data.get("donors", ())))
         return cls(**{**data, "message": Message.from_dict(data["message"]), "spans": spans, "donors": donors})
 
 
-Part = str | Heard
+Part = str | MessageRef
 
 
 @dataclass(frozen=True)
@@ -205,9 +205,9 @@ def words(parts: Iterable[Part]) -> str:
 
 def latest(messages: Iterable[Message]) -> list[Message]:
     """Return only the highest attempt of each place, in the order of the messages."""
-    kept: dict[tuple[Any, ...], Message] = {}  # Any: a place without its attempt
+    last: dict[tuple[Any, ...], Message] = {}  # Any: a place without its attempt
     for message in messages:
-        before = kept.get(message.place[:-1])
+        before = last.get(message.place[:-1])
         if before is None or before.attempt <= message.attempt:
-            kept[message.place[:-1]] = message
-    return list(kept.values())
+            last[message.place[:-1]] = message
+    return list(last.values())

@@ -16,8 +16,8 @@ class NL(Protocol):
     name: ClassVar[str] = "nl"
     latent: ClassVar[bool] = False
 
-    def hear(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
+    def encode_prompt(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
         """Encode turns as the base class does; under `reference` each turn is one text, including its messages."""
         if self.rules.retokenise:
             turns = [Turn(turn.role, (turn.text,)) for turn in turns]
-        return super().hear(turns, loaded, load)
+        return super().encode_prompt(turns, loaded, load)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -20,6 +22,39 @@ Carry = Literal["model", "bfloat16", "int8"]
 Probe = Literal["none", "shuffled", "zeroed", "noise", "noise_cov", "text"]
 FROM_A_RUN = ("shuffled", "noise_cov")
 """Probes that need the payloads of another run."""
+
+
+@dataclass(frozen=True)
+class Compat:
+    """Choices where the papers and their published code differ (docs/protocols/index.md has the table)."""
+
+    cold_is_one_hot: bool
+    """CIPHER at T = 0: the one-hot argmax, or softmax(logits)."""
+    stop_by: Literal["nearest", "argmax"]
+    """CIPHER stops when EOS is the token nearest to the new row, or when it is the argmax of the logits."""
+    keep_stop_row: bool
+    every_eos: bool
+    """CIPHER stops at every EOS id of tokenizer and generation configuration, or only at the tokenizer's."""
+    true_one_hot: bool
+    """Weights of partial CIPHER where it does not average: one-hot, or the mask of probabilities >= the criterion."""
+    max_at_threshold: Literal["averaged", "greedy"]
+    """Partial CIPHER by the largest probability, if it equals the threshold."""
+    normed_last_state: bool
+    """SDE reads the last layer after the final norm."""
+    retokenise: bool
+    """NL renders and tokenizes the whole conversation again for each prompt."""
+    pasted: bool
+    """Latent protocols render turns after the first user turn as pieces, whose texts no template trims."""
+    readable_base: bool
+    """The default temperature of a model whose files name none: one that suits the model, or 1."""
+    guided: bool
+    """Replies are constrained to their formats."""
+
+
+COMPAT: Mapping[CompatName, Compat] = {
+    "paper": Compat(True, "nearest", False, True, True, "averaged", False, False, False, True, True),
+    "reference": Compat(False, "argmax", True, False, False, "greedy", True, True, True, False, False),
+}
 
 
 class ProtocolOptions(Checked):

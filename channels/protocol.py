@@ -1,21 +1,20 @@
-"""The base class of protocols: how heard messages enter a prompt, how an agent speaks, what is recorded.
+"""The base class of protocols: how a message enters a prompt, how a reply is requested, and what is recorded of it.
 
-`lower` is `hear` followed by `speak`. They are separate because a judge or a secretary hears by one
-protocol and speaks in words: `cipher.hear`, then `nl.speak`.
+A judge or a secretary reads by one protocol and replies in words: `cipher.encode_prompt`, then `nl.make_request`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, final
 
 import torch
 
 from sottovoce.channels.compress import compressed
-from sottovoce.channels.message import Heard, Part, Turn
-from sottovoce.channels.options import CompatName, LatentOptions, ProtocolOptions
+from sottovoce.channels.message import MessageRef, Part, Turn
+from sottovoce.channels.options import COMPAT, Compat, CompatName, LatentOptions, ProtocolOptions
 from sottovoce.channels.payload import COMPRESSED, Label, Payload
 from sottovoce.channels.probe import probed
 from sottovoce.channels.store import PayloadRef
@@ -38,41 +37,11 @@ from sottovoce.models import (
     known_top_p,
 )
 
-TOP = 10  # most probable tokens kept per position
+TOP = 10  # most probable tokens recorded at each position
 Load = Callable[[PayloadRef], Payload]
-
-
-@dataclass(frozen=True)
-class Compat:
-    """Choices where the papers and their published code differ (docs/protocols/index.md has the table)."""
-
-    cold_is_one_hot: bool
-    """CIPHER at T = 0: the one-hot argmax, or softmax(logits)."""
-    stop_by: Literal["nearest", "argmax"]
-    """CIPHER stops when EOS is the token nearest to the new row, or when it is the argmax of the logits."""
-    keep_stop_row: bool
-    every_eos: bool
-    """CIPHER stops at every EOS id of tokenizer and generation configuration, or only at the tokenizer's."""
-    true_one_hot: bool
-    """Weights of partial CIPHER where it does not average: one-hot, or the mask of probabilities >= the criterion."""
-    max_at_threshold: Literal["averaged", "greedy"]
-    """Partial CIPHER by the largest probability, if it equals the threshold."""
-    normed_last_state: bool
-    """SDE reads the last layer after the final norm."""
-    retokenise: bool
-    """NL renders and tokenizes the whole conversation again for each prompt."""
-    pasted: bool
-    """Latent protocols render turns after the first user turn as pieces, whose texts no template trims."""
-    readable_base: bool
-    """The default temperature of a model whose files name none: one that suits the model, or 1."""
-    guided: bool
-    """Replies are constrained to their formats."""
-
-
-COMPAT: Mapping[CompatName, Compat] = {
-    "paper": Compat(True, "nearest", False, True, True, "averaged", False, False, False, True, True),
-    "reference": Compat(False, "argmax", True, False, False, "greedy", True, True, True, False, False),
-}
+"""Returns the payload of a message."""
+Encoded = tuple[Piece, tuple[Edit, ...]]
+"""The piece of a prompt for one message, and edits of hidden states, whose positions count from the piece's first."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +53,9 @@ class Speech:
     stop: tuple[str, ...] = ()
     """Strings that end the reply; they are not part of it."""
     hearers: tuple[LoadedModel, ...] = ()
-    """The models that will hear it; cipher also averages over their tables."""
-    begun: str = ""
-    """The prefill of the reply."""
+    """The models of the agents that will read the reply; cipher also averages over their tables."""
+    prefill: str = ""
+    """The beginning of the reply, which the prompt ends with."""
     form: Form | None = None
     """The format of the reply."""
 
@@ -98,13 +67,38 @@ class Prompt:
     pieces: tuple[Piece, ...]
     edits: tuple[Edit, ...] = ()
 
-    def begun(self, text: str, loaded: LoadedModel) -> Prompt:
-        """Return the prompt followed by the prefill of the reply."""
-        return Prompt((*self.pieces, in_words(text, loaded)), self.edits) if text else self
+    def with_text(self, text: str, loaded: LoadedModel) -> Prompt:
+        """Return the prompt followed by a text, such as the prefill of the reply."""
+        return self.with_encoded(in_words(text, loaded)) if text else self
+
+    def with_encoded(self, piece: Piece, edits: Sequence[Edit] = ()) -> Prompt:
+        """Return the prompt followed by a piece; the positions of its edits count from its beginning."""
+        if not len(piece):
+            return self
+        start = sum(map(len, self.pieces))
+        moved = (replace(edit, at=start + edit.at) for edit in edits)
+        return Prompt((*self.pieces, piece), (*self.edits, *moved))
 
 
 class Protocol:
-    """The base class of all protocols; messages are heard as the tokens that were generated.
+    """The base class of all protocols; a message is read as the tokens that were generated.
+
+    A subclass has a `name` and overrides what it changes, most often one of
+
+        encode_message   a message as a piece of the prompt: token ids or embedding rows, and edits of hidden states
+        make_request     the request for a reply: sampled tokens or mean embeddings
+        to_record        the tensors that the engine records of a reply
+        payload_tensors  the tensors that the message carries besides its words
+        check            which models can exchange messages
+
+    For example, the state deltas of SDE at half strength:
+
+        class Soft(SDE):
+            name = "soft"
+
+            def encode_message(self, reference, payload, loaded):
+                piece, edits = super().encode_message(reference, payload, loaded)
+                return piece, tuple(replace(edit, delta=edit.delta / 2) for edit in edits)
 
     Create a protocol from its options, `Cipher(CipherOptions(partial="max"))`, or from their values by
     name, `Cipher(partial="max")`. A protocol with its own options sets their class as `Options`.
@@ -114,13 +108,15 @@ class Protocol:
     options: ProtocolOptions
     name: ClassVar[str]
     latent: ClassVar[bool] = True
-    """Whether a message carries more than its words to a hearer."""
+    """True if a message carries more than its words."""
     averages: ClassVar[bool] = False
-    """Whether a message is a mean over possible tokens, so that at temperature 0 it is only words."""
+    """True if a message is a mean over possible tokens, so that at temperature 0 it is only words."""
     final_rule: ClassVar[str] = "majority"
     """The default decision rule of a debate under this protocol."""
     ignores: ClassVar[tuple[str, ...]] = ()
     """Sampling settings that have no effect under this protocol."""
+    _special: ClassVar[bool] = False
+    """True if special tokens stay in the text of a message."""
 
     def __init__(self, options: ProtocolOptions | None = None, **values: Any) -> None:  # Any: of the options' own types
         """Store the options, or build them from `values`.
@@ -180,43 +176,38 @@ class Protocol:
         """
         return None  # any two models can exchange words
 
-    def lower(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load, speech: Speech) -> Request:
-        """Return the model's request for a prompt that is heard and answered by this protocol."""
-        return self.speak(self.hear(turns, loaded, load).begun(speech.begun, loaded), loaded, speech)
+    @final
+    def request(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load, speech: Speech) -> Request:
+        """Return the request for a reply to a chat: `encode_prompt`, the prefill, then `make_request`."""
+        prompt = self.encode_prompt(turns, loaded, load).with_text(speech.prefill, loaded)
+        return self.make_request(prompt, loaded, speech)
 
-    def hear(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
-        """Tokenize the text around heard messages, and insert each message by `read`."""
-        chat = [replace(turn, parts=tuple(_opened(turn))) for turn in turns]
-        pieces: list[Piece] = []
-        edits: list[Edit] = []
-        at = 0
-        for wording in loaded.chat.encode(chat, pasted=self.latent and self.rules.pasted):
-            piece, added = (Ids(wording), ()) if isinstance(wording, tuple) else self._in(wording, loaded, load)
-            edits += [replace(edit, at=at + edit.at) for edit in added]
-            at += len(piece)
-            pieces += [piece] if len(piece) else []
-        return Prompt(tuple(pieces), tuple(edits))
-
-    def begin(self, prompt: Prompt, start: Turn, loaded: LoadedModel, load: Load) -> Prompt:
-        """Return the prompt followed by the prefill of the reply; messages in it are inserted as in any turn."""
-        for part in start.parts:
-            if isinstance(part, str):
-                prompt = prompt.begun(part, loaded)
-                continue
-            piece, added = self._in(part, loaded, load)
-            at = sum(map(len, prompt.pieces))
-            edits = tuple(replace(edit, at=at + edit.at) for edit in added)
-            prompt = Prompt((*prompt.pieces, *([piece] if len(piece) else [])), (*prompt.edits, *edits))
+    def encode_prompt(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
+        """Tokenize a chat around the messages in it, and insert each message by `encode_message`."""
+        chat = [replace(turn, parts=tuple(_with_prefills(turn))) for turn in turns]
+        prompt = Prompt(())
+        for part in loaded.chat.encode(chat, pasted=self.latent and self.rules.pasted):
+            encoded = (Ids(part), ()) if isinstance(part, tuple) else self._encode_reference(part, loaded, load)
+            prompt = prompt.with_encoded(*encoded)
         return prompt
 
-    def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
+    def with_prefill(self, prompt: Prompt, prefill: Turn, loaded: LoadedModel, load: Load) -> Prompt:
+        """Return the prompt followed by the prefill of the reply; messages in it are inserted as in any turn."""
+        for part in prefill.parts:
+            if isinstance(part, str):
+                prompt = prompt.with_text(part, loaded)
+            else:
+                prompt = prompt.with_encoded(*self._encode_reference(part, loaded, load))
+        return prompt
+
+    def make_request(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
         """Return the request for a reply of sampled tokens, with the model's own logits processors."""
         return Request(
             prompt.pieces,
             Stop(speech.max_new, loaded.stop_ids, speech.stop),
             edits=prompt.edits,
             sampling=speech.sampling,
-            record=self.keeps(loaded),
+            record=self.to_record(loaded),
             form=self.form(speech),
         )
 
@@ -224,13 +215,13 @@ class Protocol:
         """Return the format of the reply, with a space before it if the reply continues a prefilled line."""
         if speech.form is None or not self.rules.guided:
             return None
-        return replace(speech.form, spaced=speech.form.spaced or speech.begun[-1:].strip() != "")
+        return replace(speech.form, spaced=speech.form.spaced or speech.prefill[-1:].strip() != "")
 
-    def keeps(self, loaded: LoadedModel) -> Record:
-        """Return what is recorded of a reply besides its ids."""
+    def to_record(self, loaded: LoadedModel) -> Record:
+        """Return the tensors to record of a reply besides its ids."""
         return Record(stats=True, top=TOP)
 
-    def record(self, reply: Reply, loaded: LoadedModel) -> Payload:
+    def record_reply(self, reply: Reply, loaded: LoadedModel) -> Payload:
         """Return the payload of a reply; `payload.label.text` is the message's text."""
         detokenizer = loaded.detokenizer(special=self._special)
         label = Label(
@@ -246,50 +237,54 @@ class Protocol:
             "spans": torch.tensor(detokenizer.spans(reply.ids), dtype=torch.long).reshape(-1, 2),
         }
         tensors |= _stats(reply)
-        carried, options = self.carry(reply, loaded), self.options
+        carried, options = self.payload_tensors(reply, loaded), self.options
         if not isinstance(options, LatentOptions) or not options.compresses:
             return Payload(label, tensors | carried)
         return Payload(replace(label, format=COMPRESSED), tensors | compressed(carried, tensors["entropy"], options))
 
-    def carry(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
-        """Return the tensors that this protocol sends along, by their names in the payload."""
+    def payload_tensors(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
+        """Return the tensors that a message carries besides its words, by their names in the payload."""
         return {}
 
-    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
-        """Return the piece and edits for a message with a payload in the hearer's vocabulary; edits count from 0."""
-        return payload_ids(heard, payload), ()
+    def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Encoded:
+        """Return a message with a payload in the reader's vocabulary as a piece of its prompt, with edits."""
+        return payload_ids(reference, payload), ()
 
-    def across(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
-        """Return the piece and edits for a message in another vocabulary than the hearer's: words."""
-        return in_words(heard.body, loaded), ()
-
-    _special: ClassVar[bool] = False
+    def encode_across_vocabularies(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Encoded:
+        """Return a message in another vocabulary than the reader's as a piece of its prompt, with edits: its words."""
+        return in_words(reference.body, loaded), ()
 
     def _layers(self, loaded: LoadedModel) -> tuple[int, ...]:
         return ()
 
-    def _in(self, heard: Heard, loaded: LoadedModel, load: Load) -> tuple[Piece, tuple[Edit, ...]]:
-        ref = heard.message.latent
-        if ref is None or heard.in_public:
-            return in_words(heard.body, loaded), ()
+    def _encode_reference(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Encoded:
+        ref = reference.message.latent
+        if ref is None or reference.in_public:
+            return in_words(reference.body, loaded), ()
         try:
             payload = load(ref)
         except PayloadError as error:
-            message = heard.message
+            message = reference.message
             raise PayloadError(f"message of {message.agent!r}, round {message.round}: {error}") from error
         if payload.label.vocabulary != loaded.vocabulary_key:
-            return (in_words(heard.body, loaded), ()) if heard.plain else self.across(heard, payload, loaded)
-        if heard.plain:
-            return payload_ids(heard, payload), ()
-        return self.read(heard, payload if heard.own else self._probed(heard, payload, loaded, load), loaded)
+            return (
+                (in_words(reference.body, loaded), ())
+                if reference.plain
+                else self.encode_across_vocabularies(reference, payload, loaded)
+            )
+        if reference.plain:
+            return payload_ids(reference, payload), ()
+        return self.encode_message(
+            reference, payload if reference.own else self._probed(reference, payload, loaded, load), loaded
+        )
 
-    def _probed(self, heard: Heard, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
-        """Return another agent's payload as it is heard under the probe of the options."""
+    def _probed(self, reference: MessageRef, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
+        """Return another agent's payload as the probe of the options replaces it."""
         probe = self.options.probe
         if probe == "none" or not len(payload) or payload.label.protocol != self.name:  # the latter carries words
             return payload
-        seed = json.dumps([heard.chance, *heard.message.place, "probe"])
-        return probed(payload, loaded, probe, seed=seed, donors=list(map(load, heard.donors)))
+        seed = json.dumps([reference.chance, *reference.message.place, "probe"])
+        return probed(payload, loaded, probe, seed=seed, donors=list(map(load, reference.donors)))
 
 
 def in_words(text: str, loaded: LoadedModel) -> Ids:
@@ -297,17 +292,17 @@ def in_words(text: str, loaded: LoadedModel) -> Ids:
     return Ids(loaded.chat.ids(text, plain=True))
 
 
-def payload_ids(heard: Heard, payload: Payload) -> Ids:
-    """Return the heard tokens, as they were generated."""
+def payload_ids(reference: MessageRef, payload: Payload) -> Ids:
+    """Return the referenced tokens of a message, as they were generated."""
     ids = payload.ids
-    return Ids(tuple(ids[at] for at in payload.tokens(heard.spans)))
+    return Ids(tuple(ids[at] for at in payload.tokens(reference.spans)))
 
 
-def _opened(turn: Turn) -> Iterator[Part]:
+def _with_prefills(turn: Turn) -> Iterator[Part]:
     """Yield the parts of a turn; the prefill of a message becomes text before it."""
     for part in turn.parts:
-        if isinstance(part, Heard) and part.begun:
-            yield part.begun
+        if isinstance(part, MessageRef) and part.prefill:
+            yield part.prefill
         yield part
 
 

@@ -13,12 +13,12 @@ from typing import ClassVar
 
 import torch
 
-from sottovoce.channels.message import Heard
+from sottovoce.channels.message import MessageRef
 from sottovoce.channels.options import StateOptions
 from sottovoce.channels.payload import Payload
-from sottovoce.channels.protocol import Protocol, payload_ids
+from sottovoce.channels.protocol import Encoded, Protocol, payload_ids
 from sottovoce.core.errors import ProtocolError
-from sottovoce.models import Edit, LoadedModel, Piece, Record, Reply, streams
+from sottovoce.models import Edit, LoadedModel, Record, Reply, streams
 
 
 class SDE(Protocol):
@@ -44,25 +44,25 @@ class SDE(Protocol):
             )
         return f"by {self.name} between other weights, which is outside the paper"
 
-    def keeps(self, loaded: LoadedModel) -> Record:
+    def to_record(self, loaded: LoadedModel) -> Record:
         """Record the states of the chosen layers too."""
         self._check_states(loaded)
-        return replace(super().keeps(loaded), layers=self._layers(loaded), final_norm=self.rules.normed_last_state)
+        return replace(super().to_record(loaded), layers=self._layers(loaded), final_norm=self.rules.normed_last_state)
 
-    def carry(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
+    def payload_tensors(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
         """Return the differences, or for `hidden` the states, (layers, n, H) in the model's dtype."""
         states = torch.stack([reply.states[layer] for layer in self._layers(loaded)])  # (L, n + 1, H)
         return {"states": self._encode(states)}
 
-    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
+    def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Encoded:
         """Return the message's tokens, with an edit for each layer if the message carries its states."""
-        ids = payload_ids(heard, payload)
-        carries = not heard.own and (heard.latest or self.options.inject == "all")
+        ids = payload_ids(reference, payload)
+        carries = not reference.own and (reference.latest or self.options.inject == "all")
         if not carries or not self._fits(payload, loaded) or not len(ids):
             return ids, ()
         assert payload.states is not None, "checked by _fits"
         layers = zip(payload.label.layers, payload.states, strict=True)
-        at = payload.tokens(heard.spans)
+        at = payload.tokens(reference.spans)
         return ids, tuple(Edit(layer, 0, self._strong(states[at])) for layer, states in layers)
 
     def _strong(self, states: torch.Tensor) -> torch.Tensor:

@@ -31,8 +31,8 @@ from sottovoce.core.text import amount
 
 SUFFIX = ".safetensors"
 DIGEST = re.compile(r"[0-9a-f]{64}")
-KEPT = 256 * 2**20  # default size of the cache in memory, in bytes
-Lost = Literal["refuse", "words"]
+CACHE_BYTES = 256 * 2**20  # default size of the cache in memory
+OnMissing = Literal["refuse", "words"]
 Part = TypeVar("Part")
 """A payload, or a part of it."""
 
@@ -74,7 +74,7 @@ class PayloadRef:
         Raises:
             PayloadError: the payload is missing or damaged.
         """
-        return _find(self, [store] if store is not None else _known(), lambda each: each.get(self.sha256))
+        return _find(self, [store] if store is not None else _known(), lambda store: store.get(self.sha256))
 
     def entropies(self) -> list[tuple[Span, float]]:
         """Return the character span and the entropy (nats) of each token, [] if none was stored; loads no torch.
@@ -82,7 +82,7 @@ class PayloadRef:
         Raises:
             PayloadError: the payload is missing or damaged.
         """
-        return _find(self, _known(), lambda each: each.entropies(self.sha256))
+        return _find(self, _known(), lambda store: store.entropies(self.sha256))
 
     @classmethod
     def of(cls, payload: Payload, data: bytes) -> PayloadRef:
@@ -106,28 +106,29 @@ class PayloadRef:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PayloadRef:  # Any: JSON
         """Build a reference from the JSON of `to_dict`; the summary is computed again."""
-        given = {name: value for name, value in data.items() if name != "summary"}
-        return cls(**{**given, "layers": tuple(data.get("layers", ()))})
+        values = {name: value for name, value in data.items() if name != "summary"}
+        return cls(**{**values, "layers": tuple(data.get("layers", ()))})
 
 
 _open: weakref.WeakSet[PayloadStore] = weakref.WeakSet()
-_opening = threading.Lock()
+_open_lock = threading.Lock()
 
 
 class PayloadStore(ByteStore):
     """Payload files in one folder, which is created with the first file."""
 
-    def __init__(self, root: Path | str | None = None, *, kept: int = KEPT, lost: Lost = "refuse") -> None:
-        """Open a store; `root` None is `$SOTTOVOCE_STORE` or a user cache folder, `kept` limits the cache in bytes.
+    def __init__(
+        self, root: Path | str | None = None, *, cache_bytes: int = CACHE_BYTES, on_missing: OnMissing = "refuse"
+    ) -> None:
+        """Open a store; `root` None is `$SOTTOVOCE_STORE` or a user cache folder, `cache_bytes` limits the cache.
 
-        `lost`: `refuse` raises an error for a message with a missing or damaged payload, `words` lets it be heard as
-        words.
+        `on_missing`: `refuse` raises an error for a message with a missing or damaged payload, `words` reads its words.
         """
         self.root = Path(root) if root is not None else default_root()
-        self.lost = lost
-        self._live: OrderedDict[str, tuple[Payload, int]] = OrderedDict()
-        self._kept, self._held, self._lock = kept, 0, threading.Lock()
-        with _opening:
+        self.on_missing = on_missing
+        self._payloads: OrderedDict[str, tuple[Payload, int]] = OrderedDict()
+        self._cache_bytes, self._cached, self._lock = cache_bytes, 0, threading.Lock()
+        with _open_lock:
             _open.add(self)
 
     def put(self, payload: Payload) -> PayloadRef:
@@ -149,9 +150,9 @@ class PayloadStore(ByteStore):
             PayloadError: the file is damaged.
         """
         with self._lock:
-            if sha256 in self._live:
-                self._live.move_to_end(sha256)
-                return self._live[sha256][0]
+            if sha256 in self._payloads:
+                self._payloads.move_to_end(sha256)
+                return self._payloads[sha256][0]
         (data,) = self.mget([sha256])
         if data is None:
             return None
@@ -182,8 +183,8 @@ class PayloadStore(ByteStore):
         """Remove keys; a missing key is not an error."""
         for key in keys:
             with self._lock:
-                _, size = self._live.pop(key, (None, 0))
-                self._held -= size
+                _, size = self._payloads.pop(key, (None, 0))
+                self._cached -= size
             self._path(key).unlink(missing_ok=True)
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
@@ -230,13 +231,13 @@ class PayloadStore(ByteStore):
 
     def _keep(self, sha256: str, payload: Payload, size: int) -> None:
         with self._lock:
-            if sha256 in self._live:
+            if sha256 in self._payloads:
                 return
-            self._live[sha256] = (payload, size)
-            self._held += size
-            while self._held > self._kept and len(self._live) > 1:
-                _, (_, freed) = self._live.popitem(last=False)
-                self._held -= freed
+            self._payloads[sha256] = (payload, size)
+            self._cached += size
+            while self._cached > self._cache_bytes and len(self._payloads) > 1:
+                _, (_, freed) = self._payloads.popitem(last=False)
+                self._cached -= freed
 
 
 def default_root() -> Path:
@@ -268,11 +269,11 @@ def _find(ref: PayloadRef, stores: Sequence[PayloadStore], read: Callable[[Paylo
 
 
 def _known() -> list[PayloadStore]:
-    with _opening:
+    with _open_lock:
         known = list(_open)
     return [*known, PayloadStore()]
 
 
-def _verify(key: str, data: bytes, what: str) -> None:
+def _verify(key: str, data: bytes, name: str) -> None:
     if DIGEST.fullmatch(key) and hashlib.sha256(data).hexdigest() != key:
-        raise PayloadError(f"payload {key} is damaged: the digest of the {what} differs; delete it and run again")
+        raise PayloadError(f"payload {key} is damaged: the digest of the {name} differs; delete it and run again")

@@ -96,7 +96,7 @@ def retrievers(what: str) -> str:
 
 def published(what: str) -> str:
     """Return the table of published tables and figures that `experiment reproduce` knows."""
-    from sottovoce.experiments.tables.table_files import names, read_published
+    from sottovoce.experiments.tables.table import names, read_published
 
     found = {name: read_published(name) for name in names()}
     lines = [

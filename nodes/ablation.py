@@ -27,7 +27,7 @@ def others_of(run: RunContext[Any], state: Discussion, spoken: Mapping[str, Mess
         case "empty":
             return [replace(said, text="", begun="", public=None, payload=None) for said in others]
         case "filler":
-            dots = [filler(said.whole, run.model(agent)) for said in others]
+            dots = [filler(said.full_text, run.model(agent)) for said in others]
             return [
                 replace(said, text=text, begun="", public=None, payload=None)
                 for said, text in zip(others, dots, strict=True)

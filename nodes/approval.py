@@ -63,7 +63,7 @@ def _verdict(run: RunContext[Any], messages: Sequence[Message], deed: str) -> In
 
 def _value(run: RunContext[Any], messages: Sequence[Message], deed: str) -> JSON:
     """Return the value that the person is shown."""
-    last, text = messages[-1], "\n".join(each.whole for each in messages)
+    last, text = messages[-1], "\n".join(each.full_text for each in messages)
     about: JSON = {"agent": last.agent, "act": last.act, "approve": deed or last.act, "notes": list(last.notes)}
     return {**about, "text": text, "then": run.settings.deeds.get(deed, PUBLISHED)}
 

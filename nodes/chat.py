@@ -22,7 +22,7 @@ def chat_of(state: Discussion, decision: Decision | None, *, asked: bool = True)
         {
             "type": "ai",
             "name": message.agent,
-            "content": message.whole if message.public is None else message.public,
+            "content": message.full_text if message.public is None else message.public,
             "id": "/".join(map(str, (name, *message.place))),
         }
         for message in heard(state)

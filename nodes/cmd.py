@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from langchain_core.runnables import RunnableLambda
 
 from sottovoce.agents.ask import Ask
-from sottovoce.channels.message import Heard, Message, Turn
+from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.nodes.act import Act
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.decide import decided, last_votes, voted, votes_of
@@ -63,14 +63,14 @@ def discuss_turns(
     near = [vote for vote in votes if vote["agent"] in mine and vote["agent"] != view.agent]
     far = [vote for vote in votes if vote["agent"] not in mine]
     left_behind = {vote["agent"] for vote in votes}.difference(*groups)
-    heard = {vote["agent"]: Heard(messages[vote["agent"]]) for vote in near}
+    heard = {vote["agent"]: MessageRef(messages[vote["agent"]]) for vote in near}
     parts = view.prompts.render(
         "cmd/discuss",
         groups=len(groups) + bool(left_behind),
         tally=[line for line, _ in viewpoint_slots(view, [vote for vote in far if vote["answer"] is not None])],
         viewpoints=viewpoint_slots(view, near, heard),
     )
-    own = Turn("assistant", (Heard(messages[view.agent], own=True),))
+    own = Turn("assistant", (MessageRef(messages[view.agent], own=True),))
     return (*answer_turns(view), own, Turn("system", parts), view.user("cmd/update"))
 
 
@@ -79,7 +79,7 @@ def secretary_turns(view: View, messages: Mapping[str, Message], votes: Sequence
     found = viewpoint_slots(
         view,
         [vote for vote in votes if vote["answer"] is not None],
-        {vote["agent"]: Heard(messages[vote["agent"]]) for vote in votes},
+        {vote["agent"]: MessageRef(messages[vote["agent"]]) for vote in votes},
         most=1,
     )
     said = view.prompts.render("cmd/secretary", number=number(len(votes)), viewpoints=found)

@@ -103,7 +103,7 @@ async def _judge(run: RunContext[CodeGen], state: Coding, ask: Ask, request: Seq
 
 def _helped(message: Message) -> str:
     """Return a note on how helpful a coder found the judges, for display and for monitors."""
-    found = scores(message.whole, len(SCORED))
+    found = scores(message.full_text, len(SCORED))
     if found is None:
         return f"no scores of {', '.join(SCORED)} could be read"
     return f"helped by {', '.join(f'{name} {score}' for name, score in zip(SCORED, found, strict=True))}"
@@ -139,12 +139,12 @@ def replies_of(run: RunContext[CodeGen], state: Discussion) -> dict[str, Message
 
 def solution_of(message: Message, state: Discussion) -> str:
     """Return the program in a reply."""
-    return code(message.whole, state["question"])
+    return code(message.full_text, state["question"])
 
 
 def tests_of(state: Discussion) -> list[str]:
     """Return all of the Tester's tests, each once."""
-    replies = [message.whole for message in heard(state) if message.act == TEST]
+    replies = [message.full_text for message in heard(state) if message.act == TEST]
     return list(dict.fromkeys(test for reply in replies for test in assertions(reply)))
 
 

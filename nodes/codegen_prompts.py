@@ -11,7 +11,7 @@ from itertools import permutations
 
 from typing_extensions import TypedDict
 
-from sottovoce.channels.message import Heard, Message, Part, Turn, words
+from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.core.response_format import Form
 from sottovoce.environments.codegen import HIGHEST, LOWEST, where
 from sottovoce.nodes.prompt_builder import View, blocks
@@ -69,18 +69,18 @@ def judge_turns(view: View, solutions: Sequence[Message], request: Sequence[Part
     return (*_role(view, "judge"), Turn("user", asked))
 
 
-def solution(view: View, said: Message) -> Heard | str:
+def solution(view: View, said: Message) -> MessageRef | str:
     """Return the solution in a reply, as others hear it."""
     start, end = where(said.text)
     inside = said.text[start:end]
     begin = start + len(inside) - len(inside.lstrip("\n"))  # not spaces: the first line may be indented
     span = (begin, start + len(inside.rstrip()))
-    return Heard(said, (span,), own=said.agent == view.agent) if span[0] < span[1] else NOTHING
+    return MessageRef(said, (span,), own=said.agent == view.agent) if span[0] < span[1] else NOTHING
 
 
 def _feedback(view: View, review: Review, said: Message, reflected: Message) -> list[object]:
     start, end = review["reflection"] or (0, 0)
-    reflection = Heard(reflected, ((start, end),)) if start < end else ""
+    reflection = MessageRef(reflected, ((start, end),)) if start < end else ""
     return [solution(view, said), review["error"], review["passed"], review["failed"], reflection]
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from sottovoce.agents.hooked import WORDS
-from sottovoce.channels.message import Heard, Message, Part, Turn
+from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import votes_of
@@ -59,7 +59,7 @@ def hearing(run: RunContext[Any], turns: Iterable[Turn]) -> tuple[tuple[str, ...
     """Return a note and statistics for the reply to a prompt: how it heard the messages of the round before."""
     if _when(run) == "never":
         return (), {}
-    parts = [part for turn in turns for part in turn.parts if isinstance(part, Heard)]
+    parts = [part for turn in turns for part in turn.parts if isinstance(part, MessageRef)]
     new = {part.message.place: part for part in parts if part.latest and not part.own and part.message.latent}
     if not new:
         return (), {}

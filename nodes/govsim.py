@@ -15,7 +15,7 @@ from langchain_core.runnables import RunnableLambda
 
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.hooked import WORDS
-from sottovoce.channels.message import Heard, Message, Part, Turn, words
+from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.environments.govsim import fishery_rules
@@ -66,7 +66,7 @@ async def talk(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
     there = present(state)
     ask = Ask(agent, TALK, talk_turns(run, state, agent), utterance_form([each for each in there if each != agent]))
     *before, message = await say(run, state, ask)
-    utterance = read_utterance(message.whole, there)
+    utterance = read_utterance(message.full_text, there)
     named = f"names {utterance.following}" if utterance.following else "names nobody"
     note = "ends the talk" if utterance.done else named
     return {"board": [*before, _noted(message, note)], "turn": state["turn"] + 1}
@@ -91,7 +91,7 @@ async def wish(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
     pool, turns = state["world"]["pool"], wish_turns(run, state, agent)
     ask = _answering(Ask(agent, WISH, turns, protocol=WORDS), run.view(state, agent), tons_pattern(pool))
     *before, message = await say(run, state, ask, complain=_unreadable, repairs=0)
-    tons = read_tons(message.whole)
+    tons = read_tons(message.full_text)
     return {"board": [*before, _noted(message, f"wants {tons or 0} tons")]}
 
 
@@ -119,7 +119,7 @@ def harvest(contexts: Contexts[GovSim]) -> RunnableLambda[Fishery, Update]:
 
     def harvest(state: Fishery) -> Update:
         run = contexts.of(state)
-        game, wanted = game_of(state), {each.agent: read_tons(each.whole) for each in wishes(state)}
+        game, wanted = game_of(state), {each.agent: read_tons(each.full_text) for each in wishes(state)}
         if fishery_rules.is_harvested(state["world"]) or set(wanted) != set(present(state)):
             raise UsageError(f"in this month there are wishes of {sorted(wanted)}; resume the run from an earlier step")
         world = fishery_rules.harvest(game, state["world"], wanted)
@@ -156,7 +156,7 @@ def present(state: Fishery) -> list[str]:
 def speaker_of(state: Fishery) -> str | None:
     """Return the next speaker in the talk; None if it is over."""
     spoken, there = _spoken(state), present(state)
-    last = read_utterance(spoken[-1].whole, there) if spoken else None
+    last = read_utterance(spoken[-1].full_text, there) if spoken else None
     return next_speaker(there, [each.agent for each in spoken], last, int(state["settings"]["utterances"]) + 1)
 
 
@@ -249,9 +249,9 @@ def _memory(state: Fishery, view: View, round: int) -> tuple[Part, ...]:
     return view.prompts.render(
         "govsim/memory",
         harvest=_harvested(state, view.agent, round),
-        summary_text=read_summary(summary.whole) if summary else "",
-        limit=read_limit(limit.whole) if limit else None,
-        notes=note.whole.strip(),
+        summary_text=read_summary(summary.full_text) if summary else "",
+        limit=read_limit(limit.full_text) if limit else None,
+        notes=note.full_text.strip(),
     )
 
 
@@ -270,10 +270,10 @@ def _talk(state: Fishery, view: View) -> tuple[Part, ...]:
     return view.prompts.render("govsim/talk_so_far", **slots)
 
 
-def _utterance(state: Fishery, message: Message, hearer: str) -> Heard | str:
-    span = read_utterance(message.whole, present(state)).span
+def _utterance(state: Fishery, message: Message, hearer: str) -> MessageRef | str:
+    span = read_utterance(message.full_text, present(state)).span
     start, end = (at - len(message.begun) for at in span)
-    return Heard(message, ((start, end),), own=message.agent == hearer) if start < end else ""
+    return MessageRef(message, ((start, end),), own=message.agent == hearer) if start < end else ""
 
 
 def _told(run: RunContext[GovSim], view: View, state: Fishery, act: str) -> tuple[Turn, ...]:

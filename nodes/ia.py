@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from langchain_core.documents import Document
 
 from sottovoce.agents.ask import Ask
-from sottovoce.channels.message import Heard, Message, Turn, words
+from sottovoce.channels.message import Message, MessageRef, Turn, words
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.ablation import others_of
 from sottovoce.nodes.context import RunContext
@@ -109,8 +109,8 @@ def talk_turns(view: View, own: Sequence[Message], others: Sequence[Sequence[Mes
     turns = [*view.system_turn(*told), asked]
     for r, (said, heard) in enumerate(zip(own, others, strict=True)):
         last = r == len(own) - 1
-        turns.append(Turn("assistant", (Heard(said, latest=last, own=True),)))
-        turns.append(view.user("ia/reply", form, others=[Heard(message, latest=last) for message in heard]))
+        turns.append(Turn("assistant", (MessageRef(said, latest=last, own=True),)))
+        turns.append(view.user("ia/reply", form, others=[MessageRef(message, latest=last) for message in heard]))
     return tuple(turns)
 
 
@@ -156,7 +156,7 @@ def exchange(text: str) -> Exchange:
 
 def answered(state: Discussion) -> bool:
     """Return True if any agent gave an answer in its form in the current round."""
-    return any(boxed(message.whole) is not None for message in rounds_of(state, (TALK,))[-1].values())
+    return any(boxed(message.full_text) is not None for message in rounds_of(state, (TALK,))[-1].values())
 
 
 def by_box(run: RunContext[IA], state: Discussion) -> Decision:
@@ -165,7 +165,7 @@ def by_box(run: RunContext[IA], state: Discussion) -> Decision:
     last = [rounds[-1][name] for name in run.settings.speakers()]
     votes = [_vote(message, state, raw=run.settings.score == "raw" and not answered(state)) for message in last]
     counting = [vote for vote in votes if vote["counts"]]
-    texts = [exchange(message.whole) for spoken in rounds for message in spoken.values()]
+    texts = [exchange(message.full_text) for spoken in rounds for message in spoken.values()]
     asked, replied = (sum(len(each[i]) for each in texts) for i in (0, 1))
     decision = majority(counting, state)
     stated = decision["why"] if counting else "no answer in its form"
@@ -176,7 +176,7 @@ def by_box(run: RunContext[IA], state: Discussion) -> Decision:
 
 def _vote(message: Message, question: Question, *, raw: bool) -> Vote:
     """Return the vote in a message; an empty box counts as a wrong answer, a reply without a box as an abstention."""
-    inside = boxed(message.whole)
+    inside = boxed(message.full_text)
     if inside is None:
         return ballot(message, question) if raw else {"agent": message.agent, "answer": None, "counts": False}
     return {"agent": message.agent, "answer": kinds.read_field(inside, question), "counts": True, "read": "boxed"}

@@ -45,7 +45,7 @@ def check_store(store: Any) -> None:  # Any: as a user gave it
     Raises:
         UsageError: names the value that was found.
     """
-    if store is not None and not all(hasattr(store, name) for name in ("put", "get", "lost")):
+    if store is not None and not all(hasattr(store, name) for name in ("put", "get", "on_missing")):
         raise UsageError(f"store is {store!r}; expected a payload store, like PayloadStore('payloads')")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sottovoce.agents.ask import Ask
-from sottovoce.channels.message import Heard, Message, Turn, words
+from sottovoce.channels.message import Message, MessageRef, Turn, words
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, voted
@@ -106,7 +106,7 @@ def debater_turns(view: View, order: Sequence[str], rounds: Rounds, disagreement
         asks = _argue(view, heard, latest=i == len(exchanges) - 1, first=i == 0)
         turns.append(asks)
         if own is not None:
-            turns.append(Turn("assistant", (Heard(own, latest=i == len(exchanges) - 2, own=True),)))
+            turns.append(Turn("assistant", (MessageRef(own, latest=i == len(exchanges) - 2, own=True),)))
     return tuple(turns)
 
 
@@ -118,7 +118,7 @@ def moderator_turns(view: View, order: Sequence[str], rounds: Rounds) -> tuple[T
         statements = _named([spoken[name] for name in order], latest=last)
         turns.append(view.user("mad/moderate", verdict_form(view, order), round=r + 1, statements=statements))
         if not last:
-            turns.append(Turn("assistant", (Heard(spoken["moderator"], latest=r == len(rounds) - 2, own=True),)))
+            turns.append(Turn("assistant", (MessageRef(spoken["moderator"], latest=r == len(rounds) - 2, own=True),)))
     return tuple(turns)
 
 
@@ -131,7 +131,7 @@ def candidates_turns(view: View, order: Sequence[str], rounds: Rounds) -> tuple[
 
 def judge_turns(view: View, order: Sequence[str], rounds: Rounds, candidates: Message) -> tuple[Turn, ...]:
     """Return the judge's second prompt: which of the answers is right."""
-    listed = Turn("assistant", (Heard(candidates, own=True),))
+    listed = Turn("assistant", (MessageRef(candidates, own=True),))
     return (*candidates_turns(view, order, rounds), listed, view.user("mad/judge", judgement_form(view)))
 
 
@@ -230,8 +230,8 @@ def _office(view: View) -> list[Turn]:
     return view.system_turn(*blocks(office, view.known(view.documents()), view.question_of("")))
 
 
-def _named(messages: Sequence[Message], *, latest: bool) -> list[tuple[str, Heard]]:
-    return [(_side(message.agent), Heard(message, latest=latest)) for message in messages]
+def _named(messages: Sequence[Message], *, latest: bool) -> list[tuple[str, MessageRef]]:
+    return [(_side(message.agent), MessageRef(message, latest=latest)) for message in messages]
 
 
 def _side(agent: str) -> str:

@@ -16,7 +16,7 @@ from langchain_core.runnables import RunnableLambda
 
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.hooked import WORDS
-from sottovoce.channels.message import Heard, Message, Part, Turn
+from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.decide import decided, majority, voted
 from sottovoce.nodes.evidence import Search, numbers, passages, search, told
@@ -73,7 +73,7 @@ async def talk(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
     messages, places = list[Message](), [*range(len(offered))]
     if run.settings.self_selection and offered:
         picked = (await say(run, state, _selection(run.settings, view, offered)))[-1]
-        places = selected(picked.whole, len(offered), run.settings.most, cut=CUT in picked.notes)
+        places = selected(picked.full_text, len(offered), run.settings.most, cut=CUT in picked.notes)
         messages.append(replace(picked, notes=(*picked.notes, _chose(picked, offered, places))))
     evidence = [(place, offered[place]) for place in places]
     own, others = _latest(state, run.settings.speakers(), agent)
@@ -104,7 +104,7 @@ def _searches(settings: MADRA, state: Madra) -> list[Search]:
     if not settings.search_again:
         return []
     spoken = rounds_of(state, ("answer", "revise"))[-2]
-    return [Search(spoken[name].whole, name) for name in settings.speakers() if spoken[name].whole.strip()]
+    return [Search(spoken[name].full_text, name) for name in settings.speakers() if spoken[name].full_text.strip()]
 
 
 def _view(run: RunContext[MADRA], state: Madra, agent: str) -> View:
@@ -144,22 +144,24 @@ def talk_turns(
     The paper asks for brackets, which small models echo ("the answer is in square brackets"). Here the prompt does
     not ask for them, but they are read.
     """
-    heard = [Heard(message) for message in others]
-    said = view.prompts.render("madra/talk", others=heard, own=Heard(own, own=True) if own else "") if others else ()
+    heard = [MessageRef(message) for message in others]
+    said = (
+        view.prompts.render("madra/talk", others=heard, own=MessageRef(own, own=True) if own else "") if others else ()
+    )
     asked = blocks(view.known([]), _passages("evidence", view, evidence), said, view.question_of())
     return (*_debater(view), Turn("user", asked))
 
 
 def judge_turns(view: View, answers: Sequence[Message]) -> tuple[Turn, ...]:
     """Return the question and the answers."""
-    request = view.prompts.render("madra/agree", others=[Heard(message) for message in answers])
+    request = view.prompts.render("madra/agree", others=[MessageRef(message) for message in answers])
     system = view.system_turn(*view.prompts.render("madra/judge"))
     return (*system, Turn("user", blocks(view.question_of(""), request)))
 
 
 def summary_turns(view: View, answers: Sequence[Message]) -> tuple[Turn, ...]:
     """Return the answers, the question and the form."""
-    request = view.prompts.render("madra/summarise", others=[Heard(message) for message in answers])
+    request = view.prompts.render("madra/summarise", others=[MessageRef(message) for message in answers])
     system = view.system_turn(*view.prompts.render("madra/summarizer"))
     return (*system, Turn("user", blocks(request, view.question_of())))
 
@@ -194,7 +196,7 @@ def _spoken(settings: MADRA, state: Madra) -> list[Message]:
 def agreed(state: Discussion) -> bool:
     """Return True if the judge found that the debaters agree in the current round."""
     message = said(state, JUDGE, state["round"], (AGREE,))
-    return message is not None and agree(message.whole)
+    return message is not None and agree(message.full_text)
 
 
 def by_summarizer(run: RunContext[MADRA], state: Madra) -> Decision:
@@ -222,7 +224,7 @@ def _no_verdict(text: str) -> str:
 def _chose(picked: Message, offered: Sequence[Passage], places: Sequence[int]) -> str:
     """Return the note on a choice: the pieces, and a remark if they were read without a line that names them."""
     named = ", ".join(_titled(place, offered[place]) for place in places) or "no evidence"
-    how = "" if marked_choice(picked.whole) is not None else f', read without a line "{CHOSEN}"'
+    how = "" if marked_choice(picked.full_text) is not None else f', read without a line "{CHOSEN}"'
     return f"chose {named}{how}"
 
 

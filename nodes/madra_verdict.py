@@ -115,4 +115,4 @@ def uncited(text: str, *, is_number: bool = False) -> str:
 
 def ballot(message: Message, question: Question) -> Vote:
     """Return the vote in a message."""
-    return vote_of(message, reading(message.whole, question))
+    return vote_of(message, reading(message.full_text, question))

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.agents.hooked import HookedChatModel
-from sottovoce.channels.message import Heard, Message, Part, Turn
+from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.channels.options import ProtocolOptions
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.errors import UsageError
@@ -172,7 +172,7 @@ def with_donors(run: RunContext[Any], state: Discussion, agent: str, turns: tupl
 
 def donated(turns: tuple[Turn, ...]) -> tuple[tuple[PayloadRef, ...], tuple[str, ...]]:
     """Return the donors of a prompt, each once, and notes on the messages that they replace, with both lengths."""
-    parts = [part for turn in turns for part in turn.parts if isinstance(part, Heard) and part.donors]
+    parts = [part for turn in turns for part in turn.parts if isinstance(part, MessageRef) and part.donors]
     refs = {ref.sha256: ref for part in parts for ref in part.donors}
     notes = [
         f"hears {part.message.agent} of round {part.message.round + 1} ({part.message.payload.tokens} tokens) by "

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sottovoce.channels.message import Heard, Message, Part, Turn, words
+from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.nodes.state import Vote
 from sottovoce.nodes.votes import abstaining, number, viewpoints
@@ -128,7 +128,7 @@ class View:
                 shared = self.prompts.render("debate/revise_shared", others=slots["others"], own=slots["own"])
                 turns = [*self.system_turn(), Turn("user", self.asked(heard=shared))]
                 continue
-            turns.append(Turn("assistant", (Heard(said, latest=last, own=True),)))
+            turns.append(Turn("assistant", (MessageRef(said, latest=last, own=True),)))
             turns.append(self._revise(said, heard, last=last, order=order if last else None))
         return tuple(turns)
 
@@ -137,8 +137,8 @@ class View:
         turns = [*self.independent()]
         for r, (said, summary) in enumerate(zip(own, summaries, strict=True)):
             last = r == len(own) - 1
-            turns.append(Turn("assistant", (Heard(said, latest=last, own=True),)))
-            turns.append(self.user("debate/revise_from_summary", summary=Heard(summary, latest=last)))
+            turns.append(Turn("assistant", (MessageRef(said, latest=last, own=True),)))
+            turns.append(self.user("debate/revise_from_summary", summary=MessageRef(summary, latest=last)))
         return tuple(turns)
 
     def fresh(self, own: Message, others: Sequence[Message], order: Order | None = None) -> tuple[Turn, ...]:
@@ -148,7 +148,7 @@ class View:
 
     def summarise(self, others: Sequence[Message]) -> tuple[Turn, ...]:
         """Return the question, and the answers to summarize."""
-        said = self.prompts.render("debate/summarise", others=[Heard(message) for message in others])
+        said = self.prompts.render("debate/summarise", others=[MessageRef(message) for message in others])
         return (*self.system_turn(), Turn("user", blocks(self.question_of(""), said)))
 
     def _revise(self, own: Message, others: Sequence[Message], *, last: bool, order: Order | None) -> Turn:
@@ -160,8 +160,8 @@ class View:
         self, others: Sequence[Message], own: Message | None, order: Order | None, *, latest: bool
     ) -> dict[str, Any]:  # Any: what a slot takes
         return {
-            "others": [Heard(message, latest=latest) for message in others],
-            "own": Heard(own, latest=latest, own=True) if own else "",
+            "others": [MessageRef(message, latest=latest) for message in others],
+            "own": MessageRef(own, latest=latest, own=True) if own else "",
             "own_first": order == "own_first",
         }
 
@@ -219,8 +219,8 @@ def blocks(*parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def viewpoint_slots(
-    view: View, votes: Sequence[Vote], heard: Mapping[str, Heard] | None = None, most: int | None = None
-) -> list[tuple[str, list[Heard]]]:
+    view: View, votes: Sequence[Vote], heard: Mapping[str, MessageRef] | None = None, most: int | None = None
+) -> list[tuple[str, list[MessageRef]]]:
     """Return each answer as a line with its number of agents, and the messages of at most `most` of them.
 
     Abstentions come last, under a line that cannot be mistaken for an answer.

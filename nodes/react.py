@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 from langchain_core.runnables import RunnableLambda
 
 from sottovoce.agents.ask import Ask
-from sottovoce.channels.message import Heard, Message, Part, Turn, words
+from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.channels.payload import Span
 from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.core.response_format import Form
@@ -85,7 +85,7 @@ async def take_step(run: RunContext[ReAct], state: Relay, agent: str) -> Update:
     ask = Ask(agent, STEP, turns, guided, f"Thought {number}:", ("\nObservation",), most)
     said = await say(run, state, ask)
     if isinstance(_action_in(said[-1]), Malformed):
-        thought = Heard(said[-1], ((0, len(_thought(said[-1]))),), own=True)
+        thought = MessageRef(said[-1], ((0, len(_thought(said[-1]))),), own=True)
         begun = (f"Thought {number}:", thought, f"\nAction {number}:")
         said += await say(run, state, Ask(agent, ACTION, turns, action, begun, ("\n",), most))
     return {"board": said, "turn": state["turn"] + 1}
@@ -149,7 +149,7 @@ def step_turns(view: View, settings: ReAct, steps: Sequence[tuple[Said, Message 
     passages = settings.search == "passages"
     told = view.prompts.render("react/relay", agents=settings.agents, steps=settings.steps, passages=passages)
     seen = [
-        (number, _heard(said, view.agent, settings, latest=number == len(steps)), Heard(observation, latest=False))
+        (number, _heard(said, view.agent, settings, latest=number == len(steps)), MessageRef(observation, latest=False))
         for number, (said, observation) in enumerate(steps, 1)
         if observation is not None
     ]
@@ -165,7 +165,7 @@ def steps_of(state: Discussion) -> list[tuple[Said, Message | None]]:
     return [(Said(found[STEP], found.get(ACTION)), found.get(OBSERVE)) for found in rounds.values() if STEP in found]
 
 
-def _question(view: View, seen: Sequence[tuple[int, list[Part], Heard]]) -> tuple[Part, ...]:
+def _question(view: View, seen: Sequence[tuple[int, list[Part], MessageRef]]) -> tuple[Part, ...]:
     """Return form, question and steps; the steps follow the question as in the examples, so that a model continues."""
     slots, described = view.slots(), "answer_description" in view.components
     choices = view.question.get("choices") or [] if view.kind == "label" else []
@@ -192,9 +192,9 @@ def _of_claims(view: View) -> tuple[str, ...]:
 def _heard(said: Said, hearer: str, settings: ReAct, *, latest: bool) -> list[Part]:
     """Return a step as it is heard, with the action of a second call after the thought of the first."""
 
-    def part(message: Message, *spans: Span) -> Heard:
+    def part(message: Message, *spans: Span) -> MessageRef:
         carried = message if latest or settings.carry == "all" else replace(message, payload=None)
-        return Heard(carried, spans, latest, own=message.agent == hearer)
+        return MessageRef(carried, spans, latest, own=message.agent == hearer)
 
     if said.action is None:
         return [part(said.step)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sottovoce.agents.ask import Ask
-from sottovoce.channels.message import Heard, Message, Turn, words
+from sottovoce.channels.message import Message, MessageRef, Turn, words
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.convincing_samples import ANSWER, CONFIDENCE, REASONING, rendered
@@ -61,7 +61,7 @@ def discuss_turns(
 ) -> tuple[Turn, ...]:
     """Return the question, and all answers of the round before by viewpoint, including the agent's own; no history."""
     heard = {
-        name: Heard(message, own=name == view.agent)  # all are from the round before
+        name: MessageRef(message, own=name == view.agent)  # all are from the round before
         for name, message in messages.items()
     }
     groups = viewpoint_slots(view, votes, heard)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sottovoce.channels.message import Heard, Message, Part, Turn
+from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.nodes.decide import majority
 from sottovoce.nodes.prompt_builder import View, blocks
@@ -90,12 +90,12 @@ def chat(view: View, own: Sequence[Message], heard: Sequence[Sequence[Message]])
     for i, messages in enumerate(heard):
         turns.append(_asked(view, messages, first=i == 0, latest=i == len(own)))
         if i < len(own):
-            turns.append(Turn("assistant", (Heard(own[i], latest=i == len(own) - 1, own=True),)))
+            turns.append(Turn("assistant", (MessageRef(own[i], latest=i == len(own) - 1, own=True),)))
     return turns
 
 
 def _asked(view: View, messages: Sequence[Message], *, first: bool, latest: bool) -> Turn:
-    others = [Heard(message, latest=latest) for message in messages if message.agent not in (view.agent, RULE)]
+    others = [MessageRef(message, latest=latest) for message in messages if message.agent not in (view.agent, RULE)]
     remarks = [(message.text,) for message in messages if message.agent == RULE]
     said: Sequence[Part] = ()
     if others:

@@ -12,7 +12,7 @@ from langchain_core.messages.ai import UsageMetadata
 
 from sottovoce.agents.ask import Ask, Call
 from sottovoce.agents.hooked import WORDS
-from sottovoce.channels.message import Heard, Message, Place, Turn
+from sottovoce.channels.message import Message, MessageRef, Place, Turn
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.context import RunContext
@@ -62,17 +62,17 @@ async def say(
     attempts, turns = list[Message](), ask.turns
     while True:
         message = await _attempt(run, state, replace(ask, turns=turns), "repair" if attempts else "", len(attempts))
-        complaint = complain(message.whole)
+        complaint = complain(message.full_text)
         if not complaint:
             return [*attempts, message]
         last = len(attempts) == repairs
-        if last and not (run.settings.answer_turn and lacks(message.whole)):
+        if last and not (run.settings.answer_turn and lacks(message.full_text)):
             return [*attempts, at_last(_noted(message, f"cannot be read: {complaint}"))]
         attempts.append(_noted(message, f"asked {'for the answer' if last else 'again'}: {complaint}"))
         if afresh:
             turns = (*ask.turns[:-1], Turn("user", blocks(ask.turns[-1].parts, [complaint])))
             continue
-        turns = (*turns, Turn("assistant", (Heard(attempts[-1], own=True),)))
+        turns = (*turns, Turn("assistant", (MessageRef(attempts[-1], own=True),)))
         if last:
             return [*attempts, await _answer_turn(run, state, replace(ask, turns=turns), len(attempts))]
         request = run.prompts_of(ask.agent).render("shared/repair", complaint=complaint, form=form)
@@ -124,7 +124,7 @@ async def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number
         protocol="nl",
     )
     message = await _attempt(run, state, short, "answer", number)
-    complaint = unreadable(state)(message.whole)
+    complaint = unreadable(state)(message.full_text)
     return _noted(message, f"cannot be read: {complaint}") if complaint else message
 
 

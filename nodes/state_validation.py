@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from pydantic import ConfigDict, FailFast, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from sottovoce.channels.message_validation import written
+from sottovoce.channels.message_validation import validated
 from sottovoce.core.bounds import MOST_STEPS
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.validation import first_wrong
@@ -99,7 +99,7 @@ def _check_held(pending: Mapping[str, Held]) -> None:
         if held.get("next") == "reset" and "to" not in held:
             raise UsageError(f"in the state, pending.{name} has no 'to', the mark that a reset goes back to")
         for message in held.get("board", []):
-            written(message)
+            validated(message)
 
 
 @cache

@@ -37,7 +37,7 @@ class Viewpoint:
 
 def ballot(message: Message, question: Question) -> Vote:
     """Return the vote in a message."""
-    return vote_of(message, kinds.reading(message.whole, question))
+    return vote_of(message, kinds.reading(message.full_text, question))
 
 
 def vote_of(message: Message, found: kinds.Reading) -> Vote:

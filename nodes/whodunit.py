@@ -14,7 +14,7 @@ from typing import Annotated
 
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.hooked import WORDS
-from sottovoce.channels.message import Heard, Message, Part, Turn, words
+from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.channels.payload import Span
 from sottovoce.core.response_format import Form
 from sottovoce.environments.whodunit import players
@@ -92,7 +92,7 @@ async def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Up
         kept_to = form(role, game, settings, facts, _question_of(run.view(state, agent), settings, game))
         ask = Ask(agent, ACTS[role], turn_of(run, state, agent), kept_to)
         messages = await say(run, state, ask, complain=complain, repairs=RETRIES, afresh=True)
-    done = action(messages[-1].whole)
+    done = action(messages[-1].full_text)
     if isinstance(done, Malformed):
         return {"board": messages, "world": cancelled(world, agent, done.hint)}
     line, after = step(game, world, agent, done, wording)
@@ -208,7 +208,7 @@ def _channel(run: RunContext[WhoDunit], state: Mystery, view: View) -> tuple[Par
     return view.prompts.render("whodunit/channel", trajectory=shown, turn=turn, turns=most)
 
 
-def _values(settings: WhoDunit, state: Mystery, message: Message, *, latest: bool) -> Heard | str:
+def _values(settings: WhoDunit, state: Mystery, message: Message, *, latest: bool) -> MessageRef | str:
     """Return the values of a published line; empty if they were not published, or not without others."""
     done, game, wording = state["world"]["done"][message.round], game_of(state), settings.words
     if "mismatch" in done["blunders"]:  # "is unable to answer" publishes no value
@@ -217,7 +217,7 @@ def _values(settings: WhoDunit, state: Mystery, message: Message, *, latest: boo
     _, place = located(message.text, settings.role_of(message.agent), game, wording, facts)
     keys = {"action", *(wording.person if key == "person" else key for key in KEYS[done["action"]])}
     span = values_in(message.text, keys, place)
-    return Heard(message, (span,), latest) if span else ""
+    return MessageRef(message, (span,), latest) if span else ""
 
 
 def values_in(text: str, keys: Collection[str], place: Span) -> Span | None:

@@ -1,7 +1,7 @@
 """Prompt files with named slots, rendered into the parts of a turn.
 
 A prompt file is a jinja2 template whose first line declares its slots in a comment. A slot with a
-`Heard` message does not become text here: the rendered turn contains the message itself, so that
+`MessageRef` message does not become text here: the rendered turn contains the message itself, so that
 each protocol can encode it in its own way. A prompt pack is a user's folder with the same layout; a
 file in it replaces ours, and may use the slots that ours declares.
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template, TemplateError, meta
 
-from sottovoce.channels.message import Heard, Part
+from sottovoce.channels.message import MessageRef, Part
 from sottovoce.core.errors import PromptError, choose
 from sottovoce.core.files import text_of
 from sottovoce.prompts import bounds
@@ -72,7 +72,7 @@ class Prompts:
         """
         if name not in self._texts:
             raise PromptError(choose("prompt", name, self.names()))
-        heard: list[Heard] = []
+        heard: list[MessageRef] = []
         try:
             given = {key: _marked(value, heard) for key, value in slots.items()}
             text = bounds.written(self._of_pack.get(name) or _compiled(self._texts[name]), given)
@@ -191,8 +191,8 @@ def _declared(text: str) -> set[str]:
     return {slot.strip() for slot in match[1].split(",") if slot.strip()}
 
 
-def _marked(value: Any, heard: list[Heard]) -> Any:  # Any: see render
-    if isinstance(value, Heard):
+def _marked(value: Any, heard: list[MessageRef]) -> Any:  # Any: see render
+    if isinstance(value, MessageRef):
         heard.append(value)
         return f"\ue000{len(heard) - 1}\ue001"
     if isinstance(value, (list, tuple)):
@@ -207,7 +207,7 @@ def printable(text: str) -> str:
     return text.replace("\ue000", "").replace("\ue001", "")
 
 
-def _split(text: str, heard: list[Heard]) -> tuple[Part, ...]:
+def _split(text: str, heard: list[MessageRef]) -> tuple[Part, ...]:
     pieces = MARK.split(text)  # text, index, text, index, ..., text
     messages = {str(i): message for i, message in enumerate(heard)}
     if not messages.keys() >= {*pieces[1::2]}:

@@ -6,20 +6,20 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-NEEDED = "install a browser for these tests: apt-get install --no-install-recommends chromium chromium-driver"
+from tests.needs import missing
+
 OPTIONS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1400,1000")
 
 
 @contextmanager
 def chromium() -> Iterator[webdriver.Chrome]:
-    """A browser that keeps what pages complain of and ask for; the test fails where none is installed."""
+    """A browser that keeps what pages complain of and ask for; the test is skipped without one, see `needs`."""
     program, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if program is None or driver is None:
-        pytest.fail(NEEDED, pytrace=False)
+        missing("Chromium and its driver", "chromium chromium-driver")
     options = webdriver.ChromeOptions()
     options.binary_location = program
     for each in OPTIONS:

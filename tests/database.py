@@ -14,7 +14,8 @@ from itertools import count
 from pathlib import Path
 
 import psycopg
-import pytest
+
+from tests.needs import missing
 
 PASSWORD = "p@ss/word:1"
 QUOTED = "p%40ss%2Fword%3A1"
@@ -47,10 +48,10 @@ class Server:
 
 @contextmanager
 def server() -> Iterator[Server]:
-    """Start one, and stop it. Where Debian's package is absent the test is skipped, in CI it fails."""
+    """Start one, and stop it; the test is skipped without Debian's package, see `needs`."""
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     if not programs:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("needs Postgres: apt-get install postgresql")
+        missing("Postgres", "postgresql")
     folder = Path(tempfile.mkdtemp(prefix="sottovoce-postgres-"))
     (folder / "password").write_text(PASSWORD)
     as_other: tuple[str, ...] = ()
@@ -76,15 +77,15 @@ def server() -> Iterator[Server]:
     finally:
         running.terminate()  # waits for nobody's connection longer than a second
         try:
-            running.wait(1)
+            running.wait(5)
         except subprocess.TimeoutExpired:
             running.send_signal(3)  # SIGQUIT: Postgres' own way to stop at once
-            running.wait(10)
+            running.wait(600)
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _answering(found: Server, running: subprocess.Popen[bytes]) -> Server:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 600
     while True:
         try:
             psycopg.connect(found.address()).close()

@@ -213,12 +213,12 @@ def say(
 ) -> Message:
     """What an agent answers to a text, its payload in the store."""
     speech = Speech(max_new, sampling, hearers=hearers)
-    asked = protocol.lower([Turn("user", (prompt,))], loaded, lambda ref: ref.load(store), speech)
-    payload = protocol.record(loaded.engine.run(asked), loaded)
+    asked = protocol.request([Turn("user", (prompt,))], loaded, lambda ref: ref.load(store), speech)
+    payload = protocol.record_reply(loaded.engine.run(asked), loaded)
     return Message(agent, 0, "answer", payload.label.text, payload=store.put(payload))
 
 
 def hear(protocol: Protocol, loaded: LoadedModel, store: PayloadStore, *parts: Part, max_new: int = 8) -> Request:
     """The request of an agent that reads `parts` between words."""
     turns = [Turn("user", ("Another agent answered:\n", *parts, "\nWhat is right?"))]
-    return protocol.lower(turns, loaded, lambda ref: ref.load(store), Speech(max_new, GREEDY))
+    return protocol.request(turns, loaded, lambda ref: ref.load(store), Speech(max_new, GREEDY))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sottovoce.channels.message import Heard, Message, Turn
+from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.experiments.convincing_search import convince_turns
 from sottovoce.graphs.scheme import scheme
 from sottovoce.nodes import cmd, mad, reconcile
@@ -165,7 +165,7 @@ def asked_for_answer(view: View, place: Place, said: str) -> Place:
 
 def spoken_turn(said: str, begun: str = "") -> Turn:
     """Return the agent's own message as a turn, after its prefill."""
-    return Turn("assistant", (*([begun] if begun else []), Heard(Message("me", 0, "say", said), own=True)))
+    return Turn("assistant", (*([begun] if begun else []), MessageRef(Message("me", 0, "say", said), own=True)))
 
 
 def _in_form(

@@ -1,23 +1,36 @@
-"""Published figures beside obtained ones, with the difference in words."""
+"""Published figures beside obtained ones, with the difference of two independent samples and its power.
+
+A share is treated as right or wrong answers to its questions, each asked once. Repeated discussions of a question add
+information, but papers do not print how much, so the interval errs on the wide side. If a paper prints an error, the
+number of answers is the one that gives this error. Needs the extra `eval`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import hypot, sqrt
+from statistics import NormalDist
 
-from sottovoce.analysis.power import TwoSamples
-from sottovoce.analysis.statistics import Mean, mean
+from sottovoce.analysis.power import POWER, TwoSamples, two_samples
+from sottovoce.analysis.statistics import ALPHA, Mean, mean
 from sottovoce.core.text import figure
-from sottovoce.experiments.tables.difference import difference
-from sottovoce.experiments.tables.figures import Figure
+from sottovoce.experiments.tables.figures import PERCENT, Figure
 from sottovoce.experiments.tables.observed import GAIN, observed
-from sottovoce.experiments.tables.saved_figures import PERCENT
-from sottovoce.experiments.tables.table_schema import Published
+from sottovoce.experiments.tables.table import INTERVAL, STANDARD_ERROR, Published
 from sottovoce.runs.run import Run
+
+HALF_WIDTH = NormalDist().inv_cdf(1 - ALPHA / 2)
+"""Half the width of a 95 % interval, in standard errors."""
+DETECTED = HALF_WIDTH + NormalDist().inv_cdf(POWER)
+"""A true difference that shows in 4 of 5 cases, in standard errors."""
+DIFFERENCES = (
+    "Differences are obtained minus published, with 95 % intervals; by chance alone, one line in twenty differs."
+)
 
 
 @dataclass(frozen=True)
-class Beside:
+class ComparedFigure:
     """One published figure and ours."""
 
     row: str
@@ -40,60 +53,103 @@ class Beside:
             return self.why or "not run"
         if self.published is None:
             return "not printed"
-        if self.difference is None:
+        if (by := self.difference) is None:
             return "cannot be compared: the paper prints no error"
-        found = self.difference
-        by = f"{figure(found.value)} ({figure(found.low)} to {figure(found.high)})"
-        if found.differs:
-            return f"differs by {by}"
-        if found.smallest is None:
-            return f"no difference shown: {by}; too few questions to show any"
-        return f"no difference shown: {by}; a true difference of {figure(found.smallest)} would show in 4 of 5 cases"
+        interval = f"{figure(by.value)} ({figure(by.low)} to {figure(by.high)})"
+        if by.differs:
+            return f"differs by {interval}"
+        if by.smallest is None:
+            return f"no difference shown: {interval}; too few questions to show any"
+        return f"no difference shown: {interval}; a true difference of {figure(by.smallest)} would show in 4 of 5 cases"
 
 
-def beside(table: Published, model: str, part: str, held: Mapping[str, Run]) -> list[Beside]:
+def compare_figures(table: Published, model: str, part: str, runs: Mapping[str, Run]) -> list[ComparedFigure]:
     """Return the published and the obtained figures of one model and part, row by row in the order of the file.
 
     Raises:
         UsageError: the extra `eval` is not installed.
     """
-    figures, metrics = table.figures(model, part), _metrics(table, model, part)
+    figures = table.figures(model, part)
+    # The metrics that are printed for this part; all metrics if nothing is printed.
+    metrics = dict.fromkeys(metric for by in figures.values() for metric in by) or table.metrics
     rows = dict.fromkeys([*figures, *table.rows_of(model, part)])
-    found = [
-        _one(table, part, row, metric, figures.get(row, {}).get(metric), held)
+    lines = [
+        _compare(table, part, row, metric, figures.get(row, {}).get(metric), runs)
         for row in rows
         for metric in figures.get(row, metrics)
     ]
-    return [each for each in found if each.published or each.obtained]
+    return [line for line in lines if line.published or line.obtained]
 
 
-def _one(table: Published, part: str, row: str, metric: str, printed: Figure | None, held: Mapping[str, Run]) -> Beside:
+def _compare(
+    table: Published, part: str, row: str, metric: str, printed: Figure | None, runs: Mapping[str, Run]
+) -> ComparedFigure:
     if row in table.missing:
-        return Beside(row, metric, printed, None, why=f"cannot be run: {table.missing[row]}")
-    what, scale = table.metrics[metric], PERCENT if metric in table.percent else 1
-    made_of = table.best_of.get(row, [row])
-    found = [_obtained([*observed(what, each, held)], scale) for each in made_of]
-    best = max((each for each in found if each is not None), key=lambda each: each[0].value, default=None)
-    if best is None:
-        why = f"{what!r} is not measured" if any(each in held for each in made_of) else ""
-        return Beside(row, metric, printed, None, why=why)
-    ours, discussions, questions = best
-    gain, n = bool(GAIN.fullmatch(what)), table.parts[part].get("limit")
+        return ComparedFigure(row, metric, printed, None, why=f"cannot be run: {table.missing[row]}")
+    meaning, scale = table.metrics[metric], PERCENT if metric in table.percent else 1
+    candidates = table.best_of.get(row, [row])
+    values = [[*observed(meaning, name, runs)] for name in candidates]
+    obtained = [_obtained(row_values, scale) for row_values in values if row_values]
+    if not obtained:
+        why = f"{meaning!r} is not measured" if any(name in runs for name in candidates) else ""
+        return ComparedFigure(row, metric, printed, None, why=why)
+    ours, discussions, questions = max(obtained, key=lambda best: best[0].value)
+    gain, n = bool(GAIN.fullmatch(meaning)), table.parts[part].get("limit")
     by = None if printed is None else difference(ours, questions, printed, n, table.error, gain=gain, scale=scale)
-    return Beside(row, metric, printed, ours, discussions, difference=by)
+    return ComparedFigure(row, metric, printed, ours, discussions, difference=by)
 
 
-def _obtained(found: list[tuple[str, float]], scale: float) -> tuple[Mean, int, int] | None:
+def _obtained(values: list[tuple[str, float]], scale: float) -> tuple[Mean, int, int]:
     """Return the mean, the number of discussions and the number of questions."""
-    if not found:
+    questions = [question for question, _ in values]
+    ours = mean([value for _, value in values], questions)
+    low, high = (None if end is None else scale * end for end in (ours.low, ours.high))
+    return Mean(scale * ours.value, low, high), len(values), len({*questions})
+
+
+def difference(
+    ours: Mean, questions: int, printed: Figure, n: int | None, error: str, *, gain: bool, scale: float
+) -> TwoSamples | None:
+    """Return the difference from the printed figure, in its unit; None if an error is unknown.
+
+    Args:
+        ours: The obtained mean, in the unit of the printed figure.
+        questions: The number of questions behind it.
+        printed: The figure.
+        n: The paper's number of questions.
+        error: The kind of error that the paper prints (see `table.Error`).
+        gain: The figure is a difference of two shares.
+        scale: 100 for percentages.
+    """
+    own = None
+    if printed.spread and error in (STANDARD_ERROR, INTERVAL):  # a spread of 0 is that of identical runs
+        own = printed.spread / (HALF_WIDTH if error == INTERVAL else 1)
+    if not gain and 0 <= min(ours.value, printed.mean) and max(ours.value, printed.mean) <= scale:
+        share = printed.mean / scale
+        n = (round(share * (1 - share) / (own / scale) ** 2) if own else 0) or n
+        return None if not n else _scaled(two_samples(ours.value / scale, questions, share, n), scale)
+    if gain and own is None and n:
+        own = scale * sqrt(0.5 / n)
+    if own is None or ours.low is None or ours.high is None:
         return None
-    questions = [question for question, _ in found]
-    ours = mean([value for _, value in found], questions)
-    low, high = (None if each is None else scale * each for each in (ours.low, ours.high))
-    return Mean(scale * ours.value, low, high), len(found), len({*questions})
+    both, by = hypot(own, (ours.high - ours.low) / 2 / HALF_WIDTH), ours.value - printed.mean
+    return TwoSamples(by, by - HALF_WIDTH * both, by + HALF_WIDTH * both, DETECTED * both)
 
 
-def _metrics(table: Published, model: str, part: str) -> list[str]:
-    """Return the metrics that are printed for this part; all metrics if nothing is printed."""
-    printed = dict.fromkeys(metric for by in table.figures(model, part).values() for metric in by)
-    return [*printed] or [*table.metrics]
+def _scaled(by: TwoSamples, scale: float) -> TwoSamples:
+    smallest = None if by.smallest is None else scale * by.smallest
+    return TwoSamples(scale * by.value, scale * by.low, scale * by.high, smallest)
+
+
+def assumed(error: str) -> str:
+    """Return the assumptions about a paper's figures, in words."""
+    if error in (STANDARD_ERROR, INTERVAL):
+        return (
+            f"{DIFFERENCES} The paper's errors ({error}) are used; a share without one counts its questions, each "
+            "asked once."
+        )
+    prints = "does not say what its spreads are" if error == "not said" else "prints no errors"
+    return (
+        f"{DIFFERENCES} The paper {prints}: a share counts its questions, each asked once, a gain is the difference of "
+        "two such shares near one half, and other figures are not compared."
+    )

@@ -1,25 +1,36 @@
-"""Figures as papers print them: a number, a mean with its spread, or one number per run.
+"""Figures as papers print them, and the file of them in an experiment's folder, so that reports do not need the table.
 
 Nothing here imports torch or langgraph.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sottovoce.core.errors import UsageError
+from sottovoce.core.errors import RecordError, UsageError
+from sottovoce.core.files import text_of
+from sottovoce.core.outputs import write
 
+if TYPE_CHECKING:
+    from sottovoce.experiments.tables.table import Published
+
+FILE = "published.json"
 MEAN, SPREAD = "mean", "spread"
+ACCURACY = "accuracy"
+"""The name of the mean score in reports."""
+PERCENT = 100
 Figures = dict[str, dict[str, "Figure"]]
 """By row and metric."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of a table."""
+    """One figure of a table: a number, a mean with its spread, or one number per run."""
 
     runs: tuple[float, ...]
     """As printed: one number, or one per run."""
@@ -35,33 +46,96 @@ class Figure:
     def words(self) -> str:
         """The figure as printed: "60 ± 2.3", "57.8, 62.8"."""
         spread = "" if self.spread is None else f" ± {self.spread:g}"
-        return ", ".join(f"{each:g}" for each in self.runs) + spread
+        return ", ".join(f"{run:g}" for run in self.runs) + spread
 
 
-def figure_of(given: Any) -> Figure:  # Any: parsed YAML
+def figure_of(value: Any) -> Figure:  # Any: parsed YAML
     """Return a figure from a file: 0.61, [57.8, 62.8] or {mean: 60.0, spread: 2.3}.
 
     Raises:
         UsageError: the value has another form.
     """
-    if isinstance(given, Mapping) and set(given) == {MEAN, SPREAD} and all(map(_is_number, given.values())):
-        return Figure((float(given[MEAN]),), float(given[SPREAD]))
-    runs = given if isinstance(given, list) else [given]
+    if isinstance(value, Mapping) and set(value) == {MEAN, SPREAD} and all(map(_is_number, value.values())):
+        return Figure((float(value[MEAN]),), float(value[SPREAD]))
+    runs = value if isinstance(value, list) else [value]
     if not runs or not all(map(_is_number, runs)):
-        raise UsageError(f"a figure is {given!r}; expected a number, one per run, or {{mean: 60.0, spread: 2.3}}")
+        raise UsageError(f"a figure is {value!r}; expected a number, one per run, or {{mean: 60.0, spread: 2.3}}")
     return Figure(tuple(map(float, runs)))
 
 
-def by_metric(given: Any, first: str) -> dict[str, Figure]:  # Any: parsed YAML
+def by_metric(value: Any, first: str) -> dict[str, Figure]:  # Any: parsed YAML
     """Return the figures of a row by metric; a figure without a metric belongs to `first`.
 
     Raises:
         UsageError: see `figure_of`.
     """
-    if isinstance(given, Mapping) and MEAN not in given:
-        return {str(name): figure_of(each) for name, each in given.items()}
-    return {first: figure_of(given)}
+    if isinstance(value, Mapping) and MEAN not in value:
+        return {str(name): figure_of(figure) for name, figure in value.items()}
+    return {first: figure_of(value)}
 
 
-def _is_number(given: object) -> bool:
-    return isinstance(given, (int, float)) and not isinstance(given, bool)
+def save_figures(table: Published, model: str, part: str, folder: Path) -> None:
+    """Write the published figures of this model and part into the folder of its experiment.
+
+    Raises:
+        RecordError: the file cannot be written.
+    """
+    figures = table.figures(model, part)
+    content = {
+        "place": table.paper.words,
+        "model": model,
+        "part": part,
+        "claim": table.claim.strip(),
+        "metrics": table.metrics,
+        "percent": table.percent,
+        "rows": {row: {name: _as_json(figure) for name, figure in by.items()} for row, by in figures.items()},
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write(folder / FILE, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise RecordError(f"{str(folder / FILE)!r} cannot be written: {error.strerror}") from error
+
+
+def published_in(folder: Path) -> Figures:
+    """Return the published figures of an experiment that `experiment reproduce` ran, as printed; {} for any other.
+
+    Raises:
+        RecordError: the file is damaged.
+    """
+    return _read(folder)[0]
+
+
+def in_our_units(folder: Path) -> dict[str, dict[str, float]]:
+    """Return them by row and "accuracy" (the score) or the name of a measure of results, with shares from 0 to 1.
+
+    Other metrics, such as an agent's answers in a round, are left out. Errors: see `published_in`.
+    """
+    rows, metrics, percent = _read(folder)
+    names = {metric: ACCURACY if value == "score" else value for metric, value in metrics.items() if " " not in value}
+    scales = {metric: PERCENT if metric in percent else 1 for metric in names}
+    return {
+        row: {names[metric]: figure.mean / scales[metric] for metric, figure in by.items() if metric in names}
+        for row, by in rows.items()
+    }
+
+
+def _read(folder: Path) -> tuple[Figures, dict[str, str], list[str]]:
+    """Return the figures, the meaning of each metric here, and the metrics that are printed as percentages."""
+    path = folder / FILE
+    if not path.exists():
+        return {}, {}, []
+    try:
+        content: dict[str, Any] = json.loads(text_of(path))  # Any: JSON
+        figures = {row: by_metric(by, "") for row, by in content["rows"].items()}
+        return figures, dict(content["metrics"]), list(content["percent"])
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError, UsageError) as error:
+        raise RecordError(f"{str(path)!r} is damaged; run the experiment again to rewrite it") from error
+
+
+def _as_json(figure: Figure) -> object:
+    return list(figure.runs) if figure.spread is None else {MEAN: figure.mean, SPREAD: figure.spread}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -11,7 +11,7 @@ from langgraph.channels import BinaryOperatorAggregate, LastValue
 from langgraph.graph import START, StateGraph
 
 from sottovoce.channels.board import OVERWRITE, Board
-from sottovoce.channels.input_channel import Entry, Given
+from sottovoce.channels.input_channel import InputChannel, RemovableValue
 from sottovoce.core.errors import RequestError, UsageError
 from sottovoce.graphs.runtime.compiled import CompiledDiscussion
 from sottovoce.nodes.question import check_question
@@ -51,7 +51,7 @@ class DiscussionGraph(StateGraph[Any, Any, Any, Any]):  # Any: the types of ever
         compiled = super().compile(*args, **told)
         compiled.__class__ = CompiledDiscussion  # LangGraph (1.2) has no parameter for the class
         compiled.channels.update({key: _ours(key, channel) for key, channel in compiled.channels.items()})
-        compiled.channels[START] = Entry(self.input_schema, self._taken)
+        compiled.channels[START] = InputChannel(self.input_schema, self._taken)
         assert isinstance(compiled, CompiledDiscussion)
         return compiled
 
@@ -85,7 +85,7 @@ def _nothing(channel: Any) -> Any:  # Any: a channel, and the value that empties
 
 def _ours(key: str, channel: Any) -> Any:  # Any: a channel of any type
     if type(channel) is LastValue:
-        return Given(channel.typ, key)
+        return RemovableValue(channel.typ, key)
     if isinstance(channel, BinaryOperatorAggregate):
         gathering: Any = BinaryOperatorAggregate(channel.typ, _refusing(key, channel.operator))
         gathering.key = key

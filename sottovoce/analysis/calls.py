@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
-from sottovoce.channels.message import Heard, Place
+from sottovoce.channels.message import MessageRef, Place
 from sottovoce.core.errors import UsageError
 from sottovoce.settings import Settings
 from sottovoce.settings.human_input import People
@@ -137,7 +137,7 @@ def _edges(asked: dict[Key, Asked], stated: dict[str, Key], answers: Acts) -> It
         parts = [part for turn in each.turns for part in turn.parts]
         values = VALUE.findall("\n".join(part for part in parts if isinstance(part, str)))
         heard: dict[Key, Carries] = {stated[value]: "viewpoint" for value in values if value in stated}
-        for message in (part.message for part in parts if isinstance(part, Heard)):
+        for message in (part.message for part in parts if isinstance(part, MessageRef)):
             heard[message.place[1:5]] = "full" if message.act in answers else "summary"
         new = {(key, carries) for key, carries in heard.items() if key[2] != each.agent} - read[each.agent]
         read[each.agent] |= new

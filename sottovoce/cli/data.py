@@ -52,7 +52,7 @@ class GamesOptions(Checked):
         default=None,
         description="Games that monitors are trained on, are chosen by, or never see; any if omitted.",
     )
-    to: Path | None = Field(default=None, description="The .jsonl file to write.")
+    to: Path = Field(description="The .jsonl file to write.")
     force: bool = Field(default=False, description=FORCE)
 
 
@@ -66,11 +66,7 @@ def list_() -> None:
 
 @commands.add(DatasetOptions)
 def show(options: DatasetOptions) -> None:
-    """Describe a data set; or show an example from a file of it, with its number of questions and digest.
-
-    Raises:
-        UsageError: the data set is unknown, or its file cannot be read.
-    """
+    """Describe a data set; or show an example from a file of it, with its number of questions and digest."""
     name = options.dataset
     if name in DATASETS:
         print(f"{name}: {_described(DATASETS[name])}\nfrom the file as published: {DATASETS[name].shape}")
@@ -141,9 +137,7 @@ def write_games(command: str, settings: Settings, options: GamesOptions) -> None
     Raises:
         UsageError: no file is named, it cannot be written, or there are too few such games.
     """
-    if options.to is None or options.to.suffix.lower() not in (".jsonl", ".ndjson"):
-        raise UsageError(f"games are written to a .jsonl file: data games {command} --n 100 --to games.jsonl")
-    file = OutputFile(options.to, "--to", force=options.force)
+    file = OutputFile(options.to, "--to", force=options.force, endings=(".jsonl", ".ndjson"))
     name = settings.sample if options.split is None else f"{settings.sample}/{options.split}"
     rows = [_row(game, name, settings.seed) for game in samples(name, options.n, settings, settings.seed)]
     file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))

@@ -28,7 +28,7 @@ from sottovoce.settings import Settings
 
 if TYPE_CHECKING:
     from sottovoce.experiments.schema import Content, Experiment
-    from sottovoce.experiments.tables.table_schema import Published
+    from sottovoce.experiments.tables.table import Published
     from sottovoce.runs.run import Run
 
 commands = Commands("experiment")
@@ -82,7 +82,7 @@ class LayersOptions(Checked):
     )
     agents: Agents | None = Field(default=None, description="As the scheme's own option.")
     rounds: Rounds | None = Field(default=None, description="As the scheme's own option.")
-    save: Path | None = Field(default=None, description=SAVE)
+    save: Path = Field(description=SAVE)
 
 
 class TuneOptions(Checked):
@@ -110,18 +110,12 @@ class TuneOptions(Checked):
     map: bool = Field(
         default=False, description="Draw CIPHER's map for two agents: the first one's last answer in both orders."
     )
-    save: Path | None = Field(default=None, description=SAVE)
+    save: Path = Field(description=SAVE)
 
 
 @commands.add(ExperimentOptions, Limits, Trust)
 def run(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> None:
-    """Run an experiment file, and compare its runs; resumable.
-
-    Raises:
-        UsageError: the file, or a row of it, is wrong, or it names what the command line does not allow.
-        RecordError: the folder holds rows of another kind, or cannot be written.
-        SottovoceError: discussions failed; raised after all else.
-    """
+    """Run an experiment file, and compare its runs; resumable."""
     # Late: langgraph takes a second, and torch more if a row has to run.
     from sottovoce.analysis.statistics import check_installed
     from sottovoce.cli.run_screen import shown_row
@@ -159,22 +153,16 @@ def report(experiment: Experiment, runs: dict[str, Run]) -> str:
 
 @commands.add(ReproduceOptions, Limits, Trust)
 def reproduce(options: ReproduceOptions, limits: Limits, trust: Trust = NO_TRUST) -> None:
-    """Reproduce a table or figure of a paper, and show published and own numbers side by side.
-
-    Raises:
-        UsageError: there is no such table, model, part or row, or nothing of it can run here.
-        RecordError: the folder holds rows of another kind, or cannot be written.
-        SottovoceError: discussions failed; raised after all else.
-    """
-    from sottovoce.experiments.tables.expand import chosen
-    from sottovoce.experiments.tables.table_files import read_published
+    """Reproduce a table or figure of a paper, and show published and own numbers side by side."""
+    from sottovoce.experiments.schema import choose
+    from sottovoce.experiments.tables.table import read_published
     from sottovoce.report.paper_tables import about, listed, planned
 
     if options.name is None:
         show(listed(options.data))
         return
     published = read_published(options.name)
-    chosen("row", options.row, published.every_row)
+    choose("row", options.row, published.every_row)
     if options.plan:
         show("\n".join([*about(published), *planned(published, _chosen_parts(published, options), options.data)]))
     else:
@@ -182,16 +170,16 @@ def reproduce(options: ReproduceOptions, limits: Limits, trust: Trust = NO_TRUST
 
 
 def _chosen_parts(published: Published, options: ReproduceOptions) -> list[tuple[str, str]]:
-    from sottovoce.experiments.tables.expand import chosen
+    from sottovoce.experiments.schema import choose
 
-    models = chosen("model", options.model, published.models)
-    parts = chosen("part", options.part, published.parts)
-    return [(model, part) for model, part in published.held() if model in models and part in parts]
+    models = choose("model", options.model, published.models)
+    parts = choose("part", options.part, published.parts)
+    return [(model, part) for model, part in published.experiments() if model in models and part in parts]
 
 
 def _run_table(name: str, published: Published, options: ReproduceOptions, limits: Limits, trust: Trust) -> None:
     from sottovoce.analysis.statistics import check_installed
-    from sottovoce.experiments.tables.small import write_stand_ins
+    from sottovoce.experiments.tables.parts import write_stand_ins
     from sottovoce.report.paper_tables import about
 
     check_installed()
@@ -213,7 +201,7 @@ def _experiments(
     published: Published, options: ReproduceOptions, folder: Path
 ) -> Iterator[tuple[tuple[str, str], Content]]:
     """Yield the experiments that can run, by model and part; print a line for each that cannot."""
-    from sottovoce.experiments.tables.expand import experiment_of, small_of
+    from sottovoce.experiments.tables.parts import experiment_of, small_of
 
     seen: list[Content] = []
     for model, part in _chosen_parts(published, options):
@@ -233,10 +221,10 @@ def _experiments(
 
 def _missing(published: Published, model: str, part: str, options: ReproduceOptions) -> list[str]:
     """Return what is missing for a model and part; a model that is replaced need not be available."""
-    from sottovoce.experiments.tables.requirements import lacking
+    from sottovoce.experiments.tables.parts import missing
 
     gone = published.gone.get(model) if options.instead else None
-    return [line for line in lacking(published, model, part, options.data) if gone is None or gone not in line]
+    return [line for line in missing(published, model, part, options.data) if gone is None or gone not in line]
 
 
 def _run_part(
@@ -251,13 +239,12 @@ def _run_part(
     from sottovoce.cli.run_screen import shown_row
     from sottovoce.experiments.runner import RowRunner, run_experiment
     from sottovoce.experiments.schema import Experiment
-    from sottovoce.experiments.tables.comparison import beside
-    from sottovoce.experiments.tables.difference import assumed
-    from sottovoce.experiments.tables.saved_figures import keep_figures
+    from sottovoce.experiments.tables.comparison import assumed, compare_figures
+    from sottovoce.experiments.tables.figures import save_figures
     from sottovoce.report.paper_tables import compared
 
     experiment = Experiment.model_validate(content)
-    keep_figures(published, *key, folder)
+    save_figures(published, *key, folder)
     rows = [name for name in experiment.rows if name in options.row]
     if options.row and not rows:
         return
@@ -266,7 +253,7 @@ def _run_part(
     if options.small:
         print(f"- {', '.join(key)}: {', '.join(runs)}")
     else:
-        comparison = f"{compared(beside(published, *key, runs))}\n\n{assumed(published.error)}"
+        comparison = f"{compared(compare_figures(published, *key, runs))}\n\n{assumed(published.error)}"
         show(f"{', '.join(key)}:\n\n{comparison}\n")
     if why:
         raise StoppedError(f"stopped: {why}; {SAME_COMMAND} resumes")

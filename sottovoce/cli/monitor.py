@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import ConfigDict, Field
 
 from sottovoce.cli.command import Commands
-from sottovoce.core.errors import UsageError
+from sottovoce.cli.options import argument
 from sottovoce.core.outputs import FORCE, OutputFile
 from sottovoce.core.text import counted, one_line
 from sottovoce.core.validation import Checked
@@ -32,21 +32,13 @@ SHOWN = 5
 """Number of candidates that are printed."""
 
 
-def _file(description: str) -> Any:  # Any: a default of pydantic's
-    return Field(default=None, description=description, json_schema_extra={"positional": True})
-
-
 class CollectOptions(Checked):
     """The runs to collect rows from, and the file to write."""
 
     model_config = ConfigDict(title="Rows")
 
-    runs: list[str] = Field(
-        default=[],
-        description="As `runs list` shows them; `latest`; or folders.",
-        json_schema_extra={"positional": True},
-    )
-    to: Path | None = Field(default=None, description="The file to write, .jsonl.")
+    runs: list[str] = argument("As `runs list` shows them; `latest`; or folders.", "RUN")
+    to: Path = Field(description="The file to write, .jsonl.")
     force: bool = Field(default=False, description=FORCE)
     trust_paths: bool = TRUST_PATHS
 
@@ -56,8 +48,8 @@ class TrainOptions(Training):
 
     model_config = ConfigDict(title="Training")
 
-    rows: Path | None = _file("a .jsonl file of turns: game, turn, role, features, failed")
-    to: Path | None = Field(default=None, description="The file to write, .json.")
+    rows: Path = argument("A .jsonl file of turns: game, turn, role, features, failed.", "ROWS")
+    to: Path = Field(description="The file to write, .json.")
     force: bool = Field(default=False, description=FORCE)
     role: str | None = Field(default=None, description="Role whose turns are used, if rows have several roles.")
 
@@ -67,8 +59,8 @@ class EvaluateOptions(Checked):
 
     model_config = ConfigDict(title="Evaluation")
 
-    monitor: Path | None = _file("a file that `monitor train` wrote")
-    rows: Path | None = _file("a .jsonl file of turns of other games")
+    monitor: Path = argument("A file that `monitor train` wrote.", "MONITOR")
+    rows: Path = argument("A .jsonl file of turns of other games.", "ROWS")
 
 
 class ShowOptions(Checked):
@@ -76,20 +68,12 @@ class ShowOptions(Checked):
 
     model_config = ConfigDict(title="Monitor")
 
-    monitor: Path | None = _file("a file that `monitor train` wrote")
+    monitor: Path = argument("A file that `monitor train` wrote.", "MONITOR")
 
 
 @commands.add(CollectOptions, Measure)
 def collect(options: CollectOptions, measure: Measure) -> None:
-    """Make training rows for a monitor from saved runs: one for each reply of a local agent.
-
-    Raises:
-        UsageError: runs or file are missing, or nothing can be learned from the runs.
-        RecordError: there is no such run, or it is damaged.
-        PayloadError: a payload is missing or damaged.
-    """
-    if not options.runs or options.to is None:
-        raise UsageError("rows are collected from saved runs: monitor collect latest --to rows.jsonl")
+    """Make training rows for a monitor from saved runs: one for each reply of a local agent."""
     from sottovoce.analysis.monitor_dataset import collected, measure_of  # late: langgraph and torch take seconds
     from sottovoce.runs.read import load_run
 
@@ -108,13 +92,7 @@ def collect(options: CollectOptions, measure: Measure) -> None:
 
 @commands.add(TrainOptions)
 def train(options: TrainOptions) -> None:
-    """Train a monitor on turns of games that failed and of games that did not.
-
-    Raises:
-        UsageError: rows or settings are unsuitable, the extra `monitors` is missing, or the file cannot be written.
-    """
-    if options.rows is None or options.to is None:
-        raise UsageError("a monitor is trained on a file of rows: monitor train rows.jsonl --to monitor.json")
+    """Train a monitor on turns of games that failed and of games that did not."""
     from sottovoce.monitors.dataset import read_rows  # late: numpy, and scikit-learn, take a second
     from sottovoce.monitors.training import check_installed
     from sottovoce.monitors.training import train as train_monitor
@@ -129,13 +107,7 @@ def train(options: TrainOptions) -> None:
 
 @commands.add(EvaluateOptions)
 def evaluate(options: EvaluateOptions) -> None:
-    """Evaluate a monitor on other games, and compare it with a random trigger.
-
-    Raises:
-        UsageError: monitor or rows cannot be read, or do not fit each other.
-    """
-    if options.monitor is None or options.rows is None:
-        raise UsageError("a monitor is evaluated on rows of other games: monitor evaluate monitor.json rows.jsonl")
+    """Evaluate a monitor on other games, and compare it with a random trigger."""
     from sottovoce.analysis.monitor_evaluation import foretell
     from sottovoce.analysis.statistics import check_installed
     from sottovoce.monitors.dataset import read_rows
@@ -150,13 +122,7 @@ def evaluate(options: EvaluateOptions) -> None:
 
 @commands.add(ShowOptions)
 def show(options: ShowOptions) -> None:
-    """Show a monitor's settings and its training data.
-
-    Raises:
-        UsageError: it cannot be read.
-    """
-    if options.monitor is None:
-        raise UsageError("no monitor was given; expected a file that `monitor train` wrote")
+    """Show a monitor's settings and its training data."""
     from sottovoce.monitors.monitor import Monitor
 
     print(_monitor(Monitor.read(options.monitor)))

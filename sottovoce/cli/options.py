@@ -79,6 +79,7 @@ class Option(click.Option):
             help=f"{info.description}{_default(info)}",
             metavar=None if flag else _metavar(info),
             multiple=is_repeated(info),
+            required=info.is_required(),
             type=None if flag else click.UNPROCESSED,
             is_flag=flag or None,
             shell_complete=None if flag else _completion(name, info),

@@ -70,7 +70,8 @@ class ExportOptions(Checked):
     file: Path = argument("The file to write.", "FILE")
     format: str | None = Field(
         default=None,
-        description="jsonl (records), csv (results), markdown (transcripts), card, trec, qrels; default: by name.",
+        description="jsonl (records), csv (results), markdown (transcripts), card, trec, qrels, inspect (EvalLog); "
+        "default: by name.",
     )
     force: bool = Field(default=False, description=FORCE)
 
@@ -220,12 +221,7 @@ def load(name: str) -> Run:
 
 @commands.add(Named, Limits, Output, Trust)
 def resume(named: Named, limits: Limits, output: Output, trust: Trust) -> None:
-    """Resume a run that was stopped; discussions that failed are tried again.
-
-    Raises:
-        UsageError: it is over, or it names what the command line does not allow.
-        RecordError: models or prompts have changed, or another process uses the run.
-    """
+    """Resume a run that was stopped; discussions that failed are tried again."""
     from sottovoce.cli.run_screen import run_and_show
     from sottovoce.runs.start import all_settings_of, resume_run
 
@@ -249,12 +245,7 @@ def _sandbox(settings: Settings) -> str:
 
 @commands.add(ReplayOptions, Trust)
 def replay(options: ReplayOptions, trust: Trust) -> None:
-    """Run a watched discussion again, with and without an intervention, and compare both.
-
-    Raises:
-        UsageError: there is no such discussion or intervention, the run was not watched, or it names what the command
-            line does not allow.
-    """
+    """Run a watched discussion again, with and without an intervention, and compare both."""
     from sottovoce.cli.run_tables import chosen_discussion, replay_lines
     from sottovoce.runs.replay import replay as run_branches
     from sottovoce.runs.start import all_settings_of
@@ -357,12 +348,7 @@ def judge(options: JudgeOptions, limits: Limits) -> None:
 
 @commands.add(RemoveOptions)
 def remove(options: RemoveOptions) -> None:
-    """Remove runs by name, or all but the newest ones; runs in folders that you chose stay.
-
-    Raises:
-        RecordError: there is no such run; nothing is removed.
-        UsageError: neither or both were given, or a run is in use or in a folder of the user's choice.
-    """
+    """Remove runs by name, or all but the newest ones; runs in folders that you chose stay."""
     if bool(options.names) == (options.keep is not None):
         raise UsageError("runs remove takes runs or --keep N, the number of newest runs to keep; give one of them")
     if options.keep is not None:

@@ -39,10 +39,9 @@ def search_layers(options: LayersOptions, settings: Settings, source: QuestionOp
         UsageError: the request cannot be met, or the folder holds another search.
         SottovoceError: the search stopped; the same command resumes.
     """
-    folder = _folder(options.save, "experiment layers --sample facts --limit 100")
     row = _prepared(options.scheme, _scheme_settings(options, settings), source)
-    show(layers_table(_run(folder, limits, lambda study: rank(study, row, halve=options.halving))))
-    print(f"kept in {one_line(str(folder))}")
+    show(layers_table(_run(options.save, limits, lambda study: rank(study, row, halve=options.halving))))
+    print(f"kept in {one_line(str(options.save))}")
 
 
 def _scheme_settings(options: LayersOptions, settings: Settings) -> Settings:
@@ -84,14 +83,13 @@ def search_temperatures(
     scheme: str, settings: Settings, source: QuestionOptions, options: TuneOptions, limits: Limits
 ) -> None:
     """Search the temperatures of the agents that discuss, and print the results. Errors: see `search_layers`."""
-    folder = _folder(options.save, "experiment tune debate --sample arithmetic --limit 100")
     row = _prepared(scheme, settings, source)
     space = Space(options.from_, options.to, options.grid, options.trials)
     search = partial(
         tune, row=row, space=space, objective=options.objective, part=options.validation, wants_map=options.map
     )
-    show(trials_table(_run(folder, limits, search), options.objective))
-    print(f"kept in {one_line(str(folder))}")
+    show(trials_table(_run(options.save, limits, search), options.objective))
+    print(f"kept in {one_line(str(options.save))}")
 
 
 def trials_table(tuned: Tuned, objective: Literal["decision", "first"]) -> str:
@@ -125,14 +123,8 @@ def _ties(best: Sequence[str], of: int, noun: str) -> list[str]:
     return [f"{len(best)} of {counted(of, noun)} are equally good on these questions: {names}; {best[0]} is the first"]
 
 
-def _folder(save: Path | None, example: str) -> Path:
-    if save is None:
-        raise UsageError(f"a search needs a folder, and none was given: {example} --save FOLDER")
-    check_installed()
-    return save
-
-
 def _prepared(scheme: str, settings: Settings, source: QuestionOptions) -> Row:
+    check_installed()
     check_trained(scheme, settings)
     questions, origin = questions_of(source, settings)
     if source.seeds:

@@ -163,7 +163,9 @@ def state_lines(values: JSON) -> Iterator[str]:
     """Yield lines on the state of the discussion: its keys, the messages, and the decision."""
     yield from changes({}, {key: value for key, value in values.items() if key != "interventions"})
     for message in heard(values):  # type: ignore[arg-type]  # as a checkpoint has it
-        yield one_line(f"{speaker(message)} in round {message.round + 1} ({message.act}): {shortened(message.whole)}")
+        yield one_line(
+            f"{speaker(message)} in round {message.round + 1} ({message.act}): {shortened(message.full_text)}"
+        )
 
 
 def _pending(values: JSON) -> set[str]:

@@ -16,7 +16,7 @@ import torch
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Heard, Message, Place, Turn
+from sottovoce.channels.message import Message, MessageRef, Place, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.models import Ids, Piece, Rows, attention_of_last
@@ -89,10 +89,10 @@ def looked(name: str, run: Run, key: Key, layer: int) -> Looked:
     model = made_from(settings, agent, run.store())
     if not isinstance(model, HookedChatModel):
         raise UsageError(f"{name}: {agent} is a hosted model, whose attention cannot be read; drop --attention")
-    prompt = model.channel.hear(
+    prompt = model.channel.encode_prompt(
         prompt_of(record, settings, said, run.manifest), model.loaded, lambda ref: ref.load(run.store())
     )
-    prompt = prompt.begun(said.begun, model.loaded)
+    prompt = prompt.with_text(said.begun, model.loaded)
     pieces = (*prompt.pieces, _spoken(said, model))
     weights = attention_of_last(model.loaded, pieces, prompt.edits, layer)
     title = f"{name} ({settings.protocol}), layer {layer % model.loaded.layers}"
@@ -127,7 +127,7 @@ def prompt_of(record: DiscussionRecord, settings: Settings, said: Message, head:
     replies: dict[str, list[str]] = {}
     for message in record.messages:
         if message.source in SAID_BY_MODELS:
-            replies.setdefault(message.agent, []).append(message.whole)
+            replies.setdefault(message.agent, []).append(message.full_text)
     chosen = settings.model_dump(include=settings.model_fields_set - settings.of_models())
     models = {
         name: ScriptedChatModel(
@@ -145,7 +145,7 @@ def prompt_of(record: DiscussionRecord, settings: Settings, said: Message, head:
     return [replace(turn, parts=tuple(_recorded(part, by_place) for part in turn.parts)) for turn in call.turns]
 
 
-def _recorded(part: str | Heard, by_place: Mapping[Place, Message]) -> str | Heard:
+def _recorded(part: str | MessageRef, by_place: Mapping[Place, Message]) -> str | MessageRef:
     """Return a part of a prompt with the recorded message, which has its payload."""
     return part if isinstance(part, str) else replace(part, message=by_place[part.message.place])
 

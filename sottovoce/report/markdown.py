@@ -46,7 +46,8 @@ def _blocks(part: Part) -> Iterator[str]:
 
 
 def _message(message: Message) -> str:
-    return f"### {escaped(describe.speaker(message))}\n\n{fenced(message.whole)}\n\n{escaped(describe.footer(message))}"
+    speaker, footer = escaped(describe.speaker(message)), escaped(describe.footer(message))
+    return f"### {speaker}\n\n{fenced(message.full_text)}\n\n{footer}"
 
 
 def _line(line: Line) -> str:

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sottovoce.core.text import counted, figure, one_line
-from sottovoce.experiments.tables.requirements import lacking, weights_here
-from sottovoce.experiments.tables.table_files import names, read_published
-from sottovoce.experiments.tables.table_schema import Published
+from sottovoce.experiments.tables.parts import missing, weights_here
+from sottovoce.experiments.tables.table import Published, names, read_published
 from sottovoce.report.tables import table as markdown_table
 
 if TYPE_CHECKING:
-    from sottovoce.experiments.tables.comparison import Beside
+    from sottovoce.experiments.tables.comparison import ComparedFigure
 
 HEADINGS = "row | metric | published | obtained | 95 % | discussions | in words"
 
@@ -27,7 +26,7 @@ def listed(data: Path) -> str:
     for name in names():
         table = read_published(name)
         models = ", ".join(f"{each} ({weights_here(weights)})" for each, weights in table.models.items())
-        lacks = {part for model, part in table.held() if lacking(table, model, part, data)}
+        lacks = {part for model, part in table.experiments() if missing(table, model, part, data)}
         found = ", ".join(f"{part}{' (not here)' * (part in lacks)}" for part in table.parts)
         lines.append([f"`{name}`", f"{table.paper.name}, {table.paper.place}", models, found])
     return markdown_table("name | paper | models | data", lines)
@@ -52,11 +51,11 @@ def planned(table: Published, wanted: Iterable[tuple[str, str]], data: Path) -> 
         rows = table.rows_of(model, part)
         n = table.parts[part].get("limit")
         size = counted(len(rows), "row") + (f" of {counted(n * len(table.seeds), 'discussion')}" if n else "")
-        lacks = lacking(table, model, part, data)
+        lacks = missing(table, model, part, data)
         yield f"- {model}, {part}: {size}" + "".join(f"; {each}" for each in lacks)
 
 
-def compared(found: list[Beside]) -> str:
+def compared(found: list[ComparedFigure]) -> str:
     """Return published figures beside ours, as a table in Markdown."""
     return markdown_table(HEADINGS, map(_line, found))
 
@@ -65,7 +64,7 @@ def _pairs(by: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in by.items())
 
 
-def _line(each: Beside) -> list[str]:
+def _line(each: ComparedFigure) -> list[str]:
     ours = each.obtained
     interval = (
         "" if ours is None or ours.low is None or ours.high is None else f"{figure(ours.low)} to {figure(ours.high)}"

@@ -11,7 +11,7 @@ from sottovoce.core.files import bytes_of
 from sottovoce.core.text import counted
 from sottovoce.experiments.files import read_experiment
 from sottovoce.experiments.folder import FILE, runs_in
-from sottovoce.experiments.tables.saved_figures import in_our_units
+from sottovoce.experiments.tables.figures import in_our_units
 from sottovoce.runs import run_directory
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run

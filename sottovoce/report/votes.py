@@ -60,14 +60,14 @@ def vote(run: DiscussionRecord, cast: Vote) -> str:
     if _declines(run, cast["agent"]):
         return "says that the answer is unknown"
     message = run.said(cast["agent"])
-    raw = one_line(message.whole.strip()) if message else ""
+    raw = one_line(message.full_text.strip()) if message else ""
     why = f" ({took(cast)})" if took(cast) else ""
     return f"abstains{why}; nothing could be read from: {raw if len(raw) <= RAW else '… ' + raw[-RAW:]}"
 
 
 def _declines(run: DiscussionRecord, agent: str) -> bool:
     message = run.said(agent)
-    return message is not None and declines(message.whole)
+    return message is not None and declines(message.full_text)
 
 
 def verdict(run: DiscussionRecord) -> str | None:

@@ -99,7 +99,7 @@ class RunResults:
         for (name, seed), record in self._run.records.items():
             for message in record.messages:
                 place = {key: getattr(message, key) for key in PLACE}
-                said = {"text": message.whole, "withdrawn": message.withdrawn, "source": message.source}
+                said = {"text": message.full_text, "withdrawn": message.withdrawn, "source": message.source}
                 under = message.payload
                 carried = {"protocol": under.protocol if under else None, "payload": under.sha256 if under else None}
                 rows.append({"id": name, "seed": seed, **place, **said, **carried, **message.stats})

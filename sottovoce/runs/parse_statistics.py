@@ -52,7 +52,7 @@ def parse_statistics(state: Discussion, counts: Iterable[Count], answers: tuple[
 
 def _way(vote: Vote, last: Message, question: Discussion) -> Way:
     if vote["answer"] is None:
-        return "unknown" if _declines(last.whole, question) else "abstained"
+        return "unknown" if _declines(last.full_text, question) else "abstained"
     asked = vote.get("asked")
     return "answer_turn" if asked == "answer" else asked or "at_once"
 

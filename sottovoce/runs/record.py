@@ -185,7 +185,7 @@ class DiscussionRecord(BaseModel):
 
     def last_texts(self) -> list[str]:
         """Return the replies of the last round in which answers were stated; [] if there is none."""
-        return [each.whole for each in (self.answered() or [{}])[-1].values()]
+        return [each.full_text for each in (self.answered() or [{}])[-1].values()]
 
     def withdrew(self, message: Message) -> bool:
         """Return whether a later reset withdrew a message; a reset keeps messages from before its cut."""

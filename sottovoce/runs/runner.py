@@ -122,7 +122,7 @@ def run_all(
     """
     observing = observe or (lambda record, event: None)
     if limits is not None and limits.lost == "words":
-        store.lost = "words"
+        store.on_missing = "words"
     runner = Runner(run, settings.names(), observing, limits or Limits(), alone=alone, person=person)
     try:
         if person is None and (settings.asks_people or _hands_over(settings, watch)):

@@ -64,7 +64,7 @@ def _reply(message: Message) -> AIMessage:
     kept: dict[str, Any] = {"source": message.source, "stats": dict(message.stats)}  # Any: as LangChain has it
     if message.payload is not None:
         kept["payload"] = message.payload.to_dict()
-    text = message.text if message.payload else message.whole
+    text = message.text if message.payload else message.full_text
     return AIMessage(content=text, additional_kwargs=kept)
 
 

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from sottovoce.agents.convert import to_messages
 from sottovoce.agents.hooked import HookedChatModel
-from sottovoce.channels.message import Heard, Message, Turn
+from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
@@ -40,9 +40,9 @@ def agent(protocol: str, store: PayloadStore, **more: Any) -> HookedChatModel:
     return HookedChatModel(**{**plain, **more})
 
 
-def heard(reply: AIMessage) -> Heard:
+def heard(reply: AIMessage) -> MessageRef:
     ref = PayloadRef.from_dict(reply.additional_kwargs["payload"])
-    return Heard(Message("agent_1", 0, "answer", str(reply.text), payload=ref))
+    return MessageRef(Message("agent_1", 0, "answer", str(reply.text), payload=ref))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

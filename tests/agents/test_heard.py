@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from sottovoce.channels.message import Heard, Message
+from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.registry import create
 from sottovoce.channels.store import PayloadStore
@@ -39,7 +39,7 @@ def spoken(protocol: str, store: PayloadStore, **more: Any) -> tuple[Message, Pa
     return Message("agent_1", 0, "answer", text, payload=store.put(payload), **more), payload
 
 
-def request(protocol: str, store: PayloadStore, heard: Heard) -> Request:
+def request(protocol: str, store: PayloadStore, heard: MessageRef) -> Request:
     return hear(create(protocol), tiny_loaded(), store, heard)
 
 
@@ -63,13 +63,13 @@ def test_others_hear_the_public_text_in_words_and_nothing_of_what_lies_under_the
 ) -> None:
     message, payload = spoken(protocol, store, begun="Thought: ", public="I take the key.")
 
-    heard = request(protocol, store, Heard(message))
+    heard = request(protocol, store, MessageRef(message))
 
     assert latent(heard) == 0
     assert holds(flat(heard), ids("I take the key."))
     assert not holds(flat(heard), payload.ids) and not holds(flat(heard), ids("Thought: "))
     plain = Message("agent_1", 0, "answer", "I take the key.")
-    assert heard.prompt == request(protocol, store, Heard(plain)).prompt
+    assert heard.prompt == request(protocol, store, MessageRef(plain)).prompt
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -77,9 +77,9 @@ def test_an_agent_hears_all_that_it_said_itself_as_it_was_said(protocol: str, st
     message, payload = spoken(protocol, store)
     secret = replace(message, public="I take the key.")
 
-    own = request(protocol, store, Heard(secret, own=True))
+    own = request(protocol, store, MessageRef(secret, own=True))
 
-    assert flat(own) == flat(request(protocol, store, Heard(message, own=True)))
+    assert flat(own) == flat(request(protocol, store, MessageRef(message, own=True)))
     assert not holds(flat(own), ids("I take the key."))
     if protocol == "cipher":
         (rows,) = (piece.rows for piece in own.prompt if isinstance(piece, Rows))
@@ -95,8 +95,8 @@ def test_the_beginning_that_a_reply_was_given_is_read_in_words_before_what_lies_
 ) -> None:
     message, payload = spoken(protocol, store)
 
-    with_it = request(protocol, store, Heard(replace(message, begun="Thought 3:"), own=own))
-    without = request(protocol, store, Heard(message, own=own))
+    with_it = request(protocol, store, MessageRef(replace(message, begun="Thought 3:"), own=own))
+    without = request(protocol, store, MessageRef(message, own=own))
 
     whole, begun = flat(without), ids("Thought 3:")
     at = whole.index(None if protocol == "cipher" else payload.ids[0])
@@ -116,7 +116,7 @@ def test_of_several_spans_the_tokens_of_all_are_heard_and_no_others(
 ) -> None:
     message, payload = spoken(protocol, store)
 
-    found = request(protocol, store, Heard(message, SPANS, own=own))
+    found = request(protocol, store, MessageRef(message, SPANS, own=own))
 
     if protocol == "cipher":
         (rows,) = (piece.rows for piece in found.prompt if isinstance(piece, Rows))
@@ -133,7 +133,7 @@ def test_of_several_spans_the_tokens_of_all_are_heard_and_no_others(
 def test_spans_stand_in_the_order_in_which_they_are_given(protocol: str, store: PayloadStore) -> None:
     message, payload = spoken(protocol, store)
 
-    found = request(protocol, store, Heard(message, SPANS[::-1]))
+    found = request(protocol, store, MessageRef(message, SPANS[::-1]))
 
     if protocol == "cipher":
         (rows,) = (piece.rows for piece in found.prompt if isinstance(piece, Rows))
@@ -145,7 +145,7 @@ def test_spans_stand_in_the_order_in_which_they_are_given(protocol: str, store: 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_spans_are_of_the_text_that_was_said_whatever_is_public(protocol: str, store: PayloadStore) -> None:
     message, _ = spoken(protocol, store)
-    heard = Heard(replace(message, public="I pass.", begun="Thought: "), ((1, 3),))
+    heard = MessageRef(replace(message, public="I pass.", begun="Thought: "), ((1, 3),))
 
     assert heard.text == "bc"
     assert latent(request(protocol, store, heard)) == {"nl": 0, "cipher": 1, "sde": len(LAYERS)}[protocol]
@@ -155,7 +155,7 @@ def test_spans_are_of_the_text_that_was_said_whatever_is_public(protocol: str, s
 def test_spans_of_an_edited_message_are_heard_in_words(protocol: str, store: PayloadStore) -> None:
     message, _ = spoken(protocol, store)
 
-    found = request(protocol, store, Heard(replace(message, text="What is 14?"), ((0, 4), (8, 10))))
+    found = request(protocol, store, MessageRef(replace(message, text="What is 14?"), ((0, 4), (8, 10))))
 
     assert latent(found) == 0
     assert holds(flat(found), ids("What14"))

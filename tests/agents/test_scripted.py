@@ -11,10 +11,10 @@ from langchain_core.messages import HumanMessage
 from sottovoce.agents.ask import Ask, Call, is_hooked
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Heard, Message, Place, Turn
+from sottovoce.channels.message import Message, MessageRef, Place, Turn
 from sottovoce.core.errors import UsageError
 
-HEARD = Heard(Message("agent_2", 0, "answer", "It is 22."))
+HEARD = MessageRef(Message("agent_2", 0, "answer", "It is 22."))
 TURNS = (Turn("system", ("Be brief.",)), Turn("user", ("One said: ", HEARD, "\nNow you.")))
 
 

@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerFast
 from sottovoce.channels import bridge
 from sottovoce.channels.bridge import Token
 from sottovoce.channels.cipher import Cipher
-from sottovoce.channels.message import Heard, Message
+from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.nl import NL
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadStore
@@ -116,7 +116,7 @@ def nearest(rows: torch.Tensor, loaded: LoadedModel) -> str:
 def test_over_a_bridge_between_equal_tokens_the_rows_are_the_ordinary_ones(store: PayloadStore) -> None:
     message = say(Cipher(bridge=True), speaker(), store, sampling=WARM, hearers=(longer(),))
 
-    found = rows_in(hear(Cipher(bridge=True), longer(), store, Heard(message)))
+    found = rows_in(hear(Cipher(bridge=True), longer(), store, MessageRef(message)))
 
     ordinary = payload_of(message, store).rows(speaker().table.key)
     assert ordinary is not None and close(found, ordinary)
@@ -126,9 +126,9 @@ def test_over_a_bridge_between_equal_tokens_the_rows_are_the_ordinary_ones(store
 def test_a_renumbered_vocabulary_reads_what_it_would_read_in_the_speaker_s_order(store: PayloadStore) -> None:
     message = say(Cipher(bridge=True), speaker(), store, sampling=WARM, hearers=(renumbered(), in_order()))
 
-    found = rows_in(hear(Cipher(bridge=True), renumbered(), store, Heard(message, ((1, 5),))))
+    found = rows_in(hear(Cipher(bridge=True), renumbered(), store, MessageRef(message, ((1, 5),))))
 
-    assert close(found, rows_in(hear(Cipher(bridge=True), in_order(), store, Heard(message, ((1, 5),)))))
+    assert close(found, rows_in(hear(Cipher(bridge=True), in_order(), store, MessageRef(message, ((1, 5),)))))
 
 
 def test_a_mean_over_a_bridge_is_the_part_that_is_shared_and_tells_its_mass() -> None:
@@ -147,10 +147,10 @@ def test_who_was_not_known_as_a_hearer_reads_the_sparse_form_or_words(store: Pay
     expected = say(Cipher(bridge=True), speaker(), store, sampling=WARM, hearers=(renumbered(),))
 
     Cipher(bridge=True).check(speaker(), renumbered())
-    found = rows_in(hear(Cipher(bridge=True), renumbered(), store, Heard(message)))
-    words = hear(Cipher(), renumbered(), store, Heard(message))
+    found = rows_in(hear(Cipher(bridge=True), renumbered(), store, MessageRef(message)))
+    words = hear(Cipher(), renumbered(), store, MessageRef(message))
 
-    exact = rows_in(hear(Cipher(bridge=True), renumbered(), store, Heard(expected)))
+    exact = rows_in(hear(Cipher(bridge=True), renumbered(), store, MessageRef(expected)))
     assert close(found, exact, 0.1) and all(isinstance(piece, Ids) for piece in words.prompt)
 
 
@@ -162,7 +162,7 @@ def test_a_message_of_sure_means_reads_as_its_text_whatever_is_shared(without: t
     payload, hearer = written(LESSON), renumbered(without)
     means = bridge.between(tiny_loaded(), hearer).table.rows[list(payload.ids)]
 
-    found = bridge.heard(payload, means, payload.tokens(), hearer)
+    found = bridge.read_rows(payload, means, payload.tokens(), hearer)
 
     assert nearest(found, hearer) == LESSON
     assert (bridge.crossing(means, payload.spans).count(False) > 0) is bool(without)
@@ -174,7 +174,7 @@ def test_a_character_of_several_tokens_is_heard_whole(crosses: tuple[float, ...]
     mass = torch.tensor([0.9] * (len(payload) - 3) + [*crosses])[:, None]
     means = bridge.between(tiny_loaded(), hearer).table.rows[list(payload.ids)] * mass
 
-    found = bridge.heard(payload, means, payload.tokens(), hearer)
+    found = bridge.read_rows(payload, means, payload.tokens(), hearer)
 
     assert nearest(found, hearer) == payload.label.text == "3 \u20ac"
     assert bridge.crossing(means, payload.spans)[-3:] == [min(crosses) > 0.5] * 3
@@ -238,7 +238,7 @@ def test_special_tokens_of_a_message_are_heard_as_their_characters() -> None:
     )
     means = bridge.between(tiny_loaded(), hearer).table.rows[list(spoken)]
 
-    found = hearer.table.nearest(bridge.heard(payload, means, [0, 1], hearer)).tolist()
+    found = hearer.table.nearest(bridge.read_rows(payload, means, [0, 1], hearer)).tolist()
 
     assert not {*found} & {*ENDS} and text_of(found, hearer) == "3<|im_end|>"
 
@@ -269,17 +269,19 @@ def test_vocabularies_without_a_common_token_are_refused_by_name(store: PayloadS
     with pytest.raises(ProtocolError, match="no bridge leads from 'qwen2-0' to 'renumbered': they share no token"):
         Cipher(bridge=True).check(tiny_loaded(), nothing)
     message = say(Cipher(bridge=True), tiny_loaded(), store, hearers=(nothing,))  # as with --fallback nl
-    assert all(isinstance(piece, Ids) for piece in hear(Cipher(bridge=True), nothing, store, Heard(message)).prompt)
+    assert all(
+        isinstance(piece, Ids) for piece in hear(Cipher(bridge=True), nothing, store, MessageRef(message)).prompt
+    )
 
 
 def test_what_is_to_be_heard_as_words_is_so_over_a_bridge_too(store: PayloadStore) -> None:
     hearer = renumbered()
     message = say(Cipher(bridge=True), speaker(), store, sampling=WARM, hearers=(hearer,))
 
-    request = hear(Cipher(bridge=True), hearer, store, Heard(message, plain=True))
+    request = hear(Cipher(bridge=True), hearer, store, MessageRef(message, plain=True))
 
     assert not any(isinstance(piece, Rows) for piece in request.prompt)
-    assert request.length == hear(NL(), hearer, store, Heard(message)).length
+    assert request.length == hear(NL(), hearer, store, MessageRef(message)).length
 
 
 def test_what_goes_over_a_bridge_counts_among_the_bytes_carried(store: PayloadStore) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sottovoce.channels.cipher import Cipher, Weights
-from sottovoce.channels.message import Heard, Turn
+from sottovoce.channels.message import MessageRef, Turn
 from sottovoce.channels.nl import NL
 from sottovoce.channels.options import CompatName, Partial
 from sottovoce.channels.payload import Payload
@@ -37,7 +37,7 @@ def lower(
     loaded: LoadedModel, protocol: Cipher | NL, temperature: float = 0.0, max_new: int = 12, **speech: object
 ) -> Request:
     wanted = Speech(max_new, Sampling(temperature), **speech)  # type: ignore[arg-type]
-    return protocol.lower([Turn("user", ("What is 14 + 3?",))], loaded, never, wanted)
+    return protocol.request([Turn("user", ("What is 14 + 3?",))], loaded, never, wanted)
 
 
 def never(ref: PayloadRef) -> Payload:
@@ -63,8 +63,8 @@ def test_a_message_of_sure_means_is_heard_as_its_words_are(store: PayloadStore) 
     loaded = tiny_loaded()
     thought, said = say(Cipher(), loaded, store), say(NL(), loaded, store)
 
-    latent = loaded.engine.run(hear(Cipher(), loaded, store, Heard(thought)))
-    words = loaded.engine.run(hear(NL(), loaded, store, Heard(said)))
+    latent = loaded.engine.run(hear(Cipher(), loaded, store, MessageRef(thought)))
+    words = loaded.engine.run(hear(NL(), loaded, store, MessageRef(said)))
 
     assert latent.ids == words.ids
 
@@ -93,7 +93,7 @@ def test_the_reference_keeps_the_row_that_met_the_stop() -> None:
     loaded = reciting_loaded("\n22 pears<|im_end|>.")
     paper, reference = Cipher(), Cipher(compat="reference")
 
-    kept, left = [each.record(loaded.engine.run(lower(loaded, each, 0.5)), loaded) for each in (reference, paper)]
+    kept, left = [each.record_reply(loaded.engine.run(lower(loaded, each, 0.5)), loaded) for each in (reference, paper)]
 
     assert (kept.label.text, left.label.text) == ("22 pears<|im_end|>", "22 pears")
     rows = kept.rows(loaded.table.key)
@@ -271,12 +271,12 @@ def test_a_hearer_with_a_wider_table_gets_the_means_in_its_own_space(store: Payl
     payload = message.payload.load(store)
 
     own, others = payload.rows(speaker.table.key), payload.rows(hearer.table.key)
-    (piece,) = [piece for piece in hear(Cipher(), hearer, store, Heard(message)).prompt if isinstance(piece, Rows)]
+    (piece,) = [piece for piece in hear(Cipher(), hearer, store, MessageRef(message)).prompt if isinstance(piece, Rows)]
 
     assert own is not None and others is not None
     assert own.shape == (3, 32) and others.shape == (3, 48)
     assert torch.equal(piece.rows, others)
-    assert len(hearer.engine.run(hear(Cipher(), hearer, store, Heard(message))).ids) == 8
+    assert len(hearer.engine.run(hear(Cipher(), hearer, store, MessageRef(message))).ids) == 8
 
 
 def test_both_spaces_are_averaged_under_one_distribution(store: PayloadStore) -> None:
@@ -302,7 +302,7 @@ def test_a_hearer_nobody_expected_reads_the_sparse_form_which_tells_its_mass(sto
         alone.payload.load(store).tensors["sparse.covered"],
     )
 
-    (piece,) = [piece for piece in hear(Cipher(), hearer, store, Heard(alone)).prompt if isinstance(piece, Rows)]
+    (piece,) = [piece for piece in hear(Cipher(), hearer, store, MessageRef(alone)).prompt if isinstance(piece, Rows)]
 
     assert exact is not None and covered.min() > 0.5
     # Rows of length at most m, of which the mass 1 - c was left out and the rest scaled up: off by at most 2 (1 - c) m.
@@ -317,7 +317,7 @@ def test_the_sparse_form_is_scaled_up_to_a_whole_mean(store: PayloadStore) -> No
     tensors = message.payload.load(store).tensors
     weights, kept = tensors["sparse.weights"][0], tensors["sparse.ids"][0]
 
-    (piece,) = [piece for piece in hear(Cipher(), hearer, store, Heard(message)).prompt if isinstance(piece, Rows)]
+    (piece,) = [piece for piece in hear(Cipher(), hearer, store, MessageRef(message)).prompt if isinstance(piece, Rows)]
 
     assert len(kept) == 16 and weights.sum() < 0.9
     assert close(piece.rows[0], (weights / weights.sum()) @ hearer.table.rows[kept])

@@ -10,7 +10,7 @@ import torch
 
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.compress import compressed, placed, uncertain, vectors
-from sottovoce.channels.message import Heard, Message
+from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.nl import NL
 from sottovoce.channels.options import LatentOptions
 from sottovoce.channels.payload import Payload
@@ -96,7 +96,7 @@ def test_states_that_are_not_kept_add_nothing(store: PayloadStore, kind: type[SD
     message = said(kind(layers=(0, 1), keep=0.5, carry_as="int8"), store)
     payload = payload_of(message, store)
 
-    request = hear(kind(layers=(0, 1)), LOADED, store, Heard(message))
+    request = hear(kind(layers=(0, 1)), LOADED, store, MessageRef(message))
 
     assert payload.kept is not None and len(payload.kept) == 4
     words = [at for at in range(8) if at not in payload.kept]
@@ -114,7 +114,9 @@ def test_rows_that_are_not_kept_are_the_tokens(store: PayloadStore, sparse: bool
         payload = Payload(payload.label, rest)
         message = replace(message, payload=store.put(payload))
 
-    (rows,) = [each.rows for each in hear(Cipher(), LOADED, store, Heard(message)).prompt if isinstance(each, Rows)]
+    (rows,) = [
+        each.rows for each in hear(Cipher(), LOADED, store, MessageRef(message)).prompt if isinstance(each, Rows)
+    ]
 
     table, kept = LOADED.table.rows[list(payload.ids)], payload.kept
     assert kept is not None and len(kept) == 2
@@ -158,7 +160,7 @@ def test_a_probe_replaces_only_what_is_kept(store: PayloadStore) -> None:
     message = said(SDE(layers=(0,), keep=0.5), store)
 
     (plain,), (noisy,) = (
-        hear(SDE(layers=(0,), probe=p), LOADED, store, Heard(message)).edits for p in ("none", "noise")
+        hear(SDE(layers=(0,), probe=p), LOADED, store, MessageRef(message)).edits for p in ("none", "noise")
     )
 
     assert torch.equal(plain.delta.any(-1), noisy.delta.any(-1)) and not torch.equal(plain.delta, noisy.delta)

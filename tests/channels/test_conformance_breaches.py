@@ -13,7 +13,7 @@ import torch
 
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.conformance import DIFFERENCES, Difference, ProtocolTests
-from sottovoce.channels.message import Heard, Turn
+from sottovoce.channels.message import MessageRef, Turn
 from sottovoce.channels.nl import NL
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Load, Prompt, Protocol, Speech
@@ -23,7 +23,7 @@ from sottovoce.models import Edit, Ids, LoadedModel, Piece, Reply, Request, Rows
 
 Read = tuple[Piece, tuple[Edit, ...]]
 
-# Lowering
+# Requests
 
 
 class Nameless(NL):
@@ -36,53 +36,48 @@ class Stubborn(NL):
 
 
 class Greeting(NL):
-    def hear(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
-        prompt = super().hear(turns, loaded, load)
+    def encode_prompt(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
+        prompt = super().encode_prompt(turns, loaded, load)
         return replace(prompt, pieces=(Ids(loaded.chat.ids("Dear model, ")), *prompt.pieces))
 
 
-class StopOfLower(NL):
-    def lower(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load, speech: Speech) -> Request:
-        return super().lower(turns, loaded, load, replace(speech, stop=("####",)))
-
-
 class Trembling(Cipher):
-    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> Read:
-        piece, edits = super().read(heard, payload, loaded)
+    def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Read:
+        piece, edits = super().encode_message(reference, payload, loaded)
         return Rows(piece.rows + 1e-6 * torch.randn_like(piece.rows)) if isinstance(piece, Rows) else piece, edits
 
 
 class TremblingEdits(SDE):
-    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> Read:
-        piece, edits = super().read(heard, payload, loaded)
+    def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Read:
+        piece, edits = super().encode_message(reference, payload, loaded)
         return piece, tuple(replace(edit, delta=edit.delta + 1e-6 * torch.randn_like(edit.delta)) for edit in edits)
 
 
 class ByThread(SDE):
-    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> Read:
-        piece, edits = super().read(heard, payload, loaded)
+    def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Read:
+        piece, edits = super().encode_message(reference, payload, loaded)
         return piece, edits if threading.current_thread() is threading.main_thread() else ()
 
 
 class InPlace(SDE):
-    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> Read:
+    def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Read:
         assert payload.states is not None
         payload.states.mul_(0.5)
-        return super().read(heard, payload, loaded)
+        return super().encode_message(reference, payload, loaded)
 
 
 class Unrunnable(NL):
-    def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
-        return super().speak(prompt, loaded, replace(speech, stop=("",)))
+    def make_request(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
+        return super().make_request(prompt, loaded, replace(speech, stop=("",)))
 
 
 HOOKS: list[torch.utils.hooks.RemovableHandle] = []
 
 
 class Hooking(NL):
-    def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
+    def make_request(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
         HOOKS.append(loaded.model.register_forward_hook(lambda *_: None))
-        return super().speak(prompt, loaded, speech)
+        return super().make_request(prompt, loaded, speech)
 
 
 @pytest.fixture(autouse=True)
@@ -96,19 +91,19 @@ def unhooked() -> Iterator[None]:
 
 
 class Longwinded(NL):
-    def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
-        return super().speak(prompt, loaded, replace(speech, max_new=speech.max_new + 5))
+    def make_request(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
+        return super().make_request(prompt, loaded, replace(speech, max_new=speech.max_new + 5))
 
 
 class Unstoppable(NL):
-    def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
-        return super().speak(prompt, loaded, replace(speech, stop=()))
+    def make_request(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
+        return super().make_request(prompt, loaded, replace(speech, stop=()))
 
 
 class Unseeded(NL):
-    def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
+    def make_request(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
         seeded = replace(speech.sampling, seed=uuid.uuid4().int % 2**32)
-        return super().speak(prompt, loaded, replace(speech, sampling=seeded))
+        return super().make_request(prompt, loaded, replace(speech, sampling=seeded))
 
 
 def over_the_batch(_: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
@@ -116,8 +111,8 @@ def over_the_batch(_: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
 
 
 class OverTheBatch(Cipher):
-    def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
-        request = super().speak(prompt, loaded, speech)
+    def make_request(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
+        request = super().make_request(prompt, loaded, speech)
         return replace(request, feed=replace(request.feed, weigh=over_the_batch))
 
 
@@ -130,8 +125,8 @@ class Amended(SDE):
     def amended(self, payload: Payload) -> Payload:
         return payload
 
-    def record(self, reply: Reply, loaded: LoadedModel) -> Payload:
-        return self.amended(super().record(reply, loaded))
+    def record_reply(self, reply: Reply, loaded: LoadedModel) -> Payload:
+        return self.amended(super().record_reply(reply, loaded))
 
     @staticmethod
     def labelled(payload: Payload, **changes: Any) -> Payload:  # Any: fields of Label
@@ -189,11 +184,11 @@ class Unequal(Amended):
 
 
 class Untidy(SDE):
-    def carry(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
+    def payload_tensors(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
         with torch.inference_mode():
             for states in reply.states.values():
                 states.mul_(2)
-        return super().carry(reply, loaded)
+        return super().payload_tensors(reply, loaded)
 
 
 class Dated(Amended):
@@ -220,44 +215,44 @@ class Listed(Amended):
 
 
 class OneTooEarly(SDE):
-    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> Read:
-        piece, edits = super().read(heard, payload, loaded)
+    def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Read:
+        piece, edits = super().encode_message(reference, payload, loaded)
         return piece, tuple(replace(edit, at=-1) for edit in edits)
 
 
 class BeforeThePrompt(SDE):
-    def hear(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
-        prompt = super().hear(turns, loaded, load)
+    def encode_prompt(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
+        prompt = super().encode_prompt(turns, loaded, load)
         return replace(prompt, edits=tuple(replace(edit, at=-3) for edit in prompt.edits))
 
 
 class Deaf(NL):
-    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> Read:
+    def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Read:
         return Ids(()), ()
 
 
 class AllAtTheFirst(SDE):
-    def hear(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
-        prompt = super().hear(turns, loaded, load)
+    def encode_prompt(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
+        prompt = super().encode_prompt(turns, loaded, load)
         first = min((edit.at for edit in prompt.edits), default=0)
         return replace(prompt, edits=tuple(replace(edit, at=first) for edit in prompt.edits))
 
 
 class Whole(Cipher):
-    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> Read:
-        return super().read(replace(heard, spans=()), payload, loaded)
+    def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Read:
+        return super().encode_message(replace(reference, spans=()), payload, loaded)
 
 
 class StatesOfTheStart(SDE):
-    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> Read:
-        piece, edits = super().read(heard, payload, loaded)
+    def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Read:
+        piece, edits = super().encode_message(reference, payload, loaded)
         states = payload.states
         return piece, tuple(replace(edit, delta=states[0, : len(edit.delta)]) for edit in edits if states is not None)
 
 
 class Forgetful(NL):
-    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> Read:
-        return (Ids(()), ()) if heard.own else super().read(heard, payload, loaded)
+    def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Read:
+        return (Ids(()), ()) if reference.own else super().encode_message(reference, payload, loaded)
 
 
 class Pretending(NL):
@@ -269,58 +264,58 @@ class Hiding(SDE):
 
 
 class Unprobed(SDE):
-    def _probed(self, heard: Heard, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
+    def _probed(self, reference: MessageRef, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
         return payload
 
 
 class Restless(SDE):
-    def _probed(self, heard: Heard, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
-        return super()._probed(replace(heard, chance=uuid.uuid4().hex), payload, loaded, load)
+    def _probed(self, reference: MessageRef, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
+        return super()._probed(replace(reference, chance=uuid.uuid4().hex), payload, loaded, load)
 
 
 class Credulous(SDE):
-    def _in(self, heard: Heard, loaded: LoadedModel, load: Load) -> Read:
-        ref = heard.message.payload
-        return self.read(heard, load(ref), loaded) if ref else super()._in(heard, loaded, load)
+    def _encode_reference(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Read:
+        ref = reference.message.payload
+        return (
+            self.encode_message(reference, load(ref), loaded)
+            if ref
+            else super()._encode_reference(reference, loaded, load)
+        )
 
 
 class WithoutWords(SDE):
-    def _in(self, heard: Heard, loaded: LoadedModel, load: Load) -> Read:
-        return super()._in(heard, loaded, load) if heard.message.payload else (Ids(()), ())
+    def _encode_reference(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Read:
+        return super()._encode_reference(reference, loaded, load) if reference.message.payload else (Ids(()), ())
 
 
 class Injectable(SDE):
-    def _in(self, heard: Heard, loaded: LoadedModel, load: Load) -> Read:
-        return super()._in(heard, loaded, load) if heard.message.payload else (Ids(loaded.chat.ids(heard.text)), ())
+    def _encode_reference(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Read:
+        return (
+            super()._encode_reference(reference, loaded, load)
+            if reference.message.payload
+            else (Ids(loaded.chat.ids(reference.text)), ())
+        )
 
 
 class OwnKindAlone(SDE):
-    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> Read:
+    def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Read:
         payload.tensors["states"]
-        return super().read(heard, payload, loaded)
+        return super().encode_message(reference, payload, loaded)
 
 
 class Lenient(SDE):
-    def _in(self, heard: Heard, loaded: LoadedModel, load: Load) -> Read:
+    def _encode_reference(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Read:
         try:
-            return super()._in(heard, loaded, load)
+            return super()._encode_reference(reference, loaded, load)
         except PayloadError:
-            return Ids(loaded.chat.ids(heard.text, plain=True)), ()
+            return Ids(loaded.chat.ids(reference.text, plain=True)), ()
 
 
 class Curt(SDE):
-    def _in(self, heard: Heard, loaded: LoadedModel, load: Load) -> Read:
-        if heard.message.latent:
-            load(heard.message.latent)
-        return super()._in(heard, loaded, load)
-
-
-class LatentInLowerAlone(SDE):
-    def hear(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
-        return replace(super().hear(turns, loaded, load), edits=())
-
-    def lower(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load, speech: Speech) -> Request:
-        return self.speak(super().hear(turns, loaded, load), loaded, speech)
+    def _encode_reference(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Read:
+        if reference.message.latent:
+            load(reference.message.latent)
+        return super()._encode_reference(reference, loaded, load)
 
 
 # Between two models
@@ -354,10 +349,10 @@ class Abrupt(SDE):
 
 
 class RowsOfTheSpeaker(Cipher):
-    def carry(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
+    def payload_tensors(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
         return {"rows.own": reply.rows[loaded.table.key]}
 
-    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> Read:
+    def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Read:
         return Rows(payload.tensors["rows.own"]), ()
 
 
@@ -367,9 +362,13 @@ class Incautious(SDE):
 
 
 class OneVocabulary(NL):
-    def _in(self, heard: Heard, loaded: LoadedModel, load: Load) -> Read:
-        ref = heard.message.latent
-        return self.read(heard, load(ref), loaded) if ref else super()._in(heard, loaded, load)
+    def _encode_reference(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Read:
+        ref = reference.message.latent
+        return (
+            self.encode_message(reference, load(ref), loaded)
+            if ref
+            else super()._encode_reference(reference, loaded, load)
+        )
 
 
 BREACHES: list[tuple[type[Protocol], str, str]] = [
@@ -380,16 +379,14 @@ BREACHES: list[tuple[type[Protocol], str, str]] = [
     ),
     (Stubborn, "the_protocol_is_made_by_its_name_and_options", "found paper; expected reference: keep the options"),
     (Greeting, "a_prompt_of_words_is_the_templates_tokens", r"position 0 of .* found token \d+; expected token"),
-    (StopOfLower, "every_way_of_lowering_gives_one_request", "`hear` then `speak`: .*'####'.* take it from `speech`"),
-    (LatentInLowerAlone, "every_way_of_lowering_gives_one_request", "`hear` then `speak`: .* expected .* at layer 4"),
-    (Trembling, "every_way_of_lowering_gives_one_request", "second lowering: .* found row .*; expected row"),
+    (Trembling, "a_request_is_the_same_every_time", "second request: .* found row .*; expected row"),
     (
         TremblingEdits,
-        "every_way_of_lowering_gives_one_request",
-        "second lowering: .* added at layer 4; expected .* layer 4",
+        "a_request_is_the_same_every_time",
+        "second request: .* added at layer 4; expected .* layer 4",
     ),
-    (Unseeded, "every_way_of_lowering_gives_one_request", "second lowering: .*seed=.* take it from `speech` alone"),
-    (ByThread, "every_way_of_lowering_gives_one_request", "thread 0 of two: .* expected .* added at layer 4"),
+    (Unseeded, "a_request_is_the_same_every_time", "second request: .*seed=.* take it from `speech` alone"),
+    (ByThread, "a_request_is_the_same_every_time", "thread 0 of two: .* expected .* added at layer 4"),
     (InPlace, "a_request_runs_and_leaves_nothing_changed", "a payload changed while it was heard; expected no change"),
     (Unrunnable, "a_request_runs_and_leaves_nothing_changed", "a stop string is empty.*expected a request"),
     (Hooking, "a_request_runs_and_leaves_nothing_changed", r"hooks after a reply: found \d; expected 0"),

@@ -16,7 +16,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from sottovoce.channels.message import Heard, Message, Part, Turn
+from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Speech
 from sottovoce.channels.registry import create
@@ -78,8 +78,8 @@ def turns_of(trace: Json, agent: int, round: int, said: dict[tuple[int, int], Me
         others: list[Part] = []
         for other in range(trace["n_agents"]):
             if other != agent:
-                others += [left, Heard(said[r, other], latest=latest), right]
-        turns.append(Turn("assistant", (Heard(said[r, agent], latest=latest, own=True),)))
+                others += [left, MessageRef(said[r, other], latest=latest), right]
+        turns.append(Turn("assistant", (MessageRef(said[r, agent], latest=latest, own=True),)))
         turns.append(Turn("user", (before, *others, after)))
     return turns
 
@@ -102,11 +102,11 @@ def hold_again(name: str, folder: Path) -> Replay:
         agent, round = call["agent"], call["round"]
         turns = turns_of(trace, agent, round, said)
         speech = Speech(trace["max_new_tokens"], Sampling(temperature=call.get("temperature") or 0.0))
-        request = protocol.lower(turns, loaded, lambda ref: ref.load(store), speech)
+        request = protocol.request(turns, loaded, lambda ref: ref.load(store), speech)
         if trace["forced"] and call["call"] == 0:  # the trace's note: agent 0 was made to say nothing
             request = stopped_at_once(request, loaded)
         reply = loaded.engine.run(request)
-        payload = protocol.record(reply, loaded)
+        payload = protocol.record_reply(reply, loaded)
         said[round, agent] = Message(f"agent_{agent}", round, "say", payload.label.text, payload=store.put(payload))
         calls.append(Call(call, turns, request, reply, payload))
     return Replay(trace, safetensors.torch.load_file(tensors) if tensors.exists() else {}, loaded, calls)

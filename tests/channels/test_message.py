@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from sottovoce.channels.message import Heard, Message, Place, Turn, latest, words
+from sottovoce.channels.message import Message, MessageRef, Place, Turn, latest, words
 from sottovoce.channels.payload import Span
 from sottovoce.channels.store import PayloadRef, text_digest
 
@@ -56,16 +56,16 @@ def test_a_message_comes_back_from_json_as_it_was(message: Message) -> None:
 @pytest.mark.parametrize(
     "heard",
     [
-        Heard(MESSAGE),
-        Heard(BARE, ((0, 0),)),
-        Heard(MESSAGE, ((4, 10), (14, 16)), latest=False, own=True),
-        Heard(FULL, own=True),
+        MessageRef(MESSAGE),
+        MessageRef(BARE, ((0, 0),)),
+        MessageRef(MESSAGE, ((4, 10), (14, 16)), latest=False, own=True),
+        MessageRef(FULL, own=True),
     ],
 )
-def test_a_heard_message_comes_back_from_json_as_it_was(heard: Heard) -> None:
+def test_a_heard_message_comes_back_from_json_as_it_was(heard: MessageRef) -> None:
     data = heard.to_dict()
 
-    assert Heard.from_dict(json.loads(json.dumps(data))) == heard
+    assert MessageRef.from_dict(json.loads(json.dumps(data))) == heard
     assert json.loads(json.dumps(data)) == data
 
 
@@ -100,25 +100,27 @@ def test_a_payload_counts_until_its_text_is_edited(message: Message, latent: boo
     ],
 )
 def test_a_heard_part_is_its_words_span_by_span(spans: tuple[Span, ...], text: str) -> None:
-    assert Heard(MESSAGE, spans).text == text
+    assert MessageRef(MESSAGE, spans).text == text
 
 
 @pytest.mark.parametrize(
-    ("heard", "begun", "body"),
+    ("reference", "prefill", "body"),
     [
-        (Heard(FULL), "", "I pass."),
-        (Heard(FULL, own=True), "Thought: ", TEXT),
-        (Heard(FULL, ((4, 10),)), "", "answer"),
-        (Heard(replace(FULL, public=None)), "Thought: ", TEXT),
-        (Heard(replace(FULL, public="")), "", ""),  # nothing at all is meant for the others
+        (MessageRef(FULL), "", "I pass."),
+        (MessageRef(FULL, own=True), "Thought: ", TEXT),
+        (MessageRef(FULL, ((4, 10),)), "", "answer"),
+        (MessageRef(replace(FULL, public=None)), "Thought: ", TEXT),
+        (MessageRef(replace(FULL, public="")), "", ""),  # nothing at all is meant for the others
     ],
 )
-def test_others_hear_the_public_text_and_the_agent_itself_all_that_it_said(heard: Heard, begun: str, body: str) -> None:
-    assert (heard.begun, heard.body, heard.text) == (begun, body, begun + body)
+def test_others_hear_the_public_text_and_the_agent_itself_all_that_it_said(
+    reference: MessageRef, prefill: str, body: str
+) -> None:
+    assert (reference.prefill, reference.body, reference.text) == (prefill, body, prefill + body)
 
 
 def test_a_turn_reads_as_its_words() -> None:
-    turn = Turn("user", ("One said: ", Heard(MESSAGE, ((14, 16),)), ".", Heard(BARE)))
+    turn = Turn("user", ("One said: ", MessageRef(MESSAGE, ((14, 16),)), ".", MessageRef(BARE)))
 
     assert turn.text == words(turn.parts) == "One said: 22."
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from sottovoce.channels.cipher import Cipher
-from sottovoce.channels.message import Heard, Message, Turn
+from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.channels.nl import NL
 from sottovoce.channels.options import FROM_A_RUN, Probe
 from sottovoce.channels.payload import Payload
@@ -32,7 +32,7 @@ def under(kind: type[Protocol], probe: Probe) -> Protocol:
 
 
 def heard(kind: type[Protocol], store: PayloadStore, probe: Probe, message: Message) -> Request:
-    return hear(under(kind, probe), LOADED, store, Heard(message))
+    return hear(under(kind, probe), LOADED, store, MessageRef(message))
 
 
 def said(kind: type[Protocol], store: PayloadStore, prompt: str = "What is 14 + 3?", n: int = 8) -> Message:
@@ -64,7 +64,7 @@ def test_without_what_is_carried_a_message_is_heard_as_its_tokens(
 ) -> None:
     message = said(kind, store)
 
-    request, words = heard(kind, store, probe, message), hear(NL(), LOADED, store, Heard(message))
+    request, words = heard(kind, store, probe, message), hear(NL(), LOADED, store, MessageRef(message))
 
     assert carried(request) == [] and ids_of(request) == ids_of(words)
     assert LOADED.engine.run(request).ids == LOADED.engine.run(replace(words, feed=request.feed)).ids
@@ -104,7 +104,7 @@ def test_noise_differs_between_tokens_layers_and_messages() -> None:
 def test_the_rows_of_a_donor_are_heard_whole_and_in_their_own_number(store: PayloadStore) -> None:
     message, other = said(Cipher, store), said(Cipher, store, "Why is it so, and not otherwise?", n=5)
 
-    (found,) = carried(hear(under(Cipher, "shuffled"), LOADED, store, Heard(message, donors=donors_of(other))))
+    (found,) = carried(hear(under(Cipher, "shuffled"), LOADED, store, MessageRef(message, donors=donors_of(other))))
 
     rows = payload_of(other, store).rows(LOADED.table.key)
     assert rows is not None and torch.equal(found, rows) and len(found) == 5
@@ -114,7 +114,7 @@ def test_the_rows_of_a_donor_are_heard_whole_and_in_their_own_number(store: Payl
 def test_the_states_of_a_donor_are_added_to_as_many_tokens_as_both_have(store: PayloadStore, n: int) -> None:
     message, other = said(SDE, store), said(SDE, store, "Why is it so, and not otherwise?", n=n)
 
-    request = hear(under(SDE, "shuffled"), LOADED, store, Heard(message, donors=donors_of(other)))
+    request = hear(under(SDE, "shuffled"), LOADED, store, MessageRef(message, donors=donors_of(other)))
 
     states, both = payload_of(other, store).states, min(n, 8)
     assert states is not None and ids_of(request) == ids_of(heard(SDE, store, "none", message))
@@ -129,7 +129,7 @@ def test_noise_with_a_covariance_is_that_of_the_donors_at_the_norms_of_the_messa
 ) -> None:
     message, other = said(kind, store), said(kind, store, "Why is it so, and not otherwise?")
 
-    found = carried(hear(under(kind, "noise_cov"), LOADED, store, Heard(message, donors=donors_of(other))))
+    found = carried(hear(under(kind, "noise_cov"), LOADED, store, MessageRef(message, donors=donors_of(other))))
 
     plain = carried(heard(kind, store, "none", message))
     assert [each.norm(dim=-1).tolist() for each in found] == [
@@ -157,7 +157,7 @@ def test_chance_hangs_on_seed_question_and_place_and_never_on_what_is_carried(st
     )
 
     def drawn(message: Message, chance: str = "") -> torch.Tensor:
-        return carried(hear(under(SDE, "noise"), LOADED, store, Heard(message, chance=chance)))[0]
+        return carried(hear(under(SDE, "noise"), LOADED, store, MessageRef(message, chance=chance)))[0]
 
     assert torch.allclose(drawn(one), drawn(rounded), atol=1e-4)
     for other in (drawn(replace(one, round=7)), drawn(one, "[1, 'q']")):
@@ -182,7 +182,7 @@ def test_words_numbers_and_own_messages_stay_and_a_probe_repeats(
     assert all(torch.equal(found.tensors[name], payload.tensors[name]) for name in kept)
     again = probed(payload, LOADED, probe, seed="1", donors=[donor])
     assert again.to_bytes() == found.to_bytes() != payload.to_bytes()
-    own = [hear(under(kind, each), LOADED, store, Heard(message, own=True)) for each in (probe, "none")]
+    own = [hear(under(kind, each), LOADED, store, MessageRef(message, own=True)) for each in (probe, "none")]
     assert ids_of(own[0]) == ids_of(own[1])
     assert all(torch.equal(one, other) for one, other in zip(*map(carried, own), strict=True))
 
@@ -199,7 +199,7 @@ def test_part_of_a_message_is_probed_as_in_the_whole(store: PayloadStore) -> Non
     spans = payload_of(message, store).spans
 
     (whole,) = carried(heard(Cipher, store, "noise", message))
-    part = hear(under(Cipher, "noise"), LOADED, store, Heard(message, (spans[2],)))
+    part = hear(under(Cipher, "noise"), LOADED, store, MessageRef(message, (spans[2],)))
 
     assert torch.equal(carried(part)[0][0], whole[payload_of(message, store).tokens([spans[2]])[0]])
 
@@ -210,14 +210,14 @@ def test_what_cannot_be_probed_is_refused_in_one_line(store: PayloadStore) -> No
     with pytest.raises(UsageError, match="probe 'shuffled' takes the messages of another run, and none was named"):
         Cipher(probe="shuffled")
     with pytest.raises(UsageError, match="found no donor for a message"):
-        hear(under(SDE, "shuffled"), LOADED, store, Heard(said(SDE, store)))
+        hear(under(SDE, "shuffled"), LOADED, store, MessageRef(said(SDE, store)))
     (other,) = donors_of(said(Hidden, store))
     with pytest.raises(UsageError, match="the donor's protocol is 'hidden', the message's 'sde'"):
-        hear(under(SDE, "shuffled"), LOADED, store, Heard(said(SDE, store), donors=(other,)))
+        hear(under(SDE, "shuffled"), LOADED, store, MessageRef(said(SDE, store), donors=(other,)))
 
 
 def test_a_donor_survives_json(store: PayloadStore) -> None:
-    heard = Heard(said(SDE, store), donors=donors_of(said(SDE, store, "Why?")), chance="[1]")
+    heard = MessageRef(said(SDE, store), donors=donors_of(said(SDE, store, "Why?")), chance="[1]")
 
-    assert Heard.from_dict(heard.to_dict()) == heard
+    assert MessageRef.from_dict(heard.to_dict()) == heard
     assert Turn("user", (heard,)).text == heard.message.text

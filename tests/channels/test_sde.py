@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sottovoce.channels.message import Heard, Message
+from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.nl import NL
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.sde import SDE, Hidden
@@ -74,7 +74,7 @@ def test_a_message_is_heard_as_its_tokens_with_its_states_added_there(store: Pay
     message = say(protocol, LOADED, store)
     payload = payload_of(message, store)
 
-    request = hear(protocol, LOADED, store, Heard(message))
+    request = hear(protocol, LOADED, store, MessageRef(message))
 
     assert payload.states is not None and len(request.edits) == 2
     for edit, layer, states in zip(request.edits, (0, 1), payload.states, strict=True):
@@ -85,19 +85,19 @@ def test_a_message_is_heard_as_its_tokens_with_its_states_added_there(store: Pay
 @pytest.mark.parametrize("kind", [SDE, Hidden])
 def test_states_are_added_with_the_strength_that_was_set(store: PayloadStore, kind: type[SDE]) -> None:
     message = say(kind(layers=(1,)), LOADED, store)
-    (whole,) = hear(kind(), LOADED, store, Heard(message)).edits
-    (half,) = hear(kind(strength=0.5), LOADED, store, Heard(message)).edits
+    (whole,) = hear(kind(), LOADED, store, MessageRef(message)).edits
+    (half,) = hear(kind(strength=0.5), LOADED, store, MessageRef(message)).edits
 
     assert torch.equal(half.delta, whole.delta / 2) and (half.layer, half.at) == (whole.layer, whole.at)
 
 
 @pytest.mark.parametrize("protocol", [SDE(layers=(0, 1)), Hidden(layers=(0, 1))])
 def test_with_nothing_added_a_message_is_heard_as_its_words_are(store: PayloadStore, protocol: SDE) -> None:
-    request = hear(protocol, LOADED, store, Heard(say(protocol, LOADED, store)))
+    request = hear(protocol, LOADED, store, MessageRef(say(protocol, LOADED, store)))
     zeroed = replace(
         request, edits=tuple(Edit(edit.layer, edit.at, torch.zeros_like(edit.delta)) for edit in request.edits)
     )
-    words = hear(NL(), LOADED, store, Heard(say(NL(), LOADED, store)))
+    words = hear(NL(), LOADED, store, MessageRef(say(NL(), LOADED, store)))
 
     silent, spoken, added = LOADED.engine.run_all([zeroed, words, request])
 
@@ -107,7 +107,7 @@ def test_with_nothing_added_a_message_is_heard_as_its_words_are(store: PayloadSt
 
 def test_older_messages_carry_their_states_only_where_all_are_injected(store: PayloadStore) -> None:
     older, newer = say(SDE(), LOADED, store), say(SDE(), LOADED, store, prompt="Why?")
-    heard = Heard(older, latest=False), "\nand\n", Heard(newer)
+    heard = MessageRef(older, latest=False), "\nand\n", MessageRef(newer)
 
     latest, everything = [hear(SDE(inject=inject), LOADED, store, *heard) for inject in ("latest", "all")]
 
@@ -120,24 +120,24 @@ def test_older_messages_carry_their_states_only_where_all_are_injected(store: Pa
 def test_own_messages_never_carry_states(store: PayloadStore, inject: str) -> None:
     message = say(SDE(), LOADED, store)
 
-    assert hear(SDE(inject=inject), LOADED, store, Heard(message, own=True)).edits == ()
+    assert hear(SDE(inject=inject), LOADED, store, MessageRef(message, own=True)).edits == ()
 
 
 def test_messages_of_another_protocol_are_heard_without_states(store: PayloadStore) -> None:
     for spoken in (NL(), Hidden()):
-        request = hear(SDE(), LOADED, store, Heard(say(spoken, LOADED, store)))
+        request = hear(SDE(), LOADED, store, MessageRef(say(spoken, LOADED, store)))
         assert request.edits == ()
-        assert prompt_ids(request) == prompt_ids(hear(NL(), LOADED, store, Heard(say(spoken, LOADED, store))))
+        assert prompt_ids(request) == prompt_ids(hear(NL(), LOADED, store, MessageRef(say(spoken, LOADED, store))))
 
 
 def test_a_silent_agent_is_heard_without_a_crash(store: PayloadStore) -> None:
     asked = hear(SDE(layers=(0, 1)), LOADED, store)
     (first,) = LOADED.engine.run(replace(asked, stop=replace(asked.stop, max_new=1))).ids
     silent = LOADED.engine.run(replace(asked, stop=replace(asked.stop, ids=(first,))))
-    payload = SDE(layers=(0, 1)).record(silent, LOADED)
+    payload = SDE(layers=(0, 1)).record_reply(silent, LOADED)
     message = Message("agent_1", 0, "answer", payload.label.text, payload=store.put(payload))
 
-    request = hear(SDE(layers=(0, 1)), LOADED, store, Heard(message))
+    request = hear(SDE(layers=(0, 1)), LOADED, store, MessageRef(message))
 
     assert (message.text, len(payload)) == ("", 0)
     assert payload.states is not None and payload.states.shape == (2, 0, HIDDEN)
@@ -161,7 +161,9 @@ def test_the_layers_of_the_message_count_not_those_of_the_hearer(
 ) -> None:
     message = say(SDE(layers=heard_layers), LOADED, store)
 
-    assert tuple(edit.layer for edit in hear(SDE(layers=layers), LOADED, store, Heard(message)).edits) == heard_layers
+    assert (
+        tuple(edit.layer for edit in hear(SDE(layers=layers), LOADED, store, MessageRef(message)).edits) == heard_layers
+    )
 
 
 def test_a_layer_out_of_range_is_refused(store: PayloadStore) -> None:
@@ -192,7 +194,7 @@ def test_other_weights_are_refused_by_name_and_by_what_would_help() -> None:
 
 def test_other_weights_of_one_shape_are_heard_where_the_user_allows_it(store: PayloadStore) -> None:
     other, allowing = tiny_loaded(seed=1, num_hidden_layers=3), SDE(allow_other_weights=True)
-    heard = Heard(say(SDE(), LOADED, store))
+    heard = MessageRef(say(SDE(), LOADED, store))
 
     assert allowing.check(LOADED, other) == "by sde between other weights, which is outside the paper"
     assert len(hear(allowing, other, store, heard).edits) == 1
@@ -213,7 +215,7 @@ def test_other_shapes_and_vocabularies_are_refused_whatever_is_allowed() -> None
 def test_a_message_of_a_wider_model_is_heard_without_states(store: PayloadStore) -> None:
     wide = tiny_loaded(hidden_size=48, num_hidden_layers=3)
 
-    request = hear(SDE(allow_other_weights=True), LOADED, store, Heard(say(SDE(), wide, store)))
+    request = hear(SDE(allow_other_weights=True), LOADED, store, MessageRef(say(SDE(), wide, store)))
 
     assert request.edits == () and len(LOADED.engine.run(request).ids) == 8
 

@@ -89,7 +89,7 @@ def test_a_payload_that_is_not_there_is_none(store: PayloadStore) -> None:
 
 def test_what_was_used_lately_is_handed_over_without_a_copy(tmp_path: Path) -> None:
     size = len(payload().to_bytes())
-    store = PayloadStore(tmp_path, kept=2 * size)
+    store = PayloadStore(tmp_path, cache_bytes=2 * size)
     spoken = [payload(str(n)) for n in (10, 11, 12)]  # of one size
 
     refs = [store.put(each) for each in spoken[:2]]
@@ -102,7 +102,7 @@ def test_what_was_used_lately_is_handed_over_without_a_copy(tmp_path: Path) -> N
 
 
 def test_a_payload_beyond_the_bound_is_kept_until_the_next(tmp_path: Path) -> None:
-    store, large = PayloadStore(tmp_path, kept=1), payload(n=1000)
+    store, large = PayloadStore(tmp_path, cache_bytes=1), payload(n=1000)
     ref = store.put(large)
 
     assert store.get(ref.sha256) is large
@@ -239,7 +239,7 @@ def test_the_default_folder_is_the_environments_or_in_the_users_cache(monkeypatc
 
 
 def test_a_whole_copy_in_another_store_serves_where_one_is_cut(tmp_path: Path) -> None:
-    first, second = PayloadStore(tmp_path / "first", kept=0), PayloadStore(tmp_path / "second", kept=0)
+    first, second = PayloadStore(tmp_path / "first", cache_bytes=0), PayloadStore(tmp_path / "second", cache_bytes=0)
     ref = first.put(payload())
     second.put(payload())
     for store in (first, second):

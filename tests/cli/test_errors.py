@@ -35,7 +35,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         (["runs", "remove"], "runs remove takes runs or --keep N, the number of newest runs to keep; give one of them"),
         (["graph", "draw", "mat"], "unknown scheme 'mat'; choose from: cmd, codegen, debate, govsim, ia, mad, madra, react, reconcile, self-consistency, single, whodunit"),
         (["data", "games", "debate"], "unknown world 'debate'; choose from: govsim, whodunit"),
-        (["data", "games", "whodunit", "--n", "3"], "games are written to a .jsonl file: data games whodunit --n 100 --to games.jsonl"),
+        (["data", "games", "whodunit", "--n", "3"], "Missing option '--to'; see sottovoce data games whodunit --help"),
         (["data", "games", "whodunit", "--to", "no/such/games.jsonl"], "--to 'no/such/games.jsonl' cannot be written: 'no/such' is not a folder"),
         (["graph", "symmetry", "mat"], "unknown scheme 'mat'; choose from: cmd, codegen, debate, govsim, ia, mad, madra, react, reconcile, self-consistency, single, whodunit"),
         (["debate", "--protocol", "cypher"], "unknown protocol 'cypher'; choose from: cipher, hidden, nl, sde"),

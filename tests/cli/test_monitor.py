@@ -142,20 +142,15 @@ def test_a_run_of_which_nothing_can_be_learnt_is_refused(call: Call, models: Mod
     )
 
 
-TRAINED = "a monitor is trained on a file of rows: monitor train rows.jsonl --to monitor.json"
-EVALUATED = "a monitor is evaluated on rows of other games: monitor evaluate monitor.json rows.jsonl"
-
-
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["collect"], "rows are collected from saved runs: monitor collect latest --to rows.jsonl"),
+        (["collect"], "Missing argument 'RUN ...'; see sottovoce monitor collect --help"),
         (
             ["collect", "x", "--to", "x", "--positions", "there"],
             "unknown positions 'there'; choose from: action, all, id",
         ),
-        (["train"], TRAINED),
-        (["train", "{}/train.jsonl"], TRAINED),
+        (["train", "{}/train.jsonl"], "Missing option '--to'; see sottovoce monitor train --help"),
         (["train", "{}/none.jsonl", "--to", "x"], "file of rows '{}/none.jsonl' cannot be read: No such file"),
         (["train", "{}/train.jsonl", "--to", "x", "--degree", "6"], "degree is '6': expected less than or equal to 5"),
         (["train", "{}/train.jsonl", "--to", "x", "--role", "coder"], "unknown role 'coder'; choose from: player"),
@@ -168,11 +163,9 @@ EVALUATED = "a monitor is evaluated on rows of other games: monitor evaluate mon
             "there is no worst of one candidate; leave features or degree to be chosen",
         ),
         (["train", "{}/train.jsonl", "--to", "{}"], "--to '{}' is a folder; give a file"),
-        (["evaluate"], EVALUATED),
-        (["evaluate", "{}/m.json"], EVALUATED),
+        (["evaluate", "{}/m.json"], "Missing argument 'ROWS'; see sottovoce monitor evaluate --help"),
         (["evaluate", "{}/m.json", "{}/other.jsonl"], "unknown role 'player'; choose from: other"),
         (["evaluate", "{}/m.json", "{}/top.jsonl"], "the monitor serves features of positions id, whole distributions"),
-        (["show"], "no monitor was given; expected a file that `monitor train` wrote"),
         (["show", "{}/train.jsonl"], "monitor file '{}/train.jsonl' is not JSON: Extra data"),
     ],
 )

@@ -78,7 +78,7 @@ def test_neither_torch_nor_langgraph_is_loaded_for_help(tmp_path: Path) -> None:
     loaded = loaded_by(*calls, ["debate", "--rounds", "0"], tmp_path=tmp_path)
 
     assert "sottovoce.experiments.convincing" in loaded
-    assert {"torch", "transformers", "langgraph", "langchain_core", "yaml", "networkx", "sympy"} & loaded == set()
+    assert {"torch", "transformers", "langgraph", "langchain_core", "networkx", "sympy"} & loaded == set()
 
 
 def test_nothing_that_reads_runs_or_draws_loads_torch(call: Call, models: Models, tmp_path: Path) -> None:

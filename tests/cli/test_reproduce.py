@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sottovoce.environments.sandbox.running import why_not
-from sottovoce.experiments.tables.saved_figures import FILE, published_in
-from sottovoce.experiments.tables.table_files import names, read_published
+from sottovoce.experiments.tables.figures import FILE, published_in
+from sottovoce.experiments.tables.table import names, read_published
 from tests.cli.conftest import Call, Models
 
 

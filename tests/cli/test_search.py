@@ -58,9 +58,9 @@ def test_temperatures_are_tuned(call: Call, models: Models, tmp_path: Path) -> N
         (("experiment", "tune", "debat", "--trials", 3), "unknown scheme 'debat'; choose from: "),
         (
             ("experiment", "tune", "debate"),
-            "a search needs a folder, and none was given: experiment tune debate --sample arithmetic",
+            "Missing option '--save'; see sottovoce experiment tune debate --help",
         ),
-        (("experiment", "layers"), "none was given: experiment layers --sample facts --limit 100 --save FOLDER"),
+        (("experiment", "layers"), "Missing option '--save'; see sottovoce experiment layers --help"),
         (
             ("experiment", "layers", "--layers", 2, "--save", "x"),
             "--layers was given, but layers are what is searched; drop it",

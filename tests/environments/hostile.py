@@ -30,7 +30,7 @@ LIMITS = Limits(
     scratch=4 << 20,
     output=16 << 10,
 )
-PATIENCE = 5.0
+PATIENCE = 60.0
 """Seconds of the others, so that a busy machine changes no outcome."""
 AT_ONCE = 3
 """Programs under way together: many only wait."""

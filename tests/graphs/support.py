@@ -13,7 +13,7 @@ from pydantic import PrivateAttr
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
-from sottovoce.channels.message import Heard, Message
+from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import scheme
 from sottovoce.graphs.debate import create_debate
@@ -73,7 +73,7 @@ class InOrder(ScriptedChatModel):
         agent, n = run_manager.metadata["agent"], len(self.order)
         with self._turn:
             assert agent not in self.order or self._turn.wait_for(
-                lambda: self.order[self._spoken % n] == agent, timeout=30
+                lambda: self.order[self._spoken % n] == agent, timeout=600
             )
             result = super()._generate(messages, stop, run_manager, **kwargs)
             self._spoken += agent in self.order
@@ -97,7 +97,10 @@ def heard(asked: Asked, turn: int | None = None) -> list[tuple[str, int]]:
     """Agent and round of every message in a prompt, or in one turn of it, in order."""
     turns = asked.turns if turn is None else (asked.turns[turn],)
     return [
-        (part.message.agent, part.message.round) for turn in turns for part in turn.parts if isinstance(part, Heard)
+        (part.message.agent, part.message.round)
+        for turn in turns
+        for part in turn.parts
+        if isinstance(part, MessageRef)
     ]
 
 

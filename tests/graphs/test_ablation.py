@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Heard
+from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.ablation import filler
@@ -23,7 +23,7 @@ def heard_by(agent: str, **settings: Any) -> list[list[str]]:
     model = marked(3, 3)
     held(debating(model, agents=3, **{"rounds": 3, **settings}), decoys=DECOYS)
     turns = calls(model, agent, "revise")[-1].turns
-    found = [[part.text for part in turn.parts if isinstance(part, Heard) and not part.own] for turn in turns]
+    found = [[part.text for part in turn.parts if isinstance(part, MessageRef) and not part.own] for turn in turns]
     return [texts for texts in found if texts]
 
 
@@ -65,7 +65,7 @@ def test_where_each_knows_a_part_a_control_stands_in_the_place_of_what_the_other
     model = ScriptedChatModel({f"agent_{i}": [f"{i} in", "So."] for i in (1, 2)})
     held(built("ia", model, rounds=2, control=control), decoys=DECOYS)
     turns = calls(model, "agent_1")[-1].turns
-    assert [part.text for turn in turns for part in turn.parts if isinstance(part, Heard)] == ["1 in", expected]
+    assert [part.text for turn in turns for part in turn.parts if isinstance(part, MessageRef)] == ["1 in", expected]
 
 
 def test_a_fresh_prompt_and_a_summary_of_each_hear_the_control_too() -> None:
@@ -73,7 +73,7 @@ def test_a_fresh_prompt_and_a_summary_of_each_hear_the_control_too() -> None:
     model = marked(2, 9)
     held(debating(model, rounds=2, summarise="each", control="own"))
     (asked,) = calls(model, "agent_1", "summarise")
-    assert [part.text for turn in asked.turns for part in turn.parts if isinstance(part, Heard)] == ["1 in 0."]
+    assert [part.text for turn in asked.turns for part in turn.parts if isinstance(part, MessageRef)] == ["1 in 0."]
 
 
 @pytest.mark.parametrize("protocol", ["nl", "cipher", "sde", "hidden"])

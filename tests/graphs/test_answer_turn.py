@@ -11,7 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Heard, Message, Turn
+from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.debate import create_debate
 from sottovoce.models import Reply, Rows, Usage
@@ -47,7 +47,7 @@ def test_it_is_asked_for_on_the_same_prefix_with_the_beginning_given() -> None:
     messages, model = said(HM, " 2")
 
     first, second = model.asked
-    assert second.turns[:-1] == (*first.turns, Turn("assistant", (Heard(messages[0], own=True),)))
+    assert second.turns[:-1] == (*first.turns, Turn("assistant", (MessageRef(messages[0], own=True),)))
     assert (second.turns[-1].role, BEGUN) == ("user", "Answer:")
     assert "a number" in second.turns[-1].text and '"unknown"' in second.turns[-1].text
     wanted = {"begun": BEGUN, "stop": ["\n"], "max_tokens": SHORT, "temperature": 0.0, "speaks": "nl"}
@@ -58,7 +58,7 @@ def test_it_is_asked_for_on_the_same_prefix_with_the_beginning_given() -> None:
 def test_it_is_the_next_attempt_and_the_raw_reply_is_kept_with_its_note() -> None:
     messages, model = said(HM, " 2")
 
-    assert [(each.text, each.whole, each.asked, each.notes) for each in messages] == [
+    assert [(each.text, each.full_text, each.asked, each.notes) for each in messages] == [
         (HM, HM, "", ("asked for the answer: it holds no number",)),
         (" 2", "Answer: 2", "answer", ()),
     ]
@@ -70,7 +70,7 @@ def test_it_is_the_next_attempt_and_the_raw_reply_is_kept_with_its_note() -> Non
 def test_a_hosted_model_that_repeats_the_beginning_says_it_once() -> None:
     messages, model = said(HM, "Answer: 2", hooked=False)
 
-    assert messages[1].whole == "Answer: 2"
+    assert messages[1].full_text == "Answer: 2"
     assert {name: model.asked[1].options[name] for name in ("temperature", "max_tokens", "stop")} == {
         "temperature": 0.0,
         "max_tokens": SHORT,
@@ -178,7 +178,7 @@ def test_hearers_hear_the_reply_and_never_the_answer_turn() -> None:
 
     for asked in [*calls(model, "agent_1")[2:], *calls(model, "agent_2")[1:]]:
         assert HM in asked.text and "Answer: 5" not in asked.text
-        assert [part.message.asked for turn in asked.turns for part in turn.parts if isinstance(part, Heard)] == [
+        assert [part.message.asked for turn in asked.turns for part in turn.parts if isinstance(part, MessageRef)] == [
             ""
         ] * 2
 

@@ -190,7 +190,7 @@ def test_a_run_that_stopped_between_steps_goes_on_in_a_new_process_as_if_unbroke
 
 
 KILLED = """
-import os, signal, sys, time
+import os, signal, sqlite3, sys, time
 from langgraph.checkpoint.sqlite import SqliteSaver
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.graphs.debate import create_debate
@@ -199,7 +199,10 @@ from sottovoce.settings import Debate
 class Mortal(ScriptedChatModel):
     def _generate(self, messages, stop=None, run_manager=None, **kwargs):
         if (run_manager.metadata["agent"], run_manager.metadata["round"]) == ("agent_2", 1):
-            time.sleep(1)  # the others finish
+            written = "select count(distinct task_id) from writes where checkpoint_id = "
+            written += "(select max(checkpoint_id) from checkpoints)"
+            while sqlite3.connect(sys.argv[1]).execute(written).fetchone()[0] < 2:
+                time.sleep(0.01)  # the others finish
             os.kill(os.getpid(), signal.SIGKILL)
         return super()._generate(messages, stop, run_manager, **kwargs)
 
@@ -212,7 +215,7 @@ with SqliteSaver.from_conn_string(sys.argv[1]) as saver:
 
 
 def test_a_killed_run_goes_on_with_the_agent_that_was_killed(tmp_path: Path) -> None:
-    killed = subprocess.run([sys.executable, "-c", KILLED, tmp_path / "checkpoints.db"], timeout=60, check=False)
+    killed = subprocess.run([sys.executable, "-c", KILLED, tmp_path / "checkpoints.db"], timeout=600, check=False)
     assert killed.returncode == -signal.SIGKILL
     model = ScriptedChatModel(
         {"agent_1": ["1 in 2."], "agent_2": ["2 in 1.", "2 in 2."], "agent_3": ["3 in 2."]}

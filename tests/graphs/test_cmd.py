@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
-from sottovoce.channels.message import Heard
+from sottovoce.channels.message import MessageRef
 from sottovoce.core.errors import UsageError
 from sottovoce.settings import CMD
 from tests.graphs.support import board, built, calls, heard, held
@@ -87,7 +87,7 @@ def test_a_prompt_is_the_question_the_own_last_answer_what_was_heard_and_the_req
     for r, asked in enumerate(calls(model, "agent_3")):
         assert [turn.role for turn in asked.turns] == ["system", "user", *["assistant", "system", "user"] * bool(r)]
         assert {each for _, each in heard(asked)} == ({r - 1} if r else set())  # earlier rounds are forgotten
-        flags = [(part.latest, part.own) for turn in asked.turns for part in turn.parts if isinstance(part, Heard)]
+        flags = [(part.latest, part.own) for turn in asked.turns for part in turn.parts if isinstance(part, MessageRef)]
         assert flags == ([(True, True), (True, False)] if r else [])
 
 

@@ -11,7 +11,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
-from sottovoce.channels.message import Heard, Message
+from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
@@ -148,7 +148,9 @@ def test_with_two_coders_and_one_round_judges_never_speak() -> None:
 
 
 def solutions_in(asked: Asked) -> list[tuple[str, str]]:
-    return [(part.message.agent, part.text) for turn in asked.turns for part in turn.parts if isinstance(part, Heard)]
+    return [
+        (part.message.agent, part.text) for turn in asked.turns for part in turn.parts if isinstance(part, MessageRef)
+    ]
 
 
 def test_judges_read_all_solutions_in_one_order_that_changes_from_round_to_round() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Heard
+from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from tests.graphs.support import board, calls, debating, heard, held, lonely, marked, script, texts
@@ -37,7 +37,7 @@ def test_every_round_hears_all_others_of_the_round_before_in_order_and_nothing_o
         for round, asked in enumerate(calls(model, name)[1:], start=1):
             assert asked.round == round
             assert heard(asked, -1) == [(other, round - 1) for other in others]
-            latest = [part.latest for part in asked.turns[-1].parts if isinstance(part, Heard)]
+            latest = [part.latest for part in asked.turns[-1].parts if isinstance(part, MessageRef)]
             assert latest == [True, True]
 
 
@@ -54,7 +54,7 @@ def test_the_history_is_the_chat_so_far_own_answers_as_assistant_turns() -> None
         ("agent_1", 1),
         ("agent_3", 1),
     ]
-    parts = [part for turn in last.turns for part in turn.parts if isinstance(part, Heard)]
+    parts = [part for turn in last.turns for part in turn.parts if isinstance(part, MessageRef)]
     assert [part.latest for part in parts] == [False] * 3 + [True] * 3
     assert [part.own for part in parts] == [True, False, False] * 2
     assert [part.text for part in parts[3:]] == ["2 in 1.", "1 in 1.", "3 in 1."]
@@ -129,7 +129,7 @@ def test_each_summarises_the_others_before_it_revises() -> None:
 def test_a_revision_after_summaries_hears_no_other_agent_s_own_words() -> None:
     model = ScriptedChatModel({name: [f"{name} says {i}" for i in range(9)] for name in NAMES})
     held(debating(model, agents=3, rounds=3, summarise="each"))
-    parts = [part for turn in calls(model, "agent_1")[4].turns for part in turn.parts if isinstance(part, Heard)]
+    parts = [part for turn in calls(model, "agent_1")[4].turns for part in turn.parts if isinstance(part, MessageRef)]
     assert [(part.message.act, part.own, part.latest) for part in parts] == [
         ("answer", True, False),
         ("summarise", False, False),

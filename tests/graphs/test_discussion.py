@@ -17,7 +17,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 import sottovoce.graphs.discussion
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
-from sottovoce.channels.message import Heard, Message, Turn
+from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs.cmd import create_cmd
@@ -129,7 +129,7 @@ def asked(model: ScriptedChatModel) -> dict[tuple[str, int, str], tuple[tuple[Tu
 
 def flags(call: Asked) -> list[tuple[str, int, bool, bool]]:
     """Agent, round, latest and own of every message in a prompt."""
-    parts = [part for turn in call.turns for part in turn.parts if isinstance(part, Heard)]
+    parts = [part for turn in call.turns for part in turn.parts if isinstance(part, MessageRef)]
     return [(part.message.agent, part.message.round, part.latest, part.own) for part in parts]
 
 

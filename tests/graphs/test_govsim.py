@@ -11,7 +11,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
-from sottovoce.channels.message import Heard
+from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.govsim import games
@@ -212,7 +212,7 @@ def test_a_catch_is_told_to_all_and_what_was_wanted_to_oneself() -> None:
 def test_the_talk_is_heard_as_it_grows_and_its_labels_are_not() -> None:
     _, model = run(agents=2, months=1, utterances=3)
     third = asked(model, "talk", 1)[2].turns[-1]
-    heard = [part for part in third.parts if isinstance(part, Heard)]
+    heard = [part for part in third.parts if isinstance(part, MessageRef)]
     assert [part.text for part in heard] == ["John says so in round 1.", "Kate says so in round 1."]
     assert [part.own for part in heard] == [True, False] and "Next: nobody" not in third.text
 
@@ -245,7 +245,7 @@ def test_utterances_alone_are_heard_under_their_words_and_every_form_is_kept(
         "talk": r".*Done: (yes|no)\nNext: (John|Kate)",
     }
     for act, pattern in forms.items():
-        assert all(re.fullmatch(pattern, message.whole, re.S) for message in said[act])
+        assert all(re.fullmatch(pattern, message.full_text, re.S) for message in said[act])
 
 
 def test_what_is_said_in_words_is_drawn_at_the_scheme_s_temperature_under_every_protocol(store: PayloadStore) -> None:

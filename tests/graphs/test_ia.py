@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Heard
+from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.datasets.encyclopedia import about_the_world
 from sottovoce.graphs.ia import create_ia
@@ -82,7 +82,7 @@ def test_each_hears_all_others_of_the_round_before_behind_its_own_history() -> N
     assert heard(last) == [
         ("agent_2", 0), ("agent_1", 0), ("agent_3", 0), ("agent_2", 1), ("agent_1", 1), ("agent_3", 1),
     ]  # fmt: skip
-    latest = [part.latest for turn in last.turns for part in turn.parts if isinstance(part, Heard)]
+    latest = [part.latest for turn in last.turns for part in turn.parts if isinstance(part, MessageRef)]
     assert latest == [False] * 3 + [True] * 3
     assert last.turns[-1].text.count(f"Question: {ASKED['question']}") == 1
 

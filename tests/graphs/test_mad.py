@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Heard
+from sottovoce.channels.message import MessageRef
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.prompt_builder import View
 from sottovoce.prompts.render import Prompts
@@ -72,7 +72,7 @@ def test_each_debater_hears_what_was_said_since_it_last_spoke() -> None:
     assert heard(calls(model, "negative")[2], -1) == [("affirmative", 2)]  # of the same round
     last = calls(model, "negative")[2]
     assert heard(last) == [("affirmative", 0), ("negative", 0), ("affirmative", 1), ("negative", 1), ("affirmative", 2)]
-    flags = [(part.latest, part.own) for turn in last.turns for part in turn.parts if isinstance(part, Heard)]
+    flags = [(part.latest, part.own) for turn in last.turns for part in turn.parts if isinstance(part, MessageRef)]
     assert flags == [(False, False), (False, True), (False, False), (True, True), (True, False)]
 
 
@@ -112,7 +112,7 @@ def test_the_judge_reads_the_rounds_it_is_to_see(sees: str, rounds: list[int]) -
     listing, judging = calls(model, "judge")
     assert [r for _, r in heard(listing)] == rounds
     assert heard(judging) == [*heard(listing), ("judge", 2)]
-    latest = [part.latest for turn in listing.turns for part in turn.parts if isinstance(part, Heard)]
+    latest = [part.latest for turn in listing.turns for part in turn.parts if isinstance(part, MessageRef)]
     assert latest == [r == rounds[-1] for r in rounds]  # of the last round that is read
     assert listing.turns[0] == calls(model, "moderator")[0].turns[0]  # the same office
     assert "What is 14 + 3 * 5 - 7?" in judging.turns[-1].text

@@ -9,7 +9,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Heard
+from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.core.registry import Registry
@@ -210,7 +210,7 @@ def test_the_latest_step_goes_by_the_protocol_or_all_do(carry: Any, carried: lis
     model = Recording(preloaded=lonely_loaded(), store=store, temperature=1.0)
     steps = steps_of(run(model, asked, steps=3, step_tokens=40, seed=NEVER_FINISHES, temperature=[1.0]))
     turns = step_turns(View(Prompts(), asked, None), ReAct(carry=carry), steps)
-    parts = [part for part in turns[-1].parts if isinstance(part, Heard) and part.message.act == "step"]
+    parts = [part for part in turns[-1].parts if isinstance(part, MessageRef) and part.message.act == "step"]
     assert [part.message.latent is not None for part in parts] == carried
     assert [part.latest for part in parts] == [False, False, True]
 
@@ -223,7 +223,7 @@ def test_a_step_is_heard_under_its_words(store: PayloadStore) -> None:
 
 def test_of_a_step_of_two_calls_thought_and_action_are_heard_each_from_its_own() -> None:
     _, model = relay(" I wonder.\nNo.\nObservation 1: Kell.", " Search[Bern Holt]", step(2, "Finish[Aldmoor]"))
-    parts = [part for turn in model.asked[2].turns for part in turn.parts if isinstance(part, Heard)]
+    parts = [part for turn in model.asked[2].turns for part in turn.parts if isinstance(part, MessageRef)]
     assert [(part.message.act, part.body) for part in parts] == [
         ("step", " I wonder.\nNo."), ("action", " Search[Bern Holt]"), ("observe", "Bern Holt was born in Aldmoor."),
     ]  # fmt: skip

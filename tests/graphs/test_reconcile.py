@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
-from sottovoce.channels.message import Heard, Message
+from sottovoce.channels.message import Message, MessageRef
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.reconcile import ballot
 from sottovoce.prompts.structured import recalibrated
@@ -35,8 +35,8 @@ def reconciled(*agents: Said, **more: Any) -> tuple[Any, ScriptedChatModel]:
     return held(built("reconcile", model, **settings), target="22"), model
 
 
-def heard_parts(asked: Asked) -> list[Heard]:
-    return [part for part in asked.turns[-1].parts if isinstance(part, Heard)]
+def heard_parts(asked: Asked) -> list[MessageRef]:
+    return [part for part in asked.turns[-1].parts if isinstance(part, MessageRef)]
 
 
 # Confidence and vote (test oracle 1)

@@ -220,7 +220,7 @@ async def test_a_page_of_another_origin_starts_nothing(
     origin: str, status: int, server: str, context: dict[str, Any]
 ) -> None:
     asked = json.dumps({"assistant_id": "single", "input": QUESTION, "context": {"model": [TINY], "max_tokens": 1}})
-    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=600) as client:
         headers = {"origin": origin, "content-type": "text/plain"}  # for which a browser asks no leave
         answer = await client.post(f"{server}/runs/wait", content=asked, headers=headers)
     assert (answer.status_code, answer.headers.get("access-control-allow-origin")) == (

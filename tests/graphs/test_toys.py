@@ -11,7 +11,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Heard, Message
+from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.models import Rows
 from sottovoce.nodes.monitor_node import Intervention
@@ -57,7 +57,7 @@ def test_each_hears_all_that_was_said_before_in_order_of_time() -> None:
     model = numbered()
     create_palaver(models=model).compile().invoke(QUESTION, LONG)
     for i, asked in enumerate(model.asked):
-        parts = [part for turn in asked.turns for part in turn.parts if isinstance(part, Heard)]
+        parts = [part for turn in asked.turns for part in turn.parts if isinstance(part, MessageRef)]
         assert [part.message.text for part in parts] == [f"{j}." for j in range(i)]
         assert [part.own for part in parts] == [part.message.agent == asked.agent for part in parts]
 
@@ -120,7 +120,7 @@ def test_what_was_withdrawn_is_neither_heard_nor_lost() -> None:
     assert withdrawn[0].notes == ("withdrawn: too greedy",)
     assert [(each.epoch, each.round) for each in heard(state)] == [(0, 0)] * 2 + [(1, 1)] * 2 + [(1, 2)] * 2
     for asked in model.asked[4:]:
-        parts = [part.message for turn in asked.turns for part in turn.parts if isinstance(part, Heard)]
+        parts = [part.message for turn in asked.turns for part in turn.parts if isinstance(part, MessageRef)]
         assert parts and not [part for part in parts if part in withdrawn]
 
 

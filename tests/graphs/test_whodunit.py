@@ -11,7 +11,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
-from sottovoce.channels.message import Heard
+from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.whodunit import games
@@ -188,7 +188,7 @@ def test_the_prompts_tell_to_be_quick_and_sure_and_that_one_fits(role: str) -> N
 
 
 def heard_values(asked: Asked) -> list[str]:
-    return [part.text for part in asked.turns[-1].parts if isinstance(part, Heard)]
+    return [part.text for part in asked.turns[-1].parts if isinstance(part, MessageRef)]
 
 
 def test_others_hear_the_published_values_behind_the_line_where_that_is_wanted() -> None:

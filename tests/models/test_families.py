@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from sottovoce.channels.message import Heard, Message
+from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.protocol import Protocol
 from sottovoce.channels.registry import create
 from sottovoce.channels.store import PayloadStore
@@ -193,10 +193,10 @@ def test_agents_hear_each_other_by_every_protocol(name: str, family: str, tmp_pa
     warm = Sampling(0.5) if name == "cipher" else GREEDY  # cold means are tokens
     first = say(protocol, loaded, store, max_new=6, sampling=warm)
 
-    asked = hear(protocol, loaded, store, Heard(first), max_new=4)
+    asked = hear(protocol, loaded, store, MessageRef(first), max_new=4)
     reply = loaded.engine.run(asked)
     second = spoken(protocol, loaded, store, reply)
-    older, newer = Heard(first, latest=False), Heard(second)
+    older, newer = MessageRef(first, latest=False), MessageRef(second)
     answered = hear(protocol, loaded, store, older, newer, max_new=1)
 
     assert reads_as_plain(loaded, asked, reply)
@@ -213,7 +213,7 @@ def talkative(family: str) -> LoadedModel:
 
 
 def spoken(protocol: Protocol, loaded: LoadedModel, store: PayloadStore, reply: Reply) -> Message:
-    payload = protocol.record(reply, loaded)
+    payload = protocol.record_reply(reply, loaded)
     return Message("agent_2", 1, "answer", payload.label.text, payload=store.put(payload))
 
 
@@ -410,7 +410,7 @@ def test_a_family_with_one_state_a_position_carries_states_though_its_layers_rea
     limited: dict[str, LoadedModel], tmp_path: Path
 ) -> None:
     loaded, store = limited["gemma4_text"], PayloadStore(tmp_path)
-    asked = hear(create("sde"), loaded, store, Heard(say(create("sde"), loaded, store)))
+    asked = hear(create("sde"), loaded, store, MessageRef(say(create("sde"), loaded, store)))
 
     assert reads_as_plain(loaded, asked, loaded.engine.run(asked))
 

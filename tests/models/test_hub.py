@@ -32,7 +32,7 @@ def ask(hub: str, home: Path, *names: str) -> list[tuple[int | str, float]]:
     """Number of layers or the complaint, and seconds, of each name in a new process (the address is read on import)."""
     variables = {**os.environ, "HF_ENDPOINT": hub, "HF_HOME": str(home), "HF_HUB_OFFLINE": "0"}
     command = [sys.executable, "-c", ASK, *names]
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=600, check=True)
     assert done.stderr == ""
     return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from sottovoce.channels.message import Heard, Message, Turn
+from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.context import RunContext
@@ -31,9 +31,9 @@ def state(*messages: Message, round: int = 1) -> Discussion:
     return cast(Discussion, plain)
 
 
-def plain(run: RunContext[Debate], state: Discussion, *heard: Heard) -> list[bool]:
+def plain(run: RunContext[Debate], state: Discussion, *heard: MessageRef) -> list[bool]:
     (turn,) = escalated(run, state, (Turn("user", ("Others said: ", *heard)),))
-    return [part.plain for part in turn.parts if isinstance(part, Heard)]
+    return [part.plain for part in turn.parts if isinstance(part, MessageRef)]
 
 
 ONE, SAME, OTHER, NONE = (said("agent_2", f"The answer is {each}.") for each in ("2", "2.0", "3", "a guess"))
@@ -42,30 +42,38 @@ MINE = said("agent_1", "So the answer is 2.")
 
 @pytest.mark.parametrize(("theirs", "words"), [(ONE, True), (SAME, True), (OTHER, False), (NONE, False)])
 def test_more_than_words_is_heard_of_a_round_whose_votes_differ(theirs: Message, words: bool) -> None:
-    assert plain(run(escalate="disagreement"), state(MINE, theirs), Heard(theirs)) == [words]
+    assert plain(run(escalate="disagreement"), state(MINE, theirs), MessageRef(theirs)) == [words]
 
 
 def test_a_message_is_heard_in_all_later_rounds_as_in_the_first() -> None:
     later = said("agent_1", "The answer is 3.", round=1), said("agent_2", "The answer is 3.", round=1)
     board = state(MINE, OTHER, *later, round=2)
 
-    assert plain(run(escalate="disagreement"), board, Heard(OTHER, latest=False), Heard(later[1])) == [False, True]
+    assert plain(run(escalate="disagreement"), board, MessageRef(OTHER, latest=False), MessageRef(later[1])) == [
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(("above", "words"), [(0.05, False), (0.1, True), (2, True)])
 def test_more_than_words_is_heard_of_a_message_above_the_threshold(above: float, words: bool) -> None:
     settings = run(escalate="uncertainty", escalate_above=above)
 
-    assert plain(settings, state(MINE, OTHER), Heard(OTHER)) == [words]
+    assert plain(settings, state(MINE, OTHER), MessageRef(OTHER)) == [words]
 
 
 def test_own_messages_and_all_messages_by_default_are_heard_as_ever() -> None:
-    assert plain(run(escalate="disagreement"), state(MINE, ONE), Heard(MINE, own=True)) == [False]
-    assert plain(run(), state(MINE, ONE), Heard(ONE)) == [False]
+    assert plain(run(escalate="disagreement"), state(MINE, ONE), MessageRef(MINE, own=True)) == [False]
+    assert plain(run(), state(MINE, ONE), MessageRef(ONE)) == [False]
 
 
 def test_who_heard_whom_how_is_noted_with_the_reply() -> None:
-    heard = Heard(ONE), Heard(said("agent_3", "3"), plain=True), Heard(MINE, own=True), Heard(OTHER, latest=False)
+    heard = (
+        MessageRef(ONE),
+        MessageRef(said("agent_3", "3"), plain=True),
+        MessageRef(MINE, own=True),
+        MessageRef(OTHER, latest=False),
+    )
     turns = (Turn("user", heard),)
 
     notes, numbers = hearing(run(escalate="disagreement"), turns)
@@ -84,4 +92,4 @@ def test_escalation_that_means_nothing_is_refused_in_one_line() -> None:
 
 
 def test_what_is_heard_as_words_survives_json() -> None:
-    assert Heard.from_dict(Heard(ONE, plain=True).to_dict()) == Heard(ONE, plain=True)
+    assert MessageRef.from_dict(MessageRef(ONE, plain=True).to_dict()) == MessageRef(ONE, plain=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.channels.message import Heard, Message, Part, Turn
+from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.nodes.prompt_builder import View
 from sottovoce.nodes.question import Document, Question
 from sottovoce.prompts.packs import SHIPPED
@@ -33,7 +33,7 @@ def heard(turns: Sequence[Turn]) -> list[tuple[str, str, int, bool, bool]]:
         (turn.role, part.message.agent, part.message.round, part.latest, part.own)
         for turn in turns
         for part in turn.parts
-        if isinstance(part, Heard)
+        if isinstance(part, MessageRef)
     ]
 
 
@@ -126,7 +126,7 @@ def test_the_bundled_model_keeps_the_prompts_that_it_was_trained_on() -> None:
     (later,) = trained.history([message("agent_1")], [[message("agent_2")]])
 
     assert "Repeat these facts word for word:" in first.text
-    assert [part.message.agent for part in later.parts if isinstance(part, Heard)] == ["agent_2"]
+    assert [part.message.agent for part in later.parts if isinstance(part, MessageRef)] == ["agent_2"]
     assert "Use what you all know to answer." in later.text
 
 

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage
 
 from sottovoce.agents.ask import Call
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Heard, Message, Place
+from sottovoce.channels.message import Message, MessageRef, Place
 from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.nodes.act import node
 from sottovoce.nodes.question import Question
@@ -74,8 +74,8 @@ def test_each_repair_reads_all_attempts_before_it_with_what_was_wrong_and_the_fo
 
     last = model.asked[-1].turns
     assert [turn.role for turn in last] == ["user", *["assistant", "user"] * 3]
-    assert [turn.parts[0].message.attempt for turn in last[1::2] if isinstance(turn.parts[0], Heard)] == [0, 1, 2]
-    assert all(part.own for turn in last for part in turn.parts if isinstance(part, Heard))
+    assert [turn.parts[0].message.attempt for turn in last[1::2] if isinstance(turn.parts[0], MessageRef)] == [0, 1, 2]
+    assert all(part.own for turn in last for part in turn.parts if isinstance(part, MessageRef))
     assert [f"'{text}' is no action" in turn.text for text, turn in zip("abc", last[2::2], strict=True)] == [True] * 3
     assert "Action: ..." in last[-1].text
 
@@ -110,7 +110,7 @@ def test_an_act_that_is_done_again_counts_on_from_what_the_board_holds() -> None
 def test_a_reply_is_read_with_the_beginning_that_it_was_given() -> None:
     messages, _ = said(" pass", begun="Action:")
 
-    assert [(message.begun, message.text, message.whole) for message in messages] == [
+    assert [(message.begun, message.text, message.full_text) for message in messages] == [
         ("Action:", " pass", "Action: pass")
     ]
 
@@ -118,7 +118,7 @@ def test_a_reply_is_read_with_the_beginning_that_it_was_given() -> None:
 def test_a_model_that_repeats_the_beginning_says_it_once() -> None:
     ((message,), _) = said("Action: pass", begun="Action:")
 
-    assert (message.text, message.whole) == (" pass", "Action: pass")
+    assert (message.text, message.full_text) == (" pass", "Action: pass")
 
 
 def test_a_local_model_that_repeats_the_beginning_keeps_its_payload() -> None:

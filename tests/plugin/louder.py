@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from pydantic import Field
 
-from sottovoce.channels.message import Heard
+from sottovoce.channels.message import MessageRef
 from sottovoce.channels.options import StateOptions
 from sottovoce.channels.payload import Payload
+from sottovoce.channels.protocol import Encoded
 from sottovoce.channels.sde import SDE
-from sottovoce.models import Edit, LoadedModel, Piece
+from sottovoce.models import LoadedModel
 
 
 class Options(StateOptions):
@@ -25,8 +26,8 @@ class Louder(SDE):
     name = "louder"
     Options = Options
 
-    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
+    def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Encoded:
         """As sde, but for the gain."""
         assert isinstance(self.options, Options), "made of them"
-        piece, edits = super().read(heard, payload, loaded)
+        piece, edits = super().encode_message(reference, payload, loaded)
         return piece, tuple(replace(edit, delta=self.options.gain * edit.delta) for edit in edits)

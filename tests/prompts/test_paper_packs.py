@@ -14,7 +14,7 @@ from sottovoce.environments.govsim.talk import read_limit, read_utterance
 from sottovoce.environments.whodunit.actions import Malformed, Role, read
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.wording import WORDINGS
-from sottovoce.experiments.tables.table_files import examples_of
+from sottovoce.experiments.tables.table import examples_of
 from sottovoce.nodes import ia, mad, madra_verdict, reconcile
 from sottovoce.nodes.prompt_builder import View
 from sottovoce.nodes.question import Question

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sottovoce.channels.message import Heard, Message, words
+from sottovoce.channels.message import Message, MessageRef, words
 from sottovoce.core.errors import PromptError
 from sottovoce.graphs.scheme import NAMES
 from sottovoce.prompts.render import BUILT_IN, Prompts
@@ -15,7 +15,7 @@ from sottovoce.runs.manifest import EVERYWHERE
 
 ROOT = Path(__file__).resolve().parents[2]
 QUESTION = "What is 14 + 3?"
-ONE, TWO = [Heard(Message(f"agent_{n}", 0, "answer", f"It is {n}.")) for n in (1, 2)]
+ONE, TWO = [MessageRef(Message(f"agent_{n}", 0, "answer", f"It is {n}.")) for n in (1, 2)]
 ASKED = {"question": QUESTION, "choices": [], "form": "Say N."}
 
 
@@ -43,11 +43,11 @@ def test_texts_render_to_one_part() -> None:
 
 @pytest.mark.parametrize("own_first", [True, False])
 def test_heard_messages_come_back_as_parts_in_their_places(own_first: bool) -> None:
-    own = Heard(Message("agent_3", 0, "answer", "It is 3."), own=True)
+    own = MessageRef(Message("agent_3", 0, "answer", "It is 3."), own=True)
 
     parts = Prompts().render("debate/revise", others=[ONE, TWO], own=own, own_first=own_first)
 
-    heard = [part for part in parts if isinstance(part, Heard)]
+    heard = [part for part in parts if isinstance(part, MessageRef)]
     assert heard == ([own, ONE, TWO] if own_first else [ONE, TWO, own])
     assert all(part for part in parts if isinstance(part, str))  # no empty wording
     assert re.findall(r"<message>\n(.*?)\n</message>", words(parts)) == [each.text for each in heard]

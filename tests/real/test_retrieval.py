@@ -33,7 +33,7 @@ def test_a_choice_of_evidence_and_a_verdict_are_never_malformed(smollm2: LoadedM
 
     board: Any = graph.invoke(question, output_keys=["board"])["board"]
 
-    choices = [message.whole for message in board if message.act == SELECT]
+    choices = [message.full_text for message in board if message.act == SELECT]
     assert len(choices) == 2
     for text in choices:
         line = text.splitlines()[-1]

@@ -16,7 +16,7 @@ import torch
 
 from sottovoce.analysis.compare import compare
 from sottovoce.channels.cipher import Cipher
-from sottovoce.channels.message import Heard, Message, Part, Turn
+from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.models import Rows, load
@@ -175,7 +175,7 @@ def prompt_of(run: Run, agent: str, round: int) -> tuple[torch.Tensor, torch.Ten
     before = {each.text: each for each in run.only.messages if each.round < round}
     asked = next(each.turns for each in run.only.prompts if each.place == message.place)
     turns = [Turn(role, tuple(_parts(text, before))) for role, text in asked]  # type: ignore[arg-type]  # a role
-    pieces = Cipher().hear(turns, loaded, lambda ref: ref.load(store)).pieces
+    pieces = Cipher().encode_prompt(turns, loaded, lambda ref: ref.load(store)).pieces
     embedded = [
         each.rows if isinstance(each, Rows) else loaded.network.embed(torch.tensor(each.ids)) for each in pieces
     ]
@@ -195,7 +195,7 @@ def _parts(text: str, before: dict[str, Message]) -> Iterator[Part]:
         return
     at, said = found
     yield text[:at]
-    yield Heard(before[said])
+    yield MessageRef(before[said])
     yield from _parts(text[at + len(said) :], before)
 
 

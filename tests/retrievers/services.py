@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from sottovoce.retrievers.service import Patience
 
-AT_ONCE = Patience(timeout=5, wait=0)
+AT_ONCE = Patience(timeout=600, wait=0)
 """Retries as usual, without waiting between them."""
 
 

@@ -65,7 +65,7 @@ def spoil(run: Run, how: Any) -> str:
 
 def go_on(folder: Path, **limits: Any) -> Run:
     run = load_run(folder)
-    store = PayloadStore(folder / "payloads", kept=0)  # live copies would serve as well as the files
+    store = PayloadStore(folder / "payloads", cache_bytes=0)  # live copies would serve as well as the files
     run_all(resume_run(run), settings_of(run), store, limits=Limits(**limits), alone=True)
     return run
 

@@ -235,7 +235,7 @@ def test_a_payload_cut_while_the_run_goes_on_ends_it_with_message_and_digest(mod
             for file in (tmp_path / "payloads").rglob("*.safetensors"):
                 file.write_bytes(file.read_bytes()[:100])
 
-    store = PayloadStore(tmp_path / "payloads", kept=0)  # live copies would serve as well as the files
+    store = PayloadStore(tmp_path / "payloads", cache_bytes=0)  # live copies would serve as well as the files
     with pytest.raises(PayloadError, match=r"message of 'agent_.', round 0: payload [0-9a-f]{64} is damaged"):
         run_one(real(model, protocol="sde", agents=3), store, folder=tmp_path / "run", observe=observe)
 

@@ -263,7 +263,7 @@ try:
 except SottovoceError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600)
 
     assert done.stdout.count("\n") == 1 and "cannot be written: " in done.stdout, done.stderr[-2000:]
     kept = load_run(tmp_path / "run")

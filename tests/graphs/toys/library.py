@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from sottovoce.agents.ask import Ask
-from sottovoce.channels.message import Heard, Turn
+from sottovoce.channels.message import MessageRef, Turn
 from sottovoce.core.response_format import Form
 from sottovoce.graphs.debate import another_round
 from sottovoce.graphs.runtime.frame import Frame
@@ -40,7 +40,7 @@ async def read_and_answer(run: RunContext[Library], state: Discussion, agent: st
         form="Give numbers alone.",
     )
     read = [passages[int(number) - 1]["text"] for number in chosen[-1].text.split() if 0 < int(number) <= len(passages)]
-    others = [Heard(each) for each in heard(state) if each.act == "answer" and each.agent != agent]
+    others = [MessageRef(each) for each in heard(state) if each.act == "answer" and each.agent != agent]
     turns = (Turn("user", ("\n".join([*read, state["question"]]), "\nOthers say: ", *others)),)
     return {"board": [*chosen, *await say(run, state, Ask(agent, "answer", turns, begun="I found that "))]}
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from sottovoce import RESTORED, Ask, Discussion, Frame, Heard, RunContext, Scheme, Settings, Turn, heard, say
+from sottovoce import RESTORED, Ask, Discussion, Frame, MessageRef, RunContext, Scheme, Settings, Turn, heard, say
 
 
 class Palaver(Settings):
@@ -22,7 +22,7 @@ class Talk(Discussion):
 
 
 async def speak(run: RunContext[Palaver], state: Talk, agent: str) -> dict[str, Any]:
-    spoken = [Heard(each, latest=each.round == state["round"], own=each.agent == agent) for each in heard(state)]
+    spoken = [MessageRef(each, latest=each.round == state["round"], own=each.agent == agent) for each in heard(state)]
     turns = (*run.view(state, agent).independent(), Turn("user", ("So far:\n", *spoken, "\nGo on.")))
     board = await say(run, state, Ask(agent, "speak", turns))
     return {"board": board, "turn": state["turn"] + 1, "queue": state["queue"][1:]}

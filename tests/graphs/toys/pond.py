@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from sottovoce import RESTORED, Ask, Discussion, Frame, Heard, RunContext, Scheme, Settings, Turn, heard, say
+from sottovoce import RESTORED, Ask, Discussion, Frame, MessageRef, RunContext, Scheme, Settings, Turn, heard, say
 
 
 class Pond(Settings):
@@ -23,7 +23,7 @@ class World(Discussion):
 
 
 async def take(run: RunContext[Pond], state: World, agent: str) -> dict[str, Any]:
-    told = Turn("user", (f"There are {state['fish']} fish. ", *map(Heard, heard(state)), "How many?"))
+    told = Turn("user", (f"There are {state['fish']} fish. ", *map(MessageRef, heard(state)), "How many?"))
     return {"board": await say(run, state, Ask(agent, "take", (told,), max_tokens=8, stop=("\n",)))}
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from sottovoce import Ask, Discussion, Frame, Heard, RunContext, Scheme, Settings, Turn, heard, say_answer
+from sottovoce import Ask, Discussion, Frame, MessageRef, RunContext, Scheme, Settings, Turn, heard, say_answer
 
 
 class Panel(Settings):
@@ -29,7 +29,7 @@ class Panel(Settings):
 
 async def answer(run: RunContext[Panel], state: Discussion, agent: str) -> dict[str, Any]:
     """Answer with the last words of everybody else before one's eyes."""
-    others = {message.agent: Heard(message) for message in heard(state) if message.agent != agent}
+    others = {message.agent: MessageRef(message) for message in heard(state) if message.agent != agent}
     view = run.view(state, agent)
     said = view.prompts.render("panel/others", others=list(others.values())) if others else ()
     act = "conclude" if agent == "chair" else "answer"

@@ -13,12 +13,14 @@
     error: none                                    # the kind of error that is printed
     overlap: none, layers were chosen on another data set      # with data on which the authors chose settings
 
-The files are in `experiments/published`. Nothing here imports torch or langgraph.
+The files are in `experiments/published`; `parts` makes experiments of them. Nothing here imports torch or langgraph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
@@ -28,6 +30,7 @@ from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.validation import Checked
 from sottovoce.experiments.schema import Content, Keyed
 from sottovoce.experiments.tables.figures import Figures, by_metric
+from sottovoce.settings.plain import read_yaml
 
 STANDARD_ERROR, INTERVAL = "standard error", "95 % interval"
 Error = Literal["none", "not said", "standard error", "95 % interval"]
@@ -36,6 +39,7 @@ SELECTS = ("rows", "models", "parts")
 """Keys that select where a line of `where` applies; its other keys are settings."""
 ONLY, VARIED = "only", "varied"
 """Keys of a row besides its scheme and settings: {only: {parts: gsm8k}, varied: false}."""
+TABLE, EXAMPLES = "published table", "file of worked examples"
 
 
 class Paper(Checked):
@@ -93,23 +97,36 @@ class Published(Keyed):
 
     @field_validator("models", mode="before")
     @classmethod
-    def _listed(cls, given: Any) -> Any:  # Any: parsed YAML
-        if not isinstance(given, Mapping):
-            return given
-        return {name: each if isinstance(each, list) else [each] for name, each in given.items()}
+    def _as_lists(cls, models: Any) -> Any:  # Any: parsed YAML
+        if not isinstance(models, Mapping):
+            return models
+        return {name: model if isinstance(model, list) else [model] for name, model in models.items()}
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_names(self) -> Self:
         self._rows |= {name: (base, row) for name, base, row in _varied(self.rows, self.variants)}
         if not (self.claim or self.published):
             raise UsageError("nothing is published; expected figures in 'published', or a claim in 'claim'")
-        for said in (*self.where, *(row[ONLY] for row in self.rows.values() if ONLY in row)):
-            self._check_known(said)
+        selectable: dict[str, Collection[str]] = {
+            "rows": {**self.rows, **self._rows},
+            "models": self.models,
+            "parts": self.parts,
+        }
+        for selection in (*self.where, *(row[ONLY] for row in self.rows.values() if ONLY in row)):
+            for key in SELECTS:
+                _check(f"name among {key} in 'where'", _as_list(selection.get(key, [])), selectable[key])
         for rows in self.best_of.values():
-            self._check("row in best_of", rows, self._rows)
-        self._check("metric in percent", self.percent, self.metrics)
-        self._check("model in gone", self.gone, self.models)
-        self._check_figures()
+            _check("row in best_of", rows, self._rows)
+        _check("metric in percent", self.percent, self.metrics)
+        _check("model in gone", self.gone, self.models)
+        _check("model in published", self.published, self.models)
+        for model, parts in self.published.items():
+            _check("part in published", parts, self.parts)
+            for part in parts:
+                figures = self.figures(model, part)
+                _check("row in published", figures, {**self._rows, **self.best_of, **self.missing})
+                for by in figures.values():
+                    _check("metric in published", by, self.metrics)
         return self
 
     @property
@@ -120,48 +137,79 @@ class Published(Keyed):
     def rows_of(self, model: str, part: str) -> dict[str, Content]:
         """Return the rows of one model and one part, each a scheme with its own settings, without the common ones."""
         return {
-            name: self._settled((name, base), row, model, part)
+            name: self._with_settings((name, base), row, model, part)
             for name, (base, row) in self._rows.items()
-            if _chosen(row.get(ONLY, {}), (name, base), model, part)
+            if _applies(row.get(ONLY, {}), (name, base), model, part)
         }
 
     def figures(self, model: str, part: str) -> Figures:
         """Return the printed figures of one model and one part, by row and metric."""
-        given, first = self.published.get(model, {}).get(part, {}), next(iter(self.metrics))
-        return {row: by_metric(each, first) for row, each in given.items()}
+        by_row, first = self.published.get(model, {}).get(part, {}), next(iter(self.metrics))
+        return {row: by_metric(figures, first) for row, figures in by_row.items()}
 
-    def held(self) -> Iterator[tuple[str, str]]:
+    def experiments(self) -> Iterator[tuple[str, str]]:
         """Yield each model with each part for which it has rows."""
         yield from ((model, part) for model in self.models for part in self.parts if self.rows_of(model, part))
 
-    def _settled(self, names: tuple[str, str], row: Content, model: str, part: str) -> Content:
-        found = {key: value for key, value in row.items() if key not in (ONLY, VARIED)}
+    def _with_settings(self, names: tuple[str, str], row: Content, model: str, part: str) -> Content:
+        content = {key: value for key, value in row.items() if key not in (ONLY, VARIED)}
         for line in self.where:
-            if _chosen(line, names, model, part):
-                found |= {key: value for key, value in line.items() if key not in SELECTS}
-        return found
+            if _applies(line, names, model, part):
+                content |= {key: value for key, value in line.items() if key not in SELECTS}
+        return content
 
-    def _check_known(self, said: Mapping[str, Any]) -> None:  # Any: parsed YAML
-        known = {"rows": {**self.rows, **self._rows}, "models": self.models, "parts": self.parts}
-        for key in SELECTS:
-            self._check(f"name among {key} in 'where'", _many(said.get(key, [])), known[key])
 
-    def _check_figures(self) -> None:
-        rows = {**self._rows, **self.best_of, **self.missing}
-        self._check("model in published", self.published, self.models)
-        for model, parts in self.published.items():
-            self._check("part in published", parts, self.parts)
-            for part in parts:
-                figures = self.figures(model, part)
-                self._check("row in published", figures, rows)
-                for by in figures.values():
-                    self._check("metric in published", by, self.metrics)
+def names() -> list[str]:
+    """Return the names of all tables, in order."""
+    return sorted(path.stem for path in _folder().glob("*.yaml"))
 
-    @staticmethod
-    def _check(what: str, names: Any, known: Any) -> None:  # Any: a collection of names
-        for name in names:
-            if name not in known:
-                raise UsageError(nearest(what, name, known))
+
+def read_published(name: str) -> Published:
+    """Return a table by name.
+
+    Raises:
+        UsageError: there is no such table, or its file is wrong.
+    """
+    if name not in (known := names()):
+        raise UsageError(nearest(TABLE, name, known) + "; `experiment reproduce` lists them")
+    return read_table(_folder() / f"{name}.yaml")
+
+
+def read_table(path: Path) -> Published:
+    """Return the table in a file.
+
+    Raises:
+        UsageError: the file cannot be read, or something in it is wrong.
+    """
+    content = read_yaml(path, TABLE, "paper: {name: SDE, arxiv: '2506.19209', place: Table 2}")
+    try:
+        return Published.model_validate(content)
+    except UsageError as error:
+        raise UsageError(f"{error} ({TABLE} {str(path)!r})") from error
+
+
+def examples_of(name: str) -> list[str]:
+    """Return worked examples by the file of a paper and the task in it, such as "cipher/gsm8k".
+
+    Raises:
+        UsageError: there is no such file, or the task is not in it.
+    """
+    paper, _, task = name.partition("/")
+    examples = read_yaml(_folder() / "examples" / f"{paper}.yaml", EXAMPLES, "gsm8k: [QUESTION AND SOLUTION]")
+    if task not in examples:
+        raise UsageError(nearest(f"task in the {EXAMPLES} of {paper}", task, examples))
+    return [str(example) for example in examples[task]]
+
+
+def _folder() -> Path:
+    """Return the folder of tables: installed next to the package's own folders, and linked there in a checkout."""
+    return Path(str(files("sottovoce"))) / "experiments" / "published"
+
+
+def _check(what: str, names: Iterable[str], known: Collection[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise UsageError(nearest(what, name, known))
 
 
 def _varied(rows: Mapping[str, Content], variants: Mapping[str, Content]) -> Iterator[tuple[str, str, Content]]:
@@ -174,15 +222,15 @@ def _varied(rows: Mapping[str, Content], variants: Mapping[str, Content]) -> Ite
             yield f"{name}-{variant}", name, {**row, **more}
 
 
-def _chosen(said: Mapping[str, Any], names: tuple[str, str], model: str, part: str) -> bool:
-    """Return whether a line is for this row (by its own name, or its name in the file), model and part."""
-    rows = said.get("rows")
+def _applies(selection: Mapping[str, Any], names: tuple[str, str], model: str, part: str) -> bool:
+    """Return whether a selection has this row (by its own name, or its name in the file), model and part."""
+    rows = selection.get("rows")
     return (
-        (rows is None or bool({*names} & {*_many(rows)}))
-        and model in _many(said.get("models", model))
-        and part in _many(said.get("parts", part))
+        (rows is None or bool({*names} & {*_as_list(rows)}))
+        and model in _as_list(selection.get("models", model))
+        and part in _as_list(selection.get("parts", part))
     )
 
 
-def _many(given: Any) -> list[str]:  # Any: parsed YAML
-    return [*map(str, given)] if isinstance(given, list) else [str(given)]
+def _as_list(names: Any) -> list[str]:  # Any: parsed YAML
+    return [*map(str, names)] if isinstance(names, list) else [str(names)]
