@@ -17,11 +17,11 @@ from sottovoce.channels.message import words
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.question import Question
 from sottovoce.prompts.render import Prompts
+from sottovoce.runs.measures import golds_of
 from sottovoce.runs.read import verdicts
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Key, Run
 from sottovoce.runs.run_directory import verdict_id
-from sottovoce.runs.squad import golds_of
 from sottovoce.settings import Single
 
 LONGEST = 16

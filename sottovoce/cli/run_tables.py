@@ -137,7 +137,7 @@ def show_measures(names: Sequence[str], by: By | None, qrels: Path | None = None
 
 def _retrieval_cells(results: Sequence[Result]) -> list[list[str]]:
     from sottovoce.analysis.measures import measured
-    from sottovoce.runs.retrieval_measures import OF_RETRIEVAL
+    from sottovoce.runs.measures import OF_RETRIEVAL
 
     means = measured(results)  # failed discussions too: their retrievals are known
     return [

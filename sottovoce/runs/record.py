@@ -16,13 +16,12 @@ from sottovoce.nodes.decide import voted
 from sottovoce.nodes.question import Question, document_digests, question_digest, question_id
 from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened, Vote, heard
 from sottovoce.runs.cost import Cost, flops, payload_measures
-from sottovoce.runs.events import Asked, Count, Decided, Intervention, Kept, Level, Opened, Reset
+from sottovoce.runs.events import Asked, Count, Decided, Intervention, Level, LoggedEvent, Opened, Reset
 from sottovoce.runs.log import FORMAT, VERSION
 from sottovoce.runs.manifest import AgentModel, versions
+from sottovoce.runs.measures import answer_measures, retrieval
 from sottovoce.runs.parse_statistics import ParseStatistics, parse_statistics
 from sottovoce.runs.results import Result
-from sottovoce.runs.retrieval_measures import retrieval
-from sottovoce.runs.squad import measures
 from sottovoce.settings import Settings
 
 Status = Literal["waiting", "running", "done", "failed", "stopped"]
@@ -86,14 +85,14 @@ class DiscussionRecord(BaseModel):
         kept = {"scheme", "settings", "question", "seed", "origin", "versions", "models"}
         return DiscussionRecord(**{name: getattr(self, name) for name in kept})
 
-    def step(self, task: str, events: list[Kept], seconds: float) -> None:
+    def step(self, task: str, events: list[LoggedEvent], seconds: float) -> None:
         """Add the events of one task."""
         self._tasks.add(task)
         self.seconds = seconds
         for event in events:
             self.take(event)
 
-    def take(self, event: Kept) -> None:
+    def take(self, event: LoggedEvent) -> None:
         """Add one event."""
         self.status, self.error = "running", None
         match event:
@@ -129,7 +128,7 @@ class DiscussionRecord(BaseModel):
     def _of_decision(self) -> dict[str, int | float | None]:
         """Return the measures of the decision: those of a game, and EM and F1 of a free answer."""
         decision = self.decision
-        return {**decision.get("measures", {}), **measures(self.question, decision)} if decision else {}
+        return {**decision.get("measures", {}), **answer_measures(self.question, decision)} if decision else {}
 
     def result(self) -> Result:
         """Return the result of the discussion so far."""

@@ -15,7 +15,7 @@ from sottovoce.runs.allowed import Trust
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Key, Run
 from sottovoce.runs.start import settings_of
-from sottovoce.verify.findings import Finding, Verified, at, differences, of
+from sottovoce.verify.findings import Finding, Verification, at, differences, of
 from sottovoce.verify.replay import HOSTED, Temperatures, replay
 
 HUMAN = "human"
@@ -26,7 +26,7 @@ OF_MODELS = {"stats", "payload", "measured", "notes", "donors"}
 OF_SCHEME = ("levels", "interventions", "resets", "counts")
 
 
-def check_discussions(run: Run, verified: Verified, *, prompts: bool, trust: Trust) -> None:
+def check_discussions(run: Run, verified: Verification, *, prompts: bool, trust: Trust) -> None:
     """Replay all discussions, and add what differs; `prompts`: this version's prompts are the run's.
 
     `trust` names the sandbox in which programs run.

@@ -15,8 +15,7 @@ from sottovoce.core.errors import RecordError
 from sottovoce.core.files import text_of
 from sottovoce.report.comparison import rows_of
 from sottovoce.report.page import SEALED, seal_of
-from sottovoce.runs.card import FORMAT, SEAL, card, seal
-from sottovoce.runs.results import of_cell, table
+from sottovoce.runs.results import CARD_FORMAT, SEAL, card, of_cell, seal, table
 from sottovoce.runs.run import Run
 from sottovoce.verify.findings import Finding, differences
 
@@ -102,8 +101,8 @@ def _card(path: Path, run: Run) -> dict[str, Any]:  # Any: plain JSON
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{str(path)!r} is not a card of a run: it is no JSON ({error})") from error
     card_data = _of_report(card_data, run, path) if in_page else card_data
-    if not isinstance(card_data, dict) or card_data.get("format") != FORMAT:
-        raise RecordError(f"{str(path)!r} is not a card of a run that is over: expected the format {FORMAT!r}")
+    if not isinstance(card_data, dict) or card_data.get("format") != CARD_FORMAT:
+        raise RecordError(f"{str(path)!r} is not a card of a run that is over: expected the format {CARD_FORMAT!r}")
     return card_data
 
 

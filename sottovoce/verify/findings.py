@@ -28,7 +28,7 @@ class Finding:
 
 
 @dataclass
-class Verified:
+class Verification:
     """The findings of a verification, with notes and counts."""
 
     findings: list[Finding] = field(default_factory=list)

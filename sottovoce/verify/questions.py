@@ -12,7 +12,7 @@ from sottovoce.datasets.samples import known, origin, samples
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.runs.run import Run
 from sottovoce.runs.start import settings_of
-from sottovoce.verify.findings import Finding, Verified, differences
+from sottovoce.verify.findings import Finding, Verification, differences
 
 TAKEN = re.compile(r"^(?:all|(?P<n>[\d,]+) of) (?P<total>[\d,]+) rows? of (?P<file>[^;]*)$")
 """The phrase of a question file (`QuestionFile.taken`)."""
@@ -22,7 +22,7 @@ MADE = re.compile(r"^(?:([\d,]+) )?(?:held-out )?samples? (\S+)/(\d+) ")
 """The phrase of samples (`samples.origin`)."""
 
 
-def check_questions(run: Run, file: Path | None, verified: Verified) -> None:
+def check_questions(run: Run, file: Path | None, verified: Verification) -> None:
     """Compare the questions with the samples that their origin names, or with the rows of their file."""
     asked = run.questions()
     taken = TAKEN.match(run.manifest.origin or "")
@@ -46,7 +46,9 @@ def _number(text: str) -> int:
     return int(text.replace(",", ""))
 
 
-def _check_samples(run: Run, questions: list[Question], origin_parts: tuple[str, int, int], verified: Verified) -> None:
+def _check_samples(
+    run: Run, questions: list[Question], origin_parts: tuple[str, int, int], verified: Verification
+) -> None:
     (name, n, seed), settings = origin_parts, settings_of(run)
     if name not in known(settings) or origin(name, n, seed) != run.manifest.origin:
         verified.findings.append(Finding("the origin of the questions", run.manifest.origin, "existing samples"))

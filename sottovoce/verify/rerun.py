@@ -24,14 +24,14 @@ from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Key, Run
 from sottovoce.runs.runner import payload_store, run_all
 from sottovoce.runs.start import settings_of
-from sottovoce.verify.findings import Finding, Verified, Where, at, differences, of
+from sottovoce.verify.findings import Finding, Verification, Where, at, differences, of
 
 COUNTED = ("calls", "tokens_in", "tokens_out")
 """Costs that do not depend on what else runs, as reused tokens do, or on the machine, as time does."""
 SPOKEN_BY_MODELS = ("model", "expert", "dummy", "rule")
 
 
-def rerun_discussions(run: Run, k: int, seed: int, verified: Verified, trust: Trust) -> None:
+def rerun_discussions(run: Run, k: int, seed: int, verified: Verification, trust: Trust) -> None:
     """Re-run `k` discussions, drawn by `seed` from those that ended with a decision, and add what differs."""
     able = [key for key, record in run.records.items() if not _left_out(record)]
     for key, record in run.records.items():
@@ -84,7 +84,7 @@ def _changed_models(then: RunManifest, now: RunManifest) -> Iterator[Finding]:
                 yield Finding(f"the model's {name}", found, expected, (agent,))
 
 
-def _run_again(run: Run, manifest: RunManifest, keys: Sequence[Key], verified: Verified, trust: Trust) -> None:
+def _run_again(run: Run, manifest: RunManifest, keys: Sequence[Key], verified: Verification, trust: Trust) -> None:
     again = Run(manifest, run.questions())
     again.records = {key: again.records[key] for key in keys}
     settings = trust.applied(settings_of(again)).model_copy(update={"approve": []})  # everything was approved
@@ -116,7 +116,7 @@ class _Pair:
             bool(self.run.manifest.settings.get("exact")) and self.run.manifest.versions == self.again.manifest.versions
         )
 
-    def compare(self, key: Key, verified: Verified) -> None:
+    def compare(self, key: Key, verified: Verification) -> None:
         """Compare one discussion up to the first message that differs: all later ones follow from it."""
         record, again_record = self.run.records[key], self.again.records[key]
         if again_record.decision is None:
@@ -137,7 +137,9 @@ class _Pair:
                 return
         verified.findings += _compare_endings(record, again_record, key)
 
-    def _message(self, message: Message, same: Message, where: Where, verified: Verified) -> Iterator[Finding | None]:
+    def _message(
+        self, message: Message, same: Message, where: Where, verified: Verification
+    ) -> Iterator[Finding | None]:
         """Yield how a message differs from its re-run; None if it does but a note or another check explains it."""
         if message.payload is not None and same.payload is not None:
             try:
