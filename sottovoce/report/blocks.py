@@ -68,9 +68,8 @@ def introduction(run: DiscussionRecord) -> Block:
     ]
     question = Line(run.question["question"], "question")
     notes = [Line(f"note: {one_line(note)}", "note") for note in run.notes]
-    return Block(
-        "", lines=(Line(one_line(title), "title"), *_aside_lines(manner), question, *_aside_lines(known), *notes)
-    )
+    first = Line(one_line(title), "title")
+    return Block("", lines=(first, *_aside_lines(manner), question, *_aside_lines(known), *notes))
 
 
 def conclusion(run: DiscussionRecord) -> Block:
@@ -83,10 +82,8 @@ def conclusion(run: DiscussionRecord) -> Block:
     judged = [Line(verdict, "right" if decision["score"] == 1 else "wrong")] if verdict else []
     took = f"{counted(cost.calls, 'call')}, {cost.tokens}, {run.seconds:.1f} s{_read(run.parsing)}"
     measures = [told(decision["measures"])] if decision.get("measures") else []
-    return Block(
-        "Decision",
-        lines=(decided, *_aside_lines(describe.support(run, decision)), *judged, *_aside_lines([*measures, took])),
-    )
+    support = _aside_lines(describe.support(run, decision))
+    return Block("Decision", lines=(decided, *support, *judged, *_aside_lines([*measures, took])))
 
 
 def uncertainty(run: DiscussionRecord) -> list[Block]:

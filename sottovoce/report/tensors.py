@@ -28,25 +28,25 @@ from sottovoce.models.huggingface.text import BROKEN
 
 Numbers = NDArray[Any]  # Any: of any dtype
 JSON = dict[str, Any]  # Any: plain JSON
-MOST = 0xFFFF
+MAX_STEPS = 0xFFFF
 
 
 def fractions(values: Numbers, step: float) -> JSON:
     """Pack numbers from 0 up in steps; values above 65,535 steps and NaN are stored as 65,535."""
-    steps = np.nan_to_num(np.asarray(values, np.float64) / step, nan=MOST, posinf=MOST)
-    return {"x": step, "b": _base64(np.clip(np.rint(steps), 0, MOST).astype("<u2"))}
+    steps = np.nan_to_num(np.asarray(values, np.float64) / step, nan=MAX_STEPS, posinf=MAX_STEPS)
+    return {"x": step, "b": _base64(np.clip(np.rint(steps), 0, MAX_STEPS).astype("<u2"))}
 
 
 def scaled(values: Numbers) -> JSON:
     """Pack numbers from 0 up in 65,535ths of the largest."""
     top = float(np.max(values, initial=0.0))
-    return fractions(values, top / MOST if top > 0 else 1.0)
+    return fractions(values, top / MAX_STEPS if top > 0 else 1.0)
 
 
 def counts(values: Numbers) -> JSON:
     """Pack whole numbers from 0 up, exactly."""
     found = np.asarray(values)
-    wide = bool(np.max(found, initial=0) > MOST)
+    wide = bool(np.max(found, initial=0) > MAX_STEPS)
     return {"x": 1, "b": _base64(found.astype("<u4" if wide else "<u2")), **({"wide": 1} if wide else {})}
 
 
@@ -113,7 +113,7 @@ NATS = 0.001
 """The step of stored entropies."""
 PART = 1 / 65535
 """The step of stored probabilities."""
-MOST, LEAST, SMALL = 8, 3, 0.002
+MAX_CHOICES, MIN_CHOICES, SMALL = 8, 3, 0.002
 """Maximum and minimum number of a token's alternatives; those beyond the minimum have this probability or more."""
 
 
@@ -165,9 +165,9 @@ def _is_shown(name: str) -> bool:
 
 def _choices(payload: Payload, ids: str, parts: Numbers, words: Words) -> JSON:
     """Pack ids and probabilities, both (n, k), with those of each row that matter."""
-    found, order = payload.tensors[ids].numpy(), np.argsort(-parts, axis=-1, kind="stable")[:, :MOST]
+    found, order = payload.tensors[ids].numpy(), np.argsort(-parts, axis=-1, kind="stable")[:, :MAX_CHOICES]
     found, parts = np.take_along_axis(found, order, -1), np.take_along_axis(parts, order, -1)
-    kept = (parts >= SMALL) | ((np.arange(parts.shape[-1]) < LEAST) & (parts > 0))
+    kept = (parts >= SMALL) | ((np.arange(parts.shape[-1]) < MIN_CHOICES) & (parts > 0))
     return {
         "n": counts(kept.sum(-1)),
         "word": counts(words.numbers(found[kept], payload.label)),
