@@ -69,7 +69,7 @@ def read(asked: Sequence[Chat], texts: Sequence[str]) -> Result:
     for chat, text in zip(asked, texts, strict=True):
         place = chat.place
         readable = not place.complain(text) or bool(place.complain(chat.right))
-        stated = read_json(text, ("confidence_level",)).found.get("confidence_level")
+        stated = read_json(text, ("confidence_level",)).values.get("confidence_level")
         result["readable"].append(readable)
         result["right"].append(readable and place.answer(text) == place.answer(chat.right))
         result["sure"].append(None if (place.answer(text) or UNKNOWN) == UNKNOWN else read_confidence(stated))
