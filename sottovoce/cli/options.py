@@ -94,9 +94,10 @@ def argument(description: str, metavar: str, **more: Any) -> Any:  # Any: as pyd
 
 
 def parameters(models: tuple[type[BaseModel], ...]) -> list[Argument | Option]:
-    """Return the arguments and options of these models: the most common ones first, the rest by heading."""
+    """Return the arguments and options of these models; with settings, the most common ones first, then by heading."""
     with_settings = any(issubclass(model, Settings) for model in models)
-    return sorted((option for model in models for option in _parameters(model, with_settings)), key=_rank)
+    options = [option for model in models for option in _parameters(model, with_settings)]
+    return sorted(options, key=_rank) if with_settings else options
 
 
 def _parameters(model: type[BaseModel], with_settings: bool) -> Iterator[Argument | Option]:
