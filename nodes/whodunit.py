@@ -72,7 +72,7 @@ def begin(run: RunContext[WhoDunit], state: Discussion) -> Update:
     return {"game": game.model_dump(mode="json"), "world": first_state(game)}
 
 
-async def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
+def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
     """Ask for an action, and again with a hint if it cannot be read; without one the game is cancelled."""
     settings, game = run.settings, game_of(state)
     role, world, wording = settings.role_of(agent), state["world"], settings.words
@@ -81,16 +81,16 @@ async def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Up
     def action(text: str) -> Action | Malformed:
         return read(text, role, game, wording, facts)
 
-    def complain(text: str) -> str:
-        found = action(text)
-        return found.hint if isinstance(found, Malformed) else ""
+    def validate(text: str) -> str:
+        parsed = action(text)
+        return parsed.hint if isinstance(parsed, Malformed) else ""
 
     if settings.golden and role == "intel":
         messages = [_by_rule(run, state, agent, players.intel(game, world, agent, wording))]
     else:
         kept_to = form(role, game, settings, facts, _question_of(run.view(state, agent), settings, game))
         ask = Ask(agent, ACTS[role], turn_of(run, state, agent), kept_to)
-        messages = await say(run, state, ask, complain=complain, repairs=RETRIES, afresh=True)
+        messages = say(run, state, ask, validate=validate, retries=RETRIES, show_failed=False)
     done = action(messages[-1].full_text)
     if isinstance(done, Malformed):
         return {"board": messages, "world": cancelled(world, agent, done.hint)}

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sottovoce.channels.message import Message, MessageRef, Turn
-from sottovoce.experiments.convincing_search import convince_turns
+from sottovoce.experiments.convincing import convince_turns
 from sottovoce.graphs.scheme import scheme
 from sottovoce.nodes import cmd, mad, reconcile
 from sottovoce.nodes.convincing_samples import ANSWER, CONFIDENCE, REASONING
 from sottovoce.nodes.prompt_builder import View
 from sottovoce.nodes.question import Question, passages_of, shown
-from sottovoce.nodes.say import BEGUN, form_of, unreadable
+from sottovoce.nodes.say import ANSWER_PREFILL, form_of, has_answer
 from sottovoce.nodes.votes import ballot
 from sottovoce.prompts import kinds
 from sottovoce.prompts.packs import SHIPPED
@@ -84,10 +84,8 @@ def summarise(view: View, spoken: Said) -> Sequence[Turn]:
 def in_words(view: View, turns: Sequence[Turn] = ()) -> Place:
     """Return a place for a reply in words; without `turns`, the question alone."""
     choices = view.question.get("choices")
-    prompt_turns = turns or view.independent()
-    return Place(
-        prompt_turns, view.form(), lambda text: kinds.read(text, view.kind, choices), unreadable(view.question)
-    )
+    prompt = turns or view.independent()
+    return Place(prompt, view.form(), lambda text: kinds.read(text, view.kind, choices), has_answer(view.question))
 
 
 def mad_debater(view: View, order: Sequence[str], said: Sequence[Said], disagreement: int) -> Place:
@@ -159,9 +157,9 @@ def asked_for_answer(view: View, place: Place, said: str) -> Place:
     words = in_words(view, [*place.turns, spoken_turn(said), request])
     return replace(
         words,
-        prefill=BEGUN,
-        answer=lambda text: words.answer(BEGUN + text),
-        problem=lambda text: words.problem(BEGUN + text),
+        prefill=ANSWER_PREFILL,
+        answer=lambda text: words.answer(ANSWER_PREFILL + text),
+        problem=lambda text: words.problem(ANSWER_PREFILL + text),
     )
 
 
@@ -174,7 +172,7 @@ def _in_form(
     view: View, turns: Sequence[Turn], form: str, read: Callable[[str, Question], mad.Verdict | reconcile.Stated]
 ) -> Place:
     task = view.question
-    return Place(turns, form, lambda text: read(text, task).answer, lambda text: read(text, task).complaint)
+    return Place(turns, form, lambda text: read(text, task).answer, lambda text: read(text, task).error)
 
 
 def _messages(said: Sequence[Said]) -> list[dict[str, Message]]:

@@ -262,7 +262,9 @@ def test_without_steps_a_wish_is_a_number_alone() -> None:
     )
     first = asked(model, "wish")[0]
     assert (
-        first.options["begun"] == "Answer:" and first.options["form"]["spaced"] and not first.options["form"]["after"]
+        first.options["prefill"] == "Answer:"
+        and first.options["response_format"]["spaced"]
+        and not first.options["response_format"]["after"]
     )
     assert 'Reply with "Answer: N tons"' in first.text and "Tell why" not in first.text
 

@@ -94,7 +94,7 @@ def test_the_answer_alone_is_asked_for_as_in_a_discussion(kind: problems.Form) -
     first, last = model.asked
     assert [turn.text for turn in last.turns] == [turn.text for turn in place.turns]
     assert first.turns[-1].text == place.turns[0].text
-    assert last.options["begun"] == place.prefill
+    assert last.options["prefill"] == place.prefill
 
 
 def seen(problem: problems.Problem) -> tuple[product.View, product.Place]:
