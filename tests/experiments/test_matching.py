@@ -17,10 +17,9 @@ from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.experiments.schema import Experiment
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
-from sottovoce.runs.budget import Budget
-from sottovoce.runs.limits import Limits
+from sottovoce.runs.cost import computed_tokens
+from sottovoce.runs.limits import Budget, Limits
 from sottovoce.runs.manifest import new_manifest
-from sottovoce.runs.record import computed
 from sottovoce.runs.run import Run
 from sottovoce.settings import MADRA, Debate, SelfConsistency, Settings, Single
 
@@ -40,7 +39,7 @@ def run_rows(folder: Path, rows: Any = ROWS, limits: Limits | None = None, **mor
 
 
 def tokens(runs: Iterable[Run]) -> list[float]:
-    return [sum(map(computed, record.messages)) for run in runs for record in run.records.values()]
+    return [sum(map(computed_tokens, record.messages)) for run in runs for record in run.records.values()]
 
 
 @pytest.mark.parametrize(
