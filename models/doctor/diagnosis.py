@@ -27,8 +27,7 @@ from sottovoce.models.huggingface.packing import Inventory, parameters_of
 from sottovoce.models.load import assemble
 from sottovoce.models.loaded import LoadedModel
 from sottovoce.models.memory_estimate import check_room
-from sottovoce.models.sources.cache import Source, source_of
-from sottovoce.models.sources.checksum import changed
+from sottovoce.models.sources.cache import Source, changed, source_of
 from sottovoce.models.sources.locate import locate, ready
 
 SEEN = {

@@ -1,7 +1,7 @@
 """The mean embeddings that sequences feed, and their nearest tokens as far as decoding needs them.
 
 Finding a mean's nearest token takes a product with the whole table, as expensive as the output head. Few steps
-need it; the other lookups wait and are made many at a time (`pending.py`).
+need it; the other lookups wait and are made many at a time (`recorder.Pending`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import torch
 
 from sottovoce.models.engine import sampling
 from sottovoce.models.engine.cache_budget import upload
-from sottovoce.models.engine.pending import LATER
-from sottovoce.models.engine.recorder import Largest
+from sottovoce.models.engine.recorder import LATER, Largest
 from sottovoce.models.engine.sequence import Sequence
 from sottovoce.models.huggingface import vocabulary_search
 from sottovoce.models.huggingface.embedding_table import Table

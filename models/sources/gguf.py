@@ -20,6 +20,7 @@ from typing import Any
 import torch
 import transformers
 from gguf import GGUFReader
+from tokenizers import pre_tokenizers
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -31,12 +32,11 @@ from transformers import (
 
 from sottovoce.core.errors import ModelError, first_line
 from sottovoce.core.files import opened
+from sottovoce.models.huggingface.load_files import quiet
 from sottovoce.models.huggingface.packing import matrices
-from sottovoce.models.huggingface.quiet import quiet
 from sottovoce.models.sources.blocks import keep
 from sottovoce.models.sources.cache import Conversion, Source, made, root, source_of, write_source
-from sottovoce.models.sources.packages import digest_of
-from sottovoce.models.sources.splitting import split_as_trained
+from sottovoce.models.sources.pull import digest_of
 
 MAGIC = b"GGUF"
 HALF = {"F16": torch.float16, "BF16": torch.bfloat16}
@@ -211,3 +211,20 @@ def _plain(model: PreTrainedModel) -> PreTrainedModel:
     plain.load_state_dict(model.state_dict(), assign=True)
     plain.generation_config = model.generation_config
     return plain
+
+
+DIGITS_ALONE = ("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b")
+"""Single digits, then as GPT-2; otherwise line breaks before a number become other tokens than in training."""
+AS_GPT2 = ("gpt-2", "mpt", "olmo", "jais", "phi-2", "trillion")
+
+
+def split_as_trained(tokenizer: PreTrainedTokenizerBase, rule: str) -> str:
+    """Set the rule of a GGUF file's tokenizer if transformers does not know it; return the rule, for the record."""
+    backend = tokenizer.backend_tokenizer
+    if not rule or not isinstance(backend.pre_tokenizer, pre_tokenizers.ByteLevel):
+        return rule
+    if rule in DIGITS_ALONE:
+        digits = pre_tokenizers.Digits(individual_digits=True)
+        backend.pre_tokenizer = pre_tokenizers.Sequence([digits, backend.pre_tokenizer])
+        return rule
+    return rule if rule in AS_GPT2 else f"{rule}, which is not known: as GPT-2 does"
