@@ -32,8 +32,8 @@ from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.wording import described
 from sottovoce.monitors.dataset import read_rows
 from sottovoce.monitors.monitor import Monitor
-from sottovoce.monitors.random_baseline import equal_resets
 from sottovoce.monitors.settings import Measure, Training
+from sottovoce.monitors.threshold import equal_resets
 from sottovoce.monitors.training import train
 from sottovoce.nodes.guard import Guard, spent
 from sottovoce.nodes.monitor_node import Intervention, Watch
