@@ -43,7 +43,7 @@ def average(
     weights = weigh(logits, p) if weigh else p
     tables = {table.key: table for each in sequences for table in (own, *each.request.feed.tables)}
     padded = _padded(weights, at_least)
-    found = {key: table.mean(padded[:, : len(table)], whole=at_least > 0) for key, table in tables.items()}
+    found = {key: table.mean(padded[:, : len(table)], all_rows=at_least > 0) for key, table in tables.items()}
     each_row = {key: rows.unbind() for key, rows in found.items()}
     keys = [[table.key for table in (own, *each.request.feed.tables)] for each in sequences]
     each_largest = largest(weights, max(1, *(each.request.record.sparse for each in sequences)))

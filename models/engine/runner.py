@@ -99,7 +99,7 @@ class Runner:
             inputs = torch.cat([inputs, inputs.new_zeros(idle, *inputs.shape[1:])])
         positions = upload(filled + [0] * idle, device)[:, None]
         columns = upload(filled + [cache.columns] * idle, device)[:, None] if idle else positions
-        plain = not self._exact and not self._network.captures and min(filled) == max(filled)
+        plain = not self._exact and not self._network.uses_cuda_graphs and min(filled) == max(filled)
         return Reading(
             inputs[:, None], positions, columns, torch.arange(end, device=device), cache.window(0, queries), plain
         )
@@ -108,7 +108,7 @@ class Runner:
         """Return the queries and columns of a step, for a number of sequences and the columns of the longest one."""
         if self._exact:  # all slots and whole rounds of columns: sums have one order in any batch
             return cache.slots, whole_rounds(columns)
-        if self._network.captures:  # powers of two: few shapes, so that each can be captured
+        if self._network.uses_cuda_graphs:  # powers of two: few shapes, so that each can be captured
             queries, wide = (1 << (n - 1).bit_length() for n in (sequences, columns))
             return min(queries, cache.slots), min(max(wide, SHORTEST), cache.columns)
         return sequences, columns

@@ -20,7 +20,7 @@ from sottovoce.models.engine.recorder import Largest, Pending, Recorder
 from sottovoce.models.engine.request import Ids, Reply, Request, Usage
 from sottovoce.models.engine.sampling import Uniforms
 from sottovoce.models.engine.vocabulary import Mask
-from sottovoce.models.huggingface.text import Detokenizer, TextStream, first_stop, held_back, overlapping, settled
+from sottovoce.models.huggingface.text import Detokenizer, TextStream, first_stop, overlapping, partial_stop, settled
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,11 +242,11 @@ class Sequence:
 
     def _settled(self, text: str) -> int:
         """Return the length of text that no later token can remove: a stop string removes tokens that it overlaps."""
-        held = held_back(text, self.request.stop.texts)
-        if not held:
+        partial = partial_stop(text, self.request.stop.texts)
+        if not partial:
             return len(text)
         spans = self._detokenizer.spans(self.ids)
-        return spans[overlapping(spans, (len(text) - held, len(text)))[0]][0]
+        return spans[overlapping(spans, (len(text) - partial, len(text)))[0]][0]
 
     def _lasting(self, text: str) -> int:
         """Return the length of the text that stays if the format is not completed again."""

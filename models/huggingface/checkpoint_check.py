@@ -32,18 +32,18 @@ AGAIN = "fetch the folder again, as one"
 
 
 @contextmanager
-def reading(name: str, what: str = "") -> Iterator[None]:
+def reading(name: str, part: str = "") -> Iterator[None]:
     """Turn any error of a library that reads untrusted files into a ModelError of one line.
 
     Raises:
-        ModelError: with the model, `what` was read, and the library's message.
+        ModelError: with the model, the `part` that was read, and the library's message.
     """
     try:
         yield
     except SottovoceError:
         raise
     except Exception as error:  # each library has its own error classes, and few are documented
-        raise ModelError(f"model {name!r} cannot be loaded: {what and f'{what}: '}{reason(error)}") from error
+        raise ModelError(f"model {name!r} cannot be loaded: {part and f'{part}: '}{reason(error)}") from error
 
 
 def reason(error: Exception) -> str:
@@ -52,8 +52,8 @@ def reason(error: Exception) -> str:
     if "trust_remote_code" in text:
         return "it needs code of its own, which is never run; use a model that transformers supports"
     first = text.split("\n")[0].rstrip()
-    told = " ".join(text.split()) if first.endswith(":") else first
-    return told if " " in told else f"{type(error).__name__} {told}".rstrip()  # a KeyError has only the key
+    line = " ".join(text.split()) if first.endswith(":") else first
+    return line if " " in line else f"{type(error).__name__} {line}".rstrip()  # a KeyError has only the key
 
 
 def check_files(name: str, folder: Path) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from sottovoce.models.huggingface import vocabulary_search
-from sottovoce.models.huggingface.devices import entry
+from sottovoce.models.huggingface.devices import input_device
 
 SPACED = 64  # values of each tensor in a digest of weights
 LEFT_OUT = 1e-7  # maximum share of the weights' sum that is left out: as much as float32 rounds
@@ -47,7 +47,7 @@ class Table:
         `vocabulary` excludes rows that pad a table beyond its tokenizer.
         """
         with torch.no_grad():
-            return cls(embedding(torch.arange(vocabulary, device=entry(embedding))).detach())
+            return cls(embedding(torch.arange(vocabulary, device=input_device(embedding))).detach())
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -73,14 +73,14 @@ class Table:
     def _unit(self) -> torch.Tensor:
         return nn.functional.normalize(self.rows.float(), dim=-1).to(self.rows.dtype)
 
-    def mean(self, weights: torch.Tensor, *, whole: bool = False) -> torch.Tensor:
+    def mean(self, weights: torch.Tensor, *, all_rows: bool = False) -> torch.Tensor:
         """Average the rows under weights (b, V) -> (b, E), in the table's dtype.
 
-        On a CPU only the heaviest rows of the table are read, unless `whole`: the weights left out are at most
+        On a CPU only the heaviest rows of the table are read, unless `all_rows`: the weights left out are at most
         LEFT_OUT of their sum, which moves a mean by at most LEFT_OUT * max|row|.
         """
         weights = weights.to(self.rows.device)
-        found = None if whole or self.rows.device.type != "cpu" else self._mean_of_heaviest(weights)
+        found = None if all_rows or self.rows.device.type != "cpu" else self._mean_of_heaviest(weights)
         return weights.to(self.rows.dtype) @ self.rows if found is None else found
 
     def _mean_of_heaviest(self, weights: torch.Tensor) -> torch.Tensor | None:

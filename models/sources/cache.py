@@ -75,7 +75,7 @@ def write_source(folder: Path, source: Source) -> None:
 
 
 @contextmanager
-def made(folder: Path) -> Iterator[Path]:
+def new_folder(folder: Path) -> Iterator[Path]:
     """Yield a new folder to fill; it replaces `folder` if the block succeeds, and is deleted if not.
 
     Raises:

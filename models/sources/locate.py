@@ -33,7 +33,7 @@ def locate(name: str | Path) -> str:
         return _of_catalogue(name)
     path = Path(name).expanduser()
     if path.is_dir():
-        return _sound(path, str(name))
+        return _checked(path, str(name))
     if path.is_file():
         return str(path.resolve())
     if path.suffix == GGUF:
@@ -60,11 +60,13 @@ def ready(where: str) -> str:
 
 def _of_catalogue(name: str) -> str:
     if not CATALOGUE[name].speaks:
-        raise ModelError(f"model {name!r} is {CATALOGUE[name].what}, which cannot speak; give a causal language model")
+        raise ModelError(
+            f"model {name!r} is {CATALOGUE[name].description}, which cannot speak; give a causal language model"
+        )
     return str(pulled(name))
 
 
-def _sound(folder: Path, name: str) -> str:
+def _checked(folder: Path, name: str) -> str:
     if not (folder / "config.json").is_file():
         files = sorted(file.name for file in folder.glob(f"*{GGUF}"))
         hint = f"; give the file itself: {name.rstrip('/')}/{files[0]}" if files else ""

