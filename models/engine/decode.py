@@ -13,8 +13,7 @@ import torch
 from sottovoce.models.engine import mean_embedding, sampling
 from sottovoce.models.engine.cache_budget import upload
 from sottovoce.models.engine.sequence import SampledToken, Sequence
-from sottovoce.models.huggingface import vocabulary_search
-from sottovoce.models.huggingface.embedding_table import Table
+from sottovoce.models.huggingface.embedding_table import Table, argmax
 
 
 def choose(own: Table, sequences: list[Sequence], logits: torch.Tensor, at_least: int = 0) -> list[SampledToken]:
@@ -41,7 +40,7 @@ def choose(own: Table, sequences: list[Sequence], logits: torch.Tensor, at_least
     finite = logits.amax(-1).isfinite() & logits.amin(-1).isfinite()
     checked = torch.where(finite, ids, -1)
     if any(each.wants_best for each in sequences):
-        chosen, best = torch.stack([checked, vocabulary_search.argmax(allowed)]).tolist()  # the only sync of a pass
+        chosen, best = torch.stack([checked, argmax(allowed)]).tolist()  # the only sync of a pass
     else:
         chosen, best = checked.tolist(), [-1] * len(sequences)  # likewise
     known = mean_embedding.look_up(own, sequences, averaged, chosen, at_least)
@@ -72,6 +71,6 @@ def _draw(logits: torch.Tensor, sequences: list[Sequence]) -> torch.Tensor:
     if any(penalty != 1.0 for penalty in penalties):
         logits = sampling.penalise(logits, [[*each.prompt_ids, *each.ids] for each in sequences], penalties)
     if all(each.temperature == 0 for each in samplings):
-        return vocabulary_search.argmax(logits)
+        return argmax(logits)
     u = [one.u if each.temperature > 0 else 0.0 for one, each in zip(sequences, samplings, strict=True)]
     return sampling.draw(logits, samplings, upload(u, logits.device, torch.float64))

@@ -15,8 +15,7 @@ from sottovoce.models.engine import sampling
 from sottovoce.models.engine.cache_budget import upload
 from sottovoce.models.engine.recorder import LATER, Largest
 from sottovoce.models.engine.sequence import Sequence
-from sottovoce.models.huggingface import vocabulary_search
-from sottovoce.models.huggingface.embedding_table import Table
+from sottovoce.models.huggingface.embedding_table import Table, argmax, count_nonzero
 
 NOW = LATER - 1  # in place of a mean's nearest token that may be a stop; LATER marks one that cannot be a stop
 
@@ -57,13 +56,13 @@ def _tokens(own: Table, sequences: list[Sequence], weights: torch.Tensor, rows: 
     A one-hot mean keeps its token: duplicate rows of a table make its nearest neighbor ambiguous. A mean that is
     nearer to its heaviest token than to any stop cannot have a stop as its nearest token.
     """
-    heaviest = vocabulary_search.argmax(weights)
+    heaviest = argmax(weights)
     open = torch.full_like(heaviest, LATER)
     if longest := max(len(each.nearest_stops) for each in sequences):
         # Sequences with fewer stops get token 0 instead, which costs at most one unneeded lookup.
         stops = [(*each.nearest_stops, *[0] * (longest - len(each.nearest_stops))) for each in sequences]
         open = torch.where(own.nearer(rows, heaviest, upload(stops, rows.device)), LATER, NOW)
-    return torch.where(vocabulary_search.count_nonzero(weights) == 1, heaviest, open)
+    return torch.where(count_nonzero(weights) == 1, heaviest, open)
 
 
 def largest(weights: torch.Tensor, k: int) -> list[Largest]:

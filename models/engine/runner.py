@@ -21,6 +21,9 @@ from sottovoce.models.huggingface.passes import FINAL, Reading
 ROUND = 64  # exact passes attend to a multiple of this many columns, and cache prefixes in such blocks
 SHORTEST = 256  # columns of a captured step: attending to a few more costs less than another capture
 
+Addition = tuple[int, int, torch.Tensor]
+"""Index in the batch, first position, and the delta (n, H) to add there."""
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -150,21 +153,22 @@ def _step_inputs(network: Network, sequences: list[Sequence]) -> torch.Tensor:
 
 def changes_of(batch: Batch, n: int) -> abc.Mapping[int, Change]:
     """Return changes of layer outputs (b, n, H) that add the prompts' deltas at their positions, in float32."""
-    by_layer: dict[int, list[tuple[int, int, torch.Tensor]]] = {}
+    by_layer: dict[int, list[Addition]] = {}
     for i, (sequence, take) in enumerate(zip(batch.sequences, batch.num_tokens, strict=True)):
         start, end = sequence.filled, sequence.filled + take
         for edit in sequence.request.edits:
             a, b = max(start, edit.at), min(end, edit.at + len(edit.delta))
             if a < b:
                 by_layer.setdefault(edit.layer, []).append((i, n - (end - a), edit.delta[a - edit.at : b - edit.at]))
-    return {layer: partial(_added, additions) for layer, additions in by_layer.items()}
+    return {layer: partial(added, additions) for layer, additions in by_layer.items()}
 
 
-def _added(additions: abc.Sequence[tuple[int, int, torch.Tensor]], hidden: torch.Tensor) -> torch.Tensor:
+def added(additions: abc.Sequence[Addition], hidden: torch.Tensor) -> torch.Tensor:
+    """Return states (b, n, H) with each delta added in float32."""
     hidden = hidden.clone()
     for i, at, delta in additions:
-        here = hidden[i, at : at + len(delta)]
-        here.copy_(here.float() + delta.to(here.device).float())
+        states = hidden[i, at : at + len(delta)]
+        states.copy_(states.float() + delta.to(states.device).float())
     return hidden
 
 

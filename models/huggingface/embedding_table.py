@@ -1,4 +1,4 @@
-"""The embedding table of a model, and a digest of all its weights."""
+"""The embedding table of a model, searches over its vocabulary, and a digest of all weights."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import nn
 
-from sottovoce.models.huggingface import vocabulary_search
 from sottovoce.models.huggingface.devices import input_device
 
 SPACED = 64  # values of each tensor in a digest of weights
@@ -88,7 +88,7 @@ class Table:
         sizes = weights.abs()
         total = sizes.sum(-1, keepdim=True)
         # V weights below this add up to at most LEFT_OUT of the total, so the tail need not be summed.
-        heavy = vocabulary_search.larger(sizes, total * (LEFT_OUT / len(self)))
+        heavy = larger(sizes, total * (LEFT_OUT / len(self)))
         if len(heavy) > len(self) or not total.isfinite().all():
             return None
         first = torch.searchsorted(heavy, torch.arange(len(weights)) * len(self))  # of each mean; `heavy` is sorted
@@ -114,7 +114,7 @@ class Table:
         return cosines[:, 0] > cosines[:, 1:].amax(-1) + self._rounding
 
     def _look_through(self, rows: torch.Tensor) -> torch.Tensor:
-        return torch.cat([vocabulary_search.argmax(block @ self._unit.T) for block in rows.split(BLOCK)])
+        return torch.cat([argmax(block @ self._unit.T) for block in rows.split(BLOCK)])
 
     def _among_neighbours(self, rows: torch.Tensor, guesses: torch.Tensor) -> torch.Tensor:
         """Return the ids (b,) of the nearest rows that are certainly among the neighbors of the guesses, else -1.
@@ -197,3 +197,34 @@ def _fetched(module: nn.Module) -> AbstractContextManager[None]:
 
     fetched: AbstractContextManager[None] = align_module_device(module)
     return fetched
+
+
+# On a CPU numpy searches are up to ten times as fast as torch (2.13), with the same results.
+
+
+def argmax(values: torch.Tensor) -> torch.Tensor:
+    """Return the ids (...) of the largest values (..., V); the first wins ties."""
+    if not _on_cpu(values):
+        return values.argmax(-1)
+    return torch.from_numpy(np.asarray(values.numpy().argmax(-1)))
+
+
+def count_nonzero(values: torch.Tensor) -> torch.Tensor:
+    """Return the number (...) of nonzero values (..., V)."""
+    if not _on_cpu(values):
+        return values.count_nonzero(-1)
+    return torch.from_numpy(np.asarray(np.count_nonzero(values.numpy(), axis=-1)))
+
+
+def larger(values: torch.Tensor, bounds: torch.Tensor) -> torch.Tensor:
+    """Return the indices (n,), in order, of flattened values (b, V) that exceed their row's bound (b, 1).
+
+    On a GPU the host waits for their number.
+    """
+    if not _on_cpu(values):
+        return (values > bounds).flatten().nonzero()[:, 0]
+    return torch.from_numpy(np.flatnonzero(values.numpy() > bounds.numpy()))
+
+
+def _on_cpu(values: torch.Tensor) -> bool:
+    return values.device.type == "cpu" and values.dtype != torch.bfloat16  # numpy has no bfloat16
