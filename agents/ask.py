@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -28,10 +28,10 @@ class Ask:
     agent: str
     act: str
     turns: tuple[Turn, ...]
-    form: Form | None = None
+    response_format: Form | None = None
     """The format of the reply."""
-    begun: str | tuple[Part, ...] = ""
-    """A prefill, the beginning of the reply that the agent continues: "Thought 3:". Messages in it are heard."""
+    prefill: str | tuple[Part, ...] = ""
+    """The beginning of the reply, which the agent continues: "Thought 3:". It may contain messages of others."""
     stop: tuple[str, ...] = ()
     """Strings that end the reply; they are not part of it."""
     max_tokens: int | None = None
@@ -40,14 +40,14 @@ class Ask:
     """The protocol of the reply: with `nl`, an agent that hears by a latent protocol answers in words."""
 
     @property
-    def beginning(self) -> str:
-        """The text of `begun`."""
-        return words(self.begun)
+    def prefill_text(self) -> str:
+        """The text of `prefill`."""
+        return words(self.prefill)
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a model. An act awaits it; the node that runs the act makes the call."""
+    """One call of a model."""
 
     ask: Ask
     model: BaseChatModel
@@ -57,9 +57,6 @@ class Call:
     temperature: float | None
     asked: Literal["", "repair", "answer"] = ""
     """The reason for asking if it is not the first attempt: see `Message.asked`."""
-
-    def __await__(self) -> Generator[Call, AIMessage, AIMessage]:
-        return (yield self)
 
     def invoke(self, config: RunnableConfig) -> AIMessage:
         """Call the model and return its reply; callbacks and streams of the graph's run see the call."""
@@ -95,16 +92,16 @@ class Call:
     def _request(self) -> tuple[list[BaseMessage], dict[str, Any]]:  # Any: keyword arguments
         """Return the messages and options of the call; hosted models get words and standard options only."""
         ask = self.ask
-        given = {"temperature": self.temperature, "max_tokens": ask.max_tokens, "stop": list(ask.stop) or None}
-        options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        standard = {"temperature": self.temperature, "max_tokens": ask.max_tokens, "stop": list(ask.stop) or None}
+        options: dict[str, Any] = {name: value for name, value in standard.items() if value is not None}
         if not is_hooked(self.model):
-            return in_words(ask.turns, ask.beginning), options | structured(self.model, ask.form)
-        own: dict[str, Any] = {
+            return in_words(ask.turns, ask.prefill_text), options | structured(self.model, ask.response_format)
+        ours: dict[str, Any] = {
             "speaks": ask.protocol,
-            "begun": ask.begun if isinstance(ask.begun, str) else [block(part) for part in ask.begun],
-            "form": asdict(ask.form) if ask.form else None,
+            "prefill": ask.prefill if isinstance(ask.prefill, str) else [block(part) for part in ask.prefill],
+            "response_format": asdict(ask.response_format) if ask.response_format else None,
         }
-        options |= {name: value for name, value in own.items() if value}
+        options |= {name: value for name, value in ours.items() if value}
         return to_messages(ask.turns), options | {"seed": self.seed}
 
     def _config(self, config: RunnableConfig) -> RunnableConfig:

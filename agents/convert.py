@@ -41,11 +41,11 @@ def to_turns(messages: Sequence[BaseMessage]) -> list[Turn]:
     return [Turn(_role(message), parts_of(message.content)) for message in messages]
 
 
-def in_words(turns: Sequence[Turn], begun: str = "") -> list[BaseMessage]:
+def in_words(turns: Sequence[Turn], prefill: str = "") -> list[BaseMessage]:
     """Return messages for a model without hooks: one text for each turn, since blocks would be joined with newlines.
 
     Hosted models accept a system turn only at the beginning, alternating turns after it, and no empty turns. Few can
-    continue a prefilled reply, so `begun` is added at the end of the last turn.
+    continue a prefilled reply, so `prefill` is added at the end of the last turn.
     """
     spoken: list[tuple[Role, str]] = []
     for i, turn in enumerate(turns):
@@ -54,8 +54,8 @@ def in_words(turns: Sequence[Turn], begun: str = "") -> list[BaseMessage]:
         if spoken and spoken[-1][0] == role:
             text = f"{spoken.pop()[1]}\n\n{text}"
         spoken.append((role, text))
-    if begun and spoken:
-        spoken.append((spoken[-1][0], f"{spoken.pop()[1]}\n\n{begun}"))
+    if prefill and spoken:
+        spoken.append((spoken[-1][0], f"{spoken.pop()[1]}\n\n{prefill}"))
     return [MESSAGES[role](content=text) for role, text in spoken]
 
 

@@ -52,7 +52,7 @@ class HookedChatModel(BaseChatModel):
 
     Values left None are the model's own defaults. A call may override temperature, top_p, top_k,
     repetition_penalty, max_tokens, seed and stop. It may also pass `speaks="nl"` (hear by the protocol, answer in
-    words), `begun` (a prefill of text or content blocks, which the reply continues and does not include) and `form`
+    words), `prefill` (text or content blocks, which the reply continues and does not include) and `response_format`
     (fields of a `Form`).
     """
 
@@ -161,14 +161,14 @@ class HookedChatModel(BaseChatModel):
         from sottovoce.channels.message import Turn
         from sottovoce.channels.protocol import Speech
 
-        start = Turn("assistant", parts_of(kwargs.get("begun", "")))
+        start = Turn("assistant", parts_of(kwargs.get("prefill", "")))
         speech = Speech(
             self.max_tokens if kwargs.get("max_tokens") is None else kwargs["max_tokens"],
             self._sampling(**kwargs),
             tuple(stop or self.stop or ()),
             tuple(hearer.loaded for hearer in self.hearers),
             start.text,
-            Form(**kwargs["form"]) if kwargs.get("form") else None,
+            Form(**kwargs["response_format"]) if kwargs.get("response_format") else None,
         )
         prompt = self.channel.encode_prompt(self._readable(to_turns(messages)), self.loaded, self._load)
         prompt = self.channel.with_prefill(prompt, self._readable([start])[0], self.loaded, self._load)

@@ -1,8 +1,10 @@
-"""Counter of our own stack frames from `cli.main` to the first forward pass of a debate: `python docs/frames.py`.
+"""Counter of our own functions on the way of a question: `python docs/frames.py [--list]`.
 
 A question passes from the command line through LangGraph, threads and an event loop to the model, so no single
 stack shows the whole way. The stack is recorded at each hand-over (see HAND_OVERS), and each of our functions on one
-of these stacks counts once.
+of these stacks counts once. Below, all our functions that ran are counted, each once: those before the first forward
+pass of any kind (a pass by which an engine measures a model included), and those that ran for the first time after it.
+`--list` prints them.
 """
 
 from __future__ import annotations
@@ -11,16 +13,18 @@ import contextlib
 import io
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
+from inspect import CO_OPTIMIZED
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 ROOT = Path(__file__).resolve().parents[1]
 HAND_OVERS = (
     ("model_validate", "pydantic/main.py", "settings are built from the command line"),
     ("compile", "langgraph/graph/state.py", "the graph is compiled"),
     ("astream", "langgraph/pregel/main.py", "the graph starts"),
-    ("get_runtime", "langgraph/runtime.py", "the opening reads the run's settings"),
+    ("get_runtime", "langgraph/runtime.py", "the first node reads the run's settings"),
     ("ask", "sottovoce/core/worker.py", "an agent's prompt is rendered"),
     ("seed", "nodes/", "an act asks"),
     ("ainvoke", "language_models/chat_models.py", "its model is called"),
@@ -35,13 +39,21 @@ ARGUMENTS = ["debate", "What is 14 + 3 * 5 - 7?", "--protocol", "sde", "--agents
 ARGUMENTS += ["--max-tokens", "2", "--json"]  # one agent: two would run at once
 
 
+@cache
+def described(code: CodeType) -> str | None:
+    """Return the file and the name of one of our functions; None for others, comprehensions and lambdas."""
+    path, name = Path(code.co_filename).resolve(), code.co_qualname.replace("<locals>.", "")
+    inside = path.is_relative_to(ROOT) and ".venv" not in path.parts and path != Path(__file__).resolve()
+    if not inside or "<" in code.co_filename or "<" in name:
+        return None
+    return f"{path.relative_to(ROOT).as_posix()}: {name}"
+
+
 def own(frame: FrameType | None) -> Iterator[str]:
-    """Yield our functions on a stack, the innermost first, without comprehensions and lambdas."""
+    """Yield our functions on a stack, the innermost first."""
     while frame is not None:
-        path, name = Path(frame.f_code.co_filename).resolve(), frame.f_code.co_qualname.replace("<locals>.", "")
-        inside = path.is_relative_to(ROOT) and ".venv" not in path.parts and path != Path(__file__).resolve()
-        if inside and not frame.f_code.co_name.startswith("<"):
-            yield f"{path.relative_to(ROOT).as_posix()}: {name}"
+        if name := described(frame.f_code):
+            yield name
         frame = frame.f_back
 
 
@@ -51,10 +63,19 @@ class Walk:
     def __init__(self) -> None:
         self.seen: dict[str, str] = {}
         self.at = 0
+        self.computed = False
+        self.before: dict[str, None] = {}
+        self.after: dict[str, None] = {}
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
-        """Record the stack at the next hand-over; the signature is that of a profile function."""
-        if event != "call" or self.at == len(HAND_OVERS) or frame.f_code.co_name != HAND_OVERS[self.at][0]:
+        """Count a call, and record the stack at the next hand-over; the signature is that of a profile function."""
+        if event != "call":
+            return
+        if frame.f_code.co_flags & CO_OPTIMIZED and (name := described(frame.f_code)) and name not in self.before:
+            (self.after if self.computed else self.before)[name] = None
+        if frame.f_code.co_name == "forward" and "modeling_" in frame.f_code.co_filename:
+            self.computed = True
+        if self.at == len(HAND_OVERS) or frame.f_code.co_name != HAND_OVERS[self.at][0]:
             return
         _, part, meaning = HAND_OVERS[self.at]
         path = Path(frame.f_code.co_filename).resolve().as_posix()
@@ -67,12 +88,17 @@ class Walk:
         self.at += 1
 
 
+def files(names: Iterable[str]) -> int:
+    """Return the number of files of these functions."""
+    return len({name.partition(":")[0] for name in names})
+
+
 def main() -> None:
     """Run a debate and print the functions on its way."""
     from sottovoce.cli.main import main as cli
 
     walk = Walk()
-    threading.setprofile(walk)
+    threading.setprofile(walk)  # for threads that start from now on
     sys.setprofile(walk)
     with contextlib.redirect_stdout(io.StringIO()):
         cli(ARGUMENTS)
@@ -80,8 +106,13 @@ def main() -> None:
     for number, (name, hand_over) in enumerate(walk.seen.items(), 1):
         print(f"{number:3}  {name}  ({hand_over})")
     if walk.at < len(HAND_OVERS):
-        sys.exit(f"the way was lost: nothing called {HAND_OVERS[walk.at][0]!r}")
+        sys.exit(f"nothing called {HAND_OVERS[walk.at][0]!r}; bring HAND_OVERS up to date")
     print(f"{len(walk.seen)} frames of our own")
+    if "--list" in sys.argv:
+        print(*(f"before: {name}" for name in sorted(walk.before)), sep="\n")
+        print(*(f"after: {name}" for name in sorted(walk.after)), sep="\n")
+    counts = [f"{len(names)} functions in {files(names)} files" for names in (walk.before, walk.after)]
+    print(f"{counts[0]} before the first forward pass, {counts[1]} more after it")
 
 
 if __name__ == "__main__":

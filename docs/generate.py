@@ -49,8 +49,10 @@ def draw(what: str) -> str:
 
 def options(what: str) -> str:
     """Return a table of the options of a scheme, of a protocol, or of all schemes."""
-    told = {name.replace("_", "-"): told for name, told in fields(what).items()}
-    lines = [f"| `--{name}` | {values(each)} | {each['description']} |" for name, each in told.items()]
+    lines = [
+        f"| `--{name.replace('_', '-')}` | {values(schema)} | {schema['description']} |"
+        for name, schema in fields(what).items()
+    ]
     return "\n".join(["", "| option | values, the default in bold | meaning |", "|---|---|---|", *lines, "", ""])
 
 
@@ -66,21 +68,22 @@ def fields(what: str) -> dict[str, Schema]:
         "cipher": (CipherOptions, ProtocolOptions.model_fields),
         "sde": (StateOptions, ProtocolOptions.model_fields),
     }
-    kind, known = tables.get(what) or (scheme(what).settings, Settings.model_fields)
-    return {name: told for name, told in kind.model_json_schema()["properties"].items() if name not in known}
+    model, known = tables.get(what) or (scheme(what).settings, Settings.model_fields)
+    return {name: schema for name, schema in model.model_json_schema()["properties"].items() if name not in known}
 
 
-def values(told: Schema) -> str:
+def values(schema: Schema) -> str:
     """Return the values of an option: its choices, or its default."""
-    default = told.get("default")
-    found = [each for part in [told, told.get("items", {}), *told.get("anyOf", [])] for each in part.get("enum", [])]
+    default = schema.get("default")
+    parts = [schema, schema.get("items", {}), *schema.get("anyOf", [])]
+    choices = [choice for part in parts for choice in part.get("enum", [])]
     if default is False:
         return "a switch"  # it takes no value
     if isinstance(default, bool):
-        default, found = "on" if default else "off", ["on", "off"]
+        default, choices = "on" if default else "off", ["on", "off"]
     first = default[0] if isinstance(default, list) and default else default
-    if found:
-        return ", ".join(f"**{each}**" if each == first else str(each) for each in found)
+    if choices:
+        return ", ".join(f"**{choice}**" if choice == first else str(choice) for choice in choices)
     return f"**{first}**" if first not in (None, [], {}) else ""
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
-APART = (
+SPACED = (
     (re.compile(r"([{-~\[-` -&(-+:-@/])"), r" \1 "),  # signs, except the four in numbers and words
     (re.compile(r"([^0-9])([.,])"), r"\1 \2 "),
     (re.compile(r"([.,])([^0-9])"), r" \1 \2"),
@@ -20,7 +20,7 @@ APART = (
 )
 LONGEST = 4
 """Most tokens of an n-gram."""
-ALIKE = 90.0
+EQUAL_FROM = 90.0
 """BLEU from which two solutions count as equal (DyLAN)."""
 
 
@@ -30,7 +30,7 @@ def tokens(text: str) -> list[str]:
     for entity, sign in ENTITIES:
         text = text.replace(entity, sign)
     text = f" {text} "
-    for pattern, spaced in APART:
+    for pattern, spaced in SPACED:
         text = pattern.sub(spaced, text)
     return text.split()
 
@@ -50,13 +50,13 @@ def bleu(text: str, reference: str) -> float:
     return 100 * math.exp(brevity + logs / len(orders))
 
 
-def agreeing(solutions: Sequence[str], least: float = ALIKE) -> list[int]:
+def agreeing(solutions: Sequence[str], least: float = EQUAL_FROM) -> list[int]:
     """Return the places of the largest set of solutions that are like one of them, including that one."""
-    alike = [[at for at, other in enumerate(solutions) if bleu(one, other) >= least] for one in solutions]
+    alike = [[at for at, reference in enumerate(solutions) if bleu(text, reference) >= least] for text in solutions]
     return max(alike, key=len, default=[])
 
 
 def _matches(said: Sequence[str], meant: Sequence[str], n: int) -> int:
     """Count the n-grams that both have, each as often as it occurs in both."""
-    grams = (Counter(tuple(each[i : i + n]) for i in range(len(each) - n + 1)) for each in (said, meant))
+    grams = (Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1)) for words in (said, meant))
     return (next(grams) & next(grams)).total()

@@ -36,7 +36,7 @@ ASSERT = re.compile(r"(`?)\bassert\b.*")
 MOST_TESTS = 10
 LONGEST_TEST = 2000  # characters; a longer text is not a test and is slow to parse
 LINES_OF_TEST = 20  # at most; a statement of several lines is parsed line by line until it is complete
-TRIED = 400  # most texts of a reply that are parsed as tests
+MAX_PARSED = 400  # most texts of a reply that are parsed as tests
 SCORES = re.compile(r"\[\[([^\[\]]*)\]\]")
 RANKS = re.compile(r"(?<!\[)\[\s*(\d+)\s*,\s*(\d+)\s*\](?!\])")
 BEST = re.compile(
@@ -55,11 +55,11 @@ def code(reply: str, problem: str) -> str:
 
     If it defines no function, it is the body of the problem's function and is appended to the problem.
     """
-    found = reply[slice(*where(reply))].strip("\n")
-    return textwrap.dedent(found) if DEFINES.search(found) else f"{problem.rstrip()}\n{found}"
+    text = reply[slice(*solution_span(reply))].strip("\n")
+    return textwrap.dedent(text) if DEFINES.search(text) else f"{problem.rstrip()}\n{text}"
 
 
-def where(reply: str) -> tuple[int, int]:
+def solution_span(reply: str) -> tuple[int, int]:
     """Return the start and end of the solution in a coder's reply, in characters.
 
     It is the last Python block that defines a function, since examples of its use may follow; else the last Python
@@ -81,7 +81,7 @@ def _inside(block: re.Match[str]) -> tuple[int, int]:
     start, end = block.span("code")
     if block[0].endswith(block["fence"]) and end < block.end():
         return start, end
-    ends = islice((found.start() for found in re.finditer(re.escape(block["fence"]), block["code"])), LINES_OF_TEST)
+    ends = islice((fence.start() for fence in re.finditer(re.escape(block["fence"]), block["code"])), LINES_OF_TEST)
     return start, next((start + at for at in ends if statements(textwrap.dedent(block["code"][:at]))), end)
 
 
@@ -95,7 +95,7 @@ def asserted(reply: str) -> Iterator[str]:
     blocks = (block["code"] for block in BLOCK.finditer(reply) if block["fence"][0] == "`")
     fenced = "\n".join(code for code in blocks if ASSERT.search(code))
     lines, at, tried = (fenced or reply).splitlines(), 0, 0  # prose around blocks may mention a rejected test
-    while at < len(lines) and tried < TRIED:
+    while at < len(lines) and tried < MAX_PARSED:
         for text in _statements_from(lines, at):
             tried += 1
             if is_assert(text):
@@ -107,11 +107,11 @@ def asserted(reply: str) -> Iterator[str]:
 
 def _statements_from(lines: Sequence[str], at: int) -> Iterator[str]:
     """Yield candidates for an `assert` statement that starts in a line: the rest of the line, then with more lines."""
-    found = ASSERT.search(lines[at])
-    if found is None:
+    match = ASSERT.search(lines[at])
+    if match is None:
         return
-    text = found[0].lstrip("`")
-    if found[1]:  # in backticks, so prose follows
+    text = match[0].lstrip("`")
+    if match[1]:  # in backticks, so prose follows
         yield text.partition("`")[0].rstrip()
         return
     if len(text) > LONGEST_TEST:
@@ -147,11 +147,11 @@ def reflections(reply: str, solutions: int) -> list[tuple[int, int]] | None:
     """
     wanted = [*range(1, solutions + 1)]
     headed = ([*pattern.finditer(reply)] for pattern in (REFLECTED, ANYWHERE))
-    found = next((heads for heads in headed if sorted(int(each[1]) for each in heads) == wanted), None)
-    if found is None:
+    headings = next((heads for heads in headed if sorted(int(heading[1]) for heading in heads) == wanted), None)
+    if headings is None:
         return None
-    ends = [*(each.start() for each in found[1:]), len(reply)]
-    spans = {int(each[1]): trimmed(reply, each.end(), end) for each, end in zip(found, ends, strict=True)}
+    ends = [*(heading.start() for heading in headings[1:]), len(reply)]
+    spans = {int(heading[1]): trimmed(reply, heading.end(), end) for heading, end in zip(headings, ends, strict=True)}
     return [spans[n] for n in sorted(spans)]
 
 
@@ -167,12 +167,12 @@ def scores(reply: str, judges: int) -> list[int] | None:
 
     Lists in the solution are ignored unless there are no others.
     """
-    start, end = where(reply)
-    found = SCORES.findall(reply[:start] + reply[end:]) or SCORES.findall(reply)
-    each = [part.strip() for part in found[-1].split(",")] if found else []
-    if len(each) != judges or not all(re.fullmatch(f"[{LOWEST}-{HIGHEST}]", part) for part in each):
+    start, end = solution_span(reply)
+    lists = SCORES.findall(reply[:start] + reply[end:]) or SCORES.findall(reply)
+    numbers = [part.strip() for part in lists[-1].split(",")] if lists else []
+    if len(numbers) != judges or not all(re.fullmatch(f"[{LOWEST}-{HIGHEST}]", part) for part in numbers):
         return None
-    return [int(part) for part in each]
+    return [int(part) for part in numbers]
 
 
 def ranks(reply: str, solutions: int) -> tuple[int, int] | None:
@@ -180,9 +180,9 @@ def ranks(reply: str, solutions: int) -> tuple[int, int] | None:
 
     The last pair after "Best:" counts, else the last pair of all. The caller falls back on a random pair.
     """
-    if not (found := BEST.findall(reply) or RANKS.findall(reply)):
+    if not (pairs := BEST.findall(reply) or RANKS.findall(reply)):
         return None
-    first, second = (int(number) - 1 for number in found[-1])
+    first, second = (int(number) - 1 for number in pairs[-1])
     if first == second or not all(0 <= number < solutions for number in (first, second)):
         return None
     return first, second

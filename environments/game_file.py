@@ -25,12 +25,12 @@ def read_file(path: Path | str, game: Callable[[Any], Played]) -> Played:  # Any
     """
     name = f"game file {str(path)!r}"
     try:
-        found = json.loads(text_of(path))
+        content = json.loads(text_of(path))
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{name} is not JSON: {error}") from error
     try:
-        return game(found)
+        return game(content)
     except UsageError as error:
         raise UsageError(f"{name}: {error}") from error

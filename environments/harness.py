@@ -16,7 +16,7 @@ SEEN = "__seen__"
 LONGEST = 300  # characters of what a solution returned
 
 
-def told(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """Return an exception in one line."""
     return f"{type(error).__name__}: {error}"[:LONGEST]
 
@@ -26,7 +26,7 @@ def shown(seen: dict[str, object]) -> str:
     try:
         return repr(seen["value"])[:LONGEST] if "value" in seen else ""
     except BaseException as error:
-        return told(error)
+        return one_line(error)
 
 
 def tried(solution: str, test: str) -> tuple[bool, str]:
@@ -44,9 +44,9 @@ def tried(solution: str, test: str) -> tuple[bool, str]:
         run(compile(solution, "solution.py", "exec", dont_inherit=True), module.__dict__)
         run(code, {**module.__dict__, SEEN: seen})
     except AssertionError as error:
-        return False, shown(seen) or told(error)
+        return False, shown(seen) or one_line(error)
     except BaseException as error:  # SystemExit too
-        return False, told(error)
+        return False, one_line(error)
     return True, ""
 
 

@@ -32,20 +32,20 @@ def sentences(text: str) -> tuple[str, ...]:
     >>> sentences("Dr. J. Orme came in. St. Ives slept.")
     ('Dr. J. Orme came in.', 'St. Ives slept.')
     """
-    found = [sentence for line in text.splitlines() for sentence in _of_line(line.strip())]
-    return tuple(filter(None, found))
+    split = [sentence for line in text.splitlines() for sentence in _of_line(line.strip())]
+    return tuple(filter(None, split))
 
 
 def _of_line(line: str) -> list[str]:
-    found = [""]
+    parts = [""]
     at = 0
     for gap in BETWEEN.finditer(line):
-        found[-1] += line[at : gap.end()]
+        parts[-1] += line[at : gap.end()]
         if not gap[1].islower() and not ABBREVIATED.search(line[: gap.start()].rstrip("\"'\u201d)")):
-            found.append("")
+            parts.append("")
         at = gap.end()
-    found[-1] += line[at:]
-    return [sentence.strip() for sentence in found]
+    parts[-1] += line[at:]
+    return [sentence.strip() for sentence in parts]
 
 
 SHOWN = 5
@@ -98,7 +98,7 @@ class Pages:
         return sorted(self._titles, key=nearness)[:n]
 
 
-class Found:
+class SearchPages:
     """A library whose pages are the best passages of a search (SDE's world), so that any name finds a page."""
 
     def __init__(self, search: Callable[[str], Sequence[str]]) -> None:

@@ -62,7 +62,7 @@ class World(TypedDict):
     """The final answer; empty if an agent finished without one, None before."""
 
 
-def opening() -> World:
+def first_state() -> World:
     """Return the state before the first step."""
     return {"title": None, "sentences": [], "keyword": "", "found": 0, "answer": None}
 
@@ -75,21 +75,21 @@ def parse(text: str) -> Action | Malformed:
     >>> parse("Search[Orla").why
     "'Search[' has no end; expected a ] behind what is searched, as in Search[a title]"
     """
-    found = BEGINS.search(text)
-    if found is None and ROUND.search(text):
+    match = BEGINS.search(text)
+    if match is None and ROUND.search(text):
         return parse(ROUND.sub(r"\1[\2]", text))
-    if found is None:
+    if match is None:
         return Malformed(text, "no action; expected Search[a title], Lookup[a word] or Finish[an answer]")
-    verb: Verb = re.sub(r"\W|_", "", found[1].lower())  # type: ignore[assignment]  # a Verb, by the pattern
-    name, rest = verb.capitalize(), text[found.end() :].partition("\n")[0]
+    verb: Verb = re.sub(r"\W|_", "", match[1].lower())  # type: ignore[assignment]  # a Verb, by the pattern
+    name, rest = verb.capitalize(), text[match.end() :].partition("\n")[0]
     end = _end(rest)
     if end is None:
-        what = {
+        expected = {
             "search": ("searched", "a title"),
             "lookup": ("looked up", "a word"),
             "finish": ("answered", "an answer"),
         }
-        done, example = what[verb]
+        done, example = expected[verb]
         return Malformed(text, f"'{name}[' has no end; expected a ] behind what is {done}, as in {name}[{example}]")
     argument = _bare(rest[:end])
     if not argument and verb != "finish":
@@ -115,7 +115,7 @@ def _search(library: Library, world: World, name: str) -> tuple[str, World]:
     if page is None or page.options:
         similar = list(page.options if page else library.similar(name, SIMILAR))[:SIMILAR]
         return f"Could not find {name}." + (f" Similar: {similar}." if similar else ""), world
-    opened: World = {**opening(), "title": page.title, "sentences": list(page.sentences)}
+    opened: World = {**first_state(), "title": page.title, "sentences": list(page.sentences)}
     return " ".join(page.sentences[:SHOWN]) or f"The page {page.title} is empty.", opened
 
 
@@ -144,9 +144,9 @@ def _end(text: str) -> int | None:
 
 def _bare(argument: str) -> str:
     """Return an argument without surrounding quotes, asterisks and spaces."""
-    said = " ".join(argument.split()).strip("*")
-    quoted = QUOTED.fullmatch(said)
-    return quoted[2].strip() if quoted else said
+    text = " ".join(argument.split()).strip("*")
+    quoted = QUOTED.fullmatch(text)
+    return quoted[2].strip() if quoted else text
 
 
 def _short(observation: str) -> str:

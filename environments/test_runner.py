@@ -74,28 +74,28 @@ def tried(solution: str, program: str, run: Runner) -> str | None:
         raise UsageError(f"tests cannot be run: {outcome.reason}")
     _, said, verdict = outcome.stdout.rpartition(f"\n{word}")
     if outcome.status != "ok" or not said:
-        return printable(outcome.reason) or "it ended before the test did"
+        return escaped(outcome.reason) or "it ended before the test did"
     if verdict == "passed\n":
         return None
     how, _, actual = verdict.removesuffix("\n").partition(" ")
-    return printable(actual) if how == "failed" and actual else "it broke how its verdict is written"
+    return escaped(actual) if how == "failed" and actual else "it broke how its verdict is written"
 
 
-def printable(text: str) -> str:
+def escaped(text: str) -> str:
     """Return an untrusted text in one line, with nonprintable characters escaped as in Python."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 def watched(test: str) -> str:
     """Return a test that records the value it checks: the left side of a comparison, or the whole expression."""
     statement = next(iter(statements(test) or []), None)
     assert isinstance(statement, ast.Assert), "tests are read by `codegen.assertions`"
-    asked = statement.test
-    simple = isinstance(asked, ast.Compare) and len(asked.ops) == 1
-    looked_at = asked.left if isinstance(asked, ast.Compare) and simple else asked
+    tested = statement.test
+    simple = isinstance(tested, ast.Compare) and len(tested.ops) == 1
+    looked_at = tested.left if isinstance(tested, ast.Compare) and simple else tested
     name = ast.Subscript(ast.Name(SEEN), ast.Constant("value"))
-    if isinstance(asked, ast.Compare) and simple:
-        asked.left = name
+    if isinstance(tested, ast.Compare) and simple:
+        tested.left = name
     else:
         statement.test = name
     return f"{ast.unparse(name)} = {ast.unparse(looked_at)}\n{ast.unparse(statement)}\n"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from sottovoce.environments.whodunit.blunders import class_noted
+from sottovoce.environments.whodunit.metrics import class_noted
 from sottovoce.graphs.scheme import Given, Graph, Scheme, State
 from sottovoce.settings import WhoDunit
 

@@ -1,18 +1,21 @@
-"""Acts: one agent's step, an async function that awaits its model and returns an update.
+"""Acts: one agent's step, a function that asks its model (`say`) and returns an update of the state.
 
-An act awaits only models (`await say(...)`). So one function yields both a sync and an async LangGraph node: the
-sync one makes each call directly, the async one lets many discussions wait at once, with all other work (files,
-templates, loading a model) off the event loop.
+An act is written once, without async. In an async graph it runs in a thread of its own, since its other work (files,
+templates, loading a model) would block the event loop. There its model calls run on the graph's event loop, which
+cancels them with the node.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
 from typing import Any
 
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.runnables.config import ensure_config
 
 from sottovoce.agents.ask import Call
 from sottovoce.nodes.context import Contexts, RunContext
@@ -20,46 +23,59 @@ from sottovoce.nodes.human_input import by_person
 from sottovoce.nodes.progress import act_begins
 from sottovoce.nodes.state import Discussion, Update
 
-Act = Callable[[RunContext[Any], Any, str], Awaitable[Update]]  # Any: settings and state of any scheme
+Act = Callable[[RunContext[Any], Any, str], Update]  # Any: settings and state of any scheme
 """Takes the run, the state and the agent, and returns an update, in which messages for the board are `Message`."""
-Steps = Coroutine[Call, AIMessage, Update]
+
+
+class LoopCalls:
+    """The model calls of one act, made from its thread on the event loop of its graph."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop, self._future, self._cancelled = loop, Future[AIMessage](), False
+
+    def make(self, call: Call, config: RunnableConfig) -> AIMessage:
+        """Make a call, and wait for the reply in this thread."""
+        if self._cancelled:
+            raise CancelledError
+        self._future = asyncio.run_coroutine_threadsafe(call.ainvoke(config), self._loop)
+        return self._future.result()
+
+    def cancel(self) -> None:
+        """Cancel the current call, and refuse further ones."""
+        self._cancelled = True
+        self._future.cancel()
+
+
+_LOOP_CALLS: ContextVar[LoopCalls | None] = ContextVar("loop_calls", default=None)
 
 
 def node(contexts: Contexts[Any], act: Act, agent: str, name: str) -> RunnableLambda[Discussion, Update]:
-    """Return the node, sync and async, in which `agent` does an act."""
+    """Return the node, sync and async, in which `agent` performs an act."""
     contexts.acting.add(agent)
 
-    def begin(state: Discussion) -> tuple[Steps, Call | None, Update]:  # takes the first step too
-        steps: Steps = act(contexts.of(state), state, agent)  # type: ignore[assignment]  # an async function's coroutine
-        return steps, *_step(steps, None)
+    def run(state: Discussion) -> Update:
+        return plain(act(contexts.of(state), state, agent))
 
-    def run(state: Discussion, config: RunnableConfig) -> Update:
-        steps, call, update = begin(state)
-        while call is not None:
-            act_begins(call)
-            call, update = _step(steps, by_person(state, call, name) or call.invoke(config))
-        return update
-
-    async def arun(state: Discussion, config: RunnableConfig) -> Update:
-        steps, call, update = await asyncio.to_thread(begin, state)
-        while call is not None:
-            act_begins(call)
-            reply = by_person(state, call, name) or await call.ainvoke(config)
-            call, update = await asyncio.to_thread(_step, steps, reply)
-        return update
+    async def arun(state: Discussion) -> Update:
+        loop, context, thread = asyncio.get_running_loop(), copy_context(), ThreadPoolExecutor(1)
+        calls = LoopCalls(loop)
+        context.run(_LOOP_CALLS.set, calls)
+        try:
+            return await loop.run_in_executor(thread, context.run, run, state)
+        finally:
+            calls.cancel()
+            thread.shutdown(wait=False)
 
     return RunnableLambda(run, afunc=arun, name=name)
 
 
-def _step(steps: Steps, reply: AIMessage | None) -> tuple[Call | None, Update]:
-    """Run an act to its next call, or to its update, as plain JSON."""
-    try:
-        call = steps.send(reply)  # type: ignore[arg-type]  # None starts a coroutine
-    except StopIteration as end:
-        return None, plain(end.value)
-    if not isinstance(call, Call):
-        raise TypeError(f"an act awaited {call!r}; it can only await models (`say`), as it also runs without a loop")
-    return call, {}
+def reply_to(call: Call, state: Discussion) -> AIMessage:
+    """Return the reply of the person who plays the agent, else of its model; streams report the call."""
+    config, calls = ensure_config(), _LOOP_CALLS.get()
+    act_begins(call)
+    if reply := by_person(state, call, str(config.get("metadata", {}).get("langgraph_node", ""))):
+        return reply
+    return call.invoke(config) if calls is None else calls.make(call, config)
 
 
 def plain(update: Update) -> Update:

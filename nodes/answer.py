@@ -10,15 +10,15 @@ from sottovoce.nodes.say import say_answer
 from sottovoce.nodes.state import Discussion, Update
 
 
-async def answer(run: RunContext[Any], state: Discussion, agent: str, protocol: str | None = None) -> Update:
+def answer(run: RunContext[Any], state: Discussion, agent: str, protocol: str | None = None) -> Update:
     """Answer alone, with the documents of all agents, unless the settings leave some out."""
     known = state.copy()
     known["documents"] = run.settings.dealt(state.get("documents") or [])
     view = run.view(known, agent, None)
     ask = Ask(agent, "answer", view.independent(), protocol=protocol)
-    return {"board": await say_answer(run, state, ask)}
+    return {"board": say_answer(run, state, ask)}
 
 
-async def in_words(run: RunContext[Any], state: Discussion, agent: str) -> Update:
+def in_words(run: RunContext[Any], state: Discussion, agent: str) -> Update:
     """Answer as text under every protocol: a mean embedding leaves nothing to sample."""
-    return await answer(run, state, agent, "nl")
+    return answer(run, state, agent, "nl")

@@ -90,7 +90,7 @@ def secretary_turns(view: View, messages: Mapping[str, Message], votes: Sequence
 # Acts
 
 
-async def discuss(run: RunContext[CMD], state: Grouped, agent: str) -> Update:
+def discuss(run: RunContext[CMD], state: Grouped, agent: str) -> Update:
     """Return one agent's answer."""
     round = state["round"]
     if not any(agent in group for group in state["groups"]):
@@ -100,7 +100,7 @@ async def discuss(run: RunContext[CMD], state: Grouped, agent: str) -> Update:
     if round:
         messages, votes = rounds_of(state, run.answers)[round - 1], votes_of(run, state, round - 1)
         turns = discuss_turns(view, messages, votes, state["groups"])
-    return {"board": await say_answer(run, state, Ask(agent, "revise" if round else "answer", turns))}
+    return {"board": say_answer(run, state, Ask(agent, "revise" if round else "answer", turns))}
 
 
 def last_round(run: RunContext[Any], state: Discussion) -> Reading:
@@ -111,10 +111,10 @@ def last_round(run: RunContext[Any], state: Discussion) -> Reading:
 def secretary(read: Callable[[RunContext[Any], Any], Reading] = last_round) -> Act:
     """Return the act of a secretary, which gets its input from `read` and decides in text."""
 
-    async def decide_tie(run: RunContext[Any], state: Discussion, agent: str) -> Update:
+    def decide_tie(run: RunContext[Any], state: Discussion, agent: str) -> Update:
         view = run.view(state, agent)
         ask = Ask(agent, "decide", secretary_turns(view, *read(run, state)), protocol="nl")
-        return {"board": await say_answer(run, state, ask)}
+        return {"board": say_answer(run, state, ask)}
 
     return decide_tie
 

@@ -54,18 +54,18 @@ class Coding(Discussion):
 # Acts
 
 
-async def write(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
+def write(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
     """Return one coder's solution."""
     view, name = run.view(state, agent), entry_point(state)
     if state["round"] == 0:
         ask = Ask(agent, "answer", first_turns(view, name), code_form(scored=False))
-        return {"board": await say(run, state, ask)}
+        return {"board": say(run, state, ask)}
     spoken, reviews = replies_of(run, state), {review["agent"]: review for review in state["reviews"]}
     reflected = said(state, REFLECTOR, state["round"], (REVIEW,))
     assert reflected is not None, "judges speak before coders"
     best = [(reviews[who], spoken[who]) for who in state["ranked"]]
     ask = Ask(agent, "revise", later_turns(view, name, best, reflected), code_form(scored=True))
-    (message,) = await say(run, state, ask)
+    (message,) = say(run, state, ask)
     return {"board": [replace(message, notes=(*message.notes, _helped(message)))]}
 
 
@@ -74,31 +74,31 @@ def deed(update: Update) -> str:
     return RUN
 
 
-async def test(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
+def test(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
     """Return the Tester's tests."""
     name = entry_point(state)
     request = run.prompts.render("codegen/test", function=name, most=MOST_TESTS)
-    return await _judge(run, state, Ask(agent, TEST, (), assertions_form(), protocol=WORDS), request)
+    return _judge(run, state, Ask(agent, TEST, (), assertions_form(), protocol=WORDS), request)
 
 
-async def reflect(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
+def reflect(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
     """Return the Reflector's reviews, which use the protocol, since coders hear them."""
     count = len(run.settings.speakers())
     request = run.prompts.render("codegen/reflect", count=count)
-    return await _judge(run, state, Ask(agent, REVIEW, (), reflections_form()), request)
+    return _judge(run, state, Ask(agent, REVIEW, (), reflections_form()), request)
 
 
-async def rank(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
+def rank(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
     """Return the Ranker's best two."""
     count = len(run.settings.speakers())
     request = run.prompts.render("codegen/rank", count=count)
-    return await _judge(run, state, Ask(agent, RANK, (), rank_form(count), protocol=WORDS), request)
+    return _judge(run, state, Ask(agent, RANK, (), rank_form(count), protocol=WORDS), request)
 
 
-async def _judge(run: RunContext[CodeGen], state: Coding, ask: Ask, request: Sequence[Part]) -> Update:
+def _judge(run: RunContext[CodeGen], state: Coding, ask: Ask, request: Sequence[Part]) -> Update:
     replies = replies_of(run, state)
     turns = judge_turns(run.view(state, ask.agent), list(replies.values()), request)
-    return {"board": await say(run, state, replace(ask, turns=turns))}
+    return {"board": say(run, state, replace(ask, turns=turns))}
 
 
 def _helped(message: Message) -> str:

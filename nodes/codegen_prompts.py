@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.core.response_format import Form
-from sottovoce.environments.codegen import HIGHEST, LOWEST, where
+from sottovoce.environments.codegen import HIGHEST, LOWEST, solution_span
 from sottovoce.nodes.prompt_builder import View, blocks
 from sottovoce.settings.codegen import PASSER, REFLECTOR, TESTER
 
@@ -71,7 +71,7 @@ def judge_turns(view: View, solutions: Sequence[Message], request: Sequence[Part
 
 def solution(view: View, said: Message) -> MessageRef | str:
     """Return the solution in a reply, as others hear it."""
-    start, end = where(said.text)
+    start, end = solution_span(said.text)
     inside = said.text[start:end]
     begin = start + len(inside) - len(inside.lstrip("\n"))  # not spaces: the first line may be indented
     span = (begin, start + len(inside.rstrip()))

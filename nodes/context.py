@@ -28,7 +28,7 @@ from sottovoce.nodes.inputs import Models, check_models, check_same, check_store
 from sottovoce.nodes.prompt_builder import View
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.state import Discussion, moment
-from sottovoce.nodes.state_validation import check_state, check_whole, kept_settings
+from sottovoce.nodes.state_validation import check_state, check_types, check_whole, settings_of
 from sottovoce.prompts.packs import SHIPPED
 from sottovoce.prompts.render import Prompts
 from sottovoce.settings import OF_SAMPLING, Answers, AnySettings, Settings
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 MOST_PROBABLE = 10
 """Top tokens of each position that a watched hosted model returns: monitors measure ten (arXiv 2502.05986)."""
 ANSWER_LINE = "shared/answer_line.md"
-KEPT = 16  # contexts in memory; a run that returns to older settings builds its context again
+MAX_CONTEXTS = 16  # in memory; a run that returns to older settings builds its context again
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +134,8 @@ class RunContext(Generic[AnySettings]):
         heard = agent in settings.speakers() or any(agent == speaker for speaker, _ in settings.edges())
         return settings.discusses and heard
 
-    def guided(self, form: Form | None) -> Form | None:
-        """Return the form that constrains a reply's decoding, by the run's settings; None leaves it free."""
+    def constraint(self, form: Form | None) -> Form | None:
+        """Return the format that constrains a reply's decoding, by the run's settings; None leaves it free."""
         guide = self.settings.guide
         if form is None or guide == "off" or self.settings.compat == "reference":
             return None
@@ -166,8 +166,8 @@ class Contexts(Generic[AnySettings]):
     """The agents that act in its nodes, including those without a model of their own."""
     allowed: Allowed = field(default_factory=Allowed)
     """Names that the context and the state of a run may use."""
-    _made: dict[str, tuple[AnySettings, RunContext[AnySettings]]] = field(default_factory=dict)
-    """By the JSON text of the settings in state: these settings, and the context with their names resolved."""
+    _made: dict[str, RunContext[AnySettings]] = field(default_factory=dict)
+    """Contexts by the settings in state (JSON text) and the runtime context, which were checked."""
 
     def __post_init__(self) -> None:
         """Refuse invalid models and stores when the graph is created.
@@ -190,31 +190,38 @@ class Contexts(Generic[AnySettings]):
         self._check_built(settings, "the context asks")
         return self._as_spoken(settings, self.defaults.model_fields_set | set(context))
 
-    def speakers(self) -> set[str]:
-        """Return all agents that act or have a model; a run cannot change them."""
-        return {*self.acting, *self.defaults.names()}
-
     def of(self, state: Discussion) -> RunContext[AnySettings]:
         """Return the context of the settings in state.
 
         Raises:
-            UsageError: the state was edited and is invalid, or the run's context asks for other settings.
-            RequestError: the state uses a name that is neither built in nor allowed.
+            UsageError: the settings are invalid, or the run's context asks for others.
+            RequestError: the settings use a name that is neither built in nor allowed.
         """
-        kept, key = kept_settings(state)
-        made = self._made.get(key)
-        if made is None:
-            check_whole(kept, self.kind.model_fields)
-            settings = self.kind.model_validate(kept)
-            self._check_built(settings, "the state's settings ask")
-            made = settings, self._context(self.allowed.resolved(settings))
-            while len(self._made) >= KEPT:
+        settings, text = settings_of(state)
+        context = context_of(self.kind)
+        key = f"{text} {context}"
+        run = self._made.get(key)
+        if run is None:
+            check_whole(settings, self.kind.model_fields)
+            parsed = self.kind.model_validate(settings)
+            self._check_built(parsed, "the state's settings ask")
+            check_same(parsed, context)
+            run = self._context(self.allowed.resolved(parsed))
+            while len(self._made) >= MAX_CONTEXTS:
                 self._made.pop(next(iter(self._made)), None)
-            self._made[key] = made
-        settings, context = made
-        check_same(settings, context_of(self.kind))
-        check_state(state, self.state, {*self.acting, *settings.names()})
-        return context
+            self._made[key] = run
+        return run
+
+    def check(self, state: Discussion, *, begun: bool = True) -> None:
+        """Refuse an invalid state; before a discussion has `begun`, only values of a wrong type.
+
+        Raises:
+            UsageError: its settings or another value is invalid.
+            RequestError: the settings use a name that is neither built in nor allowed.
+        """
+        check_types(state, self.state)
+        if begun:
+            check_state(state, {*self.acting, *self.of(state).settings.names()})
 
     def _context(self, settings: AnySettings) -> RunContext[AnySettings]:
         prompts = Prompts(settings.pack_folder(settings.prompts) if settings.prompts else None, self.prompts)

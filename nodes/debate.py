@@ -21,7 +21,7 @@ SUMMARISER = "summariser"
 SUMMARISE = ("summarise",)
 
 
-async def speak(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
+def speak(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
     """Return one debater's message of the round: the first answer, or a revision of it."""
     round, role = state["round"], run.settings.roles()[agent]
     if not _speaks(run, agent, round):
@@ -32,13 +32,13 @@ async def speak(run: RunContext[Debate], state: Discussion, agent: str) -> Updat
         view = view_of(run, state, agent)
         shares = view.knows_a_part and run.settings.rounds > 1  # facts, and the answer in a later round
         first = Ask(agent, "answer", view.independent())
-        return {"board": await (say(run, state, first) if shares else say_answer(run, state, first))}
+        return {"board": (say(run, state, first) if shares else say_answer(run, state, first))}
     summary: list[Message] = []
     if run.settings.summarise == "each":
         before = rounds_of(state, run.answers)[round - 1]
-        summary = await summary_of(run, state, agent, others_of(run, state, before, agent))
+        summary = summary_of(run, state, agent, others_of(run, state, before, agent))
     turns = _later_turns(run, state, agent, summary)
-    return {"board": [*summary, *await say_answer(run, state, Ask(agent, "revise", turns))]}
+    return {"board": [*summary, *say_answer(run, state, Ask(agent, "revise", turns))]}
 
 
 def view_of(run: RunContext[Debate], state: Discussion, agent: str) -> View:
@@ -46,17 +46,17 @@ def view_of(run: RunContext[Debate], state: Discussion, agent: str) -> View:
     return replace(run.view(state, agent), share=run.settings.share)
 
 
-async def summarise(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
+def summarise(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
     """Return one shared summary of the round."""
     spoken = rounds_of(state, run.answers)[-1]
     answers = [spoken[name] for name in run.settings.speakers() if name in spoken]
-    return {"board": await summary_of(run, state, agent, answers)}
+    return {"board": summary_of(run, state, agent, answers)}
 
 
-async def summary_of(run: RunContext[Debate], state: Discussion, agent: str, messages: list[Message]) -> list[Message]:
+def summary_of(run: RunContext[Debate], state: Discussion, agent: str, messages: list[Message]) -> list[Message]:
     """Return `agent`'s summary of messages, which it hears by the protocol; the summary is text."""
     reader = run.settings.speakers()[0] if agent == SUMMARISER else agent
-    return await say(run, state, Ask(agent, SUMMARISE[0], run.view(state, reader).summarise(messages), protocol="nl"))
+    return say(run, state, Ask(agent, SUMMARISE[0], run.view(state, reader).summarise(messages), protocol="nl"))
 
 
 def deciding_agent(run: RunContext[Debate]) -> str:

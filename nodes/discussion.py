@@ -20,7 +20,7 @@ from sottovoce.nodes.cmd import Reading, by_secretary
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule, first_of, receivers_of
-from sottovoce.nodes.say import say, unreadable
+from sottovoce.nodes.say import has_answer, say
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, heard, moment, said
 from sottovoce.settings import SECRETARY, MesSync
 
@@ -48,7 +48,7 @@ class Passing:
         """Return the first speakers, which have heard nothing."""
         return {"heard": [{agent: [] for agent in first_of(self.rule, run.settings.speakers())}], "held": {}}
 
-    async def speak(self, run: RunContext[MesSync], state: Passed, agent: str) -> Update:
+    def speak(self, run: RunContext[MesSync], state: Passed, agent: str) -> Update:
         """Return an agent's answer to the messages that it hears; without any, it says nothing."""
         if agent not in state["heard"][state["round"]]:
             return {}
@@ -56,13 +56,14 @@ class Passing:
         turns = tuple(self.rule.modify(view, self.rule.merge(view, own, messages)))
         ask = Ask(agent, "revise" if own else "answer", turns)
 
-        def complain(text: str) -> str:
+        def validate(text: str) -> str:
             return "" if _is_silent(text) else self.rule.validate(view, text)
 
-        def lacks(text: str) -> bool:
-            return bool(unreadable(state)(text))
+        def needs_answer(text: str) -> bool:
+            return bool(has_answer(state)(text))
 
-        return {"board": await say(run, state, ask, complain=complain, form=view.form(), lacks=lacks)}
+        board = say(run, state, ask, validate=validate, requested=view.form(), needs_answer=needs_answer)
+        return {"board": board}
 
     def pass_on(self, contexts: Contexts[MesSync]) -> RunnableLambda[Passed, Update]:
         """Return the node that ends a round: it reads the votes, and sends messages to their next hearers.

@@ -20,14 +20,13 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.environments.govsim import fishery_rules
 from sottovoce.environments.govsim.fishery import Game
-from sottovoce.environments.govsim.fishery_rules import Month, World, is_over, opening, own_catch, report
+from sottovoce.environments.govsim.fishery_rules import Month, World, first_state, is_over, own_catch, report
 from sottovoce.environments.govsim.game_metrics import Ended, ended, measures
-from sottovoce.environments.govsim.harvest import read_tons
-from sottovoce.environments.govsim.talk import next_speaker, read_limit, read_summary, read_utterance
+from sottovoce.environments.govsim.talk import next_speaker, read_limit, read_summary, read_tons, read_utterance
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.prompt_builder import View, blocks
 from sottovoce.nodes.question import question_id
-from sottovoce.nodes.say import BEGUN, say
+from sottovoce.nodes.say import ANSWER_PREFILL, say
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, heard, moment, said
 from sottovoce.settings import GovSim
 
@@ -58,39 +57,39 @@ def begin(run: RunContext[GovSim], state: Discussion) -> Update:
         game = settings.game(f"{settings.seed}/{question_id(state)}")
     else:
         game = settings.seated(given)
-    return {"game": game.model_dump(mode="json"), "world": opening(game)}
+    return {"game": game.model_dump(mode="json"), "world": first_state(game)}
 
 
-async def talk(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
+def talk(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
     """Return one utterance, which names the next speaker or ends the talk."""
     there = present(state)
     ask = Ask(agent, TALK, talk_turns(run, state, agent), utterance_form([each for each in there if each != agent]))
-    *before, message = await say(run, state, ask)
+    *before, message = say(run, state, ask)
     utterance = read_utterance(message.full_text, there)
     named = f"names {utterance.following}" if utterance.following else "names nobody"
     note = "ends the talk" if utterance.done else named
     return {"board": [*before, _noted(message, note)], "turn": state["turn"] + 1}
 
 
-async def summarise(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
+def summarise(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
     """Return a one-sentence summary of the talk, and the agreed limit, both as text; the talk is heard by protocol."""
     view, most = run.view(state, agent), game_of(state).start
-    board = await say(run, state, Ask(agent, SUMMARISE, _told(run, view, state, SUMMARISE), protocol=WORDS))
+    board = say(run, state, Ask(agent, SUMMARISE, _told(run, view, state, SUMMARISE), protocol=WORDS))
     ask = Ask(agent, LIMIT, _told(run, view, state, LIMIT), protocol=WORDS)
-    board += await say(run, state, _answering(ask, view, f"N/A|{tons_pattern(most)}"))
+    board += say(run, state, _answering(ask, view, f"N/A|{tons_pattern(most)}"))
     return {"board": board, "turn": state["turn"] + 1}
 
 
-async def reflect(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
+def reflect(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
     """Ask for a plan and for things to remember, in free text that nobody else reads."""
-    return {"board": await say(run, state, Ask(agent, REFLECT, reflect_turns(run, state, agent), protocol=WORDS))}
+    return {"board": say(run, state, Ask(agent, REFLECT, reflect_turns(run, state, agent), protocol=WORDS))}
 
 
-async def wish(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
+def wish(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
     """Ask for the tons that an agent wants, in private; an unreadable reply counts as 0."""
     pool, turns = state["world"]["pool"], wish_turns(run, state, agent)
     ask = _answering(Ask(agent, WISH, turns, protocol=WORDS), run.view(state, agent), tons_pattern(pool))
-    *before, message = await say(run, state, ask, complain=_unreadable, repairs=0)
+    *before, message = say(run, state, ask, validate=_unreadable, retries=0)
     tons = read_tons(message.full_text)
     return {"board": [*before, _noted(message, f"wants {tons or 0} tons")]}
 
@@ -104,7 +103,6 @@ def next_month(contexts: Contexts[GovSim]) -> RunnableLambda[Fishery, Update]:
     """Return the node in which the fish double, unless the game is over."""
 
     def next_month(state: Fishery) -> Update:
-        contexts.of(state)  # refuses an invalid edit
         game, world = game_of(state), state["world"]
         if not fishery_rules.is_harvested(world):
             raise UsageError(f"month {world['month']} was not harvested; resume the run from an earlier step")
@@ -194,8 +192,9 @@ def _shown(game: Game, done: Month) -> tuple[str, ...]:
 def _answering(ask: Ask, view: View, pattern: str) -> Ask:
     """Constrain the answer's line to a pattern, after free reasoning; without steps the reply is only the answer."""
     if view.steps:
-        return replace(ask, form=Form(pattern=pattern, after=BEGUN, unknown=False))
-    return replace(ask, form=Form(pattern=pattern, spaced=True, unknown=False), begun=BEGUN, stop=("\n",))
+        return replace(ask, response_format=Form(pattern=pattern, after=ANSWER_PREFILL, unknown=False))
+    form = Form(pattern=pattern, spaced=True, unknown=False)
+    return replace(ask, response_format=form, prefill=ANSWER_PREFILL, stop=("\n",))
 
 
 def tons_pattern(most: int) -> str:

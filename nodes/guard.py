@@ -21,7 +21,7 @@ from sottovoce.nodes.monitor_node import NEXT, Intervention
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.redraw import AGAIN, check_redrawn
 from sottovoce.nodes.state import Discussion
-from sottovoce.nodes.uncertainty import decoder_of, features_of_acts, lacking
+from sottovoce.nodes.uncertainty import decoder_of, features_of_acts, missing_features
 from sottovoce.settings import Settings
 
 STEP: tuple[Literal["epoch", "round", "turn", "act", "attempt"], ...] = ("epoch", "round", "turn", "act", "attempt")
@@ -95,8 +95,8 @@ class Guard:
             )
         watched = dict(self._watched(run.settings))
         for agent, monitor in watched.items():
-            if not monitor.is_random and (lacks := lacking(run.model(agent), _measure(monitor))):
-                raise UsageError(f"a monitor watches {agent}, whose model {lacks}, or watch others")
+            if not monitor.is_random and (missing := missing_features(run.model(agent), _measure(monitor))):
+                raise UsageError(f"a monitor watches {agent}, whose model {missing}, or watch others")
         return [*self._elsewhere(run.settings), *self._redrawn(run, [*watched])]
 
     def _elsewhere(self, settings: Settings) -> list[str]:

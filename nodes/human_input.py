@@ -62,7 +62,7 @@ def by_person(state: Discussion, call: Call, node: str) -> AIMessage | None:
     if why is None:
         return None
     turns = [[turn.role, words(turn.parts)] for turn in ask.turns]
-    value = {"agent": ask.agent, "act": ask.act, "why": why, "turns": turns, "begun": ask.beginning}
+    value = {"agent": ask.agent, "act": ask.act, "why": why, "turns": turns, "begun": ask.prefill_text}
     return AIMessage(str(asked(value, text_of)), additional_kwargs={"source": HUMAN})
 
 

@@ -62,7 +62,7 @@ def begin(run: RunContext[IA], state: Discussion) -> Update:
     return {"documents": dealt, "board": [told.to_dict()]}
 
 
-async def talk(run: RunContext[IA], state: Discussion, agent: str) -> Update:
+def talk(run: RunContext[IA], state: Discussion, agent: str) -> Update:
     """Return one message: in the first round on the question alone, then on the others' messages before."""
     rounds = rounds_of(state, (TALK,))[:-1]
     own = [spoken[agent] for spoken in rounds]
@@ -70,7 +70,7 @@ async def talk(run: RunContext[IA], state: Discussion, agent: str) -> Update:
     last = state["round"] + 1 >= run.settings.rounds
     form = (small_form if run.wording(agent) == "sentence" else box_form)(state, last=last)
     ask = Ask(agent, TALK, talk_turns(run.view(state, agent), own, others), form)
-    return {"board": await say(run, state, ask)}
+    return {"board": say(run, state, ask)}
 
 
 def box_form(question: Question, *, last: bool) -> Form:

@@ -36,7 +36,7 @@ class Verdict:
 
     answer: str | None
     """None if it is undecided."""
-    complaint: str = ""
+    error: str = ""
     """Why it cannot be read."""
 
 
@@ -46,15 +46,15 @@ Read = Callable[[str, Question], Verdict]
 # Acts
 
 
-async def argue(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
+def argue(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
     """Return one debater's statement, after those of earlier speakers of the round."""
     order, rounds = run.settings.speakers(), rounds_of(state, run.answers)
     turns = debater_turns(run.view(state, agent), order, rounds, run.settings.disagreement)
     ask = Ask(agent, "revise" if state["round"] else "answer", turns)
-    return {"board": await say(run, state, ask), "turn": state["turn"] + 1}
+    return {"board": say(run, state, ask), "turn": state["turn"] + 1}
 
 
-async def moderate(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
+def moderate(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
     """Return the moderator's verdict on the round."""
     view, order = run.view(state, agent), run.settings.speakers()
     turns = moderator_turns(view, order, rounds_of(state, MODERATED))
@@ -62,32 +62,32 @@ async def moderate(run: RunContext[MAD], state: Discussion, agent: str) -> Updat
     # Reasons first, so that the rest can follow from them.
     kept_to = Form.of_object(REASON, PREFERENCE, SIDE, ANSWER, **{PREFERENCE: EITHER, ANSWER: form_of(state)})
     ask = Ask(agent, "moderate", turns, kept_to, protocol="nl")
-    return {"board": await _in_json(run, state, ask, verdict, form), "turn": state["turn"] + 1}
+    return {"board": _in_json(run, state, ask, verdict, form), "turn": state["turn"] + 1}
 
 
-async def list_candidates(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
+def list_candidates(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
     """Return the judge's list of the debaters' answers."""
     turns = candidates_turns(run.view(state, agent), run.settings.speakers(), _read_by_judge(run, state))
     ask = Ask(agent, "list_candidates", turns, protocol="nl")
-    return {"board": await say(run, state, ask), "turn": state["turn"] + 1}
+    return {"board": say(run, state, ask), "turn": state["turn"] + 1}
 
 
-async def judge(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
+def judge(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
     """Return the judge's choice among the listed answers."""
     view, listed = run.view(state, agent), said(state, agent, state["round"], ("list_candidates",))
     assert listed is not None, "the judge lists candidates before it chooses"
     turns = judge_turns(view, run.settings.speakers(), _read_by_judge(run, state), listed)
     ask = Ask(agent, "judge", turns, Form.of_object(REASON, ANSWER, **{ANSWER: form_of(state)}), protocol="nl")
-    return {"board": await _in_json(run, state, ask, judgement, judgement_form(view), judges=True)}
+    return {"board": _in_json(run, state, ask, judgement, judgement_form(view), judges=True)}
 
 
-async def _in_json(
+def _in_json(
     run: RunContext[MAD], state: Discussion, ask: Ask, read: Read, form: str, *, judges: bool = False
 ) -> list[Message]:
-    def complain(text: str) -> str:
-        return read(text, state).complaint
+    def validate(text: str) -> str:
+        return read(text, state).error
 
-    return await say(run, state, ask, complain=complain, form=form, lacks=lambda text: judges)
+    return say(run, state, ask, validate=validate, requested=form, needs_answer=lambda text: judges)
 
 
 def _read_by_judge(run: RunContext[MAD], state: Discussion) -> Rounds:
@@ -152,7 +152,7 @@ def judgement_form(view: View) -> str:
 def verdict(text: str, question: Question) -> Verdict:
     """Read the moderator's answer; None if it is empty or there is no preference (both missing in the paper's code)."""
     read = read_json(text, (PREFERENCE, SIDE, REASON, ANSWER), may_be_empty=(PREFERENCE, SIDE, REASON, ANSWER))
-    found = read.found if ANSWER in read.found else read_lines(text, (PREFERENCE, SIDE, REASON, ANSWER))
+    found = read.values if ANSWER in read.values else read_lines(text, (PREFERENCE, SIDE, REASON, ANSWER))
     if ANSWER not in found:
         return Verdict(None, f'"{ANSWER}" {read.missing[ANSWER]}')
     undecided = re.match(r"\W*(no|none|neither|false)\b", found.get(PREFERENCE, "").lower())
@@ -165,7 +165,7 @@ def verdict(text: str, question: Question) -> Verdict:
 def judgement(text: str, question: Question) -> Verdict:
     """Read the judge's answer from its JSON object, else from lines or prose."""
     read = read_json(text, (REASON, ANSWER), may_be_empty=(REASON,))
-    given = read.found.get(ANSWER) or read_lines(text, (REASON, ANSWER)).get(ANSWER)
+    given = read.values.get(ANSWER) or read_lines(text, (REASON, ANSWER)).get(ANSWER)
     if given:
         return _readable(given, question)
     answer = kinds.stated_beside(text, question)  # also of an object with the field "answer"

@@ -67,33 +67,33 @@ def retrieve(contexts: Contexts[MADRA]) -> RunnableLambda[Madra, Update]:
     return RunnableLambda(retrieve, name="retrieve")
 
 
-async def talk(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
+def talk(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
     """Let a debater choose its evidence and then talk; others hear only the talk."""
     offered, view = passages(state["evidence"], state["numbers"]), _view(run, state, agent)
     messages, places = list[Message](), [*range(len(offered))]
     if run.settings.self_selection and offered:
-        picked = (await say(run, state, _selection(run.settings, view, offered)))[-1]
+        picked = (say(run, state, _selection(run.settings, view, offered)))[-1]
         places = selected(picked.full_text, len(offered), run.settings.most, cut=CUT in picked.notes)
         messages.append(replace(picked, notes=(*picked.notes, _chose(picked, offered, places))))
     evidence = [(place, offered[place]) for place in places]
     own, others = _latest(state, run.settings.speakers(), agent)
     ask = Ask(agent, "revise" if state["round"] else "answer", talk_turns(view, evidence, own, others))
-    messages += await say_answer(run, state, ask, stated)
+    messages += say_answer(run, state, ask, stated)
     simultaneous = state["round"] == 0
     return {"board": messages} if simultaneous else {"board": messages, "turn": state["turn"] + 1}
 
 
-async def judge(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
+def judge(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
     """Ask the judge if the debaters' answers of this round agree; a reply without a verdict gets a note."""
     turns = judge_turns(_view(run, state, agent), _spoken(run.settings, state))
     ask = Ask(agent, AGREE, turns, AGREED, protocol=WORDS)
-    return {"board": await say(run, state, ask, complain=_no_verdict, repairs=0)}
+    return {"board": say(run, state, ask, validate=_no_verdict, retries=0)}
 
 
-async def summarise(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
+def summarise(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
     """Return the summarizer's answer to the question."""
     turns = summary_turns(_view(run, state, agent), _spoken(run.settings, state))
-    return {"board": await say_answer(run, state, Ask(agent, SUMMARISE, turns, protocol=WORDS), stated)}
+    return {"board": say_answer(run, state, Ask(agent, SUMMARISE, turns, protocol=WORDS), stated)}
 
 
 def _searches(settings: MADRA, state: Madra) -> list[Search]:

@@ -7,7 +7,7 @@ import re
 from sottovoce.channels.message import Message
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.say import BEGUN
+from sottovoce.nodes.say import ANSWER_PREFILL
 from sottovoce.nodes.state import Vote
 from sottovoce.nodes.votes import boxed, vote_of
 from sottovoce.prompts import kinds
@@ -88,7 +88,7 @@ def reading(text: str, question: Question) -> kinds.Reading:
     """
     is_number = kinds.kind_of(question) == "number"
     text = uncited(text, is_number=is_number)
-    closing = text.rpartition(BEGUN)[2]
+    closing = text.rpartition(ANSWER_PREFILL)[2]
     number = ENDS.search(closing) if is_number else None
     inside = number[1] if number else bracketed(closing)
     answer = kinds.read_field(inside, question) if inside else None

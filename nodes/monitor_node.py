@@ -98,8 +98,8 @@ def judging(watch: Watch) -> Watch:
 def held_back(act: Act, name: str) -> Act:
     """Return the act, changed to leave its update pending under the node's name."""
 
-    async def speak(run: RunContext[Any], state: Discussion, agent: str) -> Update:
-        return {"pending": {name: plain(await act(run, state, agent))}}
+    def speak(run: RunContext[Any], state: Discussion, agent: str) -> Update:
+        return {"pending": {name: plain(act(run, state, agent))}}
 
     return speak
 

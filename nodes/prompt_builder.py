@@ -16,7 +16,7 @@ from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.nodes.state import Vote
 from sottovoce.nodes.votes import abstaining, number, viewpoints
 from sottovoce.prompts.kinds import KINDS, kind_of, lettered, placeholder
-from sottovoce.prompts.render import Prompts, printable
+from sottovoce.prompts.render import Prompts, without_marks
 from sottovoce.settings import COMPONENTS, Answers, Order, Share
 
 
@@ -235,5 +235,5 @@ def viewpoint_slots(
 
 
 def _line(view: View, answer: str | None, agents: Sequence[str]) -> str:
-    count, answer = len(agents), answer and printable(answer)
+    count, answer = len(agents), answer and without_marks(answer)
     return words(view.prompts.render("shared/viewpoint", number=number(count), count=count, answer=answer))

@@ -71,10 +71,10 @@ class Said(NamedTuple):
 def begin(run: RunContext[ReAct], state: Discussion) -> Update:
     """Start with no open page; an unknown library is refused before any model runs."""
     library_of(run, state)
-    return {"world": react.opening()}
+    return {"world": react.first_state()}
 
 
-async def take_step(run: RunContext[ReAct], state: Relay, agent: str) -> Update:
+def take_step(run: RunContext[ReAct], state: Relay, agent: str) -> Update:
     """Take one step, a thought and an action; if the reply has no action, keep its thought and ask for the action.
 
     Thoughts of small models are limited to one line, since longer ones lose the topic.
@@ -83,11 +83,11 @@ async def take_step(run: RunContext[ReAct], state: Relay, agent: str) -> Update:
     action, most = action_form(state), run.settings.step_tokens
     guided = replace(action, after=f"Action {number}:", one_line=run.wording(agent) == "sentence")
     ask = Ask(agent, STEP, turns, guided, f"Thought {number}:", ("\nObservation",), most)
-    said = await say(run, state, ask)
+    said = say(run, state, ask)
     if isinstance(_action_in(said[-1]), Malformed):
         thought = MessageRef(said[-1], ((0, len(_thought(said[-1]))),), own=True)
-        begun = (f"Thought {number}:", thought, f"\nAction {number}:")
-        said += await say(run, state, Ask(agent, ACTION, turns, action, begun, ("\n",), most))
+        prefill = (f"Thought {number}:", thought, f"\nAction {number}:")
+        said += say(run, state, Ask(agent, ACTION, turns, action, prefill, ("\n",), most))
     return {"board": said, "turn": state["turn"] + 1}
 
 

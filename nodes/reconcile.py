@@ -40,7 +40,7 @@ class Stated:
     answer: str | None
     confidence: float | None
     """May be outside 0 to 1, as stated."""
-    complaint: str = ""
+    error: str = ""
     """A description of what cannot be read."""
     unread: bool = False
     """True if the answer cannot be read; "unknown" can be read."""
@@ -74,18 +74,18 @@ def stated(text: str, question: Question) -> Stated:
     read = read_json(text, (REASONING, ANSWER, CONFIDENCE), may_be_empty=(REASONING,))
     if ANSWER in read.missing:
         return _in_words(text, question, read)
-    complaints = [f'"{name}" {why}' for name, why in read.missing.items() if name != REASONING]
+    errors = [f'"{name}" {why}' for name, why in read.missing.items() if name != REASONING]
     answer = confidence = None
     wrong = ANSWER in read.missing
-    if ANSWER in read.found:
-        given, kind = read.found[ANSWER], kinds.kind_of(question)
+    if ANSWER in read.values:
+        given, kind = read.values[ANSWER], kinds.kind_of(question)
         answer = kinds.read_field(given, question)
         wrong = answer is None and not kinds.is_open(given, question)  # "unknown" is an abstention that can be read
-        complaints += [f'"{ANSWER}" holds no {kinds.named(kind)}'] if wrong else []
-    if CONFIDENCE in read.found:
-        confidence = read_confidence(read.found[CONFIDENCE])
-        complaints += [] if confidence is not None else [f'"{CONFIDENCE}" is no number from 0 to 1']
-    return Stated(answer, confidence, "; ".join(complaints), unread=wrong)
+        errors += [f'"{ANSWER}" holds no {kinds.named(kind)}'] if wrong else []
+    if CONFIDENCE in read.values:
+        confidence = read_confidence(read.values[CONFIDENCE])
+        errors += [] if confidence is not None else [f'"{CONFIDENCE}" is no number from 0 to 1']
+    return Stated(answer, confidence, "; ".join(errors), unread=wrong)
 
 
 def _in_words(text: str, question: Question, read: Structured) -> Stated:
@@ -94,9 +94,9 @@ def _in_words(text: str, question: Question, read: Structured) -> Stated:
     answer = kinds.read_field(given, question) if given else None
     answer = kinds.stated_beside(text, question) if answer is None else answer
     confidence = read_confidence(stated_confidence(text))
-    complaint = "; ".join(f'"{name}" {why}' for name, why in read.missing.items() if name != REASONING)
+    error = "; ".join(f'"{name}" {why}' for name, why in read.missing.items() if name != REASONING)
     is_read = answer is not None and confidence is not None
-    return Stated(answer, confidence, "" if is_read else complaint, unread=answer is None)
+    return Stated(answer, confidence, "" if is_read else error, unread=answer is None)
 
 
 def ballot(message: Message, question: Question) -> Vote:
@@ -113,7 +113,7 @@ def ballot(message: Message, question: Question) -> Vote:
     return {**vote, "note": f"stated a confidence of {read.confidence:.4g}"}
 
 
-async def discuss(run: RunContext[ReConcile], state: Discussion, agent: str) -> Update:
+def discuss(run: RunContext[ReConcile], state: Discussion, agent: str) -> Update:
     """Return one agent's message of the round: a first answer, or another after reading all agents' answers."""
     round, view = state["round"], run.view(state, agent)
     samples = samples_for(run, agent) if round or run.settings.convincing_in == "all" else []
@@ -123,12 +123,15 @@ async def discuss(run: RunContext[ReConcile], state: Discussion, agent: str) -> 
         turns = discuss_turns(view, before, votes_of(run, state, round - 1, ballot), samples)
     kept_to = Form.of_object(REASONING, ANSWER, CONFIDENCE, **{ANSWER: form_of(state), CONFIDENCE: SURE})
     ask = Ask(agent, "revise" if round else "answer", turns, kept_to)
-
-    def complain(text: str) -> str:
-        return stated(text, state).complaint
-
-    said = await say(run, state, ask, complain=complain, form=form(view), lacks=lambda text: stated(text, state).unread)
-    return {"board": said}
+    messages = say(
+        run,
+        state,
+        ask,
+        validate=lambda text: stated(text, state).error,
+        requested=form(view),
+        needs_answer=lambda text: stated(text, state).unread,
+    )
+    return {"board": messages}
 
 
 def begin(run: RunContext[ReConcile], state: Discussion) -> Update:

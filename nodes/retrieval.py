@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.encyclopedia import encyclopedia
-from sottovoce.environments.pages import Found, Library, Page, Pages, key, paragraphs, sentences
+from sottovoce.environments.pages import Library, Page, Pages, SearchPages, key, paragraphs, sentences
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import Question, passages_of
 from sottovoce.settings import ReAct
@@ -51,7 +51,7 @@ class Articles:
         return self._wiki.similar(name, n)
 
 
-class FoundPassages(Found):
+class FoundPassages(SearchPages):
     """The best passages of a search as one page, with the documents of the last search."""
 
     def __init__(self, searcher: Searcher, filter: Filter) -> None:

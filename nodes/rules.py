@@ -58,7 +58,7 @@ class DiscussionRule:
         return turns
 
     def validate(self, view: View, text: str) -> str:
-        """Return a short description of what is wrong with an answer, or ""; `say.unreadable` has the usual one.
+        """Return a short description of what is wrong with an answer, or ""; `say.has_answer` returns the usual check.
 
         The agent is asked once more; a reply that is still wrong is heard as it is, and counts as an abstention.
         """

@@ -15,6 +15,7 @@ from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Message, MessageRef, Place, Turn
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.response_format import Form
+from sottovoce.nodes.act import reply_to
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.escalate import escalated, hearing
 from sottovoce.nodes.human_input import HUMAN
@@ -27,67 +28,65 @@ from sottovoce.nodes.uncertainty import measured
 from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import encodable
 
-BEGUN = "Answer:"
+ANSWER_PREFILL = "Answer:"
 """The prefill of an answer turn."""
-SHORT = 32
+ANSWER_TOKENS = 32
 """The maximum length of an answer turn, in tokens."""
 CUT = "cut at the token limit"
 """The note on a reply that ended at the token limit."""
 Read = Callable[[str, Question], str | None]
 """Returns the answer in a reply, if any."""
-Complain = Callable[[str], str]
+Validate = Callable[[str], str]
 """Returns a short description of what is wrong with a reply; empty if it can be read."""
 
 
-async def say(
+def say(
     run: RunContext[Any],  # Any: any scheme
     state: Discussion,
     ask: Ask,
     *,
-    complain: Complain = lambda text: "",
-    form: str = "",
-    repairs: int = 1,
-    lacks: Callable[[str], bool] = lambda text: False,
-    at_last: Callable[[Message], Message] = lambda message: message,
-    afresh: bool = False,
+    validate: Validate = lambda text: "",
+    requested: str = "",
+    retries: int = 1,
+    needs_answer: Callable[[str], bool] = lambda text: False,
+    show_failed: bool = True,
 ) -> list[Message]:
-    """Ask, and ask again for a reply in the `form`, up to `repairs` times, while `complain` finds an error.
+    """Ask, and ask again while `validate` finds an error, up to `retries` times; return all attempts.
 
-    Return all attempts; the board keeps the raw text of each. If the last one still cannot be read and `lacks` the
-    answer to the question, the answer turn follows; otherwise `at_last` replaces it, e.g. by a cancelled turn. By
-    default it stays as it is, and counts as an abstention. With `afresh`, the failed reply is not shown again: only
-    the latest complaint follows the prompt.
+    A repeated request describes the error and the `requested` form; with `show_failed` it follows the failed reply,
+    otherwise the prompt. If the last reply cannot be read and `needs_answer`, the answer turn follows; otherwise it
+    stays as it is, and counts as an abstention. The board keeps the raw text of each attempt.
     """
     ask = replace(ask, turns=_noted_turns(run, state, ask.turns))
     attempts, turns = list[Message](), ask.turns
     while True:
-        message = await _attempt(run, state, replace(ask, turns=turns), "repair" if attempts else "", len(attempts))
-        complaint = complain(message.full_text)
-        if not complaint:
+        message = _attempt(run, state, replace(ask, turns=turns), "repair" if attempts else "", len(attempts))
+        error = validate(message.full_text)
+        if not error:
             return [*attempts, message]
-        last = len(attempts) == repairs
-        if last and not (run.settings.answer_turn and lacks(message.full_text)):
-            return [*attempts, at_last(_noted(message, f"cannot be read: {complaint}"))]
-        attempts.append(_noted(message, f"asked {'for the answer' if last else 'again'}: {complaint}"))
-        if afresh:
-            turns = (*ask.turns[:-1], Turn("user", blocks(ask.turns[-1].parts, [complaint])))
+        last = len(attempts) == retries
+        if last and not (run.settings.answer_turn and needs_answer(message.full_text)):
+            return [*attempts, _noted(message, f"cannot be read: {error}")]
+        attempts.append(_noted(message, f"asked {'for the answer' if last else 'again'}: {error}"))
+        if not show_failed:
+            turns = (*ask.turns[:-1], Turn("user", blocks(ask.turns[-1].parts, [error])))
             continue
         turns = (*turns, Turn("assistant", (MessageRef(attempts[-1], own=True),)))
         if last:
-            return [*attempts, await _answer_turn(run, state, replace(ask, turns=turns), len(attempts))]
-        request = run.prompts_of(ask.agent).render("shared/repair", complaint=complaint, form=form)
+            return [*attempts, _answer_turn(run, state, replace(ask, turns=turns), len(attempts))]
+        request = run.prompts_of(ask.agent).render("shared/repair", complaint=error, form=requested)
         turns = (*turns, Turn("user", request))
 
 
-async def say_answer(run: RunContext[Any], state: Discussion, ask: Ask, read: Read = kinds.read_reply) -> list[Message]:
+def say_answer(run: RunContext[Any], state: Discussion, ask: Ask, read: Read = kinds.read_reply) -> list[Message]:
     """Return a freely reasoned reply with an answer of the question's kind, and the answer turn if needed.
 
     If such answers have a form, it constrains the answer turn, and with `--guide on` also the reply's last line.
     Forcing that line by default would add it after readable answers, where models contradict themselves.
     """
     form = form_of(state)
-    guided = replace(ask, form=form and replace(form, after=BEGUN, optional=True))
-    return await say(run, state, guided, complain=unreadable(state, read), repairs=0, lacks=lambda text: True)
+    ask = replace(ask, response_format=form and replace(form, after=ANSWER_PREFILL, optional=True))
+    return say(run, state, ask, validate=has_answer(state, read), retries=0, needs_answer=lambda text: True)
 
 
 def form_of(question: Question) -> Form | None:
@@ -107,7 +106,7 @@ def _literal(text: str) -> str:
     return re.sub(r"([^\w\s])", r"\\\1", text)
 
 
-async def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number: int) -> Message:
+def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number: int) -> Message:
     """Ask for the answer alone after an unreadable reply: a short request on the same prefix, as text, at T = 0."""
     wanted, form, choices = kinds.KINDS[kinds.kind_of(state)].placeholder, form_of(state), state.get("choices")
     offered = list(form.choices if form else choices or [])
@@ -116,55 +115,62 @@ async def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number
         ask.agent,
         ask.act,
         (*ask.turns, Turn("user", request)),
-        form=form,
-        begun=BEGUN,
+        response_format=form,
+        prefill=ANSWER_PREFILL,
         stop=("\n",),
-        max_tokens=SHORT,
+        max_tokens=ANSWER_TOKENS,
         temperature=0.0,
         protocol="nl",
     )
-    message = await _attempt(run, state, short, "answer", number)
-    complaint = unreadable(state)(message.full_text)
-    return _noted(message, f"cannot be read: {complaint}") if complaint else message
+    message = _attempt(run, state, short, "answer", number)
+    error = has_answer(state)(message.full_text)
+    return _noted(message, f"cannot be read: {error}") if error else message
 
 
-async def _attempt(
+def _attempt(
     run: RunContext[Any], state: Discussion, ask: Ask, asked: Literal["", "repair", "answer"], number: int
 ) -> Message:
+    """Make one call, and return its reply as a message, with notes and statistics on what the agent heard and how."""
     attempt = attempt_of(state, ask.agent, ask.act) + number
     place = Place(*moment(state), ask.agent, ask.act, attempt)
-    heat = run.temperature(ask.agent, words=ask.protocol == WORDS) if ask.temperature is None else ask.temperature
-    seed, kept_to = run.seed(state, ask.agent, ask.act, attempt), run.guided(ask.form)
+    temperature, resampled = ask.temperature, None
+    if temperature is None:
+        own = run.temperature(ask.agent, words=ask.protocol == WORDS)
+        resampled = redrawn(run, state, place, own)
+        temperature = own if resampled is None else resampled
     turns = with_donors(run, state, ask.agent, escalated(run, state, ask.turns))
-    warm = redrawn(run, state, place, heat) if ask.temperature is None else None
-    heat = heat if warm is None else warm
-    call = Call(replace(ask, form=kept_to, turns=turns), run.model(ask.agent), place, seed, heat, asked)
-    reply = await call
+    ask = replace(ask, response_format=run.constraint(ask.response_format), turns=turns)
+    call = Call(ask, run.model(ask.agent), place, run.seed(state, ask.agent, ask.act, attempt), temperature, asked)
+    reply = reply_to(call, state)
     message, (notes, numbers) = message_of(call, reply, run.order(ask.agent)), hearing(run, turns)
-    if warm is not None and message.source != HUMAN:
-        notes, numbers = (*notes, f"said again at temperature {warm:g}"), {**numbers, "temperature": warm}
-    told: dict[str, Any] = {"notes": (*message.notes, *notes), "stats": {**message.stats, **numbers}} if numbers else {}
-    guided = (kept_to.after or "whole") if kept_to and message.payload else ""
-    donors, whose = donated(turns)
-    told |= {"donors": donors, "notes": (*told.get("notes", message.notes), *whose)} if donors else {}
-    return replace(message, measured=measured(reply, run.store), guided=guided, **told)
+    if resampled is not None and message.source != HUMAN:
+        notes, numbers = (*notes, f"said again at temperature {resampled:g}"), {**numbers, "temperature": resampled}
+    donors, donor_notes = donated(turns)
+    return replace(
+        message,
+        measured=measured(reply, run.store),
+        guided=(ask.response_format.after or "whole") if ask.response_format and message.payload else "",
+        notes=(*message.notes, *notes, *donor_notes),
+        stats={**message.stats, **numbers},
+        donors=donors,
+    )
 
 
 def message_of(call: Call, reply: AIMessage, order: int) -> Message:
     """Return a reply as a message for the board; `order` is its agent's place in the settings."""
-    ref, usage = reply.additional_kwargs.get("payload"), told_usage(reply)
+    ref, usage = reply.additional_kwargs.get("payload"), reported_usage(reply)
     stats: dict[str, float] = dict(reply.additional_kwargs.get("stats", {}))
     if usage:
         reused = usage.get("input_token_details", {}).get("cache_read", 0)
         stats |= {"tokens_in": usage["input_tokens"], "tokens_reused": reused, "tokens_out": usage["output_tokens"]}
     text = encodable(str(reply.text))
-    text = text if ref else text.removeprefix(call.ask.beginning)  # a hosted model may repeat it
+    text = text if ref else text.removeprefix(call.ask.prefill_text)  # a hosted model may repeat it
     cut = reply.response_metadata.get("finish_reason") == "length"
     return Message(
         **call.place._asdict(),
         text=text,
         order=order,
-        begun=call.ask.beginning,
+        begun=call.ask.prefill_text,
         asked=call.asked,
         payload=PayloadRef.from_dict(ref) if ref else None,
         source=reply.additional_kwargs.get("source", "model" if ref else "hosted"),
@@ -173,11 +179,11 @@ def message_of(call: Call, reply: AIMessage, order: int) -> Message:
     )
 
 
-def told_usage(reply: AIMessage) -> UsageMetadata | None:
+def reported_usage(reply: AIMessage) -> UsageMetadata | None:
     """Return the token usage that a model reported; None without one: some servers omit it, or report only zeros."""
     usage = reply.usage_metadata
-    sound = usage and min(usage["input_tokens"], usage["output_tokens"]) >= 0 and usage["input_tokens"] > 0
-    return usage if sound else None
+    plausible = usage and min(usage["input_tokens"], usage["output_tokens"]) >= 0 and usage["input_tokens"] > 0
+    return usage if plausible else None
 
 
 def _noted_turns(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
@@ -185,18 +191,18 @@ def _noted_turns(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...
     notes = list(dict.fromkeys(message.text for message in heard(state) if message.act == NOTE))
     if not notes:
         return turns
-    told = run.prompts.render("shared/note", notes=notes)
-    return (*turns[:-1], replace(turns[-1], parts=blocks(told, turns[-1].parts)))
+    shown = run.prompts.render("shared/note", notes=notes)
+    return (*turns[:-1], replace(turns[-1], parts=blocks(shown, turns[-1].parts)))
 
 
-def unreadable(question: Question, read: Read = kinds.read_reply) -> Complain:
-    """Return a function that complains of a text that has no answer, and does not call it unknown either."""
+def has_answer(question: Question, read: Read = kinds.read_reply) -> Validate:
+    """Return a check that a text has an answer, or calls it unknown."""
 
-    def complain(text: str) -> str:
+    def validate(text: str) -> str:
         readable = read(text, question) is not None or kinds.declines(text)
         return "" if readable else f"it holds no {kinds.named(question.get('kind', 'number'))}"
 
-    return complain
+    return validate
 
 
 def _noted(message: Message, note: str) -> Message:

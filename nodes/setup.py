@@ -32,16 +32,16 @@ def opening(
     begin: Begin = nothing,
     schema: type[Any] = Question,
     watch: Watch | None = None,
-    anew: Callable[[], Update] = dict,
+    cleared: Callable[[], Update] = dict,
 ) -> RunnableLambda[Discussion, Update]:
     """Return the node that checks the question and copies the run's settings from the runtime context into state.
 
-    All checks are made here, before any model runs. `anew` returns the update that removes an earlier discussion
+    All checks are made here, before any model runs. `cleared` returns the update that removes an earlier discussion
     of the same thread.
     """
 
     def opening(state: Discussion, config: RunnableConfig) -> Update:
-        before = anew() if state.get("settings") else {}
+        before = cleared() if state.get("settings") else {}
         asked: Any = {key: value for key, value in state.items() if key not in before}  # Any: some keys of a TypedDict
         settings = contexts.settings()
         check_question(asked, settings.owners(), settings.needs(), settings.names(), schema)
@@ -67,7 +67,6 @@ def next_round(contexts: Contexts[Any], *, watched: bool) -> RunnableLambda[Disc
     """Return the node that begins a round, in which agents hear the one before; if watched, a reset returns here."""
 
     def next_round(state: Discussion) -> Update:
-        contexts.of(state)  # refuses an invalid edit
         began = {"round": state["round"] + 1, "turn": 0}
         round_begins(began["round"])
         mark = marked(state, contexts.restored, (state["round"] + 1, 0)) if watched else {}

@@ -1,4 +1,4 @@
-"""Checks of an edited state before the next node runs; the checkpoint before the edit is not affected."""
+"""Checks of a state, before a discussion continues from it and before an edit is stored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OPENED = ("question", "round", "turn", "epochs", "marks")
 
 
 @with_config(ConfigDict(extra="allow"))
-class Held(TypedDict, total=False):
+class PendingUpdate(TypedDict, total=False):
     """The pending entry of a node: the update of a watched act, or the next step after a watch."""
 
     board: list[JSON]
@@ -36,56 +36,63 @@ class Held(TypedDict, total=False):
     """For an edit: by act, the text that replaces the model's reply."""
 
 
-def kept_settings(state: Discussion) -> tuple[JSON, str]:
+def settings_of(state: Discussion) -> tuple[JSON, str]:
     """Return the settings in a state, and their JSON text.
 
     Raises:
         UsageError: there are none, or they are not a JSON object.
     """
-    kept: Any = state.get("settings")  # Any: may be edited
+    settings: Any = state.get("settings")  # Any: may be edited
     try:
-        text = json.dumps(kept, sort_keys=True)
+        text = json.dumps(settings, sort_keys=True)
     except (TypeError, ValueError) as error:
         raise UsageError(f"the state's settings are not JSON: {error}; write them as 'opening' did") from error
-    if kept is None and "round" not in state:
+    if settings is None and "round" not in state:
         raise UsageError("this discussion was never opened; resume it from the step before 'opening'")
-    if not isinstance(kept, dict):
-        raise UsageError(f"the state's settings are {kept!r}; expected all of them by name, as 'opening' wrote them")
-    return kept, text
+    if not isinstance(settings, dict):
+        raise UsageError(
+            f"the state's settings are {settings!r}; expected all of them by name, as 'opening' wrote them"
+        )
+    return settings, text
 
 
-def check_whole(kept: JSON, known: Collection[str]) -> None:
+def check_whole(settings: JSON, known: Collection[str]) -> None:
     """Refuse incomplete settings: defaults would silently replace the missing ones.
 
     Raises:
         UsageError: names the first missing setting.
     """
     for name in WHOLE:
-        if name in known and name not in kept:
+        if name in known and name not in settings:
             raise UsageError(f"the state's settings have no {name!r}; write all of them, as 'opening' did")
 
 
-def check_state(state: Mapping[str, Any], schema: type[Any], speakers: Collection[str]) -> None:  # Any: as edited
-    """Refuse an invalid state.
-
-    `schema` is the scheme's own state type; `speakers` are all agents that act or have a model.
+def check_types(state: Mapping[str, Any], schema: type[Any]) -> None:  # Any: as edited
+    """Refuse values of a wrong type; `schema` is the scheme's own state type.
 
     Raises:
-        UsageError: a value has the wrong type, a number is out of range, or a message is by an unknown agent.
+        UsageError: names the first wrong value.
     """
     try:
         _adapter(schema).validate_python(dict(state), strict=True)  # type: ignore[arg-type]  # holds it for unhashable
     except ValidationError as error:
         raise UsageError(f"in the state, {first_wrong(error, 'it')}") from error
-    for name in OPENED if "board" in state else ():  # in a graph, "board" is always there
+
+
+def check_state(state: Mapping[str, Any], speakers: Collection[str]) -> None:  # Any: as edited
+    """Refuse a state that nodes or routers cannot read; `speakers` are all agents that act or have a model.
+
+    Raises:
+        UsageError: a value is missing, a number is out of range, or a message is by an unknown agent.
+    """
+    for name in OPENED:
         if name not in state:
             raise UsageError(f"the state has no {name!r}, which 'opening' wrote; resume from an earlier step")
-    if "question" in state:
-        check_question(state, None)  # type: ignore[arg-type]  # it reads what there is
+    check_question(state, None)  # type: ignore[arg-type]  # it reads what there is
     for name, least in (("round", -1), ("turn", 0)):
-        if not least <= (found := state.get(name, least)) <= MOST_STEPS:
-            raise UsageError(f"in the state, {name} is {found}; expected {least} to {MOST_STEPS:,}")
-    _check_held(state.get("pending", {}))
+        if not least <= (number := state.get(name, least)) <= MOST_STEPS:
+            raise UsageError(f"in the state, {name} is {number}; expected {least} to {MOST_STEPS:,}")
+    _check_pending(state.get("pending", {}))
     for message in state.get("board", []):
         if message.agent not in speakers and message.source != "rule":
             raise UsageError(choose("agent on the board:", message.agent, sorted(speakers)))
@@ -93,12 +100,12 @@ def check_state(state: Mapping[str, Any], schema: type[Any], speakers: Collectio
             raise UsageError(f"on the board, {message.place} is later than the state, in round {state['round']}")
 
 
-def _check_held(pending: Mapping[str, Held]) -> None:
+def _check_pending(pending: Mapping[str, PendingUpdate]) -> None:
     """Refuse what types cannot express: a reset without a mark, and invalid messages."""
-    for name, held in pending.items():
-        if held.get("next") == "reset" and "to" not in held:
+    for name, update in pending.items():
+        if update.get("next") == "reset" and "to" not in update:
             raise UsageError(f"in the state, pending.{name} has no 'to', the mark that a reset goes back to")
-        for message in held.get("board", []):
+        for message in update.get("board", []):
             validated(message)
 
 
@@ -106,7 +113,7 @@ def _check_held(pending: Mapping[str, Held]) -> None:
 def _adapter(schema: type[Any]) -> TypeAdapter[Any]:
     """Return an adapter in which all keys are optional: most are added after the first node."""
     hints = {name: _fail_fast(hint) for name, hint in get_type_hints(schema, include_extras=True).items()}
-    hints["pending"] = dict[str, Held]
+    hints["pending"] = dict[str, PendingUpdate]
     return TypeAdapter(TypedDict(schema.__name__, hints, total=False))  # type: ignore[operator]  # made at run time
 
 

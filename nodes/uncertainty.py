@@ -101,7 +101,7 @@ def _untold(message: Message) -> str:
     )
 
 
-def lacking(model: Any, measure: Measure) -> str:  # Any: a chat model
+def missing_features(model: Any, measure: Measure) -> str:  # Any: a chat model
     """Return which features a chat model cannot return, and what to do; empty if it may: local models can."""
     if is_hooked(model):
         return ""

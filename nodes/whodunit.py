@@ -19,11 +19,10 @@ from sottovoce.channels.payload import Span
 from sottovoce.core.response_format import Form
 from sottovoce.environments.whodunit import players
 from sottovoce.environments.whodunit.actions import Action, Malformed, Role, located, read
-from sottovoce.environments.whodunit.blunders import NOTES
 from sottovoce.environments.whodunit.games import Game
-from sottovoce.environments.whodunit.knowledge import told
-from sottovoce.environments.whodunit.metrics import Ended, measures
-from sottovoce.environments.whodunit.rules import RETRIES, World, cancelled, is_over, opening, passed, step
+from sottovoce.environments.whodunit.knowledge import World, described_knowledge
+from sottovoce.environments.whodunit.metrics import NOTES, Ended, measures
+from sottovoce.environments.whodunit.rules import RETRIES, cancelled, first_state, is_over, passed, step
 from sottovoce.environments.whodunit.wording import described, fact, people
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided
@@ -70,10 +69,10 @@ def begin(run: RunContext[WhoDunit], state: Discussion) -> Update:
     """
     given, settings = state.get("game"), run.settings
     game = settings.game(f"{settings.seed}/{question_id(state)}") if given is None else settings.seated(given)
-    return {"game": game.model_dump(mode="json"), "world": opening(game)}
+    return {"game": game.model_dump(mode="json"), "world": first_state(game)}
 
 
-async def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
+def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
     """Ask for an action, and again with a hint if it cannot be read; without one the game is cancelled."""
     settings, game = run.settings, game_of(state)
     role, world, wording = settings.role_of(agent), state["world"], settings.words
@@ -82,21 +81,21 @@ async def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Up
     def action(text: str) -> Action | Malformed:
         return read(text, role, game, wording, facts)
 
-    def complain(text: str) -> str:
-        found = action(text)
-        return found.hint if isinstance(found, Malformed) else ""
+    def validate(text: str) -> str:
+        parsed = action(text)
+        return parsed.hint if isinstance(parsed, Malformed) else ""
 
     if settings.golden and role == "intel":
         messages = [_by_rule(run, state, agent, players.intel(game, world, agent, wording))]
     else:
         kept_to = form(role, game, settings, facts, _question_of(run.view(state, agent), settings, game))
         ask = Ask(agent, ACTS[role], turn_of(run, state, agent), kept_to)
-        messages = await say(run, state, ask, complain=complain, repairs=RETRIES, afresh=True)
+        messages = say(run, state, ask, validate=validate, retries=RETRIES, show_failed=False)
     done = action(messages[-1].full_text)
     if isinstance(done, Malformed):
         return {"board": messages, "world": cancelled(world, agent, done.hint)}
     line, after = step(game, world, agent, done, wording)
-    notes = _notes(line, after, told(game, after, settings.speakers()[0]))
+    notes = _notes(line, after, described_knowledge(game, after, settings.speakers()[0]))
     said = replace(messages[-1], public=line, notes=(*messages[-1].notes, *notes))
     return {"board": [*messages[:-1], said], "world": after}
 

@@ -43,7 +43,7 @@ class Bounded(SandboxedEnvironment):
         """Compute a sum, a product of numbers, a short repeated text, or a format without wide fields."""
         if operator == "+":
             return _read(context, super().call_binop(context, operator, left, right))
-        numbers = all(isinstance(each, int | float) and abs(each) <= LARGEST for each in (left, right))
+        numbers = all(isinstance(value, int | float) and abs(value) <= LARGEST for value in (left, right))
         if not (numbers or _is_short(operator, left, right)):
             raise TemplateError(
                 f"{operator} is for numbers to {LARGEST:.0e}, texts up to {LONGEST_REPEATED} characters in all, and "
@@ -62,14 +62,14 @@ def _is_short(operator: str, left: Any, right: Any) -> bool:  # Any: a template'
 
 def environment(**options: Any) -> SandboxedEnvironment:  # Any: jinja2's own
     """Return the sandbox in which packs are rendered."""
-    made = Bounded(**options)
-    made.filters |= {PLAIN + name: made.filters[name] for name in FILTERS}
-    made.filters |= {name: _bounded(name) for name in FILTERS}
-    made.filters |= {TURN: _counted, READ: _read}
-    return made
+    sandbox = Bounded(**options)
+    sandbox.filters |= {PLAIN + name: sandbox.filters[name] for name in FILTERS}
+    sandbox.filters |= {name: _bounded(name) for name in FILTERS}
+    sandbox.filters |= {TURN: _counted, READ: _read}
+    return sandbox
 
 
-def checked(tree: nodes.Template) -> nodes.Template:
+def limited(tree: nodes.Template) -> nodes.Template:
     """Return a template of a pack with counters for its loops and for the characters that it reads.
 
     Raises:
@@ -85,15 +85,15 @@ def checked(tree: nodes.Template) -> nodes.Template:
 class _Counting(NodeTransformer):
     """A transformer that counts what a template reads: all output consists of that, so nothing can grow in loops."""
 
-    def generic_visit(self, node: nodes.Node, *given: Any, **named: Any) -> nodes.Node:  # Any: jinja2's own
+    def generic_visit(self, node: nodes.Node, *arguments: Any, **keywords: Any) -> nodes.Node:  # Any: jinja2's own
         """Wrap each named value in a filter that counts its size."""
-        super().generic_visit(node, *given, **named)
+        super().generic_visit(node, *arguments, **keywords)
         if not isinstance(node, nodes.Name | nodes.Getattr | nodes.Getitem) or node.ctx != "load":
             return node
         return nodes.Filter(node, READ, [], [], None, None, lineno=node.lineno)
 
 
-def written(template: Template, slots: dict[str, Any]) -> str:  # Any: see `Prompts.render`
+def rendered(template: Template, slots: dict[str, Any]) -> str:  # Any: see `Prompts.render`
     """Render a template with its slots.
 
     Raises:
@@ -159,20 +159,20 @@ def _size(value: Any) -> int:  # Any: a template's value
         return len(value)
     if isinstance(value, Mapping):
         value = [*value.values()]
-    return sum(1 + _size(each) for each in value) if isinstance(value, list | tuple) else 0
+    return sum(1 + _size(item) for item in value) if isinstance(value, list | tuple) else 0
 
 
 def _bounded(name: str) -> Callable[..., Any]:  # Any: as above
     """Return a filter of jinja2 that counts the size of its result; its input was counted when it was read."""
 
     @pass_context
-    def bounded(context: Context, value: Any, *given: Any, **named: Any) -> Any:
+    def bounded(context: Context, value: Any, *arguments: Any, **keywords: Any) -> Any:
         if name == "join":
-            between = next(iter([*given, *named.values()]), "")
+            between = next(iter([*arguments, *keywords.values()]), "")
             value = [*value]
             _spend(context, len(value) * _size(between))
-        if name == "sum" and (len(given) > 1 or "start" in named):
+        if name == "sum" and (len(arguments) > 1 or "start" in keywords):
             raise TemplateError("sum is for numbers only, and starts at 0")
-        return _read(context, context.environment.call_filter(PLAIN + name, value, given, named, context))
+        return _read(context, context.environment.call_filter(PLAIN + name, value, arguments, keywords, context))
 
     return bounded

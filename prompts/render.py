@@ -1,7 +1,7 @@
 """Prompt files with named slots, rendered into the parts of a turn.
 
 A prompt file is a jinja2 template whose first line declares its slots in a comment. A slot with a
-`MessageRef` message does not become text here: the rendered turn contains the message itself, so that
+message reference does not become text here: the rendered turn contains the message itself, so that
 each protocol can encode it in its own way. A prompt pack is a user's folder with the same layout; a
 file in it replaces ours, and may use the slots that ours declares.
 """
@@ -72,13 +72,13 @@ class Prompts:
         """
         if name not in self._texts:
             raise PromptError(choose("prompt", name, self.names()))
-        heard: list[MessageRef] = []
+        messages: list[MessageRef] = []
         try:
-            given = {key: _marked(value, heard) for key, value in slots.items()}
-            text = bounds.written(self._of_pack.get(name) or _compiled(self._texts[name]), given)
+            marked = {key: _marked(value, messages) for key, value in slots.items()}
+            text = bounds.rendered(self._of_pack.get(name) or _compiled(self._texts[name]), marked)
             if name in self._of_pack:
                 text.encode()  # raises on half a character, which a pack may write but no tokenizer accepts
-            parts = _split(text.strip("\n"), heard)
+            parts = _split(text.strip("\n"), messages)
         except WHILE_RENDERED as error:
             of = f" (prompt file {self._files[name]!r})" if name in self._files else ""
             raise PromptError(f"prompt {name!r} cannot be rendered: {error}{of}") from error
@@ -134,7 +134,7 @@ def _compiled(text: str) -> Template:
 @lru_cache(maxsize=1024)
 def _bounded(text: str) -> tuple[Template, frozenset[str]]:
     """Return a compiled prompt of a pack, and the slots that it uses."""
-    tree = bounds.checked(_environment().parse(text))  # before jinja2 folds constants
+    tree = bounds.limited(_environment().parse(text))  # before jinja2 folds constants
     return _environment().from_string(tree), frozenset(meta.find_undeclared_variables(tree))
 
 
@@ -191,26 +191,26 @@ def _declared(text: str) -> set[str]:
     return {slot.strip() for slot in match[1].split(",") if slot.strip()}
 
 
-def _marked(value: Any, heard: list[MessageRef]) -> Any:  # Any: see render
+def _marked(value: Any, messages: list[MessageRef]) -> Any:  # Any: see render
     if isinstance(value, MessageRef):
-        heard.append(value)
-        return f"\ue000{len(heard) - 1}\ue001"
+        messages.append(value)
+        return f"\ue000{len(messages) - 1}\ue001"
     if isinstance(value, (list, tuple)):
-        return [_marked(item, heard) for item in value]
+        return [_marked(item, messages) for item in value]
     if isinstance(value, str) and MARK.search(value):
         raise PromptError("a prompt's text holds U+E000 digits U+E001, which marks heard messages; remove it")
     return value
 
 
-def printable(text: str) -> str:
+def without_marks(text: str) -> str:
     """Return a model's text without the characters that mark heard messages."""
     return text.replace("\ue000", "").replace("\ue001", "")
 
 
-def _split(text: str, heard: list[MessageRef]) -> tuple[Part, ...]:
+def _split(text: str, messages: list[MessageRef]) -> tuple[Part, ...]:
     pieces = MARK.split(text)  # text, index, text, index, ..., text
-    messages = {str(i): message for i, message in enumerate(heard)}
-    if not messages.keys() >= {*pieces[1::2]}:
+    by_index = {str(i): message for i, message in enumerate(messages)}
+    if not by_index.keys() >= {*pieces[1::2]}:
         raise TemplateError("it writes U+E000 digits U+E001, which marks heard messages; remove that")
-    parts: list[Part] = [messages[piece] if i % 2 else piece for i, piece in enumerate(pieces)]
+    parts: list[Part] = [by_index[piece] if i % 2 else piece for i, piece in enumerate(pieces)]
     return tuple(part for part in parts if part != "")

@@ -52,7 +52,7 @@ CONFIDENCE = re.compile(rf"[~\u2248]?\s*({DECIMAL})\s*(?:(%|\uff05|per ?cent)|/\
 class Structured:
     """The fields of an object in a model's text, each value as text: `5`, `True`, `85%`."""
 
-    found: Mapping[str, str]
+    values: Mapping[str, str]
     """Values by wanted name, in the order of the names. Lists are joined with spaces, null is empty."""
     missing: Mapping[str, str]
     """The reason that a wanted field has no value, as the rest of a sentence: "is cut off"."""
@@ -67,7 +67,7 @@ class _Value:
     why: str = ""  # the reason that the value is unusable
 
 
-def read_json(text: str, wanted: Sequence[str], may_be_empty: Sequence[str] = ()) -> Structured:
+def read_json(text: str, names: Sequence[str], may_be_empty: Sequence[str] = ()) -> Structured:
     """Return the wanted fields of the object that has most of them; the last of several such objects.
 
     Names match regardless of case, spaces, underscores and other signs. Fences, comments, surrounding
@@ -75,43 +75,43 @@ def read_json(text: str, wanted: Sequence[str], may_be_empty: Sequence[str] = ()
     object are tolerated. Values that end with the text instead of their closing sign are refused, since "12"
     may have been "125". Nested objects are skipped. The last of repeated fields counts.
     """
-    best = Structured({}, dict.fromkeys(wanted, "is missing: there is no JSON object"))
-    for read in read_objects(text, wanted, may_be_empty):
+    best = Structured({}, dict.fromkeys(names, "is missing: there is no JSON object"))
+    for read in read_objects(text, names, may_be_empty):
         if len(read.missing) <= len(best.missing):
             best = read
     return best
 
 
-def read_objects(text: str, wanted: Sequence[str], may_be_empty: Sequence[str] = ()) -> Iterator[Structured]:
+def read_objects(text: str, names: Sequence[str], may_be_empty: Sequence[str] = ()) -> Iterator[Structured]:
     """Yield the wanted fields of each object, in the order of the text; see `read_json`."""
     skipped = max(0, len(text) - LONGEST)
     for fields, start, end in _objects(text[skipped:]):
-        of = {name: fields.get(_plain(name), _Value("", 0, "is missing")) for name in wanted}
+        of = {name: fields.get(_plain(name), _Value("", 0, "is missing")) for name in names}
         empty = {name: "" if value.text or name in may_be_empty else "is empty" for name, value in of.items()}
         missing = {name: why for name, value in of.items() if (why := value.why or empty[name])}
-        found = {name: of[name].text for name in of if name not in missing}
-        yield Structured(found, missing, (skipped + start, skipped + end))
+        values = {name: of[name].text for name in of if name not in missing}
+        yield Structured(values, missing, (skipped + start, skipped + end))
 
 
-def read_lines(text: str, wanted: Sequence[str]) -> dict[str, str]:
+def read_lines(text: str, keys: Sequence[str]) -> dict[str, str]:
     """Return the wanted fields from lines `name: value`, which some models write instead of an object.
 
     Names match regardless of case, underscores and Markdown; a value runs to the next wanted name, and the last of
     repeated fields counts.
     """
-    names = "|".join(re.sub(r"_", r"[ _]", re.escape(name)) for name in sorted(wanted, key=len, reverse=True))
+    names = "|".join(re.sub(r"_", r"[ _]", re.escape(name)) for name in sorted(keys, key=len, reverse=True))
     line = re.compile(rf"^[^\w\n]{{0,9}}({names})[^\w\n:]{{0,4}}:[^\S\n]*", re.IGNORECASE | re.MULTILINE)
     text = text[-LONGEST:]
-    found = list(line.finditer(text))
-    ends = [*(each.start() for each in found), len(text)][1:]
-    given = {_plain(each[1]): text[each.end() : end] for each, end in zip(found, ends, strict=False)}
-    return {name: given[_plain(name)].strip(" \n*_`\"',") for name in wanted if _plain(name) in given}
+    lines = list(line.finditer(text))
+    ends = [*(match.start() for match in lines), len(text)][1:]
+    values = {_plain(match[1]): text[match.end() : end] for match, end in zip(lines, ends, strict=False)}
+    return {name: values[_plain(name)].strip(" \n*_`\"',") for name in keys if _plain(name) in values}
 
 
 def stated_confidence(text: str) -> str | None:
     """Return the number after the last "confidence" in a text, as written; None if there is none."""
-    found = STATED.findall(text[-LONGEST:])
-    return found[-1] if found else None
+    numbers = STATED.findall(text[-LONGEST:])
+    return numbers[-1] if numbers else None
 
 
 def read_confidence(stated: str | None) -> float | None:
@@ -121,13 +121,13 @@ def read_confidence(stated: str | None) -> float | None:
     sign: 85 does not mean certainty. Decimals may have a comma. Values outside 0 to 1 ("300 %", "7") are returned
     unchanged: see `clamped`.
     """
-    found = CONFIDENCE.fullmatch((stated or "").strip())
-    value = float(found[1].replace(",", ".")) if found else math.inf
-    if found is None or math.isinf(value):  # hundreds of digits
+    match = CONFIDENCE.fullmatch((stated or "").strip())
+    value = float(match[1].replace(",", ".")) if match else math.inf
+    if match is None or math.isinf(value):  # hundreds of digits
         return None
-    if found[3]:
-        return value / int(found[3])
-    return value / 100 if found[2] or 10 < value <= 100 else value
+    if match[3]:
+        return value / int(match[3])
+    return value / 100 if match[2] or 10 < value <= 100 else value
 
 
 def clamped(confidence: float) -> float:
@@ -219,9 +219,9 @@ def _nested(text: str, at: int) -> _Value:
 
 
 def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
-    found = pattern.match(text, at)
-    assert found, "these patterns match nothing too"
-    return found.end()
+    match = pattern.match(text, at)
+    assert match, "these patterns match nothing too"
+    return match.end()
 
 
 def encodable(text: str) -> str:
@@ -232,10 +232,10 @@ def encodable(text: str) -> str:
 def _unescaped(text: str) -> str:
     r"""Return a text with JSON's escapes decoded, except \b and \f, which begin LaTeX's \boxed and \frac."""
 
-    def meaning(found: re.Match[str]) -> str:
-        if found[1]:
-            return encodable(json.loads(f'"{found[1]}"'))
+    def meaning(match: re.Match[str]) -> str:
+        if match[1]:
+            return encodable(json.loads(f'"{match[1]}"'))
         signs = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "'": "'", "/": "/", "\\": "\\", "\n": "\n"}
-        return signs.get(found[2], found[0])
+        return signs.get(match[2], match[0])
 
     return ESCAPE.sub(meaning, text)

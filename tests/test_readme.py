@@ -163,7 +163,7 @@ def searched(site: Path, words: str) -> str:
 
     with chromium() as browser:
         browser.get(f"{(site / 'index.html').as_uri()}?q={words}")
-        return str(WebDriverWait(browser, 120).until(_results))
+        return str(WebDriverWait(browser, 600).until(_results))
 
 
 def _results(browser: Any) -> str:  # Any: selenium has no types

@@ -81,7 +81,7 @@ def questions(type: Type, seed: int = 0) -> tuple[Asked, ...]:
         "claim": _claims,
         "fact": _facts,
     }
-    by_text = {each.text: each for each in makers[type](world, rng) if len(each.steps) <= MAX_STEPS}
+    by_text = {question.text: question for question in makers[type](world, rng) if len(question.steps) <= MAX_STEPS}
     shuffled = list(by_text.values())
     rng.shuffle(shuffled)
     return tuple(shuffled)
@@ -136,9 +136,9 @@ def _same_river(world: Encyclopedia, rng: random.Random) -> Iterator[Asked]:
     people = {river: [a for a in natives if a.facts["born_in"].object in on] for river, on in towns.items()}
     rivers = [river for river, born in people.items() if len(born) >= 4]
     for river in rivers:
-        one, two, three = rng.sample(people[river], 3)
+        first_native, two, three = rng.sample(people[river], 3)
         stranger = rng.choice(people[rng.choice([name for name in rivers if name != river])])
-        for first, second, answer in ((one, two, "yes"), (three, stranger, "no")):
+        for first, second, answer in ((first_native, two, "yes"), (three, stranger, "no")):
             trails = [trail(world, article.title, ["born_in", "river"]) for article in (first, second)]
             if all(trails):
                 text = f"Do the towns in which {first.title} and {second.title} were born lie on the same river?"

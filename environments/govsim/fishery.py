@@ -80,8 +80,8 @@ def starts(split: Split, seed: int = 0) -> list[int]:
     """
     if split == "test":
         return [*TESTED_ON]
-    held = set(random.Random(f"govsim/splits/{seed}").sample(FITTED_ON, VALIDATED))
-    return [start for start in FITTED_ON if (start in held) == (split == "validation") for _ in range(RUNS)]
+    validating = set(random.Random(f"govsim/splits/{seed}").sample(FITTED_ON, VALIDATED))
+    return [start for start in FITTED_ON if (start in validating) == (split == "validation") for _ in range(RUNS)]
 
 
 def read_game(path: Path | str) -> Game:

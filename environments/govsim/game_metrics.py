@@ -73,7 +73,7 @@ def equality(gains: Sequence[int]) -> float:
     """Return one minus the Gini coefficient; 1 if all gains are 0."""
     if not sum(gains):
         return 1.0
-    apart = sum(abs(one - other) for one in gains for other in gains)
+    apart = sum(abs(gain - other_gain) for gain in gains for other_gain in gains)
     return 1 - apart / (2 * len(gains) * sum(gains))
 
 

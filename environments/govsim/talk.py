@@ -1,7 +1,8 @@
-"""The rules of the talk after a harvest: the order of speakers, the end, and the agreement.
+"""Parsers of GovSim's replies, and the rules of the talk: the wish, the order of speakers, the end, the agreement.
 
-A report opens the talk and counts as its first message. An utterance has three labels; it names the next speaker and
-may end the talk. The other agents hear only the part under the first label. Text before it is private.
+The prompt asks for a wish in the form "Answer: 10 tons", after any reasoning. A report opens the talk and counts as its
+first message. An utterance has three labels; it names the next speaker and may end the talk. The other agents hear only
+the part under the first label. Text before it is private.
 
     Say: Let us all stay at 10 tons.
     Done: no
@@ -14,8 +15,19 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sottovoce.environments.govsim.harvest import MARKED, last_marked, place, read_tons
-
+MARKED = re.compile(
+    r"\banswer\b[\s*_`\"']{0,8}(?:is\b[\s*_]{0,8})?"
+    r"(?:[:=](?:[^\d\n]{0,40}?|\W{0,10})|(?<=is )\W{0,5})"
+    r"(?P<minus>[-\u2212])?(?P<tons>\d{1,3}(?:,\d{3})+(?!\d)|\d+)",
+    re.IGNORECASE | re.ASCII,
+)
+AT_LINE = re.compile(r"(?:^|\n)[\s>*_#`-]{0,8}(?:final\s)?\Z", re.IGNORECASE)
+"""End of a text after which a marker starts its line."""
+WORDS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
+SPELLED = re.compile(rf"\banswer\W{{1,8}}({'|'.join(sorted(WORDS, key=len, reverse=True))})\b", re.IGNORECASE)
+BEFORE = 24  # characters checked before a marker
+DIGITS = 9
+"""Most digits of a number, enough for any lake; longer ones are cut, since Python limits the digits it parses."""
 MESSAGES = 10
 """Most messages of one talk, including its report."""
 LABELS = {
@@ -41,6 +53,39 @@ SUMMARY = re.compile(r"\A[^\n]{0,40}?\bsummary\b(?: (?:in|of)[^\n:.,]{0,30})?[\s
 """The words before a summary that only announce it."""
 
 
+def read_tons(text: str) -> int | None:
+    r"""Return the first whole number after the last marker, in tons; None if there is none.
+
+    A marker at the start of its line takes precedence. Emphasis, units, "about" and thousands separators are ignored.
+    "10.5" and "10-12" give 10, and a negative number gives 0. A marker without a number, as in a repeated
+    "Answer: N tons", is skipped.
+
+    >>> read_tons("Half would be left.\n**Answer:** 10 tons"), read_tons("I would catch ten.")
+    (10, None)
+    """
+    marker = last_marked(MARKED, text)
+    if marker is None:
+        return _in_words(text)
+    return 0 if marker["minus"] else int(marker["tons"].replace(",", "")[:DIGITS])
+
+
+def _in_words(text: str) -> int | None:
+    """Return the tons of "Answer: five tons"; None if there is no such text."""
+    words = SPELLED.findall(text)
+    return WORDS.index(words[-1].lower()) if words else None
+
+
+def last_marked(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """Return the last match; matches at the start of a line take precedence."""
+    return max(pattern.finditer(text), key=place, default=None)
+
+
+def place(marker: re.Match[str]) -> tuple[bool, int]:
+    """Return a sort key: whether a marker starts its line, and its position."""
+    start = marker.start()
+    return AT_LINE.search(marker.string, max(0, start - BEFORE), start) is not None, start
+
+
 class Utterance(NamedTuple):
     """The content of one reply."""
 
@@ -54,7 +99,7 @@ class Utterance(NamedTuple):
     """Named next speaker; None if no agent present is named."""
 
 
-def read_utterance(reply: str, there: Sequence[str]) -> Utterance:
+def read_utterance(reply: str, present: Sequence[str]) -> Utterance:
     r"""Parse a reply to the agents in `there`.
 
     The text said is between the first "Say:" and the first "Done:" after it, over any number of lines; then "Next:"
@@ -71,11 +116,11 @@ def read_utterance(reply: str, there: Sequence[str]) -> Utterance:
     ends = [mark.start() for mark in (done, following, _first(marks, "say", begin)) if mark]
     said = _stripped(reply, begin, min((end for end in ends if end >= begin), default=len(reply)))
     closes = YES.match(_behind(reply, done, marks)) is not None
-    return Utterance(reply[slice(*said)], said, closes, _named(_behind(reply, following, marks), there))
+    return Utterance(reply[slice(*said)], said, closes, _named(_behind(reply, following, marks), present))
 
 
 def next_speaker(
-    there: Sequence[str], speakers: Sequence[str], last: Utterance | None, most: int = MESSAGES
+    present: Sequence[str], speakers: Sequence[str], last: Utterance | None, most: int = MESSAGES
 ) -> str | None:
     """Return the agent that speaks after `speakers`, the last of whom said `last`; None if the talk is over.
 
@@ -83,10 +128,10 @@ def next_speaker(
     present, the next one in order speaks: models sometimes name absent people.
     """
     if last is None:
-        return there[0]
+        return present[0]
     if last.done or len(speakers) + 1 >= most:
         return None
-    return last.following or there[(there.index(speakers[-1]) + 1) % len(there)]
+    return last.following or present[(present.index(speakers[-1]) + 1) % len(present)]
 
 
 def read_limit(reply: str) -> int | None:
@@ -107,15 +152,19 @@ def read_summary(reply: str) -> str:
 
 def _first(marks: Sequence[re.Match[str]], name: str, behind: int) -> re.Match[str] | None:
     """Return the first mark with this label after a place, else the first of all."""
-    found = [mark for mark in marks if mark.lastgroup == name]
-    return next((mark for mark in found if mark.start() >= behind), found[0] if found else None)
+    own = [mark for mark in marks if mark.lastgroup == name]
+    return next((mark for mark in own if mark.start() >= behind), own[0] if own else None)
 
 
 def _behind(reply: str, mark: re.Match[str] | None, marks: Sequence[re.Match[str]]) -> str:
     """Return the text after a label, up to the next one."""
     if mark is None:
         return ""
-    return reply[mark.end() : min((each.start() for each in marks if each.start() > mark.start()), default=len(reply))]
+    return reply[
+        mark.end() : min(
+            (other_mark.start() for other_mark in marks if other_mark.start() > mark.start()), default=len(reply)
+        )
+    ]
 
 
 def _stripped(reply: str, start: int, end: int) -> tuple[int, int]:
@@ -125,6 +174,6 @@ def _stripped(reply: str, start: int, end: int) -> tuple[int, int]:
     return begin, max(begin, start + len(text.rstrip()))
 
 
-def _named(text: str, there: Sequence[str]) -> str | None:
-    places = [(mark.start(), name) for name in there if (mark := re.search(rf"\b{re.escape(name)}\b", text, re.I))]
+def _named(text: str, present: Sequence[str]) -> str | None:
+    places = [(mark.start(), name) for name in present if (mark := re.search(rf"\b{re.escape(name)}\b", text, re.I))]
     return min(places)[1] if places else None

@@ -85,9 +85,9 @@ def mount(source: str | None, target: str, kind: str | None, flags: int, data: s
 
 def seal(path: str, attributes: int, recursive: bool) -> None:
     """Make a mount read-only or restrict it otherwise, with all mounts below it if recursive."""
-    wanted = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)
+    changes = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)
     at = AT_RECURSIVE if recursive else 0
-    called("syscall", MOUNT_SETATTR, AT_FDCWD, path.encode(), at, ctypes.byref(wanted), ctypes.sizeof(wanted))
+    called("syscall", MOUNT_SETATTR, AT_FDCWD, path.encode(), at, ctypes.byref(changes), ctypes.sizeof(changes))
 
 
 def enter() -> None:
@@ -161,7 +161,7 @@ def renounce() -> None:
 def rules(column: int, audit: int) -> list[tuple[int, int, int, int]]:
     """Return the filter of system calls, as (instruction, jump if true, jump if false, operand)."""
     denied = DENY | errno.EPERM
-    found = [
+    lines = [
         (LOAD, 0, 0, 4),  # the machine of the call
         (EQUAL, 1, 0, audit),
         (RETURN, 0, 0, KILL),
@@ -172,10 +172,10 @@ def rules(column: int, audit: int) -> list[tuple[int, int, int, int]]:
         (RETURN, 0, 0, DENY | errno.ENOSYS),
     ]
     for numbers in CALLS.values():
-        found += [(EQUAL, 0, 1, numbers[column]), (RETURN, 0, 0, denied)]
-    found += [(EQUAL, 0, 3, CLONE[column]), (LOAD, 0, 0, 16), (HAS, 0, 1, NEW_USER), (RETURN, 0, 0, denied)]
-    found += [(LOAD, 0, 0, 0), (EQUAL, 0, 3, SOCKETPAIR[column]), (LOAD, 0, 0, 16), (EQUAL, 1, 0, UNIX)]
-    return [*found, (RETURN, 0, 0, denied), (RETURN, 0, 0, ALLOW)]
+        lines += [(EQUAL, 0, 1, numbers[column]), (RETURN, 0, 0, denied)]
+    lines += [(EQUAL, 0, 3, CLONE[column]), (LOAD, 0, 0, 16), (HAS, 0, 1, NEW_USER), (RETURN, 0, 0, denied)]
+    lines += [(LOAD, 0, 0, 0), (EQUAL, 0, 3, SOCKETPAIR[column]), (LOAD, 0, 0, 16), (EQUAL, 1, 0, UNIX)]
+    return [*lines, (RETURN, 0, 0, denied), (RETURN, 0, 0, ALLOW)]
 
 
 def forbid() -> None:

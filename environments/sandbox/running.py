@@ -5,15 +5,14 @@ from __future__ import annotations
 from functools import cache
 
 from sottovoce.core.errors import UsageError, choose
-from sottovoce.environments.sandbox.backends import BACKENDS, ISOLATED
-from sottovoce.environments.sandbox.host_check import is_root, missing
+from sottovoce.environments.sandbox.backends import BACKENDS, ISOLATED, is_root, missing
 from sottovoce.environments.sandbox.limits import Limits, Outcome, refused
-from sottovoce.environments.sandbox.sandboxed_process import hold
+from sottovoce.environments.sandbox.sandboxed_process import run_in
 
 ANY = "isolated"
 """The first of `ISOLATED` that this machine offers."""
 OFF = f"the sandbox is off; name a backend to run programs: {ANY}, {', '.join(BACKENDS)}"
-TRIAL = "print('inside')"
+TEST_PROGRAM = "print('inside')"
 NETWORK = "the network (unless the processor is x86-64 or ARM64)"
 OPEN = f"{NETWORK}, the files and folders that all users may read or write"
 OPEN_AS_US = f"{NETWORK}, every file of yours, the environment and the processes of yours, this one included"
@@ -35,7 +34,7 @@ def run(program: str, limits: Limits | None = None, backend: str | None = None, 
         chosen = choice(backend, unsafe)
     except LookupError as why:
         return refused(str(why))
-    return hold(program, limits or Limits(), chosen)
+    return run_in(program, limits or Limits(), chosen)
 
 
 def choice(backend: str, unsafe: bool) -> str:
@@ -44,8 +43,8 @@ def choice(backend: str, unsafe: bool) -> str:
     if backend not in (ANY, *BACKENDS) and not named:
         raise UsageError(choose("backend", backend, [ANY, *BACKENDS]))
     if backend == ANY:
-        if found := next((each for each in ISOLATED if not why_not(each)), None):
-            return found
+        if isolated := next((name for name in ISOLATED if not why_not(name)), None):
+            return isolated
         backend = "limits"
     if backend == "limits" and not unsafe:
         raise LookupError(f"limits alone leave open {exposed()}: pass unsafe (--unsafe) to run programs anyway")
@@ -59,8 +58,8 @@ def why_not(backend: str) -> str:
     """Return why this machine lacks a backend, or an empty text; found by one cached trial, except for slow docker."""
     if (why := missing(backend)) or backend.startswith("docker"):
         return why
-    tried = hold(TRIAL, Limits(seconds=30.0), backend)
-    return "" if (tried.status, tried.stdout) == ("ok", "inside\n") else tried.reason or "a trial printed nothing"
+    outcome = run_in(TEST_PROGRAM, Limits(seconds=30.0), backend)
+    return "" if (outcome.status, outcome.stdout) == ("ok", "inside\n") else outcome.reason or "a trial printed nothing"
 
 
 def exposed() -> str:

@@ -19,8 +19,15 @@ from typing import IO, Any
 
 import psutil
 
-from sottovoce.environments.sandbox import host_check
-from sottovoce.environments.sandbox.backends import Interpreter, command, settings
+from sottovoce.environments.sandbox.backends import (
+    NOBODY,
+    Interpreter,
+    as_user,
+    command,
+    interpreter,
+    new_user,
+    settings,
+)
 from sottovoce.environments.sandbox.limits import Limits, Outcome, refused
 
 START = 60.0  # seconds of wall time until a supervisor is ready; usually 0.1, more on a busy machine
@@ -32,7 +39,7 @@ Report = dict[str, Any]  # Any: JSON
 
 
 @dataclass(frozen=True)
-class Heard:
+class SupervisorReport:
     """The report of a supervisor, and its time."""
 
     report: Report | None
@@ -40,35 +47,40 @@ class Heard:
     """Seconds since the supervisor was ready; None if it never was."""
 
 
-def hold(program: str, limits: Limits, backend: str) -> Outcome:
+def run_in(program: str, limits: Limits, backend: str) -> Outcome:
     """Run a program in a backend, whatever that isolates; block for up to twice `Limits.seconds`. Thread-safe."""
-    user, python = host_check.new_user(), host_check.interpreter() or Interpreter("python3", "/usr")
+    user, python = new_user(), interpreter() or Interpreter("python3", "/usr")
     name = f"sottovoce-{secrets.token_hex(8)}"
     as_whom = None if backend.startswith("docker") else user
     try:
-        with folder(backend, as_whom) as scratch, tempfile.TemporaryFile() as job, tempfile.TemporaryFile() as said:
-            told = {**dict(settings(limits, backend, python)), "program": program, "folder": scratch, "user": as_whom}
-            job.write(json.dumps({**told, "others": others(backend, as_whom)}).encode())
+        with folder(backend, as_whom) as scratch, tempfile.TemporaryFile() as job, tempfile.TemporaryFile() as errors:
+            job_settings = {
+                **dict(settings(limits, backend, python)),
+                "program": program,
+                "folder": scratch,
+                "user": as_whom,
+            }
+            job.write(json.dumps({**job_settings, "others": other_processes(backend, as_whom)}).encode())
             job.seek(0)
             line = command(backend, python, limits, user, name)
-            heard = listen(started(line, job, said, as_whom), limits, backend, as_whom, name)
-            said.seek(0)
-            return outcome(heard, limits, said.read(2000).decode("utf-8", "replace"))
+            answer = listen(started(line, job, errors, as_whom), limits, backend, as_whom, name)
+            errors.seek(0)
+            return outcome(answer, limits, errors.read(2000).decode("utf-8", "replace"))
     except OSError as error:
         return refused(f"{backend} cannot be started: {error}")
 
 
-def started(line: list[str], job: IO[bytes], said: IO[bytes], user: int | None) -> subprocess.Popen[bytes]:
+def started(line: list[str], job: IO[bytes], errors: IO[bytes], user: int | None) -> subprocess.Popen[bytes]:
     """Start the supervisor in a new session, with the job on stdin."""
     process: subprocess.Popen[bytes] = subprocess.Popen(
         line,
         stdin=job,
         stdout=subprocess.PIPE,
-        stderr=said,
+        stderr=errors,
         cwd="/",
         env=environment(line),
         start_new_session=True,
-        **host_check.as_user(user),  # type: ignore[call-overload]
+        **as_user(user),  # type: ignore[call-overload]
     )
     return process
 
@@ -79,34 +91,36 @@ def environment(line: list[str]) -> dict[str, str]:
     return {"PATH": os.defpath} | {name: value for name in names if (value := os.environ.get(name))}
 
 
-def listen(process: subprocess.Popen[bytes], limits: Limits, backend: str, user: int | None, name: str) -> Heard:
+def listen(
+    process: subprocess.Popen[bytes], limits: Limits, backend: str, user: int | None, name: str
+) -> SupervisorReport:
     """Wait for the report or the timeout, and leave no process behind."""
     assert process.stdout, "it is a pipe"
     report = None
     try:
         with process.stdout:
-            lines, seconds = heard_from(process.stdout.fileno(), limits)
+            lines, seconds = read_output(process.stdout.fileno(), limits)
         with suppress(ValueError, IndexError):
             report = json.loads(lines.splitlines()[-1])
-        return Heard(report, seconds)
+        return SupervisorReport(report, seconds)
     finally:
         clear(process, backend, user, name, reported=report is not None)
 
 
-def heard_from(pipe: int, limits: Limits) -> tuple[bytes, float | None]:
+def read_output(pipe: int, limits: Limits) -> tuple[bytes, float | None]:
     """Return a supervisor's output, up to the longest possible report, and the seconds since it was ready."""
-    most, heard, ready = 8 * limits.output + 4096, b"", None  # JSON writes a byte as at most six
+    most, output, ready = 8 * limits.output + 4096, b"", None  # JSON writes a byte as at most six
     until = time.monotonic() + START
     poll = select.poll()
     poll.register(pipe, select.POLLIN)
-    while len(heard) < most and poll.poll(1000 * max(0.0, until - time.monotonic())):
+    while len(output) < most and poll.poll(1000 * max(0.0, until - time.monotonic())):
         if not (data := os.read(pipe, 65536)):
             break
-        heard += data
-        if ready is None and heard.startswith(b"ready\n"):
+        output += data
+        if ready is None and output.startswith(b"ready\n"):
             ready = time.monotonic()
             until = ready + OVER * limits.seconds
-    return heard, None if ready is None else time.monotonic() - ready
+    return output, None if ready is None else time.monotonic() - ready
 
 
 def clear(process: subprocess.Popen[bytes], backend: str, user: int | None, name: str, reported: bool) -> None:
@@ -121,53 +135,55 @@ def clear(process: subprocess.Popen[bytes], backend: str, user: int | None, name
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     if backend.startswith("docker") and not reported:
-        aside(["docker", "rm", "--force", name])
+        clean_up(["docker", "rm", "--force", name])
 
 
 def sweep(user: int) -> None:
     """Kill all processes of a user number that was chosen for one program."""
-    assert user >= host_check.NOBODY[-1][0], "a user of the machine"
-    line = [sys.executable if (python := host_check.interpreter()) is None else python.path, "-I", "-S", "-c"]
-    aside([*line, "import os; os.kill(-1, 9)"], user)
+    assert user >= NOBODY[-1][0], "a user of the machine"
+    line = [sys.executable if (python := interpreter()) is None else python.path, "-I", "-S", "-c"]
+    clean_up([*line, "import os; os.kill(-1, 9)"], user)
 
 
-def aside(line: list[str], user: int | None = None, seconds: float = GENTLE) -> None:
+def clean_up(line: list[str], user: int | None = None, seconds: float = GENTLE) -> None:
     """Run a cleanup command and wait for it at most this many seconds; it then continues in the background."""
     quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     apart = {"cwd": "/", "env": environment(line), "start_new_session": True}
-    process = subprocess.Popen(line, **quiet, **apart, **host_check.as_user(user))  # type: ignore[call-overload]
+    process = subprocess.Popen(line, **quiet, **apart, **as_user(user))  # type: ignore[call-overload]
     waiting = threading.Thread(target=process.wait, daemon=True)  # otherwise it remains a zombie
     waiting.start()
     waiting.join(seconds)
 
 
-def outcome(heard: Heard, limits: Limits, said: str) -> Outcome:
+def outcome(answer: SupervisorReport, limits: Limits, errors: str) -> Outcome:
     """Return the outcome for a report, or for a missing one."""
-    report, seconds = heard.report, heard.seconds or 0.0
-    if heard.seconds is None:
-        told = report.get("refused") if report else (said.strip().splitlines() or ["its keeper did not start"])[-1]
-        return refused(str(told))
+    report, seconds = answer.report, answer.seconds or 0.0
+    if answer.seconds is None:
+        reason = (
+            report.get("refused") if report else (errors.strip().splitlines() or ["its supervisor did not start"])[-1]
+        )
+        return refused(str(reason))
     if report is None:
         if seconds >= limits.seconds:
             return Outcome("timeout", seconds=seconds, reason=f"ran longer than {limits.seconds:g} s")
-        return Outcome("error", seconds=seconds, reason="its keeper ended before it")
-    return judged(report, limits, seconds)
+        return Outcome("error", seconds=seconds, reason="its supervisor ended before it")
+    return outcome_of(report, limits, seconds)
 
 
-def judged(report: Report, limits: Limits, seconds: float) -> Outcome:
+def outcome_of(report: Report, limits: Limits, seconds: float) -> Outcome:
     """Return the outcome for a report."""
-    kept = {"stdout": report["stdout"], "stderr": report["stderr"], "seconds": seconds}
+    texts = {"stdout": report["stdout"], "stderr": report["stderr"], "seconds": seconds}
     code, why = report["code"], report["why"]
     if why == "timeout" or code == -signal.SIGXCPU:
-        return Outcome("timeout", **kept, reason=f"ran longer than {limits.seconds:g} s")
+        return Outcome("timeout", **texts, reason=f"ran longer than {limits.seconds:g} s")
     if why == "output":
-        return Outcome("output", **kept, reason=f"wrote more than {limits.output} bytes")
+        return Outcome("output", **texts, reason=f"wrote more than {limits.output} bytes")
     last = (report["stderr"].strip().splitlines() or [""])[-1]
     if why == "memory" or (code and last.startswith("MemoryError")):
-        return Outcome("memory", **kept, reason=f"took more than {limits.memory} bytes of memory")
+        return Outcome("memory", **texts, reason=f"took more than {limits.memory} bytes of memory")
     if code < 0:
-        return Outcome("error", **kept, reason=f"ended by {signal_name(-code)}")
-    return Outcome("error", **kept, reason=last or f"exit code {code}") if code else Outcome("ok", **kept)
+        return Outcome("error", **texts, reason=f"ended by {signal_name(-code)}")
+    return Outcome("error", **texts, reason=last or f"exit code {code}") if code else Outcome("ok", **texts)
 
 
 def signal_name(number: int) -> str:
@@ -175,16 +191,16 @@ def signal_name(number: int) -> str:
     return signal.Signals(number).name if number in {*signal.Signals} else f"signal {number}"
 
 
-def others(backend: str, user: int | None) -> int:
+def other_processes(backend: str, user: int | None) -> int:
     """Return how many processes and threads count besides the program's: all of ours, if it runs as our user."""
     version = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2])
     if user is not None or (backend != "limits" and version >= COUNTS_WITHIN):
         return 2  # the supervisor, and the process that it waits in
-    found = 2
+    count = 2
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            found += process.num_threads() if process.uids().real == os.getuid() else 0
-    return found
+            count += process.num_threads() if process.uids().real == os.getuid() else 0
+    return count
 
 
 @contextmanager
@@ -193,11 +209,11 @@ def folder(backend: str, user: int | None) -> Iterator[str]:
     if backend != "limits":
         yield "/tmp"
         return
-    made = tempfile.mkdtemp(prefix="sottovoce-")
+    path = tempfile.mkdtemp(prefix="sottovoce-")
     try:
         if user is not None:
-            os.chown(made, user, user)
-        yield made
+            os.chown(path, user, user)
+        yield path
     finally:  # rm follows no links and handles any depth; chmod unlocks directories that it could not remove
         script = 'rm -rf -- "$1" || { chmod -R u+rwx -- "$1"; rm -rf -- "$1"; }'
-        aside(["sh", "-c", script, "sh", made])
+        clean_up(["sh", "-c", script, "sh", path])

@@ -47,16 +47,16 @@ def bind(job: Job) -> None:
 
 def family() -> dict[int, int]:
     """Return our descendants: process ids with their resident memory in bytes."""
-    found = {}
+    processes = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
-            found[int(name)] = (int(fields[1]), int(fields[21]) * resource.getpagesize())
+            processes[int(name)] = (int(fields[1]), int(fields[21]) * resource.getpagesize())
     ours, grown = {os.getpid()}, True
     while grown:
-        more = {number for number, (parent, _) in found.items() if parent in ours} - ours
+        more = {number for number, (parent, _) in processes.items() if parent in ours} - ours
         ours, grown = ours | more, bool(more)
-    return {number: found[number][1] for number in ours - {os.getpid()}}
+    return {number: processes[number][1] for number in ours - {os.getpid()}}
 
 
 def end(job: Job) -> None:
@@ -67,10 +67,10 @@ def end(job: Job) -> None:
         return
     for sign in (signal.SIGSTOP, signal.SIGKILL):  # stopped processes can no longer fork
         for _ in range(50):
-            for number in (found := family()):
+            for number in (running := family()):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(number, sign)
-            if family().keys() <= found.keys():
+            if family().keys() <= running.keys():
                 break
 
 
@@ -98,16 +98,16 @@ def start(job: Job) -> subprocess.Popen[bytes]:
     )
 
 
-def read(pipes: list[int], kept: dict[int, bytearray], most: int, seconds: float) -> bool:
+def read(pipes: list[int], texts: dict[int, bytearray], most: int, seconds: float) -> bool:
     """Read from the pipes into `kept`; if that exceeds `most` bytes, truncate it and return True."""
     for pipe in select.select(pipes, [], [], seconds)[0]:
         if not (data := os.read(pipe, 65536)):
             pipes.remove(pipe)
-        kept[pipe] += data
-    if sum(map(len, kept.values())) <= most:
+        texts[pipe] += data
+    if sum(map(len, texts.values())) <= most:
         return False
-    for pipe in kept:
-        del kept[pipe][most:]
+    for pipe in texts:
+        del texts[pipe][most:]
     return True
 
 
@@ -124,9 +124,9 @@ def watched(job: Job) -> Job:
     process = start(job)
     assert process.stdout and process.stderr, "both are pipes"
     out, err = process.stdout.fileno(), process.stderr.fileno()
-    pipes, kept, why = [out, err], {out: bytearray(), err: bytearray()}, ""
+    pipes, output, why = [out, err], {out: bytearray(), err: bytearray()}, ""
     while not why and process.poll() is None:
-        too_much = read(pipes, kept, job["output"], POLL)
+        too_much = read(pipes, output, job["output"], POLL)
         why = "output" if too_much else exceeded(job, started)
         if not pipes:
             time.sleep(POLL)
@@ -134,8 +134,8 @@ def watched(job: Job) -> Job:
     code = process.wait()
     reap()
     while not why and select.select(pipes, [], [], 0)[0]:
-        why = "output" if read(pipes, kept, job["output"], 0) else ""
-    texts = [bytes(kept[pipe]).decode("utf-8", "replace") for pipe in (out, err)]
+        why = "output" if read(pipes, output, job["output"], 0) else ""
+    texts = [bytes(output[pipe]).decode("utf-8", "replace") for pipe in (out, err)]
     return {"code": code, "why": why, "stdout": texts[0], "stderr": texts[1], "seconds": time.monotonic() - started}
 
 

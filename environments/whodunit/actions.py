@@ -80,15 +80,15 @@ def located(
     best, marked = last, False
     for said in read_objects(text, fields(role, wording)):
         try:
-            found: Action | Malformed = _Reader(said, game, wording, facts).action(VERBS[role])
+            action: Action | Malformed = _Reader(said, game, wording, facts).action(VERBS[role])
         except _Wrong as wrong:
-            found = Malformed(wrong.kind, wrong.hint)
-        if isinstance(found, Malformed):
-            last = (found, said.span) if said.found else last
+            action = Malformed(wrong.kind, wrong.hint)
+        if isinstance(action, Malformed):
+            last = (action, said.span) if said.values else last
             continue
         has_mark = MARKED.search(text, max(0, said.span[0] - BEFORE), said.span[0]) is not None
         if has_mark or not marked:
-            best, marked = (found, said.span), has_mark
+            best, marked = (action, said.span), has_mark
     return best if isinstance(best[0], Action) else last
 
 
@@ -115,9 +115,9 @@ class _Reader:
         match verb:
             case "ask":
                 person = self._number(key, "person", most)
-                attribute = self._attribute(self._given("property", "property"))
+                attribute = self._attribute(self._field("property", "property"))
                 # Whether the attribute can have that value is not checked, as in the authors' code.
-                return Action(verb, person, attribute, _one_line(self._given("value", "value")))
+                return Action(verb, person, attribute, _one_line(self._field("value", "value")))
             case "award":
                 return Action(verb, self._number(key, "person", most))
             case "answer":
@@ -130,21 +130,21 @@ class _Reader:
         return Action(verb)
 
     def _truth(self) -> bool:
-        given = self._given("value", "value")
-        plain = given.strip().strip(".!").casefold()
+        value = self._field("value", "value")
+        plain = value.strip().strip(".!").casefold()
         if plain not in (*YES, *NO):
-            raise _Wrong("yes_no", f'"value" was {_shown(given)}; with action 1 it must be "yes" or "no".')
+            raise _Wrong("yes_no", f'"value" was {_shown(value)}; with action 1 it must be "yes" or "no".')
         return plain in YES
 
     def _pair(self) -> tuple[str, str]:
         """Return attribute and value from "hat-brown", split at the first "-", or from "property" and "value"."""
-        given, attribute = self._given("value", "value"), self.said.found.get("property", "")
-        if attribute and not given.startswith(f"{attribute}-"):
-            return self._attribute(attribute), _one_line(given)
-        name, _, value = given.partition("-")
+        text, attribute = self._field("value", "value"), self.said.values.get("property", "")
+        if attribute and not text.startswith(f"{attribute}-"):
+            return self._attribute(attribute), _one_line(text)
+        name, _, value = text.partition("-")
         if not _one_line(value):
             raise _Wrong(
-                "dash", f'"value" was {_shown(given)}; with action 2 it must be property-value, as {self._example()}.'
+                "dash", f'"value" was {_shown(text)}; with action 2 it must be property-value, as {self._example()}.'
             )
         return self._attribute(name), _one_line(value)
 
@@ -153,32 +153,32 @@ class _Reader:
         return f"{name}-{self.game.person(1)[name]}"
 
     def _people(self) -> tuple[int, ...]:
-        given = self._given(self.wording.person, "list")
-        found = [_whole(each) for each in re.split(r"[\s,;]+", given.strip(" []()"))]
-        numbers = tuple(dict.fromkeys(number for number in found if number is not None))
-        if not numbers or None in found:
+        text = self._field(self.wording.person, "list")
+        found_numbers = [_whole_number(each) for each in re.split(r"[\s,;]+", text.strip(" []()"))]
+        numbers = tuple(dict.fromkeys(number for number in found_numbers if number is not None))
+        if not numbers or None in found_numbers:
             key = self.wording.person
-            raise _Wrong("list", f'"{key}" was {_shown(given)}; with action 2 it must be a list, as [1, 2].')
+            raise _Wrong("list", f'"{key}" was {_shown(text)}; with action 2 it must be a list, as [1, 2].')
         return numbers
 
     def _attribute(self, name: str) -> str:
-        found = next((each for each in self.game.names if _plain(each) == _plain(name)), None)
-        if found is None:
+        attribute = next((each for each in self.game.names if _plain(each) == _plain(name)), None)
+        if attribute is None:
             known = ", ".join(self.game.names)
             raise _Wrong("property", f"There is no property {_shown(name)}; choose from: {known}.")
-        return found
+        return attribute
 
     def _number(self, key: str, kind: Kind, most: int) -> int:
-        given = self._given(key, kind)
-        number = _whole(given)
+        text = self._field(key, kind)
+        number = _whole_number(text)
         if number is None or not 1 <= number <= most:
-            raise _Wrong(kind, f'"{key}" was {_shown(given)}; it must be a number from 1 to {most}.')
+            raise _Wrong(kind, f'"{key}" was {_shown(text)}; it must be a number from 1 to {most}.')
         return number
 
-    def _given(self, key: str, kind: Kind) -> str:
+    def _field(self, key: str, kind: Kind) -> str:
         if key in self.said.missing:
             raise _Wrong(kind, f'"{key}" {self.said.missing[key]}, and this action needs it.')
-        return self.said.found[key]
+        return self.said.values[key]
 
 
 def is_of_intel(value: str, names: Collection[str]) -> bool:
@@ -187,10 +187,10 @@ def is_of_intel(value: str, names: Collection[str]) -> bool:
     return plain in (*YES, *NO) or plain.partition("-")[0] in names
 
 
-def _whole(text: str) -> int | None:
+def _whole_number(text: str) -> int | None:
     """Return a whole number from 0, as in "3", "3.0" or "#3", or None."""
-    found = re.fullmatch(r"[^\d-]{0,12}(\d{1,6})(?:\.0*)?", text.strip())
-    return int(found[1]) if found else None
+    match = re.fullmatch(r"[^\d-]{0,12}(\d{1,6})(?:\.0*)?", text.strip())
+    return int(match[1]) if match else None
 
 
 def _plain(name: str) -> str:

@@ -1,7 +1,8 @@
 """Games of WhoDunit: drawn from a seed, and stored as JSON files with the fields of the authors' `env_info`.
 
 {"suspect_count": 2, "suspects": [{"hat": "brown"}, {"hat": "black"}], "culprit": 1, ...}: the culprit is 0-based, and
-`agents` has the facts of each agent in the symmetric game. The authors drew games without a seed.
+`agents` has the facts of each agent in the symmetric game. The authors drew games without a seed. Attributes are those
+of the published sets, or of a custom list.
 """
 
 from __future__ import annotations
@@ -10,16 +11,89 @@ import hashlib
 import json
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, model_validator
 
 from sottovoce.core.errors import UsageError
-from sottovoce.core.validation import Checked
+from sottovoce.core.files import text_of
+from sottovoce.core.validation import Checked, first_wrong
 from sottovoce.environments.game_file import Split, read_file
-from sottovoce.environments.whodunit.attributes import ALL, Attributes, Name, Text, combinations
+
+Attributes = Mapping[str, tuple[str, ...]]
+"""Values by attribute."""
+ALL: Attributes = {
+    "hat": ("brown", "black"),
+    "mood": ("happy", "sad"),
+    "shirt_color": ("pink", "green"),
+    "hobby": ("basketball", "dancing"),
+    "pants": ("long", "short"),
+    "pants_color": ("brown", "black"),
+    # Two values in the authors' file of 20 attributes, three in the paper's table.
+    "eye_color": ("blue", "brown", "green"),
+    "eye_glasses": ("circular", "square"),
+    "shirt": ("button-up", "tee"),
+    "shoe_color": ("red", "white"),
+    "hair": ("long", "short"),
+    "watch": ("bronze", "silver"),
+    "socks": ("dotted", "white"),
+    "jacket": ("yellow", "jean"),
+    "height": ("short", "tall"),
+    "age": ("young", "old"),
+    "build": ("medium", "muscular"),
+    "personality": ("introverted", "extroverted"),
+    "interests": ("sports", "arts"),
+    "occupation": ("professional", "student"),
+}
+"""The set of 20; the first 12 are the set of the asymmetric game (appendix B of arXiv 2502.05986)."""
+# No quotes and backslashes: names and values are put into JSON.
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=40, pattern=r'^[^"\\\n]+$')]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=40, pattern=r"^\w+$")]
+_LIST: TypeAdapter[dict[str, tuple[str, ...]]] = TypeAdapter(
+    Annotated[dict[Name, Annotated[tuple[Text, ...], Field(min_length=2)]], Field(min_length=1)]
+)
+
+
+def attributes(n: int, of: Attributes = ALL) -> dict[str, tuple[str, ...]]:
+    """Return the first `n` attributes of a set.
+
+    Raises:
+        UsageError: the set has fewer.
+    """
+    if n > len(of):
+        raise UsageError(f"attributes is {n}, but the list has {len(of)}; give fewer, or a longer list")
+    return dict(list(of.items())[:n])
+
+
+def read_attributes(path: Path | str) -> dict[str, tuple[str, ...]]:
+    """Read a custom list from a JSON file: {"car": ["red", "blue"], ...}.
+
+    Names are words without spaces and without "-", which separates name and value in Intel's replies.
+
+    Raises:
+        UsageError: the file cannot be read or is not JSON, or an attribute has fewer than two values, or one twice.
+    """
+    name = f"attribute list {str(path)!r}"
+    try:
+        values_by_attribute = _LIST.validate_python(json.loads(text_of(path)))
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        raise UsageError(f'{name}: {first_wrong(error, "it")}, as in {{"car": ["red", "blue"]}}') from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{name} is not JSON: {error}") from error
+    if wrong := next((each for each, values in values_by_attribute.items() if len({*values}) < len(values)), None):
+        raise UsageError(f"{name}: {wrong!r} has a value twice; expected different ones")
+    return values_by_attribute
+
+
+def combinations(of: Attributes) -> int:
+    """Return the number of different characters: 6,144 with the 12 published attributes."""
+    return prod(map(len, of.values()))
+
 
 Person = dict[Name, Text]
 Fact = tuple[str, str]
@@ -48,14 +122,14 @@ class Game(Checked):
 
     @model_validator(mode="after")
     def _can_be_played(self) -> Game:
-        found, names = len(self.suspects), set(self.suspects[0]) if self.suspects else set()
-        if found != self.suspect_count:
-            raise UsageError(f"a game has {found} suspects, but suspect_count is {self.suspect_count}")
-        if self.culprit >= found:
-            raise UsageError(f"a game's culprit is {self.culprit}; expected 0 to {found - 1}")
+        count, names = len(self.suspects), set(self.suspects[0]) if self.suspects else set()
+        if count != self.suspect_count:
+            raise UsageError(f"a game has {count} suspects, but suspect_count is {self.suspect_count}")
+        if self.culprit >= count:
+            raise UsageError(f"a game's culprit is {self.culprit}; expected 0 to {count - 1}")
         if not names or any(set(each) != names for each in self.suspects):
             raise UsageError("a game's suspects have different attributes, or none; expected the same for all")
-        if len({tuple(sorted(each.items())) for each in self.suspects}) < found:
+        if len({tuple(sorted(each.items())) for each in self.suspects}) < count:
             raise UsageError("a game has two equal suspects; expected each to differ from all others")
         facts = [fact for own in (self.agents or {}).values() for fact in own]
         if self.agents is not None and fitting(self, facts) != [self.culprit + 1]:
@@ -102,8 +176,8 @@ def fitting(game: Game, facts: Sequence[Fact]) -> list[int]:
 
 def split_of(person: Person) -> Split:
     """Return the only split in which a character may occur, so that splits share neither suspects nor culprits."""
-    told = json.dumps(sorted(person.items()))
-    return PARTS[hashlib.sha256(told.encode()).digest()[0] % len(PARTS)]
+    content = json.dumps(sorted(person.items()))
+    return PARTS[hashlib.sha256(content.encode()).digest()[0] % len(PARTS)]
 
 
 def drawn(
@@ -116,8 +190,8 @@ def drawn(
             only one character.
     """
     if suspects > combinations(of):
-        found, most = len(of), combinations(of)
-        raise UsageError(f"suspects is {suspects}, but {found} attributes make {most} different ones; give fewer")
+        number, most = len(of), combinations(of)
+        raise UsageError(f"suspects is {suspects}, but {number} attributes make {most} different ones; give fewer")
     rng = random.Random(f"whodunit/{seed}")
     people = _people(rng, of, suspects, split)
     game = Game(suspect_count=suspects, suspects=people, culprit=rng.randrange(suspects))
@@ -147,9 +221,9 @@ def _with_facts(game: Game, rng: random.Random, agents: Sequence[str], n: int) -
     if n > len(person):
         raise UsageError(f"facts is {n}, but there are {len(person)} attributes; give fewer facts, or more attributes")
     for _ in range(DRAWS):
-        told = {agent: [(name, person[name]) for name in rng.sample(game.names, n)] for agent in agents}
-        if len(fitting(game, [fact for own in told.values() for fact in own])) == 1:
-            return game.model_copy(update={"agents": told})
+        dealt = {agent: [(name, person[name]) for name in rng.sample(game.names, n)] for agent in agents}
+        if len(fitting(game, [fact for own in dealt.values() for fact in own])) == 1:
+            return game.model_copy(update={"agents": dealt})
     raise UsageError(
         f"{len(agents)} agents with {n} facts each never fit one of {game.suspect_count} suspects alone "
         f"in {DRAWS:,} draws; give more facts or agents, or fewer suspects"
@@ -165,5 +239,5 @@ def read_game(path: Path | str) -> Game:
     return read_file(path, _game)
 
 
-def _game(found: Any) -> Game:  # Any: JSON
-    return Game.model_validate(found["env_info"] if isinstance(found, dict) and "env_info" in found else found)
+def _game(content: Any) -> Game:  # Any: JSON
+    return Game.model_validate(content["env_info"] if isinstance(content, dict) and "env_info" in content else content)

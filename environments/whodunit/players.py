@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from sottovoce.environments.whodunit.games import Game, fitting
-from sottovoce.environments.whodunit.rules import World
+from sottovoce.environments.whodunit.knowledge import World
 from sottovoce.environments.whodunit.wording import Wording
 
 
@@ -18,7 +18,7 @@ def accuser(game: Game, world: World, agent: str, wording: Wording) -> str:
     for claim in world["claims"]:
         fits = (sought[claim["attribute"]] == claim["value"]) == claim["truth"]
         said = claim["people"]
-        left = [each for each in left if (each in said) == fits] if claim["broad"] or not fits else left
+        left = [number for number in left if (number in said) == fits] if claim["broad"] or not fits else left
     if len(left) == 1:
         return json.dumps({"thoughts": "One is left.", "action": 3, wording.person: left[0]})
     return json.dumps({"thoughts": "Several are left.", "action": 2})
@@ -29,7 +29,7 @@ def intel(game: Game, world: World, agent: str, wording: Wording) -> str:
     spoken = {(claim["attribute"], claim["value"]) for claim in world["claims"] if claim["broad"]}
     best = min(
         ((name, value) for name in game.names for value in game.values(name) if (name, value) not in spoken),
-        key=lambda each: _together(game, [*spoken, each]),
+        key=lambda fact: _together(game, [*spoken, fact]),
         default=next(iter(spoken), ("", "")),
     )
     people = [number for number in range(1, game.suspect_count + 1) if game.has(number, *best)]
@@ -39,14 +39,14 @@ def intel(game: Game, world: World, agent: str, wording: Wording) -> str:
 
 def peer(game: Game, world: World, agent: str, wording: Wording) -> str:
     """Award the only character that fits all known facts; else share the new fact that rules out most, or skip."""
-    own, heard = (game.agents or {})[agent], [(name, value) for name, value in world["shared"]]
-    left = fitting(game, [*own, *heard])
+    own, shared = (game.agents or {})[agent], [(name, value) for name, value in world["shared"]]
+    left = fitting(game, [*own, *shared])
     if len(left) == 1:
         return json.dumps({"thoughts": "One is left.", "action": 2, wording.person: left[0]})
-    new = [number for number, fact in enumerate(own, 1) if fact not in heard]
+    new = [number for number, fact in enumerate(own, 1) if fact not in shared]
     if not new:
         return json.dumps({"thoughts": "I know nothing new.", "action": 3})
-    telling = min(new, key=lambda number: len(fitting(game, [*heard, own[number - 1]])))
+    telling = min(new, key=lambda number: len(fitting(game, [*shared, own[number - 1]])))
     return json.dumps({"thoughts": "This is new.", "action": 1, "fact": telling})
 
 

@@ -10,62 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from typing_extensions import TypedDict
-
 from sottovoce.environments.whodunit.actions import Action, is_of_intel
-from sottovoce.environments.whodunit.beliefs import Claim, believed, claimed, ruled_out
 from sottovoce.environments.whodunit.games import Game, fitting
+from sottovoce.environments.whodunit.knowledge import Claim, Done, Request, World, believed, claimed, ruled_out
 from sottovoce.environments.whodunit.wording import Wording, clause, fact, listed, question
 
 RETRIES = 20
 """Most retries after an unreadable reply, each with one line that says what was wrong."""
 
 
-class Request(TypedDict):
-    """The Accuser's question; the last three fields are empty (0 or "") if it asked for anything."""
-
-    general: bool
-    person: int
-    attribute: str
-    value: str
-
-
-class Done(TypedDict):
-    """The record of a turn, judged by the truth."""
-
-    turn: int
-    """1-based."""
-    agent: str
-    action: str
-    blunders: list[str]
-    """Keys of `blunders.BLUNDERS`."""
-    impact: int
-    """Number of characters that it ruled out."""
-    best: int
-    """Largest number that the agent could have ruled out."""
-
-
-class World(TypedDict):
-    """The state of a game. A reset restores all of it."""
-
-    turn: int
-    """Number of turns taken."""
-    request: Request | None
-    """The question that Intel has to answer."""
-    claims: list[Claim]
-    shared: list[list[str]]
-    """Shared facts: attribute and value."""
-    remaining: list[int]
-    """Characters not ruled out by what was revealed, judged by the truth and not by the claims."""
-    revealed: list[list[str | int]]
-    """Attribute and character of everything that Intel spoke about."""
-    done: list[Done]
-    awarded: int | None
-    cancelled: str
-    """Why the game was cancelled; empty if it was not."""
-
-
-def opening(game: Game) -> World:
+def first_state(game: Game) -> World:
     """Return the state before the first turn."""
     everybody = list(range(1, game.suspect_count + 1))
     return World(
@@ -119,15 +73,15 @@ def _published(game: Game, world: World, agent: str, action: Action, wording: Wo
     who = f"{wording.person} {action.person}"
     match action.verb:
         case "ask":
-            asked = Request(general=False, person=action.person, attribute=action.attribute, value=action.value)
-            return f"{agent} asks: {question(action.attribute, action.value, who)}", {"request": asked}
+            request = Request(general=False, person=action.person, attribute=action.attribute, value=action.value)
+            return f"{agent} asks: {question(action.attribute, action.value, who)}", {"request": request}
         case "ask_general":
-            asked = Request(general=True, person=0, attribute="", value="")
-            return f"{agent} asks for anything that helps.", {"request": asked}
+            request = Request(general=True, person=0, attribute="", value="")
+            return f"{agent} asks for anything that helps.", {"request": request}
         case "award":
             return f"{agent} {wording.awards} {who}.", {"awarded": action.person}
         case "answer" | "broad":
-            return _told(game, world, agent, action, wording)
+            return _reply(game, world, agent, action, wording)
         case "share":
             name, value = _fact(game, agent, action)
             shared = [*world["shared"], [name, value]]
@@ -136,15 +90,15 @@ def _published(game: Game, world: World, agent: str, action: Action, wording: Wo
     return "", {}
 
 
-def _told(game: Game, world: World, agent: str, action: Action, wording: Wording) -> tuple[str, dict[str, object]]:
+def _reply(game: Game, world: World, agent: str, action: Action, wording: Wording) -> tuple[str, dict[str, object]]:
     """Publish Intel's reply as claimed; a yes or no to no specific question says nothing."""
     claim = _claim(world, action)
     if claim is None:
         return f"{agent} is unable to answer.", {"request": None}
-    there = [number for number in claim["people"] if 1 <= number <= game.suspect_count]
-    cells: list[list[str | int]] = [[claim["attribute"], number] for number in there]
+    existing = [number for number in claim["people"] if 1 <= number <= game.suspect_count]
+    cells: list[list[str | int]] = [[claim["attribute"], number] for number in existing]
     value, everybody = claimed(game, claim), range(1, game.suspect_count + 1)
-    said_of = everybody if claim["broad"] else there
+    said_of = everybody if claim["broad"] else existing
     left = world["remaining"] if value is None else _left(game, world["remaining"], claim["attribute"], value, said_of)
     changed: dict[str, object] = {
         "request": None,
@@ -162,17 +116,17 @@ def _claim(world: World, action: Action) -> Claim | None:
     if action.verb == "broad":
         people = list(action.people)
         return Claim(attribute=action.attribute, value=action.value, people=people, truth=True, broad=True)
-    asked = world["request"]
-    if asked is None or asked["general"]:
+    request = world["request"]
+    if request is None or request["general"]:
         return None
-    name, value, people = asked["attribute"], asked["value"], [asked["person"]]
+    name, value, people = request["attribute"], request["value"], [request["person"]]
     return Claim(attribute=name, value=value, people=people, truth=action.truth, broad=False)
 
 
 def _left(game: Game, remaining: Sequence[int], name: str, value: str, people: Sequence[int]) -> list[int]:
     """Return the characters that remain once it is known whether these have the value."""
     sought = game.has(game.winner, name, value)
-    return [each for each in remaining if each not in people or game.has(each, name, value) == sought]
+    return [number for number in remaining if number not in people or game.has(number, name, value) == sought]
 
 
 def _fact(game: Game, agent: str, action: Action) -> tuple[str, str]:
@@ -180,43 +134,43 @@ def _fact(game: Game, agent: str, action: Action) -> tuple[str, str]:
 
 
 def _blunders(game: Game, world: World, agent: str, action: Action) -> list[str]:
-    found: dict[str, bool] = {}
+    blunders: dict[str, bool] = {}
     match action.verb:
         case "ask":
-            found["known"] = _is_known(game, world, action)
-            found["eliminated"] = action.person in ruled_out(game, world["claims"])
-            found["other_role"] = is_of_intel(action.value, game.names)
+            blunders["known"] = _is_known(game, world, action)
+            blunders["eliminated"] = action.person in ruled_out(game, world["claims"])
+            blunders["other_role"] = is_of_intel(action.value, game.names)
         case "award":
-            found["wrong_award"] = action.person != game.winner
+            blunders["wrong_award"] = action.person != game.winner
             fits = fitting(game, [(name, value) for name, value in world["shared"]])
-            found["eliminated"] = action.person not in fits or action.person in ruled_out(game, world["claims"])
+            blunders["eliminated"] = action.person not in fits or action.person in ruled_out(game, world["claims"])
         case "share":
-            found["known"] = [*_fact(game, agent, action)] in world["shared"]
+            blunders["known"] = [*_fact(game, agent, action)] in world["shared"]
         case "answer" | "broad":
             claim = _claim(world, action)
-            found["mismatch"] = claim is None
-            found |= _untrue(game, world, claim) if claim else {}
-    return [name for name, is_so in found.items() if is_so]
+            blunders["mismatch"] = claim is None
+            blunders |= _untrue(game, world, claim) if claim else {}
+    return [name for name, is_so in blunders.items() if is_so]
 
 
 def _untrue(game: Game, world: World, claim: Claim) -> dict[str, bool]:
-    there = [each for each in claim["people"] if 1 <= each <= game.suspect_count]
+    existing = [number for number in claim["people"] if 1 <= number <= game.suspect_count]
     name, value = claim["attribute"], claimed(game, claim)
-    others = {*range(1, game.suspect_count + 1)} - {*there}
+    others = {*range(1, game.suspect_count + 1)} - {*existing}
     return {
-        "wrong_info": value is not None and any(game.has(each, name, value) != claim["truth"] for each in there),
-        "left_out": value is not None and claim["broad"] and any(game.has(each, name, value) for each in others),
-        "out_of_range": len(there) < len(claim["people"]),
-        "known": claim["broad"] and bool(there) and all([name, each] in world["revealed"] for each in there),
+        "wrong_info": value is not None and any(game.has(number, name, value) != claim["truth"] for number in existing),
+        "left_out": value is not None and claim["broad"] and any(game.has(number, name, value) for number in others),
+        "out_of_range": len(existing) < len(claim["people"]),
+        "known": claim["broad"] and bool(existing) and all([name, number] in world["revealed"] for number in existing),
     }
 
 
-def _is_known(game: Game, world: World, asked: Action) -> bool:
+def _is_known(game: Game, world: World, action: Action) -> bool:
     """Return whether claims already say if a character has this value, or that it has another one."""
     said = believed(game, world["claims"])
-    value = game.meant(asked.attribute, asked.value) or asked.value
-    has = {of for (name, of, number), so in said.items() if so and (name, number) == (asked.attribute, asked.person)}
-    return bool(has) or (asked.attribute, value, asked.person) in said
+    value = game.meant(action.attribute, action.value) or action.value
+    has = {of for (name, of, number), so in said.items() if so and (name, number) == (action.attribute, action.person)}
+    return bool(has) or (action.attribute, value, action.person) in said
 
 
 def _best(game: Game, world: World, agent: str, action: Action) -> int:
@@ -225,12 +179,12 @@ def _best(game: Game, world: World, agent: str, action: Action) -> int:
         return max(len(world["remaining"]) - len(left) for left in _after_any_list(game, world["remaining"]))
     if action.verb in ("share", "skip"):
         facts, own = [(name, value) for name, value in world["shared"]], (game.agents or {})[agent]
-        return max(len(world["remaining"]) - len(fitting(game, [*facts, each])) for each in own)
+        return max(len(world["remaining"]) - len(fitting(game, [*facts, own_fact])) for own_fact in own)
     return 0
 
 
 def _after_any_list(game: Game, remaining: Sequence[int]) -> Iterator[list[int]]:
     """Yield the remaining characters after each possible list of all who have a value."""
     for name in game.names:
-        for value in {game.person(each)[name] for each in remaining}:
+        for value in {game.person(number)[name] for number in remaining}:
             yield _left(game, remaining, name, value, remaining)

@@ -61,12 +61,12 @@ def described(person: Mapping[str, str]) -> str:
     >>> described({"shirt": "tee", "shirt_color": "pink", "hat": "brown", "age": "old"})
     'is old, wears a brown hat, wears a pink tee shirt'
     """
-    dressed = {name for one, other, _ in CLOTHES for name in (one, other)}
+    dressed = {name for first, second, _ in CLOTHES for name in (first, second)}
     clauses = [clause(name, person[name]) for name in sorted(person) if name not in dressed]
     worn = [
-        noun.format(" ".join(person[name] for name in (one, other) if name in person))
-        for one, other, noun in CLOTHES
-        if one in person or other in person
+        noun.format(" ".join(person[name] for name in (first, second) if name in person))
+        for first, second, noun in CLOTHES
+        if first in person or second in person
     ]
     return ", ".join([*clauses, *([f"wears {' and '.join(worn)}"] if worn else [])])
 
@@ -104,7 +104,7 @@ def fact(attribute: str, value: str, wording: Wording) -> str:
 
 def people(of: Sequence[Mapping[str, str]], wording: Wording) -> list[str]:
     """Return all descriptions, one line for each: "Character 1 is happy, ..."."""
-    return [f"{wording.person.capitalize()} {number} {described(each)}." for number, each in enumerate(of, 1)]
+    return [f"{wording.person.capitalize()} {number} {described(person)}." for number, person in enumerate(of, 1)]
 
 
 def _clause(attribute: str, value: str) -> tuple[str, str]:

@@ -1,127 +1,156 @@
-"""A compiled graph that refuses, before its thread changes, inputs that LangGraph would accept and lose."""
+"""A compiled graph that checks what enters it: a question, an edit of its state, and a state that it continues from.
+
+The nodes trust the state. An input that LangGraph would accept and lose is refused before the thread changes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from itertools import chain
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
+from langgraph.channels.base import BaseChannel
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, StateSnapshot, StateUpdate
 
 from sottovoce.channels.input_channel import is_nested
-from sottovoce.core.errors import RequestError, choose, nearest
+from sottovoce.core.errors import RequestError, UsageError, nearest
 from sottovoce.nodes.chat import chat_of
 
+FIRST = "opening"
+"""The first node of every scheme, which checks the question and writes the settings."""
 
-@runtime_checkable
-class Speaking(Protocol):
-    """A graph that lists the agents that may have messages on its board."""
 
-    speakers: Callable[[], Collection[str]]
+class Check(Protocol):
+    """A check of a state, which raises a UsageError if it is invalid."""
+
+    def __call__(self, state: Any, *, begun: bool) -> None:  # Any: the state of every scheme
+        """Check the whole state, or before a discussion has `begun` only the types of its values."""
 
 
 class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here and below LangGraph's own
-    """A compiled graph whose thread takes a new question only after the last discussion, and edits known keys only."""
+    """A compiled graph whose thread takes a new question only after the last discussion, and valid edits only."""
 
-    def stream(self, input: Any, config: RunnableConfig | None = None, **told: Any) -> Iterator[Any]:
+    def __init__(self, check: Check, **fields: Any) -> None:
+        """Create the graph from the fields of a CompiledStateGraph; `check` refuses an invalid state."""
+        super().__init__(**fields)
+        vars(self).update(fields)  # its constructor ignores private ones
+        self.check = check
+
+    def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
         """Stream as LangGraph does.
 
         Raises:
-            RequestError: a question was asked in the middle of a discussion.
+            RequestError: a question came in the middle of a discussion, or the state to continue from is invalid.
         """
-        if thread := self._asked(input, config):
-            _check_over(self.get_state(thread))
-        yield from super().stream(input, config, **told)
+        if thread := self._own_thread(config):
+            self._check_entry(input, self.get_state(thread))
+        yield from super().stream(input, config, **options)
 
-    async def astream(self, input: Any, config: RunnableConfig | None = None, **told: Any) -> AsyncGenerator[Any]:
+    async def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncGenerator[Any]:
         """Stream as LangGraph does. Errors: see `stream`."""
-        if thread := self._asked(input, config):
-            _check_over(await self.aget_state(thread))
-        stream: Any = super().astream(input, config, **told)  # Any: a generator, which a caller may close early
+        if thread := self._own_thread(config):
+            self._check_entry(input, await self.aget_state(thread))
+        stream: Any = super().astream(input, config, **options)  # Any: a generator, which a caller may close early
         async with aclosing(stream) as chunks:
             async for chunk in chunks:
                 yield chunk
 
     def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
         """Return the state as LangGraph does, with the discussion so far as `messages`, which checkpoints lack."""
-        return _as_chat(super().get_state(config, subgraphs=subgraphs))
+        return _with_chat(super().get_state(config, subgraphs=subgraphs))
 
     async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
         """Return the state as `get_state` does."""
-        return _as_chat(await super().aget_state(config, subgraphs=subgraphs))
+        return _with_chat(await super().aget_state(config, subgraphs=subgraphs))
 
-    def get_state_history(self, config: RunnableConfig, **told: Any) -> Iterator[StateSnapshot]:
+    def get_state_history(self, config: RunnableConfig, **options: Any) -> Iterator[StateSnapshot]:
         """Return the history as LangGraph does, each state as `get_state` returns it."""
-        return map(_as_chat, super().get_state_history(config, **told))
+        return map(_with_chat, super().get_state_history(config, **options))
 
-    async def aget_state_history(self, config: RunnableConfig, **told: Any) -> AsyncGenerator[StateSnapshot]:
+    async def aget_state_history(self, config: RunnableConfig, **options: Any) -> AsyncGenerator[StateSnapshot]:
         """Yield the history as `get_state_history` does."""
-        async for snapshot in super().aget_state_history(config, **told):
-            yield _as_chat(snapshot)
+        async for snapshot in super().aget_state_history(config, **options):
+            yield _with_chat(snapshot)
 
     def bulk_update_state(self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]) -> RunnableConfig:
-        """Update the state as LangGraph does, but refuse unknown keys, which LangGraph ignores.
+        """Update the state as LangGraph does, but refuse an edit that makes it invalid.
 
         Raises:
-            RequestError: a key is unknown, or a message is from an unknown agent.
+            RequestError: a key is unknown, which LangGraph would ignore, or the edited state is invalid.
         """
-        self._check_edit(config, supersteps)
+        self._check_edit(super().get_state(config), [*chain.from_iterable(supersteps)])
         return super().bulk_update_state(config, supersteps)
 
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         """Update the state as `bulk_update_state` does."""
-        self._check_edit(config, supersteps)
+        self._check_edit(await super().aget_state(config), [*chain.from_iterable(supersteps)])
         return await super().abulk_update_state(config, supersteps)
 
-    def _asked(self, given: Any, config: RunnableConfig | None) -> RunnableConfig | None:  # Any: an input
-        """Return the config of this graph's own thread if the input is a question for it, otherwise None."""
-        if given is None or isinstance(given, Command) or not isinstance(self.checkpointer, BaseCheckpointSaver):
+    def _own_thread(self, config: RunnableConfig | None) -> RunnableConfig | None:
+        """Return the config of this graph's own thread; None without one, or inside another graph."""
+        if not isinstance(self.checkpointer, BaseCheckpointSaver):
             return None
-        told = merge_configs(self.config, config)
-        return told if "thread_id" in told.get("configurable", {}) and not is_nested() else None
+        thread = merge_configs(self.config, config)
+        return thread if "thread_id" in thread.get("configurable", {}) and not is_nested() else None
 
-    def _check_edit(self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]) -> None:
-        if config.get("configurable", {}).get("checkpoint_ns"):
-            return  # a subgraph's state, which has other keys
-        for update in chain.from_iterable(supersteps):
-            for name in update.values if isinstance(update.values, Mapping) else ():
+    def _check_entry(self, input: Any, snapshot: StateSnapshot) -> None:
+        """Check a question, a command or (for None) the state to continue from."""
+        values = snapshot.values
+        if isinstance(input, Command):
+            self._check_edit(snapshot, [StateUpdate(input.update)] if input.update else [])
+        elif input is None:
+            self._check_state(values, begun=not {*snapshot.next} <= {START, FIRST})
+        elif (values.get("board") or values.get("pending")) and not values.get("decision"):
+            raise RequestError(
+                "this thread has a discussion that is not over; continue it (with None as the input), or ask the "
+                "question in another thread"
+            )
+
+    def _check_edit(self, snapshot: StateSnapshot, edits: Sequence[StateUpdate]) -> None:
+        """Refuse edits that make a state invalid, or that have unknown keys."""
+        ns = snapshot.config.get("configurable", {}).get("checkpoint_ns")
+        if ns and "settings" not in snapshot.values:
+            return  # the state of a subgraph, which has other keys
+        values = dict(snapshot.values)
+        for edit in edits:
+            for name, value in edit.values.items() if isinstance(edit.values, Mapping) else ():
                 if name not in self.builder.channels:
                     raise RequestError(nearest("key of the state:", name, sorted(self.builder.channels)))
-            self._check_speakers(update.values)
+                channel: Any = self.channels[name]
+                assert isinstance(channel, BaseChannel), "a key of the state has a channel"
+                channel = channel.from_checkpoint(values[name]) if name in values else channel.copy()
+                channel.update([value])
+                values.pop(name, None)
+                if channel.is_available():
+                    values[name] = channel.get()
+        skips_first = not {edit.as_node for edit in edits} <= {None, START, FIRST}
+        self._check_state(values, begun=skips_first or bool(values.keys() & {"settings", "round"}))
 
-    def _check_speakers(self, values: Any) -> None:
-        """Refuse a message of an unknown agent; after the last node, no other node would check it."""
-        board = values.get("board") if isinstance(values, Mapping) else None
-        if not isinstance(self.builder, Speaking) or not isinstance(board, list):
-            return
-        speakers = self.builder.speakers()
-        for message in board:
-            told = message if isinstance(message, Mapping) else getattr(message, "__dict__", {})
-            agent = told.get("agent")
-            if isinstance(agent, str) and told.get("source") != "rule" and agent not in speakers:
-                raise RequestError(choose("agent on the board:", agent, sorted(speakers)))
+    def _check_state(self, values: Mapping[str, Any], *, begun: bool) -> None:
+        with as_request():
+            self.check(values, begun=begun)
 
 
-def _as_chat(stands: StateSnapshot) -> StateSnapshot:
-    values = stands.values
+def _with_chat(snapshot: StateSnapshot) -> StateSnapshot:
+    values = snapshot.values
     if not isinstance(values, dict) or not {"question", "board"} <= values.keys():
-        return stands
+        return snapshot
     messages = chat_of(values, values.get("decision"))  # type: ignore[arg-type]  # it reads the keys that exist
-    return stands._replace(values={**values, "messages": messages})
+    return snapshot._replace(values={**values, "messages": messages})
 
 
-def _check_over(stands: StateSnapshot) -> None:
-    """Refuse a question if an agent has spoken, even in an unfinished round, and there is no decision yet."""
-    found = stands.values
-    if (found.get("board") or found.get("pending")) and not found.get("decision"):
-        raise RequestError(
-            "this thread has a discussion that is not over; continue it (with None as the input), or ask the question "
-            "in another thread"
-        )
+@contextmanager
+def as_request() -> Iterator[None]:
+    """Turn a UsageError into a RequestError, which a server reports as the client's fault."""
+    try:
+        yield
+    except UsageError as error:
+        raise RequestError(str(error)) from error

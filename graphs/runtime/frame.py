@@ -95,14 +95,13 @@ class Frame:
         )
         graph = DiscussionGraph(
             state,
-            self.contexts.of,
-            self.contexts.speakers,
+            self.contexts.check,
             context_schema=scheme.settings,
             input_schema=question,
             output_schema=outcome_of(state, question),
         )
         self.graph: Graph = graph
-        self.graph.add_node("opening", opening(self.contexts, begin, question, self.watch, graph.anew))
+        self.graph.add_node("opening", opening(self.contexts, begin, question, self.watch, graph.cleared))
         self.graph.add_node("next_round", next_round(self.contexts, watched=self.watch is not None))
         self.graph.add_node("decide", decide(self.contexts, rule), defer=held)
         self.graph.add_edge(START, "opening")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
-from typing import Any, Self
+from typing import Any
 
 from langgraph.channels import BinaryOperatorAggregate, LastValue
 from langgraph.graph import START, StateGraph
 
 from sottovoce.channels.board import OVERWRITE, Board
 from sottovoce.channels.input_channel import InputChannel, RemovableValue
-from sottovoce.core.errors import RequestError, UsageError
-from sottovoce.graphs.runtime.compiled import CompiledDiscussion
+from sottovoce.core.errors import RequestError
+from sottovoce.graphs.runtime.compiled import Check, CompiledDiscussion, as_request
 from sottovoce.nodes.question import check_question
 from sottovoce.nodes.state import Update
 
@@ -21,61 +20,30 @@ from sottovoce.nodes.state import Update
 class DiscussionGraph(StateGraph[Any, Any, Any, Any]):  # Any: the types of every scheme
     """A StateGraph that refuses invalid input before its thread changes, and clears a key if None is written to it."""
 
-    def __init__(
-        self,
-        state: type[Any],
-        check: Callable[[Any], object],
-        speakers: Callable[[], Collection[str]],
-        **schemas: Any,  # Any: LangGraph's
-    ) -> None:
-        """Create the graph; `check` refuses an edited state that routers cannot read, `schemas` are LangGraph's own.
-
-        `speakers` returns all agents that may have messages on the board.
-        """
+    def __init__(self, state: type[Any], check: Check, **schemas: Any) -> None:  # Any: LangGraph's
+        """Create the graph; `check` refuses an invalid state, `schemas` are LangGraph's own."""
         super().__init__(state, **schemas)
-        self._check, self.speakers = check, speakers
+        self.check = check
 
-    def add_conditional_edges(self, source: str, path: Any, path_map: Any = None) -> Self:  # Any: LangGraph's own
-        """Add a router that first checks the state: during an edit it reads a person's values before any node does."""
-
-        @wraps(path)
-        def route(state: Any) -> Any:  # Any: see above
-            with _requested():
-                self._check(state)
-            return path(state)
-
-        return super().add_conditional_edges(source, route, path_map)
-
-    def compile(self, *args: Any, **told: Any) -> CompiledDiscussion:  # Any: LangGraph's own
+    def compile(self, *args: Any, **options: Any) -> CompiledDiscussion:  # Any: LangGraph's own
         """Compile the graph as LangGraph does, with our own channels instead of its plain ones."""
-        compiled = super().compile(*args, **told)
-        compiled.__class__ = CompiledDiscussion  # LangGraph (1.2) has no parameter for the class
-        compiled.channels.update({key: _ours(key, channel) for key, channel in compiled.channels.items()})
-        compiled.channels[START] = InputChannel(self.input_schema, self._taken)
-        assert isinstance(compiled, CompiledDiscussion)
-        return compiled
+        compiled = super().compile(*args, **options)
+        channels = {key: _channel(key, channel) for key, channel in compiled.channels.items()}
+        channels[START] = InputChannel(self.input_schema, self._check_input)
+        return CompiledDiscussion(**{**vars(compiled), "channels": channels}, check=self.check)
 
-    def _taken(self, asked: Any) -> None:  # Any: the input's own type
-        """Refuse input that is no question under any settings; the opening checks the rest."""
-        with _requested():
-            check_question(asked, None, schema=self.input_schema)
+    def _check_input(self, question: Any) -> None:  # Any: the input's own type
+        """Refuse input that is no question under any settings; the first node checks the rest."""
+        with as_request():
+            check_question(question, None, schema=self.input_schema)
 
-    def anew(self) -> Update:
+    def cleared(self) -> Update:
         """Return the update that removes all of a discussion except its question."""
-        asked = self.schemas[self.input_schema]
-        return {key: _nothing(channel) for key, channel in self.channels.items() if key not in asked}
+        inputs = self.schemas[self.input_schema]
+        return {key: _empty_value(channel) for key, channel in self.channels.items() if key not in inputs}
 
 
-@contextmanager
-def _requested() -> Iterator[None]:
-    """Turn a UsageError into a RequestError, which a server reports as the client's fault."""
-    try:
-        yield
-    except UsageError as error:
-        raise RequestError(str(error)) from error
-
-
-def _nothing(channel: Any) -> Any:  # Any: a channel, and the value that empties it
+def _empty_value(channel: Any) -> Any:  # Any: a channel, and the value that empties it
     if isinstance(channel, Board):
         return {OVERWRITE: []}
     if isinstance(channel, BinaryOperatorAggregate) and channel.is_available():
@@ -83,24 +51,25 @@ def _nothing(channel: Any) -> Any:  # Any: a channel, and the value that empties
     return None
 
 
-def _ours(key: str, channel: Any) -> Any:  # Any: a channel of any type
+def _channel(key: str, channel: Any) -> Any:  # Any: a channel of any type
+    """Return our channel in place of a plain one of LangGraph."""
     if type(channel) is LastValue:
         return RemovableValue(channel.typ, key)
     if isinstance(channel, BinaryOperatorAggregate):
-        gathering: Any = BinaryOperatorAggregate(channel.typ, _refusing(key, channel.operator))
-        gathering.key = key
-        return gathering
+        aggregate: Any = BinaryOperatorAggregate(channel.typ, _checked_reducer(key, channel.operator))
+        aggregate.key = key
+        return aggregate
     return channel
 
 
-def _refusing(key: str, reduce: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:  # Any: the key's own type
+def _checked_reducer(key: str, reduce: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:  # Any: the key's own
     """Return a reducer that raises a RequestError with the value if it cannot be reduced."""
 
     @wraps(reduce)
-    def reduced(before: Any, given: Any) -> Any:  # Any: see above
+    def reduced(before: Any, value: Any) -> Any:  # Any: see above
         try:
-            return reduce(before, given)
+            return reduce(before, value)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise RequestError(f"{key} got {given!r}, which is not of its type: {error}") from error
+            raise RequestError(f"{key} got {value!r}, which is not of its type: {error}") from error
 
     return reduced

@@ -28,16 +28,14 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from sottovoce.core.registry import Registry
-from sottovoce.prompts.kinds.about import is_sentence
 from sottovoce.prompts.kinds.choices import bare
 from sottovoce.prompts.kinds.kind import Kind as Kind
 from sottovoce.prompts.kinds.marks import How, Mark, bracketed, is_taken_back, marks
 from sottovoce.prompts.kinds.marks import normalise as normalise
-from sottovoce.prompts.kinds.nothing import OPEN_MARK, UNKNOWN
-from sottovoce.prompts.kinds.prose import LONGEST, plain
-from sottovoce.prompts.kinds.recognise import kind_of as kind_of
-from sottovoce.prompts.kinds.sentences import sentences
-from sottovoce.prompts.kinds.worked import may_be_cut
+from sottovoce.prompts.kinds.number import may_be_cut
+from sottovoce.prompts.kinds.prose import LONGEST, OPEN_MARK, UNKNOWN, plain, sentences
+from sottovoce.prompts.kinds.question_words import is_sentence
+from sottovoce.prompts.kinds.question_words import kind_of as kind_of
 from sottovoce.prompts.structured import read_json
 
 OURS = ("number", "option", "yes_no", "label", "text")
@@ -73,15 +71,16 @@ def reading(text: str, question: Mapping[str, Any]) -> Reading:  # Any: see is_o
 
     A text without a statement may still imply an answer: "18 + 40 is 58" is a yes to "Is 18 + 40 equal to 58?".
     """
-    kind, choices, asked = KINDS[kind_of(question)], question.get("choices") or [], str(question.get("question", ""))
-    found = _stated(text, kind, choices)
-    if found is not None:
-        return Reading(_short(found.answer, question), found.how)
+    kind, choices = KINDS[kind_of(question)], question.get("choices") or []
+    asked_text = str(question.get("question", ""))
+    statement = _stated(text, kind, choices)
+    if statement is not None:
+        return Reading(_short(statement.answer, question), statement.how)
     mined, body = kind.read(text, choices), plain(text)
     if mined is None and not marks(body) and not declines(text):
         mined = kind.implied(body, question)
-    mined = None if mined is None else kind.short(mined, asked)
-    if mined is None or not kind.suits(mined, asked):
+    mined = None if mined is None else kind.short(mined, asked_text)
+    if mined is None or not kind.suits(mined, asked_text):
         return ABSTENTION
     return Reading(mined, "marked" if normalise(body) == normalise(mined) else "mined")  # the reply is only the answer
 
@@ -93,26 +92,26 @@ def read_reply(text: str, question: Mapping[str, Any]) -> str | None:  # Any: se
 
 def stated_beside(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
     """Return the answer of a reply that should be an object but has no such field; truncated objects are not mined."""
-    found = reading(text, question)
-    return None if "{" in text and found.how == "mined" else found.answer
+    result = reading(text, question)
+    return None if "{" in text and result.how == "mined" else result.answer
 
 
 def read(text: str, kind: str, choices: list[str] | None = None) -> str | None:
     """Return the answer in canonical form if the question is unknown, or None if none can be parsed."""
-    found = _stated(text, KINDS[kind], choices or [])
-    return KINDS[kind].read(text, choices or []) if found is None else found.answer
+    statement = _stated(text, KINDS[kind], choices or [])
+    return KINDS[kind].read(text, choices or []) if statement is None else statement.answer
 
 
-def read_value(given: str, kind: str, choices: list[str] | None = None) -> str | None:
+def read_value(field: str, kind: str, choices: list[str] | None = None) -> str | None:
     """Return the answer in a field of a form, where the whole text is the answer and no mark is needed."""
-    return KINDS[kind].read_value(" ".join(given.split()), choices or [])
+    return KINDS[kind].read_value(" ".join(field.split()), choices or [])
 
 
-def read_field(given: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
+def read_field(field: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
     """Return the answer in a field, as `read_value`, or None for the form's own placeholder, which models copy."""
-    if normalise(given) == normalise(placeholder(question)):
+    if normalise(field) == normalise(placeholder(question)):
         return None
-    return _short(read_value(given, kind_of(question), question.get("choices")), question)
+    return _short(read_value(field, kind_of(question), question.get("choices")), question)
 
 
 def same(left: str | None, right: str | None, kind: str, question: str = "") -> bool:
@@ -126,7 +125,7 @@ def same(left: str | None, right: str | None, kind: str, question: str = "") -> 
 def right(answer: str | None, question: Mapping[str, Any]) -> bool:  # Any: see is_open
     """Return whether a canonical answer is the question's target, or one of its aliases."""
     kind, choices = KINDS[kind_of(question)], question.get("choices") or []
-    others = [kind.target(each, choices) for each in question.get("aliases") or []]
+    others = [kind.target(alias, choices) for alias in question.get("aliases") or []]
     return any(_is_target(answer, target, question) for target in [target_of(question), *others])
 
 
@@ -147,10 +146,10 @@ def placeholder(question: Mapping[str, Any]) -> str:  # Any: see is_open
     return " ".join(own.split()).replace('"', "'")
 
 
-def is_open(given: str, question: Mapping[str, Any]) -> bool:  # Any: a Question; its module imports this one
+def is_open(field: str, question: Mapping[str, Any]) -> bool:  # Any: a Question; its module imports this one
     """Return whether a field that may be empty has no answer yet; "unknown" may be a task's own label."""
     is_answer = KINDS[kind_of(question)].unknown_is_an_answer
-    return not re.search(r"\w", given) or bool(not is_answer and UNKNOWN.match(given))
+    return not re.search(r"\w", field) or bool(not is_answer and UNKNOWN.match(field))
 
 
 def declines(text: str) -> bool:
@@ -172,15 +171,15 @@ def _stated(text: str, kind: Kind, choices: list[str]) -> Reading | None:
         return _as_read(kind.read_value(" ".join(field.split()), choices), "boxed")
     body, named = plain(text), kind.named or kind.read
     stated = [(mark, named(mark.text, choices)) for mark in marks(body, kind.nouns)]
-    for place, (mark, found) in enumerate(stated):
+    for place, (mark, answer) in enumerate(stated):
         if _is_cut_short(place, stated, body):
             continue
-        if found is not None or mark.is_line:
+        if answer is not None or mark.is_line:
             is_kept = not _is_given_up(mark, body) and not kind.contradicts([each for _, each in stated], body, choices)
-            return _as_read(found, mark.how) if is_kept else ABSTENTION
+            return _as_read(answer, mark.how) if is_kept else ABSTENTION
     brackets = bracketed(body) if kind.takes_brackets else None
-    if brackets and (found := named(f"[{brackets}]", choices)) is not None:
-        return _as_read(found, "boxed")
+    if brackets and (answer := named(f"[{brackets}]", choices)) is not None:
+        return _as_read(answer, "boxed")
     return ABSTENTION if OPEN_MARK.search(text) else None  # it ends before its answer
 
 
@@ -190,10 +189,10 @@ def _is_given_up(mark: Mark, body: str) -> bool:
 
 def _is_cut_short(place: int, stated: list[tuple[Mark, str | None]], body: str) -> bool:
     """Return whether a text ends inside a number that it stated in full before: "... 540. The answer is 54"."""
-    mark, found = stated[place]
+    mark, answer = stated[place]
     before = next((each for _, each in stated[place + 1 :] if each), "") or ""
     at_end = body.endswith(mark.text) and bool(re.search(r"\d\Z", mark.text))
-    return at_end and not mark.is_line and before != found and before.startswith(found or " ")
+    return at_end and not mark.is_line and before != answer and before.startswith(answer or " ")
 
 
 def _as_read(answer: str | None, how: How) -> Reading:
@@ -209,8 +208,8 @@ def _is_target(answer: str | None, target: str | None, question: Mapping[str, An
 
 def _short(answer: str | None, question: Mapping[str, Any]) -> str | None:
     """Shorten a stated answer that is a whole sentence; a few words stay unchanged."""
-    asked = str(question.get("question", ""))
-    return KINDS[kind_of(question)].short(answer, asked) if answer and is_sentence(answer, asked) else answer
+    text = str(question.get("question", ""))
+    return KINDS[kind_of(question)].short(answer, text) if answer and is_sentence(answer, text) else answer
 
 
 def _field(text: str) -> str | None:
@@ -220,4 +219,4 @@ def _field(text: str) -> str | None:
     prose = text[end:]
     if not end or (prose and (marks(plain(prose)) or not _ALONE.search(text[:end]))):
         return None
-    return read_json(text[:end], ("answer",), may_be_empty=("answer",)).found.get("answer")
+    return read_json(text[:end], ("answer",), may_be_empty=("answer",)).values.get("answer")

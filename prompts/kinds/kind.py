@@ -24,7 +24,7 @@ class Kind:
     """The answer's placeholder in a JSON form: "a number"."""
     read: Read
     """Parses a reply that marks no answer; such an answer is mined."""
-    read_value: Read = lambda given, choices: unmarked(given)
+    read_value: Read = lambda field, choices: unmarked(field)
     """Parses a field, whose whole text is the answer; its spaces are single ones."""
     same: Callable[[str, str], bool] = lambda left, right: left.casefold().split() == right.casefold().split()
     """Returns whether two canonical answers agree."""

@@ -37,10 +37,10 @@ def value(latex: str) -> float | None:
     from math_verify import LatexExtractionConfig, parse
 
     # Its own limit works only in the main thread and does not end a long multiplication.
-    found = parse(f"${latex}$", [LatexExtractionConfig()], fallback_mode="no_fallback", parsing_timeout=0)
-    if len(found) != 1 or not getattr(found[0], "is_number", False):
+    expressions = parse(f"${latex}$", [LatexExtractionConfig()], fallback_mode="no_fallback", parsing_timeout=0)
+    if len(expressions) != 1 or not getattr(expressions[0], "is_number", False):
         return None
-    number = complex(found[0].evalf(17))
+    number = complex(expressions[0].evalf(17))
     return number.real if number.imag == 0 and math.isfinite(number.real) else None
 
 
@@ -60,9 +60,9 @@ def main() -> None:
     print("ready", flush=True)
     for line in sys.stdin:
         timed(SECONDS)
-        found = answer(json.loads(line))
+        result = answer(json.loads(line))
         timed(0)
-        print(json.dumps(found), flush=True)
+        print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from sottovoce.prompts.kinds.nothing import BLANK
+from sottovoce.prompts.kinds.prose import BLANK
 
 How = Literal["marked", "boxed", "mined"]
 """A statement ("Answer: X", "the answer is X"); a box, field or brackets; or prose without marks."""
 WIDTH = 400  # characters of a statement that are examined
-MOST = 20  # statements that are examined, from the end
+MAX_STATEMENTS = 20  # statements that are examined, from the end
 LONGEST_SOURCE = 1000  # characters of a box; no answer is longer
 BEFORE = 60  # characters before a statement that show whose it is
 
@@ -81,13 +81,13 @@ class Mark:
 
 def marks(text: str, nouns: str = "answer") -> list[Mark]:
     """Return the statements of a `plain` text, the last first, without blanks and calculations."""
-    found = {at: Mark(at, said, "marked") for at, said in _statements(text, nouns)}
-    for each in CLOSING.finditer(text):
-        found[each.start(1)] = Mark(each.start(1), each[1], "marked", is_line=True)
-    said = [found[at] for at in sorted(found)[-MOST:]]
+    by_place = {at: Mark(at, said, "marked") for at, said in _statements(text, nouns)}
+    for match in CLOSING.finditer(text):
+        by_place[match.start(1)] = Mark(match.start(1), match[1], "marked", is_line=True)
+    said = [by_place[at] for at in sorted(by_place)[-MAX_STATEMENTS:]]
     said += [Mark(at, box, "marked" if _is_within(at, said) else "boxed") for at, box in _boxes(text)]
-    said += [Mark(each.start(1), each[1], "boxed") for each in BESIDE_BOX.finditer(text)]
-    ordered = sorted(said, key=lambda mark: mark.at, reverse=True)[:MOST]
+    said += [Mark(match.start(1), match[1], "boxed") for match in BESIDE_BOX.finditer(text)]
+    ordered = sorted(said, key=lambda mark: mark.at, reverse=True)[:MAX_STATEMENTS]
     cut = [Mark(mark.at, CITED.sub("", mark.text[:LONGEST_SOURCE]), mark.how, mark.is_line) for mark in ordered]
     return [mark for mark in cut if not BLANK.fullmatch(mark.text) and not _is_working(mark)]
 
@@ -98,7 +98,7 @@ def is_taken_back(mark: Mark, text: str) -> bool:
 
 
 def _is_within(at: int, statements: list[Mark]) -> bool:
-    return any(each.at <= at < each.at + len(each.text) for each in statements)
+    return any(statement.at <= at < statement.at + len(statement.text) for statement in statements)
 
 
 def _is_working(mark: Mark) -> bool:
@@ -110,11 +110,11 @@ def _is_working(mark: Mark) -> bool:
 def _statements(text: str, nouns: str) -> Iterator[tuple[int, str]]:
     """Yield the text after each "answer is" or "Answer:", and before each "is the answer", with its position."""
     after, before = _statement(nouns)
-    for each in after.finditer(text):
-        if not OTHERS.search(text[max(0, each.start() - BEFORE) : each.start()]):
-            yield each.start(2), ("not " if each[1] else "") + each[2]
-    yield from ((each.start(1), each[1] + each[2]) for each in before.finditer(text))
-    yield from ((each.start(1), each[1]) for each in CHOOSES.finditer(text))
+    for match in after.finditer(text):
+        if not OTHERS.search(text[max(0, match.start() - BEFORE) : match.start()]):
+            yield match.start(2), ("not " if match[1] else "") + match[2]
+    yield from ((match.start(1), match[1] + match[2]) for match in before.finditer(text))
+    yield from ((match.start(1), match[1]) for match in CHOOSES.finditer(text))
 
 
 @cache
@@ -124,8 +124,8 @@ def _statement(nouns: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
         r"(?::|\s(?:is|would be|should be|must be|will be)\b|\s(?:is|would|should)(n't)(?: be)?\b"
         r"|\s(?=can ?not\b|can't\b|could ?n[o']t\b))"
     )
-    asked = r"(?:\s+(?:to|for|that fits|that applies)\b[^.:\n]{0,120}?)?"
-    after = rf"\b(?:{nouns})(?:\s{{0,9}}=|{asked}\s{{0,9}}{says})\s{{0,80}}:?\s{{0,80}}{_SAID}"
+    to_what = r"(?:\s+(?:to|for|that fits|that applies)\b[^.:\n]{0,120}?)?"
+    after = rf"\b(?:{nouns})(?:\s{{0,9}}=|{to_what}\s{{0,9}}{says})\s{{0,80}}:?\s{{0,80}}{_SAID}"
     begins = r"(?:^|[.!?:,\n]\s|\bso )[ \t]{0,9}(?!(?:what|which|who|where|how|it|this|that|here)\b)"
     verb = r"\s(?:is|would be) (?:the|my|an?) (?:\w{1,12} ){0,2}"
     before = rf"{begins}([^.!?:\n]{{1,200}}?)(?:, which)?{verb}(?:{nouns})\b([^.\n]{{0,80}})"
@@ -134,14 +134,14 @@ def _statement(nouns: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 def _boxes(text: str) -> Iterator[tuple[int, str]]:
     r"""Yield the content of the last boxes, up to the matching brace; an unclosed box runs to the end."""
-    for each in [*BOX.finditer(text)][-MOST:]:
-        depth, end = 1, each.end()
-        for letter in text[each.end() : each.end() + LONGEST_SOURCE]:
+    for match in [*BOX.finditer(text)][-MAX_STATEMENTS:]:
+        depth, end = 1, match.end()
+        for letter in text[match.end() : match.end() + LONGEST_SOURCE]:
             depth += {"{": 1, "}": -1}.get(letter, 0)
             if depth == 0:
                 break
             end += 1
-        yield each.end(), text[each.end() : end]
+        yield match.end(), text[match.end() : end]
 
 
 def boxed(text: str) -> str | None:
@@ -151,22 +151,22 @@ def boxed(text: str) -> str | None:
 
 def bracketed(text: str) -> str | None:
     """Return the text in the last square brackets, except sources ("see ...") and numbers not alone on their line."""
-    for found in reversed([*re.finditer(r"\[([^\[\]\n]{1,200})\]", text)]):
-        start, end = text.rfind("\n", 0, found.start()) + 1, text.find("\n", found.end())
+    for match in reversed([*re.finditer(r"\[([^\[\]\n]{1,200})\]", text)]):
+        start, end = text.rfind("\n", 0, match.start()) + 1, text.find("\n", match.end())
         line = (
-            text[max(start, found.start() - WIDTH) : found.start()] + text[found.end() :][: max(0, end - found.end())]
+            text[max(start, match.start() - WIDTH) : match.start()] + text[match.end() :][: max(0, end - match.end())]
         )
-        if re.match(r"\s*(?:see|source|document|doc)\b", found[1], re.IGNORECASE):
+        if re.match(r"\s*(?:see|source|document|doc)\b", match[1], re.IGNORECASE):
             continue
-        if re.search(r"\w", found[1]) and not (found[1].strip().isdigit() and re.search(r"\w", line)):
-            return found[1].strip()
+        if re.search(r"\w", match[1]) and not (match[1].strip().isdigit() and re.search(r"\w", line)):
+            return match[1].strip()
     return None
 
 
-def unmarked(given: str) -> str | None:
+def unmarked(field: str) -> str | None:
     """Return a field's text without a box or brackets around it."""
-    inner = re.fullmatch(r"\[([^\[\]]+)\]", given)
-    return (boxed(given) or (inner[1] if inner else given)).strip() or None
+    inner = re.fullmatch(r"\[([^\[\]]+)\]", field)
+    return (boxed(field) or (inner[1] if inner else field)).strip() or None
 
 
 def normalise(text: str) -> str:

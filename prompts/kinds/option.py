@@ -8,12 +8,17 @@ from typing import Any
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.prompts.kinds import choices as known
+from sottovoce.prompts.kinds.choices import (
+    claimed_letter,
+    heading_letter,
+    implied_letter,
+    letter_by_value,
+    letter_range,
+    opening_letter,
+)
 from sottovoce.prompts.kinds.kind import Choices, Kind
-from sottovoce.prompts.kinds.letters import by_value, claimed, headed, implied, letter_range, opened
 from sottovoce.prompts.kinds.marks import CLOSING
-from sottovoce.prompts.kinds.nothing import UNKNOWN
-from sottovoce.prompts.kinds.prose import plain
-from sottovoce.prompts.kinds.sentences import CLAUSE, affirmed, first, is_whole, without_reason
+from sottovoce.prompts.kinds.prose import CLAUSE, UNKNOWN, affirmed, first, is_whole, plain, without_reason
 
 NOUNS = "answer|option|choice"
 CHANGES = re.compile(
@@ -38,34 +43,34 @@ def read(text: str, choices: Choices) -> str | None:
     body = known.without_denying_words(plain(text), choices)
     if len(body.split()) > LONG and not is_whole(text):
         return None  # it is cut off among the choices
-    return _given(claimed(body, choices) or by_value(text, choices), choices)
+    return _existing(claimed_letter(body, choices) or letter_by_value(text, choices), choices)
 
 
-def _given(letter: str | None, choices: Choices) -> str | None:
+def _existing(letter: str | None, choices: Choices) -> str | None:
     """Return the letter if a choice has it: "D. temperature" with two choices is an abstention."""
     there = string.ascii_uppercase[: len(choices) or None]
     return letter if letter and letter in there else None
 
 
-def read_value(given: str, choices: Choices) -> str | None:
+def read_value(field: str, choices: Choices) -> str | None:
     """Return the choice named by a letter in any case or by its text, or else the result of `read`."""
-    found = _named(plain(given), choices)
-    return read(given, choices) if found is None else found or None
+    letter = _named(plain(field), choices)
+    return read(field, choices) if letter is None else letter or None
 
 
 def _named(source: str, choices: Choices) -> str | None:
     """Return the letter that a statement names; empty if no choice has it."""
-    found = _of(known.without_denying_words(source, choices), choices)
-    return found and (_given(found, choices) or "")
+    letter = _of(known.without_denying_words(source, choices), choices)
+    return letter and (_existing(letter, choices) or "")
 
 
 def contradicts(said: Sequence[str | None], body: str, choices: Choices) -> bool:
     """Return whether a text begins with one letter and states another, without a word of change or an answer line."""
-    stated, begun = {*filter(None, said)}, opened(body, choices)
+    stated, begun = {*filter(None, said)}, opening_letter(body, choices)
     if CHANGES.search(body) or CLOSING.search(body):
         return False
     if len(stated) > 1:
-        return bool(begun or headed(body, choices))
+        return bool(begun or heading_letter(body, choices))
     return bool(begun and stated and begun not in stated) and not CORRECTS.search(body)
 
 
@@ -81,26 +86,27 @@ def _of(source: str, choices: Choices) -> str | None:
         return None
     if CONDITION.search(said) or UNKNOWN.match(said) or not said or JOINED.match(re.sub(r"^\W*either\b", "", said)):
         return ""
-    if (letter := led(said, choices)) is not None:
+    if (letter := letter_led_by(said, choices)) is not None:
         return letter
     if place := known.number_named(said, choices):
         return string.ascii_uppercase[place - 1]
     bracketed = re.findall(rf"\(({letter_range(choices)})\)", said)
-    found = {*(bracketed or re.findall(r"\b([B-HJ-Z])\b(?!\.\s?[A-Z])", said))}
-    found = {each for each in found if each in known.letters(choices)} or {*known.named(first(said), choices)}
-    return found.pop() if len(found) == 1 else None
+    letters = {*(bracketed or re.findall(r"\b([B-HJ-Z])\b(?!\.\s?[A-Z])", said))}
+    letters &= {*known.letters(choices)}
+    letters = letters or {*known.choices_named(first(said), choices)}
+    return letters.pop() if len(letters) == 1 else None
 
 
-def led(said: str, choices: Choices) -> str | None:
+def letter_led_by(said: str, choices: Choices) -> str | None:
     """Return the letter that a phrase begins with: "B", "(b) blue", "option C"; not an article.
 
     It counts whatever follows it, also "(E) None of the above": the letter of a choice means that choice.
     """
-    found = LEADING.match(said)
-    letter = found[1].upper() if found else ""
-    if not found or letter not in known.letters(choices):
+    match = LEADING.match(said)
+    letter = match[1].upper() if match else ""
+    if not match or letter not in known.letters(choices):
         return None
-    if found[3] and not found[2] and (found[1] in "AI" or found[1].islower()):
+    if match[3] and not match[2] and (match[1] in "AI" or match[1].islower()):
         return None
     return letter
 
@@ -142,5 +148,5 @@ OPTION = Kind(
     named=_named,
     nouns=NOUNS,
     contradicts=contradicts,
-    implied=implied,
+    implied=implied_letter,
 )

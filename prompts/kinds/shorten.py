@@ -7,10 +7,20 @@ for the agents that hear the message.
 import re
 
 from sottovoce.prompts.kinds import slots
-from sottovoce.prompts.kinds.about import DENIES, GRAMMAR, WORD, asked, is_known, is_new, is_sentence, known
-from sottovoce.prompts.kinds.expected import is_expected, job
 from sottovoce.prompts.kinds.marks import normalise
-from sottovoce.prompts.kinds.sentences import INSERTED, claims
+from sottovoce.prompts.kinds.prose import INSERTED, claims
+from sottovoce.prompts.kinds.question_words import (
+    DENIES,
+    GRAMMAR,
+    WORD,
+    asking_sentence,
+    is_expected,
+    is_known,
+    is_new,
+    is_sentence,
+    job,
+    question_words,
+)
 
 EITHER = re.compile(r"[,:]\s*(?:the )?([^,?:]{1,60}?),? or (?:the )?([^,?]{1,60}?)\s*(?:[,?]|\Z)", re.IGNORECASE)
 EITHER_NAMED = re.compile(r"((?:[A-Z][\w'.-]*\s?){1,4}),? or (?:the )?((?:[A-Z][\w'.-]*\s?){1,4})")
@@ -73,7 +83,7 @@ def short(answer: str, question: str) -> str:
     for "On which river ...?". Of two alternatives in the question, the sentence's preferred one is returned. A phrase
     without words of the question, a phrase of only such words, and a denial stay unchanged.
     """
-    if not question or not (words := known(question)) or DENIES.search(answer):
+    if not question or not (words := question_words(question)) or DENIES.search(answer):
         return answer
     if offered(question):
         return _one_of_two(answer, question) or answer
@@ -94,7 +104,7 @@ def short(answer: str, question: str) -> str:
 
 def named_after_noun(text: str, question: str) -> str | None:
     """Return the name next to the noun of "which river" in a text, if there is exactly one."""
-    noun = TYPED.search(asked(question))
+    noun = TYPED.search(asking_sentence(question))
     if not noun:
         return None
     if re.search(rf"\b[A-Z]\w+\s{noun[1].capitalize()}\s[A-Z]", text):  # "World War II" is one name
@@ -107,8 +117,8 @@ def named_after_noun(text: str, question: str) -> str | None:
     if noun[1].casefold() in KEPT:  # "Fairfax County", "New York City"
         before = re.findall(rf"\b{NAME}\b", text) if before else []
         before = [name for name in before if name.endswith(noun[1].capitalize())]
-    found = {name for name in behind or before if name.casefold() not in GRAMMAR}
-    name = found.pop() if len(found) == 1 else ""
+    next_names = {name for name in behind or before if name.casefold() not in GRAMMAR}
+    name = next_names.pop() if len(next_names) == 1 else ""
     return name if name and is_new(name, question) else None
 
 
@@ -119,42 +129,43 @@ def names(answer: str, target: str, question: str) -> bool:
     if not wanted or f" {wanted} " not in f" {normalise(answer)} " or not is_new(target, question):
         return False
     words = r"[\W_]+".join(map(re.escape, wanted.split()))
-    found = re.search(rf"(?<![\w-]){words}(?![\w+#])", re.sub(r"['\u2019.]", " ", answer), re.IGNORECASE)
-    return bool(found) and not HEDGED.search(answer) and not LEFT_ASIDE.search(answer[: found.start() if found else 0])
+    match = re.search(rf"(?<![\w-]){words}(?![\w+#])", re.sub(r"['\u2019.]", " ", answer), re.IGNORECASE)
+    return bool(match) and not HEDGED.search(answer) and not LEFT_ASIDE.search(answer[: match.start() if match else 0])
 
 
 def implied(text: str, question: str) -> str | None:
     """Return the only name that the claims of an unmarked text put next to the noun in question."""
-    found = [name for claim in claims(text) if (name := named_after_noun(LATER.split(claim, maxsplit=1)[0], question))]
+    parts = [LATER.split(claim, maxsplit=1)[0] for claim in claims(text)]
+    next_names = [name for part in parts if (name := named_after_noun(part, question))]
     denied = any(HEDGED.search(claim) or re.search(r"\bnot\b|n't\b", claim) for claim in claims(text))
-    return found[0] if len({*found}) == 1 and not denied else None
+    return next_names[0] if len({*next_names}) == 1 and not denied else None
 
 
 def _person(answer: str, question: str, words: frozenset[str]) -> str | None:
     """Return the name after "by", before "who" or at the beginning of a sentence that answers "who ...?"."""
-    if not re.match(r"\W*(?:by )?who", asked(question), re.IGNORECASE) or not re.search(r"\s[a-z]", answer):
+    if not re.match(r"\W*(?:by )?who", asking_sentence(question), re.IGNORECASE) or not re.search(r"\s[a-z]", answer):
         return None
-    found = re.search(rf"\bby\s{NAME}|{NAME},?\swho\s", answer) or re.match(rf"{NAME}(?=,?\s[a-z])", answer)
-    name = WORD.findall(found[found.lastindex or 1]) if found else []
-    if not found or not name or name[0].casefold() in GRAMMAR or any(is_known(each, words) for each in name):
+    match = re.search(rf"\bby\s{NAME}|{NAME},?\swho\s", answer) or re.match(rf"{NAME}(?=,?\s[a-z])", answer)
+    name = WORD.findall(match[match.lastindex or 1]) if match else []
+    if not match or not name or name[0].casefold() in GRAMMAR or any(is_known(each, words) for each in name):
         return None
-    return found[found.lastindex or 1]
+    return match[match.lastindex or 1]
 
 
 def _called(answer: str, question: str) -> str | None:
     """Return the name that follows the noun of "which star" later: "it is a star of the north called Polaris"."""
-    noun = TYPED.search(asked(question))
-    found = noun and re.search(
+    noun = TYPED.search(asking_sentence(question))
+    match = noun and re.search(
         rf"\b(?i:{re.escape(noun[1])})\b[^\n]{{0,80}}\b(?:called|known as)\s(?:the\s)?{NAME}", answer
     )
-    return found[1] if found and is_new(found[1], question) else None
+    return match[1] if match and is_new(match[1], question) else None
 
 
 def _placed(answer: str, question: str) -> str | None:
     """Return the name after the question's preposition at the start: "In Japan, ..." for "In which country ...?"."""
-    asked_in = re.match(r"\W*(in|on|at|by|from)\s(?:which|what)\b", asked(question), re.IGNORECASE)
-    found = asked_in and re.match(rf"(?i:{asked_in[1]})\s(?:the\s)?{NAME},", answer)
-    return found[1] if found and is_new(found[1], question) else None
+    asked_in = re.match(r"\W*(in|on|at|by|from)\s(?:which|what)\b", asking_sentence(question), re.IGNORECASE)
+    match = asked_in and re.match(rf"(?i:{asked_in[1]})\s(?:the\s)?{NAME},", answer)
+    return match[1] if match and is_new(match[1], question) else None
 
 
 def _complement(answer: str, words: frozenset[str]) -> str:
@@ -170,9 +181,9 @@ def _complement(answer: str, words: frozenset[str]) -> str:
 
 def _trimmed(answer: str, words: frozenset[str]) -> str | None:
     """Return the text from the first to the last new word; all if no word is the question's, None if none is new."""
-    found = [*WORD.finditer(answer)]
-    new = [word for word in found if word[0].casefold() not in GRAMMAR and not is_known(word[0], words)]
-    if not new or not any(is_known(word[0], words) for word in found):
+    word_matches = [*WORD.finditer(answer)]
+    new = [word for word in word_matches if word[0].casefold() not in GRAMMAR and not is_known(word[0], words)]
+    if not new or not any(is_known(word[0], words) for word in word_matches):
         return answer if new else None
     start = new[0].start()
     article = re.search(r"(?:^|\s)(?:an?|the)\s\Z", answer[:start], re.IGNORECASE)
@@ -182,9 +193,9 @@ def _trimmed(answer: str, words: frozenset[str]) -> str | None:
 
 def offered(question: str) -> tuple[str, str] | None:
     """Return the two alternatives of a question: "Which band, X or Y, had more members?"."""
-    asks = asked(question)
-    found = EITHER.search(asks) or EITHER_NAMED.search(asks)
-    return (found[1], found[2]) if found else None
+    asks = asking_sentence(question)
+    match = EITHER.search(asks) or EITHER_NAMED.search(asks)
+    return (match[1], match[2]) if match else None
 
 
 def leaves_open(answer: str, question: str) -> bool:
@@ -209,12 +220,14 @@ def _one_of_two(answer: str, question: str) -> str | None:
 
 def _prefers(before: str, question: str) -> bool:
     """Return whether the text before the second alternative affirms the question of the first: "X had more than"."""
-    asks, compares = asked(question), {word.casefold() for word in COMPARES.findall(before)}
+    asks, compares = asking_sentence(question), {word.casefold() for word in COMPARES.findall(before)}
     wanted = {word.casefold() for word in COMPARES.findall(asks)}
     if any(compares & OPPOSITE.get(word, set()) for word in wanted):
         return False
     if wanted:
         return bool(compares & wanted) or bool(re.search(r"\b(?:than|before)\b", before))
-    names = known(" ".join(offered(question) or ()))
-    said = [word for word in WORD.findall(before) if is_known(word, known(question)) and not is_known(word, names)]
+    names = question_words(" ".join(offered(question) or ()))
+    said = [
+        word for word in WORD.findall(before) if is_known(word, question_words(question)) and not is_known(word, names)
+    ]
     return bool({*said} - GRAMMAR)

@@ -5,7 +5,7 @@ Each rule returns None for a sentence that does not fit it; `filled` tries them 
 
 import re
 
-from sottovoce.prompts.kinds.about import GRAMMAR, WORD, asked, is_known, is_new, known
+from sottovoce.prompts.kinds.question_words import GRAMMAR, WORD, asking_sentence, is_known, is_new, question_words
 
 _CAP = r"[^\W\d_a-z][\w'.&-]*"
 NAME = rf"(?:the\s)?{_CAP}(?:\s(?:(?:of|the|and|de|del|di|da|la|le|van|von|upon|for|in)\s){{0,2}}{_CAP}|\s&){{0,6}}"
@@ -60,41 +60,41 @@ ENDS = re.compile(
 
 def filled(answer: str, question: str) -> str | None:
     """Return the part of a sentence that its question asks for; None if no rule fits."""
-    said = asked(question)
-    for found in (_dated(answer, said), _amount(answer, said), _quoted(answer, question), _head(answer, said)):
-        if found:
-            return found
+    said = asking_sentence(question)
+    for value in (_dated(answer, said), _amount(answer, said), _quoted(answer, question), _head(answer, said)):
+        if value:
+            return value
     return _subject(answer, said) or _place(answer, said) or _behind(answer, said)
 
 
 def _subject(answer: str, said: str) -> str | None:
     """Return the name before the question's own verb: "Harbour Lights won the cup" to "Which band won the cup?"."""
-    found = re.match(rf"\W*({NAME})\s([a-z]+)\b", answer) if OF_SUBJECT.match(said) else None
-    is_verb = bool(found) and found[2] not in GRAMMAR and is_known(found[2], known(said)) if found else False
-    is_name = any(word.casefold() not in GRAMMAR for word in WORD.findall(found[1])) if found else False
-    return _bare(found[1]) if found and is_verb and is_name and is_new(found[1], said) else None
+    match = re.match(rf"\W*({NAME})\s([a-z]+)\b", answer) if OF_SUBJECT.match(said) else None
+    is_verb = bool(match) and match[2] not in GRAMMAR and is_known(match[2], question_words(said)) if match else False
+    is_name = any(word.casefold() not in GRAMMAR for word in WORD.findall(match[1])) if match else False
+    return _bare(match[1]) if match and is_verb and is_name and is_new(match[1], said) else None
 
 
 def _quoted(answer: str, question: str) -> str | None:
     """Return the only title in quotes that is not in the question."""
     if not OF_TITLE.search(question):
         return None
-    found = [each for each in QUOTED.findall(answer) if each.casefold() not in question.casefold()]
-    return found[0].strip(" .,") if len(found) == 1 and is_new(found[0], question) else None
+    titles = [title for title in QUOTED.findall(answer) if title.casefold() not in question.casefold()]
+    return titles[0].strip(" .,") if len(titles) == 1 and is_new(titles[0], question) else None
 
 
 def _dated(answer: str, said: str) -> str | None:
-    found = [each for each in DATE.findall(answer) if each not in said] if OF_DATE.search(said) else []
-    year = re.search(r"\d{3,4}\Z", found[0]) if len(found) == 1 else None
-    return year[0] if year and re.search(r"\byear\b", said, re.IGNORECASE) else found[0] if year else None
+    dates = [date for date in DATE.findall(answer) if date not in said] if OF_DATE.search(said) else []
+    year = re.search(r"\d{3,4}\Z", dates[0]) if len(dates) == 1 else None
+    return year[0] if year and re.search(r"\byear\b", said, re.IGNORECASE) else dates[0] if year else None
 
 
 def _amount(answer: str, said: str) -> str | None:
     if not OF_AMOUNT.search(said):
         return None
-    figures = [each for each in AMOUNT.findall(answer) if each not in said]
+    figures = [figure for figure in AMOUNT.findall(answer) if figure not in said]
     counted = [
-        each for each in figures if not re.search(rf"\b(?:in|since|by|of) {re.escape(each)}\b", answer)
+        figure for figure in figures if not re.search(rf"\b(?:in|since|by|of) {re.escape(figure)}\b", answer)
     ] or figures
     return counted[0] if len(counted) == 1 else None
 
@@ -103,16 +103,17 @@ def _place(answer: str, said: str) -> str | None:
     """Return the last new place after "in", "at", "on" or "near"."""
     if not OF_PLACE.search(said):
         return None
-    found = [each for each in IN_PLACE.findall(answer) if is_new(each, said) and not re.match(rf"(?:{MONTH})\b", each)]
-    return _bare(found[-1]) if found else None
+    places = [place for place in IN_PLACE.findall(answer) if not re.match(rf"(?:{MONTH})\b", place)]
+    places = [place for place in places if is_new(place, said)]
+    return _bare(places[-1]) if places else None
 
 
 def _head(answer: str, said: str) -> str | None:
     """Return the phrase after "(the) county seat is", if a question asks for the county seat."""
     head = HEAD.search(said)
     words = r"\s".join(map(re.escape, head[1].split()[-2:])) if head else ""
-    found = head and re.search(rf"\b(?i:{words})(?:\sof\s[^,;]{{1,60}}?)?\s(?:is|was|are|were)\s(.+)", answer)
-    return _phrase(found[1], said) if found else None
+    match = head and re.search(rf"\b(?i:{words})(?:\sof\s[^,;]{{1,60}}?)?\s(?:is|was|are|were)\s(.+)", answer)
+    return _phrase(match[1], said) if match else None
 
 
 def _behind(answer: str, said: str) -> str | None:
@@ -122,14 +123,14 @@ def _behind(answer: str, said: str) -> str | None:
         return None
     stem = re.escape(asks["word"].casefold()[: max(3, len(asks["word"]) - 3)])
     link = rf"\s(?:\w+\s){{0,2}}?{asks['link']}" if asks["link"] else ""
-    found = re.search(rf"\b(?i:{stem})\w{{0,4}}{link}\s(.+)", answer)
-    return _phrase(found[1], said) if found else None
+    match = re.search(rf"\b(?i:{stem})\w{{0,4}}{link}\s(.+)", answer)
+    return _phrase(match[1], said) if match else None
 
 
 def _phrase(text: str, said: str) -> str | None:
     """Return the phrase at the beginning of a text, without a tail of the question's words; None if nothing is new."""
     phrase = _bare(ENDS.split(text, maxsplit=1)[0])
-    words, tail = known(said), re.search(r"\s(?:in|on|at|during|by|for|of|as)\s[^,]{1,60}\Z", phrase)
+    words, tail = question_words(said), re.search(r"\s(?:in|on|at|during|by|for|of|as)\s[^,]{1,60}\Z", phrase)
     if tail and all(is_known(word, words) or word.casefold() in GRAMMAR for word in WORD.findall(tail[0])):
         phrase = phrase[: tail.start()]
     return phrase if phrase and len(phrase.split()) <= 12 and is_new(phrase, said) else None

@@ -3,6 +3,12 @@
 A marked answer counts ("Answer: X", a box, brackets, "the answer is X"). In an unmarked reply of few sentences one
 sentence answers: the only one, the one that concludes ("So ..."), or the first if the others continue it ("It is
 ..."). A longer unmarked text has no answer. Reasons, sources and remarks in brackets are not part of an answer.
+
+Two answers with different qualifiers, such as "Los Angeles, California" and "Los Angeles, USA", agree if the text
+before the comma is equal and the qualifiers are compatible: one answer has none, one's qualifiers are among the
+other's, or one qualifier is a known part of the other (a state of a country). "Portland, Oregon" is not "Portland,
+Maine". A comma may also separate the items of a list, so a qualifier counts only if it is a known country or state, or
+if the question asks for a place.
 """
 
 import re
@@ -10,26 +16,95 @@ from collections.abc import Mapping
 from typing import Any
 
 from sottovoce.core.errors import UsageError
-from sottovoce.prompts.kinds import about, shorten
-from sottovoce.prompts.kinds.about import SHORTEST, VERB
-from sottovoce.prompts.kinds.expected import is_expected
+from sottovoce.prompts.kinds import shorten
 from sottovoce.prompts.kinds.kind import Choices, Kind
 from sottovoce.prompts.kinds.marks import normalise
-from sottovoce.prompts.kinds.nothing import BLANK, SAYS_NOTHING, UNKNOWN
-from sottovoce.prompts.kinds.places import same_place
-from sottovoce.prompts.kinds.prose import LONGEST as LONGEST_TEXT
-from sottovoce.prompts.kinds.prose import plain
-from sottovoce.prompts.kinds.sentences import (
+from sottovoce.prompts.kinds.prose import (
+    BLANK,
     CLAUSE,
     CONCLUDES,
     INSERTED,
     REASON,
+    SAYS_NOTHING,
+    UNKNOWN,
     affirmed,
     affirmed_behind,
     first,
+    plain,
     sentences,
     without_reason,
 )
+from sottovoce.prompts.kinds.prose import LONGEST as LONGEST_TEXT
+from sottovoce.prompts.kinds.question_words import SHORTEST, VERB, answer_key, is_expected
+
+_STATES = {
+    "United States": "Alabama Alaska Arizona Arkansas California Colorado Connecticut Delaware Florida Georgia Hawaii"
+    " Idaho Illinois Indiana Iowa Kansas Kentucky Louisiana Maine Maryland Massachusetts Michigan Minnesota Mississippi"
+    " Missouri Montana Nebraska Nevada New_Hampshire New_Jersey New_Mexico New_York North_Carolina North_Dakota Ohio"
+    " Oklahoma Oregon Pennsylvania Rhode_Island South_Carolina South_Dakota Tennessee Texas Utah Vermont Virginia"
+    " Washington West_Virginia Wisconsin Wyoming D.C.",
+    "United Kingdom": "England Scotland Wales Northern_Ireland",
+    "Canada": "Alberta British_Columbia Manitoba New_Brunswick Newfoundland Nova_Scotia Ontario Quebec Saskatchewan",
+    "Australia": "New_South_Wales Queensland South_Australia Tasmania Victoria Western_Australia",
+}
+LIES_IN = {
+    normalise(state.replace("_", " ")): normalise(country)
+    for country, many in _STATES.items()
+    for state in many.split()
+}
+"""The country of each state, in the normal form of answers."""
+SYNONYMS = {
+    "usa": "united states",
+    "us": "united states",
+    "united states of america": "united states",
+    "america": "united states",
+}
+SYNONYMS |= {"uk": "united kingdom", "great britain": "united kingdom", "britain": "united kingdom"}
+COUNTRIES = frozenset(LIES_IN.values()) | frozenset(
+    "afghanistan albania algeria argentina armenia austria bangladesh belarus belgium bolivia bosnia brazil"
+    " bulgaria cambodia chile china colombia croatia cuba cyprus denmark ecuador egypt estonia ethiopia finland"
+    " france georgia germany ghana greece greenland hungary iceland india indonesia iran iraq ireland israel italy"
+    " jamaica japan jordan kenya kuwait latvia lebanon libya lithuania luxembourg malaysia malta mexico moldova"
+    " monaco mongolia morocco nepal netherlands nicaragua nigeria norway pakistan panama paraguay peru philippines"
+    " poland portugal qatar romania russia serbia singapore slovakia slovenia spain sudan sweden switzerland syria"
+    " taiwan thailand tunisia turkey uganda ukraine uruguay venezuela vietnam zambia zimbabwe".split()
+)
+ASKS_PLACE = re.compile(
+    r"\bwhere\b|\b(?:what|which)\s(?:\w+\s){0,2}?(?:city|town|village|place|location|county|region|neighbou?rhood|suburb"
+    r"|venue|area|birthplace|hometown)\b|\bbirthplace\b",
+    re.IGNORECASE,
+)
+BEFORE_PLACE = re.compile(
+    r"^\W*(?:(?:it|they|he|she)\s)?(?:(?:is|was|are|were)\s)?(?:held|hosted|located|based|situated|born|headquartered"
+    r"|took place|takes place)?\s?(?:in|at|near)\s",
+    re.IGNORECASE,
+)
+"""Words before a place that are not part of it: "held in"."""
+
+
+def same_place(left: str, right: str, question: str) -> bool:
+    """Return whether two answers name the same thing, one or both with a qualifier after a comma."""
+    (name, *lefts), (other_name, *rights) = _parts(left), _parts(right)
+    if not name or name != other_name or not (lefts or rights):
+        return False
+    is_place = bool(ASKS_PLACE.search(question)) or all(map(_is_known, (*lefts, *rights)))
+    return is_place and (_is_within({*lefts}, {*rights}) or _is_within({*rights}, {*lefts}))
+
+
+def _parts(answer: str) -> list[str]:
+    """Return the name and its qualifiers, in normal form."""
+    parts = [normalise(part) for part in BEFORE_PLACE.sub("", answer).split(",")]
+    return [parts[0], *(SYNONYMS.get(part, part) for part in parts[1:])]
+
+
+def _is_known(qualifier: str) -> bool:
+    return qualifier in COUNTRIES or qualifier in LIES_IN
+
+
+def _is_within(wide: set[str], narrow: set[str]) -> bool:
+    """Return whether each wide qualifier is among the narrow ones, or is the country of one of them."""
+    return all(each in narrow or each in {LIES_IN.get(other) for other in narrow} for each in wide)
+
 
 FACTS = re.compile(r"\bfacts?\b[^\n]{0,60}:\s{0,9}\n")
 """The heading of a list of facts, which are not an answer."""
@@ -71,9 +146,9 @@ def read(text: str, choices: Choices) -> str | None:
     return phrase(bold[0]) or None if is_last else _answering(plain(text))
 
 
-def read_value(given: str, choices: Choices) -> str | None:
+def read_value(field: str, choices: Choices) -> str | None:
     """Return the text of a field without a reason; None for an abstention."""
-    return phrase(plain(given)) or None
+    return phrase(plain(field)) or None
 
 
 def phrase(source: str, reason: re.Pattern[str] = REASON) -> str | None:
@@ -100,10 +175,10 @@ def _answering(body: str) -> str | None:
     """Return the sentence of a short reply that answers; None if it is long, a question, cut off, or about the task."""
     if FACTS.search(body):
         return None
-    every = [each for each in sentences(body) if not COURTESY.match(each) and not each.endswith(":")]
-    if not every or len(every) > FEW:
+    lines = [each for each in sentences(body) if not COURTESY.match(each) and not each.endswith(":")]
+    if not lines or len(lines) > FEW:
         return None
-    said = _chosen(every)
+    said = _chosen(lines)
     if said is None or len(said) > LONGEST or said.endswith("?") or CUT.search(said):
         return None
     said = HEDGE.sub("", said, count=1)
@@ -113,10 +188,10 @@ def _answering(body: str) -> str | None:
     return None if TALK.match(said) or denies else phrase(said, CLAUSE) or None
 
 
-def _chosen(every: list[str]) -> str | None:
-    if len(every) > 1 and (CONCLUDES.match(every[-1]) or CORRECTS.search(every[-1])):
-        return every[-1]
-    return every[0] if all(GOES_ON.match(each) for each in every[1:]) else None
+def _chosen(said: list[str]) -> str | None:
+    if len(said) > 1 and (CONCLUDES.match(said[-1]) or CORRECTS.search(said[-1])):
+        return said[-1]
+    return said[0] if all(GOES_ON.match(each) for each in said[1:]) else None
 
 
 def _ended(said: str) -> str:
@@ -141,7 +216,7 @@ def agree(left: str, right: str, question: str) -> bool:
     if same(left, right) or same_place(left, right, question):
         return True
     is_alike = bool(question) and _signs(left) == _signs(right)
-    return is_alike and about.key(left, question) == about.key(right, question)
+    return is_alike and answer_key(left, question) == answer_key(right, question)
 
 
 def is_target(answer: str, target: str, question: str) -> bool:

@@ -6,11 +6,9 @@ from typing import Any
 
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
-from sottovoce.prompts.kinds import about
 from sottovoce.prompts.kinds.kind import Choices, Kind
-from sottovoce.prompts.kinds.nothing import UNKNOWN
-from sottovoce.prompts.kinds.prose import plain
-from sottovoce.prompts.kinds.sentences import CLAUSE, affirmed, claims, without_reason
+from sottovoce.prompts.kinds.prose import CLAUSE, UNKNOWN, affirmed, claims, plain, without_reason
+from sottovoce.prompts.kinds.question_words import restated
 
 MEANING = dict.fromkeys(["yes", "yeah", "yep", "yup", "affirmative", "true"], "yes")
 MEANING |= dict.fromkeys(["no", "nope", "nah", "false"], "no")
@@ -48,10 +46,10 @@ def read(text: str, choices: Choices) -> str | None:
     return _claimed(BOTH.sub(" ", TAKEN_BACK.split(plain(text))[-1]))
 
 
-def read_value(given: str, choices: Choices) -> str | None:
+def read_value(field: str, choices: Choices) -> str | None:
     """Return the answer of a field; None if it has both words."""
-    found = {MEANING[word.lower()] for word in MARKED.findall(affirmed(plain(given)))}
-    return found.pop() if len(found) == 1 and not UNKNOWN.match(given) else None
+    answers = {MEANING[word.lower()] for word in MARKED.findall(affirmed(plain(field)))}
+    return answers.pop() if len(answers) == 1 and not UNKNOWN.match(field) else None
 
 
 def _of(source: str) -> str | None:
@@ -63,10 +61,10 @@ def _of(source: str) -> str | None:
     said = affirmed(without_reason(source, CLAUSE))
     if UNKNOWN.match(source) or not said or BOTH.search(said):
         return ""
-    found = re.match(
+    lead = re.match(
         r"[\W_]*(?:(?:a|an|that|definite|definitely|clearly|simply|clear|still)\s){0,3}\W?", said, re.IGNORECASE
     )
-    if found and (leads := re.compile(r"true\b|false\b", re.IGNORECASE).match(said, found.end())):
+    if lead and (leads := re.compile(r"true\b|false\b", re.IGNORECASE).match(said, lead.end())):
         return MEANING[leads[0].lower()]
     first = next(
         (word for word in WORDS.finditer(said) if not ASIDE.search(said[max(0, word.start() - 20) : word.start()])),
@@ -78,12 +76,12 @@ def _of(source: str) -> str | None:
 def _claimed(body: str) -> str | None:
     said = "\n".join(claims(body))
     said = said if WORDS.search(said) else body  # "Is it so? Yes."
-    found = list[tuple[str, bool]]()
+    answers = list[tuple[str, bool]]()
     for word in WORDS.finditer(said):
         before = said[max(0, word.start() - 20) : word.start()]
         if not ASIDE.search(before) and not UNKNOWN.match(said, word.start()):
-            found.append((MEANING[word[0].lower()], bool(BEGINS.search(before) or word.start() == 0)))
-    strong = [meaning for meaning, begins in found if begins] or [meaning for meaning, _ in found]
+            answers.append((MEANING[word[0].lower()], bool(BEGINS.search(before) or word.start() == 0)))
+    strong = [meaning for meaning, begins in answers if begins] or [meaning for meaning, _ in answers]
     if len({*strong}) > 1 and not CHANGES.search(said):  # "1. Yes ... 2. No ..."
         return strong[0] if WORDS.match(said.lstrip("\"'( ")) else None
     return strong[-1] if strong else _truth(said)
@@ -91,12 +89,12 @@ def _claimed(body: str) -> str | None:
 
 def _truth(said: str) -> str | None:
     """Return the answer of the last "the statement is true" or "that is incorrect"."""
-    found = [
-        each for each in TRUTH.finditer(said) if not SUPPOSED.search(said[max(0, each.start() - 40) : each.start()])
+    matches = [
+        match for match in TRUTH.finditer(said) if not SUPPOSED.search(said[max(0, match.start() - 40) : match.start()])
     ]
-    if not found:
+    if not matches:
         return None
-    said_so = found[0] if found[0]["alone"] else found[-1]
+    said_so = matches[0] if matches[0]["alone"] else matches[-1]
     is_true = (said_so["alone"] or said_so[2]).lower() in ("true", "correct", "right")
     return "yes" if is_true != bool(said_so[1] or said_so["untrue"]) else "no"
 
@@ -119,5 +117,5 @@ YES_NO = Kind(
     check=check,
     named=lambda source, choices: _of(source),
     takes_brackets=True,
-    implied=lambda text, question: about.restated(text, str(question.get("question", ""))),
+    implied=lambda text, question: restated(text, str(question.get("question", ""))),
 )

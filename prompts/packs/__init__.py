@@ -49,11 +49,11 @@ def folder_of(pack: str, scheme: str, protocol: str) -> Path:
     """
     if pack == PAPER:
         wanted = [f"{PAPER}/{scheme}-{protocol}", f"{PAPER}/{scheme}"]
-        found = next((name for name in wanted if name in NAMES), None)
-        if found is None:
-            there = ", ".join(name for name in NAMES if name.startswith(f"{PAPER}/"))
-            raise UsageError(f"prompts is {PAPER!r}, and there is no set-up for {scheme}; name one: {there}")
-        return SHIPPED / found
+        own = next((name for name in wanted if name in NAMES), None)
+        if own is None:
+            setups = ", ".join(name for name in NAMES if name.startswith(f"{PAPER}/"))
+            raise UsageError(f"prompts is {PAPER!r}, and there is no set-up for {scheme}; name one: {setups}")
+        return SHIPPED / own
     if pack in NAMES:
         return _worded(pack, scheme)
     if not Path(pack).exists() and (pack.startswith(f"{PAPER}/") or "/" not in pack):

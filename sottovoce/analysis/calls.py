@@ -75,7 +75,7 @@ class NeverAgreeing(ScriptedChatModel):
         asked = self._asked[-1]
         states = asked.act in self.answers and agent not in self.undecided
         value = str(FIRST_VALUE + len(self._asked)) if states else "unknown"
-        if not (schema := (asked.options.get("form") or {}).get("schema")):
+        if not (schema := (asked.options.get("response_format") or {}).get("schema")):
             return f"The answer is {value}."
         # A confidence is valid for any other field.
         return json.dumps({name: value if "answer" in name else "0.5" for name in schema["properties"]})

@@ -1,4 +1,4 @@
-"""A run as a file: records, results, transcripts, a card, or the passages that it retrieved."""
+"""A run as a file: records, results, transcripts, a card, a log of Inspect, or the passages that it retrieved."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.nodes.question import question_id
+from sottovoce.report.inspect_log import inspect_log
 from sottovoce.report.markdown import markdown
 from sottovoce.retrievers.trec import qrels_text, rankings_text
 from sottovoce.runs.card import card
@@ -22,6 +23,7 @@ ENDINGS = {
     "markdown": (".md", ".markdown", ".txt"),
     "jsonl": (".jsonl", ".ndjson"),
     "card": (".json",),
+    "inspect": (".json",),  # `inspect view` lists one whose name begins with a time, 2026-11-25T12-00-00
     "trec": (".trec", ".run", ".txt"),
     "qrels": (".qrels", ".txt"),
 }
@@ -54,6 +56,8 @@ def exported(run: Run, form: str) -> str:
             return "\n".join(map(markdown, run.records.values()))
         case "card":
             return json.dumps(card(run), indent=2) + "\n"
+        case "inspect":
+            return inspect_log(run)
         case "trec" | "qrels":
             return _trec(run, form)
     return table(run.results())

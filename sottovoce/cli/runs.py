@@ -71,7 +71,8 @@ class ExportOptions(Checked):
     file: Path = argument("The file to write.", "FILE")
     format: str | None = Field(
         default=None,
-        description="jsonl (records), csv (results), markdown (transcripts), card, trec, qrels; default: by name.",
+        description="jsonl (records), csv (results), markdown (transcripts), card, trec, qrels, inspect (EvalLog); "
+        "default: by name.",
     )
     force: bool = Field(default=False, description=FORCE)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from sottovoce.core.text import counted, one_line
 from sottovoce.graphs import scheme
+from sottovoce.nodes.state import JSON
 from sottovoce.report.comparison import Table
-from sottovoce.report.packed import JSON
 from sottovoce.runs import card as runs_card
 from sottovoce.runs.run import Run
 

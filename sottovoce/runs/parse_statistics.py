@@ -59,5 +59,5 @@ def _way(vote: Vote, last: Message, question: Discussion) -> Way:
 
 def _declines(text: str, question: Discussion) -> bool:
     """Return whether a text says that the answer is unknown, in words or in a field."""
-    field = read_json(text, (ANSWER,), may_be_empty=(ANSWER,)).found.get(ANSWER)
+    field = read_json(text, (ANSWER,), may_be_empty=(ANSWER,)).values.get(ANSWER)
     return kinds.declines(text) or (field is not None and kinds.is_open(field, question))

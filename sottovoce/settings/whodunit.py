@@ -13,8 +13,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.trust import Names
 from sottovoce.environments.game_file import Split
 from sottovoce.environments.whodunit.actions import Role
-from sottovoce.environments.whodunit.attributes import ALL, attributes, read_attributes
-from sottovoce.environments.whodunit.games import Game, drawn
+from sottovoce.environments.whodunit.games import ALL, Game, attributes, drawn, read_attributes
 from sottovoce.environments.whodunit.wording import WORDINGS, Worded, Wording
 from sottovoce.settings.base import Documents, Settings
 from sottovoce.settings.monitoring import Per

@@ -59,7 +59,7 @@ def test_the_prompt_ends_with_the_tokens_of_the_beginning_which_is_no_part_of_th
 ) -> None:
     begun = ids("Thought 1:")
 
-    request, plain = requested(protocol, store, begun="Thought 1:"), requested(protocol, store)
+    request, plain = requested(protocol, store, prefill="Thought 1:"), requested(protocol, store)
 
     assert tail(request, len(begun)) == begun
     lengths = [sum(map(len, each.prompt)) for each in (request, plain)]
@@ -69,7 +69,7 @@ def test_the_prompt_ends_with_the_tokens_of_the_beginning_which_is_no_part_of_th
 def test_a_reply_goes_on_from_its_beginning(store: PayloadStore) -> None:
     model = HookedChatModel(preloaded=reciting_loaded("\nabcdefgh"), store=store, temperature=0.0, max_tokens=3)
 
-    assert [str(call(model, begun=begun).text) for begun in ("", "\nabc")] == ["abc", "def"]
+    assert [str(call(model, prefill=begun).text) for begun in ("", "\nabc")] == ["abc", "def"]
 
 
 @pytest.mark.parametrize("protocol", ["nl", "cipher", "sde"])
@@ -94,8 +94,8 @@ def test_stop_strings_of_an_act_end_the_reply(store: PayloadStore) -> None:
 
 
 def test_a_form_reaches_the_request(store: PayloadStore) -> None:
-    assert requested("nl", store, form=FORM).form == FORM
-    assert requested("sde", store, form=Form.of_object("a"), max_tokens=20).form == Form.of_object("a")
+    assert requested("nl", store, response_format=FORM).form == FORM
+    assert requested("sde", store, response_format=Form.of_object("a"), max_tokens=20).form == Form.of_object("a")
 
 
 @pytest.mark.parametrize(("protocol", "feed"), [(None, "mean"), ("nl", "token"), ("cipher", "mean")])
@@ -116,7 +116,7 @@ def hosted(temperature: float | None = None, **more: Any) -> Any:
 
 
 def test_a_hosted_model_is_told_what_every_provider_takes_and_reads_the_beginning_last() -> None:
-    asked = hosted(0.3, begun="Thought 1:", stop=("Observation",), max_tokens=5, protocol="nl", form=FORM)
+    asked = hosted(0.3, prefill="Thought 1:", stop=("Observation",), max_tokens=5, protocol="nl", response_format=FORM)
 
     assert asked.options == {"temperature": 0.3, "stop": ["Observation"], "max_tokens": 5}
     assert asked.turns == (Turn("system", ("Be brief.",)), Turn("user", ("What is 14 + 3?\n\nThought 1:",)))

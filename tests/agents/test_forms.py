@@ -50,7 +50,7 @@ def heard(reply: AIMessage) -> MessageRef:
 async def test_all_ways_to_call_keep_a_form(protocol: str, kind: str, store: PayloadStore) -> None:
     form, expected = KEPT[kind]
     model = agent(protocol, store)
-    told: Any = {"form": asdict(form)}
+    told: Any = {"response_format": asdict(form)}
 
     reply = model.invoke(QUESTION, **told)
     chunks = [chunk.text for chunk in model.stream(QUESTION, **told)]
@@ -67,7 +67,7 @@ async def test_all_ways_to_call_keep_a_form(protocol: str, kind: str, store: Pay
 def test_what_a_guided_message_carries_has_the_length_of_its_tokens(
     protocol: str, kind: str, store: PayloadStore
 ) -> None:
-    said = heard(agent(protocol, store).invoke(QUESTION, form=asdict(KEPT[kind][0])))
+    said = heard(agent(protocol, store).invoke(QUESTION, response_format=asdict(KEPT[kind][0])))
 
     payload = said.message.payload.load(store) if said.message.payload else None
     assert payload is not None and len(payload.spans) == len(payload.tensors["entropy"]) == len(payload)
@@ -80,7 +80,7 @@ def test_what_a_guided_message_carries_has_the_length_of_its_tokens(
 
 def test_a_guided_message_of_cipher_is_heard_as_rows_of_which_the_guided_are_tokens(store: PayloadStore) -> None:
     model = agent("cipher", store)
-    said = heard(model.invoke(QUESTION, form=asdict(ANSWER)))
+    said = heard(model.invoke(QUESTION, response_format=asdict(ANSWER)))
 
     request = model.request(to_messages([Turn("user", ("He said: ", said))]))
 
@@ -96,13 +96,13 @@ def test_a_guided_message_of_cipher_is_heard_as_rows_of_which_the_guided_are_tok
 def test_the_reference_knows_no_forms(protocol: str, store: PayloadStore) -> None:
     model = agent(protocol, store, options={"compat": "reference"})
 
-    assert model.request([HumanMessage(QUESTION)], form=asdict(ANSWER)).form is None
-    assert str(model.invoke(QUESTION, form=asdict(OBJECT)).text) == str(model.invoke(QUESTION).text)
+    assert model.request([HumanMessage(QUESTION)], response_format=asdict(ANSWER)).form is None
+    assert str(model.invoke(QUESTION, response_format=asdict(OBJECT)).text) == str(model.invoke(QUESTION).text)
 
 
 @pytest.mark.parametrize(("begun", "spaced"), [("", False), ("Answer:", True), ("Answer: ", False), ("So\n", False)])
 def test_a_form_comes_behind_a_space_in_a_line_that_was_begun(begun: str, spaced: bool, store: PayloadStore) -> None:
-    reply = agent("nl", store).invoke(QUESTION, begun=begun, form={"choices": ["red", "blue"]})
+    reply = agent("nl", store).invoke(QUESTION, prefill=begun, response_format={"choices": ["red", "blue"]})
 
     assert str(reply.text).startswith(" ") == spaced and str(reply.text).strip() in ("red", "blue", "unknown")
 
@@ -111,4 +111,4 @@ def test_a_form_comes_behind_a_space_in_a_line_that_was_begun(begun: str, spaced
 def test_a_form_that_cannot_be_kept_is_refused_before_anything_is_said(way: str, store: PayloadStore) -> None:
     said = r"^the format, at its shortest \{.*\}, takes \d+ tokens, but max_tokens is 5; raise it$"
     with pytest.raises(UsageError, match=said):
-        list(getattr(agent("nl", store), way)(QUESTION, form=asdict(OBJECT), max_tokens=5))
+        list(getattr(agent("nl", store), way)(QUESTION, response_format=asdict(OBJECT), max_tokens=5))

@@ -15,46 +15,25 @@ import pytest
 
 from sottovoce import __version__
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
+from sottovoce.graphs import NAMES
 from sottovoce.retrievers.registry import ABOUT, RETRIEVERS
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run_directory import saved_runs
-from sottovoce.settings import Debate, Single
+from sottovoce.settings import MAD, Debate, Single
 from tests.cli.conftest import Call, Models
 
 FAST = ("--max-tokens", "6")
 
 
-def test_the_schemes_are_listed(call: Call) -> None:
-    out = call("graph", "list").out
-
-    assert [line.split()[0] for line in out.splitlines()[:12]] == [
-        "debate",
-        "mad",
-        "reconcile",
-        "cmd",
-        "madra",
-        "react",
-        "ia",
-        "single",
-        "self-consistency",
-        "whodunit",
-        "govsim",
-        "codegen",
-    ]
-    assert "--protocol        nl, cipher, sde, hidden: What a message carries" in out
-
-
-def test_the_retrievers_are_listed_with_what_they_search_and_need(call: Call) -> None:
+def test_schemes_protocols_and_retrievers_are_listed(call: Call) -> None:
     lines = call("graph", "list").out.splitlines()
 
-    told = [line.split()[0] for line in lines if line.startswith("  ")]
-    assert told[: len(ABOUT)] == [each.spec for each in ABOUT.values()]
+    assert [line.split()[0] for line in lines[: len(NAMES)]] == [name.replace("_", "-") for name in NAMES]
+    assert any(line.startswith("--protocol        nl, cipher, sde, hidden: What a message carries") for line in lines)
+    retrievers = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert retrievers[: len(ABOUT)] == [about.spec for about in ABOUT.values()] and {*ABOUT} == {*RETRIEVERS._paths}
     [lucene] = [line for line in lines if "lucene:FOLDER" in line]
     assert lucene.endswith("for corpora larger than memory; needs extra pyserini")
-
-
-def test_every_retriever_of_ours_is_described() -> None:
-    assert {*ABOUT} == {*RETRIEVERS._paths}
 
 
 def test_without_a_command_help_is_shown(call: Call) -> None:
@@ -115,12 +94,22 @@ def test_a_split_sample_gives_each_agent_its_own_documents(call: Call, models: M
     assert run["messages"][0]["text"] == run["question"]["solution"]
 
 
-def test_documents_go_to_all_or_to_one(call: Call, models: Models) -> None:
-    given = ("--document", "all know it", "--document", "agent_2=x = 3.")
+@pytest.mark.parametrize(
+    ("scheme", "documents", "by_agent"),
+    [
+        (
+            "debate",
+            ["all know it", "agent_2=x = 3."],
+            {"agent_1": ["all know it"], "agent_2": ["all know it", "x = 3."]},
+        ),
+        ("mad", ["negative=x = 3."], {"affirmative": [], "negative": ["x = 3."], "moderator": [], "judge": []}),
+    ],
+)
+def test_documents_go_to_all_or_to_one(scheme: str, documents: list[str], by_agent: dict[str, list[str]]) -> None:
+    options = QuestionOptions.model_validate({"question": "x?", "document": documents})
+    settings = {"debate": Debate(), "mad": MAD()}[scheme]
 
-    run = json.loads(call("debate", "x?", *given, "--model", models.tiny, "--json", "--rounds", 1, *FAST).out)
-
-    assert run["question"]["documents"] == {"agent_1": ["all know it"], "agent_2": ["all know it", "x = 3."]}
+    assert questions_of(options, settings)[0][0]["documents"] == by_agent
 
 
 @pytest.mark.parametrize(
@@ -158,38 +147,21 @@ def test_a_task_is_told_with_its_components(call: Call, models: Models) -> None:
     assert (run["settings"]["demonstrations"], run["settings"]["question_description"]) == (False, True)
 
 
-def test_documents_go_to_a_side_of_mad(call: Call, models: Models) -> None:
-    run = json.loads(call("mad", "x?", "--document", "negative=x = 3.", "--rounds", 1, "--json").out)
-
-    assert run["question"]["documents"] == {"affirmative": [], "negative": ["x = 3."], "moderator": [], "judge": []}
-
-
-def test_a_saved_run_can_be_read_back_with_its_payloads(call: Call, models: Models, tmp_path: Path) -> None:
-    from sottovoce.channels.store import PayloadStore
-
-    call("debate", "2 + 2?", "--model", models.tiny, "--protocol", "cipher", "--save", tmp_path / "run", *FAST)
-
-    run = load_run(tmp_path / "run").only
-    assert run.status == "done" and len([message for message in run.messages if not message.asked]) == 6
-    store = PayloadStore(tmp_path / "run" / "payloads")
-    for message in run.messages:
-        assert message.payload is not None
-        assert message.payload.load(store).label.text == message.text
-
-
 def test_a_run_without_a_folder_is_kept_on_the_shelf_with_its_payloads(
     call: Call, models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOTTOVOCE_STORE", str(tmp_path / "store"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
-    assert call("debate", "2 + 2?", "--model", models.tiny, *FAST).code == 0
+    assert call("debate", "2 + 2?", "--model", models.tiny, "--protocol", "cipher", *FAST).code == 0
 
     assert list(tmp_path.iterdir()) == []
     (folder,) = saved_runs()
     run = load_run(folder)
-    refs = [message.payload for message in run.only.messages]
-    assert run.status == "done" and refs and all(ref and run.store().get(ref.sha256) for ref in refs)
+    assert run.status == "done" and len([message for message in run.only.messages if not message.asked]) == 6
+    store = run.store()
+    for message in run.only.messages:
+        assert message.payload is not None and message.payload.load(store).label.text == message.text
 
 
 def test_quiet_prints_the_decision_alone(call: Call, models: Models) -> None:

@@ -116,17 +116,18 @@ def test_a_run_in_use_is_refused_and_begun_beside(call: Call, models: Models, as
     assert len(saved_runs()) == 2
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv", "markdown"])
+@pytest.mark.parametrize("form", ["jsonl", "csv", "markdown", "inspect"])
 def test_a_run_is_exported(call: Call, models: Models, asked: Path, tmp_path: Path, form: str) -> None:
     call("debate", "--questions", asked, "--model", models.tiny, *FEW)
 
     call("runs", "export", "latest", tmp_path / "out", "--format", form)
-    ending = {"jsonl": ".jsonl", "csv": ".csv", "markdown": ".md"}[form]
-    call("runs", "export", "latest", tmp_path / f"out{ending}")
-
     text = (tmp_path / "out").read_text()
-    assert (tmp_path / f"out{ending}").read_text() == text
-    if form == "jsonl":
+    if ending := {"jsonl": ".jsonl", "csv": ".csv", "markdown": ".md"}.get(form):
+        call("runs", "export", "latest", tmp_path / f"out{ending}")
+        assert (tmp_path / f"out{ending}").read_text() == text
+    if form == "inspect":
+        assert [sample["id"] for sample in json.loads(text)["samples"]] == ["q1", "q2", "q3"]
+    elif form == "jsonl":
         assert [json.loads(line)["question"]["id"] for line in text.splitlines()] == ["q1", "q2", "q3"]
     elif form == "csv":
         assert [row["question"] for row in csv.DictReader(text.splitlines())] == ["q1", "q2", "q3"]

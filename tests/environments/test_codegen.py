@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.bleu import agreeing, bleu
-from sottovoce.environments.codegen import assertions, code, pass_at_k, ranks, reflections, scores, where
+from sottovoce.environments.codegen import assertions, code, pass_at_k, ranks, reflections, scores, solution_span
 from sottovoce.environments.problems import PROBLEMS, BundledProblem, Problem
 from sottovoce.environments.sandbox import Limits, Outcome, run
 from sottovoce.environments.sandbox.running import why_not
@@ -41,8 +41,8 @@ def test_a_solution_is_found_in_a_reply(reply: str, found: str) -> None:
 def test_it_is_found_where_it_stands() -> None:
     reply = "So:\n```python\n    return 1\n```\n[[1, 2, 3]]"
 
-    assert reply[slice(*where(reply))] == "    return 1\n"
-    assert [where(text) for text in ("", "x", "a impl]:b")] == [(0, 0), (0, 1), (8, 9)]
+    assert reply[slice(*solution_span(reply))] == "    return 1\n"
+    assert [solution_span(text) for text in ("", "x", "a impl]:b")] == [(0, 0), (0, 1), (8, 9)]
 
 
 def test_tests_are_lines_that_assert_and_are_python() -> None:

@@ -13,7 +13,7 @@ from sottovoce.environments.encyclopedia import Encyclopedia, encyclopedia
 from sottovoce.environments.encyclopedia.articles import handwritten
 from sottovoce.environments.encyclopedia.generate import DISTRACTORS, OF, RELATIONS
 from sottovoce.environments.encyclopedia.questions import LABELS, TYPES, Asked, Type, questions
-from sottovoce.environments.react import opening, parse, step
+from sottovoce.environments.react import first_state, parse, step
 
 DIGESTS = {"articles": "2ebecf4830c4bc9f", "questions": "33649ccb5f39abf6"}
 """Of the seed 0: whoever changes the encyclopedia on purpose puts the new ones here, and builds indexes anew."""
@@ -26,7 +26,7 @@ def digest(lines: list[str]) -> str:
 
 def observed(asked: Asked) -> list[str]:
     """What the gold steps show, without the last one, which answers."""
-    world, seen = opening(), list[str]()
+    world, seen = first_state(), list[str]()
     for action in asked.steps[:-1]:
         observation, world = step(encyclopedia(), world, parse(action))
         seen.append(observation)
@@ -167,7 +167,7 @@ def test_questions_of_any_seed_are_answered_by_their_steps_in_time(seed: int) ->
     """Under seed 7 a comparison took eight steps, of seven that a relay has."""
     world = encyclopedia(seed)
     for asked in (asked for type in TYPES for asked in questions(type, seed)):
-        seen, at = list[str](), opening()
+        seen, at = list[str](), first_state()
         for action in asked.steps[:-1]:
             observation, at = step(world, at, parse(action))
             seen.append(observation)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import random
 from collections import Counter
@@ -14,23 +13,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.core.errors import UsageError
-from sottovoce.environments.govsim import harvest
-from sottovoce.environments.govsim.fishers import Player, free_rider, greedy, play, sustainable
 from sottovoce.environments.govsim.fishery import AGENTS, FITTED_ON, TESTED_ON, Allocation, Game, read_game, starts
 from sottovoce.environments.govsim.fishery_rules import (
+    Player,
     World,
+    allocate,
+    first_state,
+    free_rider,
+    greedy,
     has_collapsed,
     is_harvested,
     is_over,
     next_month,
-    opening,
     own_catch,
+    play,
     report,
+    sustainable,
     threshold,
 )
 from sottovoce.environments.govsim.fishery_rules import harvest as harvested
 from sottovoce.environments.govsim.game_metrics import Ended, Metrics, ended, equality, metrics
-from sottovoce.environments.govsim.harvest import allocate, read_tons
+from sottovoce.environments.govsim.talk import read_tons
 
 ALLOCATIONS: tuple[Allocation, ...] = ("stochastic", "proportional")
 GAME = Game(start=100)
@@ -48,7 +51,7 @@ def played(player: Player, game: Game = GAME) -> World:
 
 def first(wishes: list[int | None], game: Game = GAME) -> World:
     """After the first harvest."""
-    return harvested(game, opening(game), dict(zip(game.agents, wishes, strict=True)))
+    return harvested(game, first_state(game), dict(zip(game.agents, wishes, strict=True)))
 
 
 # Games
@@ -219,8 +222,8 @@ def test_exactly_five_tons_survive_and_four_do_not() -> None:
 
 
 def test_nothing_is_over_before_the_harvest() -> None:
-    last = {**opening(GAME), "month": 13, "harvests": [first([10] * 5)["harvests"][0]] * 12}
-    assert not is_over(GAME, opening(GAME)) and not is_over(GAME, last)  # type: ignore[arg-type]  # a World by its keys
+    last = {**first_state(GAME), "month": 13, "harvests": [first([10] * 5)["harvests"][0]] * 12}
+    assert not is_over(GAME, first_state(GAME)) and not is_over(GAME, last)  # type: ignore[arg-type]  # a World by its keys
 
 
 def test_what_cannot_be_read_is_no_fish_and_more_than_there_is_is_all() -> None:
@@ -275,7 +278,7 @@ def test_the_report_tells_every_catch_and_an_agent_alone_its_wish() -> None:
 
 def test_one_agent_alone_before_a_newcomer_comes_is_reported_too() -> None:
     game = Game(start=100, agents=["John", "Kate"], newcomer_after=1)
-    assert report(harvested(game, opening(game), {"John": 7})["harvests"][0]) == "Month 1: John caught 7 tons."
+    assert report(harvested(game, first_state(game), {"John": 7})["harvests"][0]) == "Month 1: John caught 7 tons."
 
 
 # What it comes to
@@ -332,7 +335,3 @@ def test_a_collapse_in_the_last_month_is_no_survival_though_it_took_all_months()
     game = Game(start=100, months=2)
     world = harvested(game, next_month(game, first([10] * 5, game)), dict.fromkeys(AGENTS, 20))
     assert has_collapsed(game, world) and (ended(game, world).survived, ended(game, world).months) == (False, 2)
-
-
-def test_the_example_runs() -> None:
-    assert doctest.testmod(harvest) == (0, 1)

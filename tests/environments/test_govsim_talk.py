@@ -97,4 +97,4 @@ def test_a_limit_is_a_number_or_nothing(reply: str, limit: int | None) -> None:
 
 
 def test_the_example_runs() -> None:
-    assert doctest.testmod(talk) == (0, 1)
+    assert doctest.testmod(talk) == (0, 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sottovoce.environments.pages import Found, Page, Pages, sentences
+from sottovoce.environments.pages import Page, Pages, SearchPages, sentences
 
 PAGES = Pages(
     [Page("Sève", ("It is green.",)), Page("St. Orla", ()), Page("Sève", ("Another.",))], {"the Weir": "Sève"}
@@ -23,7 +23,7 @@ def test_what_is_not_there_has_similar_titles() -> None:
 
 
 def test_passages_are_one_page_by_the_name_that_was_searched() -> None:
-    found = Found(lambda query: ["One. Two.", f"About {query}."] if query else [])
+    found = SearchPages(lambda query: ["One. Two.", f"About {query}."] if query else [])
     assert found.page("Orla") == Page("Orla", ("One.", "Two.", "About Orla."))
     assert found.page("") is None and found.similar("Orla", 5) == []
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sottovoce.environments.encyclopedia import encyclopedia
 from sottovoce.environments.pages import Page
-from sottovoce.environments.react import LONGEST, Action, Malformed, World, opening, parse, step
+from sottovoce.environments.react import LONGEST, Action, Malformed, World, first_state, parse, step
 
 
 class Shelf:
@@ -34,7 +34,7 @@ SHELF = Shelf(CITY, Page("Empty", ()), Page("Moor", (), ("Aldmoor", "Moor Street
 
 
 def played(*actions: str) -> tuple[list[str], World]:
-    world, seen = opening(), list[str]()
+    world, seen = first_state(), list[str]()
     for action in actions:
         observation, world = step(SHELF, world, parse(action))
         seen.append(observation)
@@ -115,7 +115,7 @@ def test_what_is_not_found_or_ambiguous_leaves_the_page_open_and_tells_titles() 
 
 
 def test_where_no_title_is_similar_none_is_told() -> None:
-    assert step(Shelf(), opening(), Action("search", "Orla"))[0] == "Could not find Orla."
+    assert step(Shelf(), first_state(), Action("search", "Orla"))[0] == "Could not find Orla."
 
 
 def test_without_a_page_or_sentences_there_is_nothing_to_look_up() -> None:
@@ -131,22 +131,22 @@ def test_after_finish_nothing_happens() -> None:
 
 def test_a_long_observation_is_cut() -> None:
     library = Shelf(Page("Long", ("x" * 9000,)))
-    seen, _ = step(library, opening(), Action("search", "Long"))
+    seen, _ = step(library, first_state(), Action("search", "Long"))
     assert len(seen) == LONGEST and seen.endswith("x ...")
 
 
 def test_the_world_is_plain_json() -> None:
     _, world = played("Search[Aldmoor]", "Lookup[mill]", "Finish[x]")
     assert json.loads(json.dumps(world)) == world
-    untouched: Any = opening()
+    untouched: Any = first_state()
     step(SHELF, untouched, Action("search", "Aldmoor"))
-    assert untouched == opening()
+    assert untouched == first_state()
 
 
 def test_the_encyclopedia_finds_other_names_and_tells_what_an_ambiguous_one_may_mean() -> None:
     world = encyclopedia()
-    assert step(world, opening(), parse("Search[lysk]"))[1]["title"] == "Łysk"
-    assert step(world, opening(), parse("Search[Dr. Halm]"))[1]["title"] == "Ines Halm"
-    seen, after = step(world, opening(), parse("Search[Orla]"))
+    assert step(world, first_state(), parse("Search[lysk]"))[1]["title"] == "Łysk"
+    assert step(world, first_state(), parse("Search[Dr. Halm]"))[1]["title"] == "Ines Halm"
+    seen, after = step(world, first_state(), parse("Search[Orla]"))
     assert seen == "Could not find Orla. Similar: ['Orla (river)', 'Orla Vance', 'St. Orla']." and not after["title"]
-    assert "'Orla Vance'" in step(world, opening(), parse("Search[Orla Vane]"))[0]
+    assert "'Orla Vance'" in step(world, first_state(), parse("Search[Orla Vane]"))[0]

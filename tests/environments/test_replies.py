@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 
 from sottovoce.environments.codegen import assertions, code, ranks, reflections, scores, statements
-from sottovoce.environments.govsim.harvest import read_tons
-from sottovoce.environments.govsim.talk import read_limit, read_summary, read_utterance
+from sottovoce.environments.govsim.talk import read_limit, read_summary, read_tons, read_utterance
 from sottovoce.environments.whodunit.actions import Malformed, Role, read
-from sottovoce.environments.whodunit.attributes import attributes
-from sottovoce.environments.whodunit.games import drawn
+from sottovoce.environments.whodunit.games import attributes, drawn
 from sottovoce.environments.whodunit.wording import WORDINGS
 
 FOLDER = Path(__file__).parent / "replies"

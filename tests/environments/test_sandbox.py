@@ -15,10 +15,17 @@ import pytest
 
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.sandbox import Limits, described, run
-from sottovoce.environments.sandbox.backends import BACKENDS, ISOLATED, Interpreter, bubblewrap, command, keeper
+from sottovoce.environments.sandbox.backends import (
+    BACKENDS,
+    ISOLATED,
+    Interpreter,
+    bubblewrap,
+    command,
+    supervisor_source,
+)
 from sottovoce.environments.sandbox.limits import Outcome
 from sottovoce.environments.sandbox.running import why_not
-from sottovoce.environments.sandbox.sandboxed_process import Heard, aside, outcome
+from sottovoce.environments.sandbox.sandboxed_process import SupervisorReport, clean_up, outcome
 from tests.environments.hostile import Bait, Hostile, bait, corpus, tried
 
 FAST = Limits(seconds=60.0, memory=256 << 20)
@@ -165,7 +172,7 @@ def test_clearing_up_that_takes_long_goes_on_without_us(tmp_path: Path) -> None:
     # Seen: a program with a limit of 2 seconds left folders whose removal took 93.
     os.mkfifo(tmp_path / "wait")
 
-    aside(["sh", "-c", 'read line < "$1"; echo done > "$1"', "sh", str(tmp_path / "wait")], seconds=0.01)
+    clean_up(["sh", "-c", 'read line < "$1"; echo done > "$1"', "sh", str(tmp_path / "wait")], seconds=0.01)
 
     (tmp_path / "wait").write_text("go\n")  # it waits still
     assert (tmp_path / "wait").read_text() == "done\n"
@@ -222,7 +229,7 @@ def test_no_process_and_no_open_file_of_ours_is_left(backend: str) -> None:
     ],
 )
 def test_a_report_is_read(report: dict[str, object], status: str, reason: str) -> None:
-    got = outcome(Heard({"stdout": "", **report}, 0.5), Limits(seconds=2, memory=64 << 20), "")
+    got = outcome(SupervisorReport({"stdout": "", **report}, 0.5), Limits(seconds=2, memory=64 << 20), "")
 
     assert got.status == status and got.reason.startswith(reason)
 
@@ -230,14 +237,14 @@ def test_a_report_is_read(report: dict[str, object], status: str, reason: str) -
 @pytest.mark.parametrize(
     ("heard", "said", "status", "reason"),
     [
-        (Heard(None, None), "bwrap: no\nbwrap: no namespaces\n", "refused", "bwrap: no namespaces"),
-        (Heard(None, None), "", "refused", "its keeper did not start"),
-        (Heard({"refused": "unshare: no"}, None), "", "refused", "unshare: no"),
-        (Heard(None, 0.5), "", "error", "its keeper ended before it"),
-        (Heard(None, 2.5), "", "timeout", "ran longer than 2 s"),
+        (SupervisorReport(None, None), "bwrap: no\nbwrap: no namespaces\n", "refused", "bwrap: no namespaces"),
+        (SupervisorReport(None, None), "", "refused", "its supervisor did not start"),
+        (SupervisorReport({"refused": "unshare: no"}, None), "", "refused", "unshare: no"),
+        (SupervisorReport(None, 0.5), "", "error", "its supervisor ended before it"),
+        (SupervisorReport(None, 2.5), "", "timeout", "ran longer than 2 s"),
     ],
 )
-def test_what_it_means_that_there_is_no_report(heard: Heard, said: str, status: str, reason: str) -> None:
+def test_what_it_means_that_there_is_no_report(heard: SupervisorReport, said: str, status: str, reason: str) -> None:
     got = outcome(heard, Limits(seconds=2), said)
 
     assert (got.status, got.reason) == (status, reason)
@@ -287,13 +294,13 @@ def test_every_backend_is_described() -> None:
     assert all(text.startswith("no: ") == bool(why_not(name)) for name, text in told.items())
 
 
-# The keeper and the command lines
+# The supervisor and the command lines
 
 
 def test_the_keeper_is_one_text_that_imports_nothing_of_ours() -> None:
     names = {
         alias.name.partition(".")[0] if isinstance(node, ast.Import) else (node.module or "").partition(".")[0]
-        for node in ast.walk(ast.parse(keeper()))
+        for node in ast.walk(ast.parse(supervisor_source()))
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     }
@@ -329,7 +336,7 @@ def test_the_docker_command_line_is_closed_on_all_sides() -> None:
         "--pids-limit 7 --cpus 1 --tmpfs /tmp:rw,nosuid,nodev,mode=1777,size=4096 --workdir /tmp "
         "--entrypoint python3 python:3.11-slim -I -S -B -c"
     )
-    assert command("docker", PYTHON, limits, None, "one")[-1] == keeper()
+    assert command("docker", PYTHON, limits, None, "one")[-1] == supervisor_source()
 
 
 def test_docker_runs_another_image_where_one_is_named() -> None:

@@ -11,13 +11,27 @@ import pytest
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.whodunit import players
 from sottovoce.environments.whodunit.actions import Action, Malformed, Role, read
-from sottovoce.environments.whodunit.attributes import ALL, attributes, combinations, read_attributes
-from sottovoce.environments.whodunit.beliefs import ruled_out
-from sottovoce.environments.whodunit.blunders import BLUNDERS, CLASSES, NOTES, class_noted, trigger_class
-from sottovoce.environments.whodunit.games import Game, drawn, fitting, read_game
-from sottovoce.environments.whodunit.knowledge import known, told
-from sottovoce.environments.whodunit.metrics import Ended, measures
-from sottovoce.environments.whodunit.rules import World, cancelled, is_over, opening, step
+from sottovoce.environments.whodunit.games import (
+    ALL,
+    Game,
+    attributes,
+    combinations,
+    drawn,
+    fitting,
+    read_attributes,
+    read_game,
+)
+from sottovoce.environments.whodunit.knowledge import World, described_knowledge, known, ruled_out
+from sottovoce.environments.whodunit.metrics import (
+    BLUNDERS,
+    CLASSES,
+    NOTES,
+    Ended,
+    class_noted,
+    measures,
+    trigger_class,
+)
+from sottovoce.environments.whodunit.rules import cancelled, first_state, is_over, step
 from sottovoce.environments.whodunit.wording import CLAUSES, WORDINGS, clause, described, question
 
 PEERS = ("Alex", "Beth", "Charlie", "David", "Elizabeth", "Fred")
@@ -50,7 +64,7 @@ def sym(seed: object) -> Game:
 
 def played(game: Game, seats: list[tuple[str, Role, Any]], turns: int) -> World:
     """A game by players of these seats, in turn, whose replies are read as those of a model."""
-    world, at = opening(game), 0
+    world, at = first_state(game), 0
     while not is_over(world, turns):
         agent, role, player = seats[at % len(seats)]
         action = read(player(game, world, agent, WORDS), role, game, WORDS, facts=3)
@@ -62,7 +76,7 @@ def played(game: Game, seats: list[tuple[str, Role, Any]], turns: int) -> World:
 
 def taken(*actions: tuple[str, Action], game: Game = SMALL) -> tuple[list[str], World]:
     """What is published of actions one after another, and the game after them."""
-    world, lines = opening(game), []
+    world, lines = first_state(game), []
     for agent, action in actions:
         line, world = step(game, world, agent, action, WORDS)
         lines.append(line)
@@ -263,7 +277,7 @@ def test_the_other_vocabulary_has_another_key_and_other_words() -> None:
     negative = WORDINGS["negative"]
     action = read('{"thoughts": "a", "action": 3, "suspect": 3}', "accuser", SMALL, negative)
     assert action == Action("award", 3)
-    assert step(SMALL, opening(SMALL), "Beth", action, negative)[0] == "Beth accuses suspect 3."
+    assert step(SMALL, first_state(SMALL), "Beth", action, negative)[0] == "Beth accuses suspect 3."
 
 
 def test_no_private_use_sign_is_published() -> None:
@@ -353,12 +367,14 @@ def test_who_knows_what_is_told_of_the_accuser_and_of_each_peer() -> None:
     broad = Action("broad", attribute="shirt", value="tee", people=(1,))
     _, world = taken(("Beth", Action("ask_general")), ("Alex", broad))
     alone = SMALL.model_copy(update={"agents": None})
-    assert told(alone, world, "Beth") == "who knows what: Beth 1 clue, 2 of 3 remain (2 and 3)"
+    assert described_knowledge(alone, world, "Beth") == "who knows what: Beth 1 clue, 2 of 3 remain (2 and 3)"
 
     shared = taken(("Alex", Action("share", fact=2)))[1]
     assert known(SMALL, shared, "Beth") == {"Alex": (2, [3]), "Beth": (3, [3])}
-    assert told(SMALL, shared, "Beth").endswith("Alex 2 clues, 1 of 3 remains (3); Beth 3 clues, 1 of 3 remains (3)")
-    assert told(asym(0), opening(asym(0)), "Beth") == "who knows what: Beth 0 clues, 10 of 10 remain"
+    assert described_knowledge(SMALL, shared, "Beth").endswith(
+        "Alex 2 clues, 1 of 3 remains (3); Beth 3 clues, 1 of 3 remains (3)"
+    )
+    assert described_knowledge(asym(0), first_state(asym(0)), "Beth") == "who knows what: Beth 0 clues, 10 of 10 remain"
 
 
 def test_facts_are_shared_and_a_skip_is_heard_by_nobody() -> None:
@@ -368,7 +384,7 @@ def test_facts_are_shared_and_a_skip_is_heard_by_nobody() -> None:
 
 
 def test_it_ends_with_an_award_a_cancelled_turn_or_the_last_turn() -> None:
-    fresh = opening(SMALL)
+    fresh = first_state(SMALL)
     assert not is_over(fresh, 1) and is_over({**fresh, "turn": 1}, 1)
     assert is_over(taken(("Beth", Action("award", 1)))[1], 31)
     stopped = cancelled(fresh, "Alex", '"value" is missing.')
@@ -383,11 +399,11 @@ def test_precision_is_of_games_with_an_award_and_a_cancelled_game_is_lost() -> N
         Ended(False, False, 31),
         Ended(False, False, 3, True),
     ]
-    told = [measures(game) for game in games]
-    assert [each["precision"] for each in told] == [1, 0, None, None]
-    assert [each["success"] for each in told] == [1, 0, 0, 0]
-    assert told[1] == {"success": 0, "precision": 0, "turns": 20, "cancelled": 0, "resets": 1}
-    assert told[3]["cancelled"] == 1
+    described_knowledge = [measures(game) for game in games]
+    assert [each["precision"] for each in described_knowledge] == [1, 0, None, None]
+    assert [each["success"] for each in described_knowledge] == [1, 0, 0, 0]
+    assert described_knowledge[1] == {"success": 0, "precision": 0, "turns": 20, "cancelled": 0, "resets": 1}
+    assert described_knowledge[3]["cancelled"] == 1
 
 
 # Perfect players

@@ -64,7 +64,7 @@ def test_a_discussion_is_shown_agent_by_agent_as_it_is_held(
     with serving(tmp_path_factory.mktemp("dev")) as server:
         session.get(f"{address}/?server={server}")
         session.find_element(By.CSS_SELECTOR, "form button").click()
-        WebDriverWait(session, 60).until(lambda page: texts(page, "#decision")[0] or texts(page, "#trouble")[0])
+        WebDriverWait(session, 600).until(lambda page: texts(page, "#decision")[0] or texts(page, "#trouble")[0])
 
     assert (texts(session, "#trouble"), texts(session, ".name")) == ([""], ["agent_1", "agent_2", "agent_3"])
     assert texts(session, "#decision") == ["Decision: 22 (agent_1 has the lowest temperature)"]
@@ -103,7 +103,7 @@ def test_the_page_says_when_a_person_is_asked(page: Chrome) -> None:
 def test_the_page_says_where_no_server_answers(page: Chrome) -> None:
     page.execute_script("take.custom({type: 'act', agent: 'agent_1'})")
     page.find_element(By.CSS_SELECTOR, "form button").click()
-    WebDriverWait(page, 10).until(lambda page: texts(page, "#trouble")[0])
+    WebDriverWait(page, 600).until(lambda page: texts(page, "#trouble")[0])
 
     assert "is `langgraph dev` at http://127.0.0.1:" in texts(page, "#trouble")[0]
 

@@ -18,7 +18,7 @@ from sottovoce.models import Reply, Rows, Usage
 from sottovoce.nodes.act import node
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.monitor_node import Intervention
-from sottovoce.nodes.say import BEGUN, SHORT, say_answer
+from sottovoce.nodes.say import ANSWER_PREFILL, ANSWER_TOKENS, say_answer
 from sottovoce.nodes.state import Discussion, Update, heard
 from sottovoce.settings import Debate
 from tests.graphs.support import KEYS, QUESTION, Recording, board, built, calls, debating, held, lonely_loaded
@@ -31,8 +31,8 @@ HM = "Hm, who knows?"
 def said(*replies: str, hooked: bool = True, turn: bool = True, **question: Any) -> tuple[list[Message], Any]:
     """The messages of one act whose model gives these replies, and the model."""
 
-    async def act(run: Run, state: Discussion, agent: str) -> Update:
-        return {"board": await say_answer(run, state, ask(agent, "1 + 1?"))}
+    def act(run: Run, state: Discussion, agent: str) -> Update:
+        return {"board": say_answer(run, state, ask(agent, "1 + 1?"))}
 
     model = ScriptedChatModel([*replies], hooked=hooked)
     state = state_of(settings=Named(answer_turn=turn).model_dump(mode="json"), **question)
@@ -48,11 +48,17 @@ def test_it_is_asked_for_on_the_same_prefix_with_the_beginning_given() -> None:
 
     first, second = model.asked
     assert second.turns[:-1] == (*first.turns, Turn("assistant", (MessageRef(messages[0], own=True),)))
-    assert (second.turns[-1].role, BEGUN) == ("user", "Answer:")
+    assert (second.turns[-1].role, ANSWER_PREFILL) == ("user", "Answer:")
     assert "a number" in second.turns[-1].text and '"unknown"' in second.turns[-1].text
-    wanted = {"begun": BEGUN, "stop": ["\n"], "max_tokens": SHORT, "temperature": 0.0, "speaks": "nl"}
+    wanted = {
+        "prefill": ANSWER_PREFILL,
+        "stop": ["\n"],
+        "max_tokens": ANSWER_TOKENS,
+        "temperature": 0.0,
+        "speaks": "nl",
+    }
     assert {name: second.options[name] for name in wanted} == wanted
-    assert not {"begun", "stop", "speaks"} & set(first.options)
+    assert not {"prefill", "stop", "speaks"} & set(first.options)
 
 
 def test_it_is_the_next_attempt_and_the_raw_reply_is_kept_with_its_note() -> None:
@@ -73,7 +79,7 @@ def test_a_hosted_model_that_repeats_the_beginning_says_it_once() -> None:
     assert messages[1].full_text == "Answer: 2"
     assert {name: model.asked[1].options[name] for name in ("temperature", "max_tokens", "stop")} == {
         "temperature": 0.0,
-        "max_tokens": SHORT,
+        "max_tokens": ANSWER_TOKENS,
         "stop": ["\n"],
     }
 
@@ -112,7 +118,7 @@ def test_it_is_spoken_in_words_and_greedily_whatever_the_reply_was_spoken_by(
     model = Recording(protocol=protocol, preloaded=lonely_loaded(), store=store, max_tokens=2, temperature=1.0)
     reply, answer = board(held(built("single", model, guide="off"), kind="yes_no"))
 
-    assert reply.payload and answer.payload and (answer.asked, answer.begun) == ("answer", BEGUN)
+    assert reply.payload and answer.payload and (answer.asked, answer.begun) == ("answer", ANSWER_PREFILL)
     assert [reply.payload.protocol, answer.payload.protocol] == [protocol, "nl"]
     first, second = model.requests
     assert (second.feed.kind, second.sampling.temperature) == ("token", 0.0)
@@ -184,7 +190,7 @@ def test_hearers_hear_the_reply_and_never_the_answer_turn() -> None:
 
 
 REPLY = Message("zoe", 0, "talk", HM, notes=("asked for the answer: it holds no number",))
-ANSWER = Message("zoe", 0, "talk", " 5", attempt=1, begun=BEGUN, asked="answer")
+ANSWER = Message("zoe", 0, "talk", " 5", attempt=1, begun=ANSWER_PREFILL, asked="answer")
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_the_secretary_is_asked_at_a_tie_and_need_not_take_a_tied_answer() -> No
 
 def test_a_secretary_that_cannot_be_read_is_asked_for_the_answer_alone() -> None:
     state, model = discussed([20], [21], secretary=["Hm.", " 21"])
-    assert calls(model, "secretary")[1].options["begun"] == "Answer:"
+    assert calls(model, "secretary")[1].options["prefill"] == "Answer:"
     assert (state["decision"]["answer"], state["decision"]["by"]) == ("21", "secretary")
 
 
@@ -165,7 +165,7 @@ def test_who_says_that_it_is_unknown_abstains_and_is_not_asked_again() -> None:
 
 def test_answers_of_every_round_are_asked_for_alone_where_they_cannot_be_read() -> None:
     _, model = discussed([SILENT, 22, SILENT, 22], [22, 22], rounds=2)
-    acts = [(asked.round, asked.act, "begun" in asked.options) for asked in calls(model, "agent_1")]
+    acts = [(asked.round, asked.act, "prefill" in asked.options) for asked in calls(model, "agent_1")]
     assert acts == [(0, "answer", False), (0, "answer", True), (1, "revise", False), (1, "revise", True)]
     assert "One agent thinks the answer is 22:\n<message>\nBecause A. So it is." in calls(model, "agent_2")[1].text
 

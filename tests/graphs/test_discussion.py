@@ -31,7 +31,7 @@ from sottovoce.nodes.inputs import Models
 from sottovoce.nodes.prompt_builder import View
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule
-from sottovoce.nodes.say import say, unreadable
+from sottovoce.nodes.say import has_answer, say
 from sottovoce.nodes.setup import close_round
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, said
 from sottovoce.nodes.votes import ballot, viewpoints
@@ -173,12 +173,12 @@ def test_debate_as_a_rule_carries_what_the_debate_carries(protocol: str, store: 
 def ring_by_hand(rounds: int, model: ScriptedChatModel) -> Graph:
     """The ring as a graph of its own."""
 
-    async def listen(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
+    def listen(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
         view, before = run.view(state, agent), state["round"] - 1
         left = dict(zip(NAMES, [NAMES[-1], *NAMES], strict=False))[agent]
         own, neighbour = (said(state, name, before, run.answers) for name in (agent, left))
         turns = view.fresh(own, [neighbour]) if own and neighbour else view.independent()
-        return {"board": await say(run, state, Ask(agent, "revise" if own else "answer", turns))}
+        return {"board": say(run, state, Ask(agent, "revise" if own else "answer", turns))}
 
     def after(state: Discussion) -> Literal["decide", "next_round"]:
         return "decide" if state["round"] + 1 == rounds else "next_round"
@@ -356,7 +356,7 @@ class Strict(AllHearAll):
     """Answers must be readable."""
 
     def validate(self, view: View, text: str) -> str:
-        return unreadable(view.question)(text)
+        return has_answer(view.question)(text)
 
 
 def test_an_answer_that_the_rule_finds_wrong_is_asked_for_once_more() -> None:

@@ -15,9 +15,8 @@ from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.govsim import games
-from sottovoce.environments.govsim.fishers import Player, free_rider, greedy, sustainable
 from sottovoce.environments.govsim.fishery import Game
-from sottovoce.environments.govsim.fishery_rules import World
+from sottovoce.environments.govsim.fishery_rules import Player, World, free_rider, greedy, sustainable
 from sottovoce.graphs.govsim import create_govsim
 from sottovoce.models import Rows
 from sottovoce.nodes.govsim import utterance_form
@@ -263,7 +262,9 @@ def test_without_steps_a_wish_is_a_number_alone() -> None:
     )
     first = asked(model, "wish")[0]
     assert (
-        first.options["begun"] == "Answer:" and first.options["form"]["spaced"] and not first.options["form"]["after"]
+        first.options["prefill"] == "Answer:"
+        and first.options["response_format"]["spaced"]
+        and not first.options["response_format"]["after"]
     )
     assert 'Reply with "Answer: N tons"' in first.text and "Tell why" not in first.text
 

@@ -173,7 +173,7 @@ def test_a_judge_that_cannot_be_read_abstains() -> None:
 def test_a_judge_that_cannot_be_read_is_asked_for_the_answer_alone_and_a_moderator_is_not() -> None:
     state, model = mad(["Hm."] * 6, ["None.", "I pass.", "I pass.", " 22"])
     assert (state["decision"]["answer"], state["decision"]["by"], state["decision"]["score"]) == ("22", "judge", 1.0)
-    assert [(asked.act, asked.options["begun"]) for asked in model.asked if "begun" in asked.options] == [
+    assert [(asked.act, asked.options["prefill"]) for asked in model.asked if "prefill" in asked.options] == [
         ("judge", "Answer:")
     ]
 

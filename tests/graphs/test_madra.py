@@ -220,7 +220,7 @@ def test_a_guided_choice_can_only_name_pieces_that_there_are() -> None:
 def test_without_steps_the_numbers_are_asked_for_at_once() -> None:
     _, model = held(script(["[Yes]"]), chain_of_thought=False)
     asked = calls(model, "agent_1", "select")[0]
-    assert asked.options["begun"] == "Evidence:" and asked.options["form"]["after"] == ""
+    assert asked.options["prefill"] == "Evidence:" and asked.options["response_format"]["after"] == ""
     assert "First say what they tell" not in asked.text
 
 
@@ -330,7 +330,12 @@ def test_a_label_that_cannot_be_read_is_asked_for_in_its_form() -> None:
     sure = {"agent_2": ["[0]", "[REFUTES]"], "judge": ["[Yes]"], "summarizer": ["[REFUTES]"]}
     state, model = held({"agent_1": ["[0]", "Who knows.", "REFUTES"], **sure}, question)
     assert [vote["answer"] for vote in state["decision"]["votes"]] == ["REFUTES"] * 2
-    assert calls(model, "agent_1")[-1].options["form"]["choices"] == ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
+    form = calls(model, "agent_1")[-1].options["response_format"]
+    assert form["choices"] == (
+        "SUPPORTS",
+        "REFUTES",
+        "NOT ENOUGH INFO",
+    )
 
 
 # Its baseline, and what is refused

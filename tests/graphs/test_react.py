@@ -102,7 +102,7 @@ def test_agents_step_in_turn_each_after_all_that_was_done_and_seen() -> None:
     state, model = relay(step(1, "Search[Bern Holt]"), step(2, "Finish[Aldmoor]"), agents=3)
     first, second = model.asked
     assert [each.agent for each in model.asked] == ["agent_1", "agent_2"]
-    assert first.options["begun"] == "Thought 1:" and first.options["stop"] == ["\nObservation"]
+    assert first.options["prefill"] == "Thought 1:" and first.options["stop"] == ["\nObservation"]
     assert (first.options["max_tokens"], first.options["temperature"]) == (100, 0.0)
     assert second.text.endswith(
         f"\n\nQuestion: {ASKED['question']}\n"
@@ -143,9 +143,9 @@ def test_who_finishes_without_an_answer_abstains() -> None:
 def test_a_step_without_an_action_takes_a_second_call_for_the_action_alone() -> None:
     state, model = relay(" I wonder.\nMore words.", " Search[Bern Holt]", step(2, "Finish[Aldmoor]"))
     second = model.asked[1]
-    begun = "".join(block["text"] for block in second.options["begun"])
+    begun = "".join(block["text"] for block in second.options["prefill"])
     assert (second.agent, second.act, begun) == ("agent_1", "action", "Thought 1: I wonder.\nMore words.\nAction 1:")
-    assert second.options["stop"] == ["\n"] and second.options["form"]["after"] == ""
+    assert second.options["stop"] == ["\n"] and second.options["response_format"]["after"] == ""
     assert second.turns == model.asked[0].turns
     assert model.asked[2].text.endswith(
         "\nThought 1: I wonder.\nMore words.\nAction 1: Search[Bern Holt]\n"
@@ -195,7 +195,7 @@ def test_an_answer_is_kept_to_its_kind() -> None:
     false = next(each for each in asked if each["target"] == "REFUTES")
     assert run(model, false, library="encyclopedia")["decision"]["score"] == 1.0
     first = model.asked[0]
-    assert first.options["form"]["pattern"].endswith(rf"|Finish\[(?:{'|'.join(LABELS)}|unknown)\]")
+    assert first.options["response_format"]["pattern"].endswith(rf"|Finish\[(?:{'|'.join(LABELS)}|unknown)\]")
     assert f"\nClaim: {false['question']}" in first.text and "Action 3: Finish[NOT ENOUGH INFO]" in first.text
     assert "one of SUPPORTS, REFUTES, NOT ENOUGH INFO." in first.text
     assert not [passage for passage in passages_of(false, None) if passage["text"] in first.text]

@@ -147,7 +147,7 @@ def test_an_answer_turn_is_read_with_the_confidence_of_the_reply_before_it_which
 
 def test_a_confidence_alone_that_cannot_be_read_needs_no_answer_turn() -> None:
     _, model = reconciled([("22", "very"), ("22", "very much")], [("22", 0.9)], rounds=0)
-    assert not [asked for asked in model.asked if "begun" in asked.options]
+    assert not [asked for asked in model.asked if "prefill" in asked.options]
 
 
 # When it ends

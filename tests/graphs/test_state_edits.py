@@ -218,9 +218,8 @@ def test_what_is_held_back_and_what_a_reset_reads_is_refused_where_it_is_none(ed
 def test_a_state_without_its_round_is_refused_before_anybody_speaks() -> None:
     graph = debating(marked(2, 1), saver=InMemorySaver())
     graph.invoke(QUESTION, THREAD, interrupt_after=["opening"])
-    graph.update_state(THREAD, {"round": None})
     with pytest.raises(UsageError, match="the state has no 'round', which 'opening' wrote"):
-        graph.invoke(None, THREAD)
+        graph.update_state(THREAD, {"round": None})
 
 
 def test_a_reply_to_nobody_is_told_that_its_thread_holds_no_discussion() -> None:

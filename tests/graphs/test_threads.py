@@ -99,7 +99,9 @@ def test_the_next_question_of_a_thread_is_discussed_as_in_a_thread_of_its_own(na
     graph = graph_of(name, exact(store), InMemorySaver())
     held(graph, THREAD, target="22", aliases=["22.0"], documents=["Mia has 3."], description="Sums.")
     first = graph.get_state(THREAD).values
-    graph.update_state(THREAD, {"interventions": [{"what": "human"}], "pending": {"agent_1": {}}}, as_node="decide")
+    place = {"agent": "agent_1", "role": "agent_1", "act": "answer", "epoch": 0, "round": 0, "turn": 0, "attempt": 0}
+    handed = {**place, "score": None, "what": "human", "why": "?"}
+    graph.update_state(THREAD, {"interventions": [handed], "pending": {"agent_1": {}}}, as_node="decide")
     graph.invoke(NEXT, THREAD)
     graph.invoke(NEXT, OTHER)
 

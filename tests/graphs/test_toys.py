@@ -169,7 +169,9 @@ def test_agents_select_passages_and_then_answer_in_one_turn() -> None:
     selecting, answering = [asked for asked in model.asked if asked.agent == "agent_1"][:2]
     assert "[1] Ada has 3 cats.\n[2] Ben: Ben has 4 cats." in selecting.text
     assert "Ben has 4 cats." in answering.text and "Ada" not in answering.text
-    assert answering.options["begun"] == "I found that " and selecting.options["form"]["pattern"] == r"[\d ]+"
+    assert (
+        answering.options["prefill"] == "I found that " and selecting.options["response_format"]["pattern"] == r"[\d ]+"
+    )
     last = [asked for asked in model.asked if asked.agent == "agent_2"][-1]
     assert "Others say: I found that it is 5." in last.text
     assert [vote["agent"] for vote in state["decision"]["votes"]] == ["agent_1", "agent_2"]

@@ -18,7 +18,7 @@ from sottovoce.datasets.whodunit import games
 from sottovoce.environments.whodunit import players
 from sottovoce.environments.whodunit.actions import Malformed, read
 from sottovoce.environments.whodunit.games import Game
-from sottovoce.environments.whodunit.rules import RETRIES, opening, step
+from sottovoce.environments.whodunit.rules import RETRIES, first_state, step
 from sottovoce.environments.whodunit.wording import described, fact
 from sottovoce.graphs.whodunit import create_whodunit, manner
 from sottovoce.models import Rows
@@ -63,7 +63,7 @@ class Perfect(ScriptedChatModel):
     settings: WhoDunit
 
     def _next(self, agent: str) -> str:
-        role, world = self.settings.role_of(agent), opening(self.game)
+        role, world = self.settings.role_of(agent), first_state(self.game)
         for number, text in enumerate(self.replies.setdefault("said", [])):
             who = self.settings.speakers()[number % len(self.settings.speakers())]
             action = read(text, self.settings.role_of(who), self.game, self.settings.words, 3)

@@ -1,8 +1,7 @@
-"""An act is written once and run twice, with and without an event loop; it can await its model and nothing else."""
+"""An act is written once and runs with and without an event loop."""
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from typing import Any, cast
 
@@ -36,10 +35,10 @@ def ask(text: str, act: str = "answer") -> Ask:
     return Ask("agent_1", act, (Turn("user", (text,)),))
 
 
-async def chain(run: Run, state: Discussion, agent: str) -> Update:
+def chain(run: Run, state: Discussion, agent: str) -> Update:
     """An act that asks twice: the second question depends on the first reply."""
-    (first,) = await say(run, state, ask("one"))
-    (second,) = await say(run, state, ask(f"two after {first.text}", "revise"))
+    (first,) = say(run, state, ask("one"))
+    (second,) = say(run, state, ask(f"two after {first.text}", "revise"))
     return {"board": [first, second], "round": 3}
 
 
@@ -63,9 +62,9 @@ async def test_an_act_may_ask_several_times_and_writes_plain_json(half: str) -> 
 async def test_an_act_s_own_work_is_done_off_the_event_loop() -> None:
     threads: list[threading.Thread] = []
 
-    async def act(run: Run, state: Discussion, agent: str) -> Update:
+    def act(run: Run, state: Discussion, agent: str) -> Update:
         threads.append(threading.current_thread())
-        await say(run, state, ask("one"))
+        say(run, state, ask("one"))
         threads.append(threading.current_thread())
         return {}
 
@@ -74,33 +73,10 @@ async def test_an_act_s_own_work_is_done_off_the_event_loop() -> None:
 
 
 def test_an_act_that_asks_nothing_is_a_node_too() -> None:
-    async def act(run: Run, state: Discussion, agent: str) -> Update:
+    def act(run: Run, state: Discussion, agent: str) -> Update:
         return {"round": 1}
 
     assert made(act).invoke(STATE) == {"round": 1}
-
-
-class Elsewhere:
-    """Something else that can be awaited, as a client of the web would be."""
-
-    def __await__(self) -> Any:
-        return (yield self)
-
-    def __repr__(self) -> str:
-        return "a page of the web"
-
-
-@pytest.mark.parametrize("half", ["sync", "async"])
-@pytest.mark.parametrize(("other", "named"), [(Elsewhere, "a page of the web"), (lambda: asyncio.sleep(0), "None")])
-async def test_an_act_that_awaits_anything_but_a_model_is_told_what_it_may_await(
-    half: str, other: Any, named: str
-) -> None:
-    async def act(run: Run, state: Discussion, agent: str) -> Update:
-        await other()
-        return {}
-
-    with pytest.raises(TypeError, match=f"^an act awaited {named}; it can only await models"):
-        made(act).invoke(STATE) if half == "sync" else await made(act).ainvoke(STATE)
 
 
 class Cut(ScriptedChatModel):

@@ -128,7 +128,7 @@ def test_a_sample_ends_in_the_json_that_is_asked_for(tmp_path: Path) -> None:
     (shown,) = samples_for(run_with(file(tmp_path, "a")), "agent_1")
 
     found = stated(shown, question)
-    assert (found.answer, found.confidence, found.complaint) == ("7", 1.0, "")
+    assert (found.answer, found.confidence, found.error) == ("7", 1.0, "")
     assert shown.endswith("}")
 
 

@@ -232,8 +232,8 @@ def test_acts_that_belong_together_are_looked_at_before_they_are_acted_on() -> N
             seen.append([message.agent for message in messages])
             return Intervention("reset", "greedy") if len(seen) == 1 else None
 
-    async def wish(run: Run, state: Discussion, agent: str) -> Update:
-        return {"board": await say(run, state, ask(agent))}
+    def wish(run: Run, state: Discussion, agent: str) -> Update:
+        return {"board": say(run, state, ask(agent))}
 
     harvests = list[int]()
 

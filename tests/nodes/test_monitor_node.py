@@ -88,8 +88,8 @@ def test_a_watch_sees_all_attempts_of_an_act_before_they_reach_the_board() -> No
     def watch(run: Any, state: Any, messages: Sequence[Message]) -> None:
         seen.append(([message.attempt for message in messages], len(state["board"])))
 
-    async def repaired(run: Run, state: Discussion, agent: str) -> Update:
-        return {"board": await say(run, state, ask(agent), complain=lambda text: "no" if text == "Hm" else "")}
+    def repaired(run: Run, state: Discussion, agent: str) -> Update:
+        return {"board": say(run, state, ask(agent), validate=lambda text: "no" if text == "Hm" else "")}
 
     frame = framed(ScriptedChatModel(["Hm", "It is 2."]), watch=watch)
     frame.graph.add_edge("next_round", "zoe")
@@ -229,8 +229,8 @@ class Counted(Discussion):
 
 
 def test_keys_that_are_restored_go_back_and_others_stay() -> None:
-    async def fish(run: Run, state: Any, agent: str) -> Update:
-        return {"board": await say(run, state, ask(agent)), "fish": state["fish"] - 1}
+    def fish(run: Run, state: Any, agent: str) -> Update:
+        return {"board": say(run, state, ask(agent)), "fish": state["fish"] - 1}
 
     def watch(run: Any, state: Any, messages: Sequence[Message]) -> Intervention | None:
         tried = state["resets"]

@@ -23,12 +23,12 @@ from tests.nodes.support import NAMES, Failing, Run, ask, framed, places, run_of
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 
 
-async def talk(run: Run, state: Discussion, agent: str) -> Update:
-    return {"board": await say(run, state, ask(agent))}
+def talk(run: Run, state: Discussion, agent: str) -> Update:
+    return {"board": say(run, state, ask(agent))}
 
 
-async def talk_in_turn(run: Run, state: Discussion, agent: str) -> Update:
-    return {**await talk(run, state, agent), "turn": state["turn"] + 1}
+def talk_in_turn(run: Run, state: Discussion, agent: str) -> Update:
+    return {**talk(run, state, agent), "turn": state["turn"] + 1}
 
 
 def held(frame: Any, saver: Any = None, config: Any = None) -> Any:
@@ -93,10 +93,10 @@ def test_of_what_an_agent_said_in_a_round_the_last_is_what_it_says() -> None:
 
 
 def test_an_agent_may_do_the_same_act_twice_in_one_step() -> None:
-    async def twice(run: Run, state: Discussion, agent: str) -> Update:
-        first = await say(run, state, ask(agent))
+    def twice(run: Run, state: Discussion, agent: str) -> Update:
+        first = say(run, state, ask(agent))
         later: Any = {**state, "turn": state["turn"] + 1}
-        return {"board": [*first, *await say(run, later, ask(agent))], "turn": later["turn"] + 1}
+        return {"board": [*first, *say(run, later, ask(agent))], "turn": later["turn"] + 1}
 
     frame = framed(ScriptedChatModel(["It is 2."] * 2))
     frame.graph.add_edge("next_round", "zoe")
@@ -145,10 +145,10 @@ def test_an_attempt_is_counted_by_moment_agent_and_act() -> None:
     assert attempt_of(state_of(board=board, epochs=[[0, 0]]), "zoe", "talk") == 0
 
 
-async def both(run: Run, state: Discussion, agent: str) -> Update:
+def both(run: Run, state: Discussion, agent: str) -> Update:
     """Two acts in one step: where the second fails, the first is lost with it."""
-    first = await say(run, state, ask(agent, "one", "select"))
-    return {"board": [*first, *await say(run, state, ask(agent, "two"))]}
+    first = say(run, state, ask(agent, "one", "select"))
+    return {"board": [*first, *say(run, state, ask(agent, "two"))]}
 
 
 @pytest.mark.parametrize("half", ["sync", "async"])

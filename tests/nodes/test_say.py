@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from sottovoce.channels.message import Message, MessageRef, Place
 from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.nodes.act import node
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.say import message_of, say, unreadable
+from sottovoce.nodes.say import has_answer, message_of, say
 from sottovoce.nodes.state import Discussion, Update
 from sottovoce.prompts.kinds import OURS
 from tests.nodes.support import Run, ask, framed, places, state_of
@@ -29,9 +28,9 @@ def unless_action(text: str) -> str:
 def said(*replies: str, board: list[Message] = [], begun: str = "", **how: Any) -> tuple[list[Message], Any]:  # noqa: B006
     """The messages of one act whose model gives these replies, and the model."""
 
-    async def act(run: Run, state: Discussion, agent: str) -> Update:
-        question = ask(agent, "Act.", begun=begun)
-        return {"board": await say(run, state, question, complain=unless_action, form="Action: ...", **how)}
+    def act(run: Run, state: Discussion, agent: str) -> Update:
+        question = ask(agent, "Act.", prefill=begun)
+        return {"board": say(run, state, question, validate=unless_action, requested="Action: ...", **how)}
 
     model = ScriptedChatModel([*replies])
     update = node(framed(model).contexts, act, "zoe", "zoe").invoke(state_of(board=board))
@@ -42,7 +41,7 @@ def said(*replies: str, board: list[Message] = [], begun: str = "", **how: Any) 
 def test_it_is_asked_again_as_often_as_repairs_are_left_and_all_attempts_are_kept(repairs: int) -> None:
     replies = [f"Hm {i}" for i in range(repairs + 1)]
 
-    messages, model = said(*replies, repairs=repairs)
+    messages, model = said(*replies, retries=repairs)
 
     assert [message.text for message in messages] == replies
     assert [message.attempt for message in messages] == list(range(repairs + 1))
@@ -63,14 +62,14 @@ def test_what_the_model_notes_of_its_reply_stands_beside_our_own() -> None:
 
 @pytest.mark.parametrize("at", [0, 1, 3])
 def test_it_is_asked_no_more_once_it_can_be_read(at: int) -> None:
-    messages, model = said(*["Hm"] * at, ACTION, "never asked for", repairs=3)
+    messages, model = said(*["Hm"] * at, ACTION, "never asked for", retries=3)
 
     assert len(messages) == len(model.asked) == at + 1
     assert (messages[-1].text, messages[-1].notes) == (ACTION, ())
 
 
 def test_each_repair_reads_all_attempts_before_it_with_what_was_wrong_and_the_form() -> None:
-    _, model = said("a", "b", "c", ACTION, repairs=3)
+    _, model = said("a", "b", "c", ACTION, retries=3)
 
     last = model.asked[-1].turns
     assert [turn.role for turn in last] == ["user", *["assistant", "user"] * 3]
@@ -80,23 +79,12 @@ def test_each_repair_reads_all_attempts_before_it_with_what_was_wrong_and_the_fo
     assert "Action: ..." in last[-1].text
 
 
-@pytest.mark.parametrize("repairs", [0, 2])
-def test_what_still_cannot_be_read_may_be_published_as_something_else(repairs: int) -> None:
-    def cancelled(message: Message) -> Message:
-        return replace(message, public="zoe passes.", source="rule")
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_reply_that_still_cannot_be_read_is_published_with_a_note(retries: int) -> None:
+    messages, _ = said(*["Hm"] * (retries + 1), retries=retries)
 
-    messages, _ = said(*["Hm"] * (repairs + 1), repairs=repairs, at_last=cancelled)
-
-    *before, last = messages
-    assert (last.text, last.public, last.source) == ("Hm", "zoe passes.", "rule")
-    assert last.notes == ("cannot be read: 'Hm' is no action",)
-    assert all(message.public is None for message in before)
-
-
-def test_what_can_be_read_in_the_end_is_published_as_it_is() -> None:
-    messages, _ = said("Hm", ACTION, at_last=lambda message: replace(message, text="never"))
-
-    assert [message.text for message in messages] == ["Hm", ACTION]
+    assert len(messages) == retries + 1
+    assert messages[-1].notes == ("cannot be read: 'Hm' is no action",)
 
 
 def test_an_act_that_is_done_again_counts_on_from_what_the_board_holds() -> None:
@@ -125,7 +113,7 @@ def test_a_local_model_that_repeats_the_beginning_keeps_its_payload() -> None:
     """Its text was cut as a hosted model's is, and a payload of another text counts as edited: it was heard no more."""
     text = "Action: pass"
     ref = PayloadRef("sde", "0" * 64, text_digest(text), tokens=4, nbytes=9)
-    call = Call(ask("zoe", "Act.", begun="Action:"), ScriptedChatModel(), Place(0, 0, 0, "zoe", "talk", 0), 1, None)
+    call = Call(ask("zoe", "Act.", prefill="Action:"), ScriptedChatModel(), Place(0, 0, 0, "zoe", "talk", 0), 1, None)
 
     message = message_of(call, AIMessage(text, additional_kwargs={"payload": ref.to_dict()}), 0)
 
@@ -144,7 +132,7 @@ def test_a_local_model_that_repeats_the_beginning_keeps_its_payload() -> None:
 def test_a_text_without_an_answer_is_complained_of_unless_it_says_that_it_is_unknown(
     kind: str, text: str, complaint: str
 ) -> None:
-    assert unreadable({"question": "?", "kind": kind})(text) == complaint
+    assert has_answer({"question": "?", "kind": kind})(text) == complaint
 
 
 @pytest.mark.parametrize("kind", OURS)
@@ -153,4 +141,4 @@ def test_a_text_without_a_word_is_complained_of_whatever_the_kind(kind: str, tex
     """A run ended in an IndexError where a model said nothing."""
     question: Question = {"question": "How many?", "kind": kind, "choices": ["red", "blue"]}
 
-    assert unreadable(question)(text).startswith("it holds no ")
+    assert has_answer(question)(text).startswith("it holds no ")

@@ -14,7 +14,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.react import _action_in
 from sottovoce.nodes.votes import ballot
 from sottovoce.prompts import kinds
-from sottovoce.prompts.kinds.sentences import is_whole
+from sottovoce.prompts.kinds.prose import is_whole
 
 REPLIES = Path(__file__).with_name("replies")
 Played = dict[str, Any]  # Any: JSON

@@ -15,13 +15,13 @@ import pytest
 from blockbuster import blockbuster_ctx
 
 from sottovoce.core.worker import Worker
-from sottovoce.prompts.kinds import formula, read
-from sottovoce.prompts.kinds.formula import LONGEST
+from sottovoce.prompts.kinds import numerals, read
+from sottovoce.prompts.kinds.numerals import LONGEST_FORMULA
 
 
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Worker]:
-    worker = Worker(Path(formula.__file__).with_name("latex_worker.py"))
+    worker = Worker(Path(numerals.__file__).with_name("latex_worker.py"))
     yield worker
     worker.end()
 
@@ -79,7 +79,7 @@ def test_an_event_loop_that_refuses_blocking_calls_may_ask(worker: Worker) -> No
 @pytest.mark.slow
 def test_a_forked_process_starts_its_own() -> None:
     code = (
-        "import os; from sottovoce.prompts.kinds.formula import worked_out\n"
+        "import os; from sottovoce.prompts.kinds.numerals import worked_out\n"
         "assert worked_out('2^3') == 8; child = os.fork()\n"
         "if not child: os._exit(0 if worked_out('2^4') == 16 else 1)\n"
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), worked_out('2^5'))"
@@ -90,7 +90,7 @@ def test_a_forked_process_starts_its_own() -> None:
 def test_plain_numbers_start_no_process_and_load_no_sympy() -> None:
     said = ["Answer: 22", r"\boxed{1{,}234}", r"\boxed{\frac{1}{2}}", r"\boxed{2 \times 10^3}", "Answer: 36 cm^2"]
     code = (
-        "import sys; from sottovoce.prompts.kinds import read; from sottovoce.prompts.kinds.formula import WORKER\n"
+        "import sys; from sottovoce.prompts.kinds import read; from sottovoce.prompts.kinds.numerals import WORKER\n"
         f"print([read(each, 'number') for each in {said!r}], WORKER._process, 'sympy' in sys.modules)"
     )
     assert run(code) == "['22', '1234', '0.5', '2000', '36'] None False"
@@ -98,7 +98,7 @@ def test_plain_numbers_start_no_process_and_load_no_sympy() -> None:
 
 def test_the_process_ends_with_ours_even_where_ours_is_killed() -> None:
     code = (
-        "import os, signal; from sottovoce.prompts.kinds.formula import WORKER, worked_out; worked_out('2^3')\n"
+        "import os, signal; from sottovoce.prompts.kinds.numerals import WORKER, worked_out; worked_out('2^3')\n"
         "print(WORKER._process.pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
     )
     pid = int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout)
@@ -107,7 +107,7 @@ def test_the_process_ends_with_ours_even_where_ours_is_killed() -> None:
 
 
 def test_a_formula_longer_than_any_answer_is_not_asked_for() -> None:
-    assert read(r"\boxed{\sqrt{" + "1+" * LONGEST + "1}}", "number") is None
+    assert read(r"\boxed{\sqrt{" + "1+" * LONGEST_FORMULA + "1}}", "number") is None
 
 
 def run(code: str) -> str:

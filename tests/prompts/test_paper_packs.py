@@ -9,8 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.environments import codegen
-from sottovoce.environments.govsim.harvest import read_tons
-from sottovoce.environments.govsim.talk import read_limit, read_utterance
+from sottovoce.environments.govsim.talk import read_limit, read_tons, read_utterance
 from sottovoce.environments.whodunit.actions import Malformed, Role, read
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.wording import WORDINGS

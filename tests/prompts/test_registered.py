@@ -96,7 +96,8 @@ def test_a_package_s_entry_point_is_found_when_its_name_is_asked_for(installed: 
 
 def test_help_lists_it_without_loading_it_torch_or_langgraph(installed: Path) -> None:
     code = (
-        "import os; os.environ['COLUMNS'] = '150'; from sottovoce.cli.main import main; main(['debate', '--help']); "
+        "import os; os.environ['COLUMNS'] = '150'; from sottovoce.cli.main import main; "
+        "main(['debate', '--help-all']); "
         "print(sorted({'numerals', 'torch', 'langgraph'} & {*sys.modules}))"
     )
     shown = run(installed, code)

@@ -7,7 +7,7 @@ import pytest
 from sottovoce.nodes.state import Vote
 from sottovoce.nodes.votes import viewpoints
 from sottovoce.prompts.kinds import read_reply, right, same
-from sottovoce.prompts.kinds.sentences import first, sentences
+from sottovoce.prompts.kinds.prose import first, sentences
 from tests.prompts.hard.text import CAPITAL, FIRST, JOB, RIVER
 
 SENTENCE = "The town where Mira Dolan was born lies on the river Orn."

@@ -74,7 +74,7 @@ WANTED = ("reasoning", "answer", "confidence_level")
     ],
 )  # fmt: skip
 def test_fields_are_read_from_an_object_as_models_write_it(text: str, found: dict[str, str]) -> None:
-    assert read_json(text, WANTED).found == found
+    assert read_json(text, WANTED).values == found
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_fields_are_read_from_an_object_as_models_write_it(text: str, found: dic
 def test_why_a_field_is_missing_is_said(text: str, why: str) -> None:
     read = read_json(text, ["answer"])
 
-    assert not read.found
+    assert not read.values
     assert read.missing == {"answer": why}
 
 
@@ -109,7 +109,7 @@ def test_nothing_is_left_to_say_of_a_whole_object() -> None:
 def test_an_empty_value_counts_where_it_may_be_empty() -> None:
     text = '{"Whether there is a preference": "No", "debate_answer": ""}'
 
-    assert read_json(text, ["debate_answer"], may_be_empty=["debate_answer"]).found == {"debate_answer": ""}
+    assert read_json(text, ["debate_answer"], may_be_empty=["debate_answer"]).values == {"debate_answer": ""}
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\b\f"), max_size=60)
@@ -124,7 +124,7 @@ def test_every_valid_object_is_read_exactly(
     valid = json.dumps({"reasoning": reasoning, **more, "answer": answer}, indent=indent)
     read = read_json(f"Well. {valid} So.", WANTED, may_be_empty=WANTED)
 
-    assert read.found == {"reasoning": reasoning.strip(), "answer": answer.strip()}
+    assert read.values == {"reasoning": reasoning.strip(), "answer": answer.strip()}
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -135,7 +135,7 @@ def test_an_object_is_found_within_noise_and_noise_raises_nothing(seed: int) -> 
     def noise(more: list[str]) -> str:
         return "".join(dice.choices(signs + more, k=40))
 
-    assert read_json(f'{noise([])}\n{{"reasoning": "so", "answer": "7"}}\n{noise([])}', WANTED).found["answer"] == "7"
+    assert read_json(f'{noise([])}\n{{"reasoning": "so", "answer": "7"}}\n{noise([])}', WANTED).values["answer"] == "7"
     read_json(noise(["{", "[", '"', '{"', '{"answer": ', '"answer"', "/*", "“", "null", "\\u00"]), WANTED)
 
 
@@ -156,7 +156,7 @@ def test_a_hostile_text_ends_soon(start: str, unit: str) -> None:
 
 
 def test_of_a_huge_text_the_end_is_read() -> None:
-    assert read_json("{" * 10_000_000 + ' {"answer": 5}', ["answer"]).found == {"answer": "5"}
+    assert read_json("{" * 10_000_000 + ' {"answer": 5}', ["answer"]).values == {"answer": "5"}
     assert read_json('{"a":' * 100_000 + "1" + "}" * 100_000, ["answer"]).missing
 
 

@@ -52,7 +52,7 @@ def choose(browser: webdriver.Chrome, name: str, value: str) -> None:
     before = shown(browser, "#found")[0].text
     field = shown(browser, f"#{name}")[0]
     field.send_keys(value)
-    WebDriverWait(browser, 5).until(lambda _: shown(browser, "#found")[0].text != before)
+    WebDriverWait(browser, 600).until(lambda _: shown(browser, "#found")[0].text != before)
 
 
 def requested(browser: webdriver.Chrome) -> set[str]:

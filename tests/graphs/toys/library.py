@@ -27,22 +27,22 @@ class Library(Settings):
     rounds: int = Field(default=2, description="in which each chooses and answers")
 
 
-async def read_and_answer(run: RunContext[Library], state: Discussion, agent: str) -> Update:
+def read_and_answer(run: RunContext[Library], state: Discussion, agent: str) -> Update:
     """Two acts in one turn, of which the second answers."""
     passages = passages_of(state, agent)
     shelf = "\n".join(shown(passage, number) for number, passage in enumerate(passages, 1))
     wanted = Turn("user", (f"{state['question']}\n{shelf}\nWhich of them do you want?",))
-    chosen = await say(
+    chosen = say(
         run,
         state,
         Ask(agent, "select", (wanted,), Form(pattern=r"[\d ]+"), protocol="nl"),
-        complain=lambda text: "" if re.fullmatch(r"[\d ]+", text) else "it is no list of numbers",
-        form="Give numbers alone.",
+        validate=lambda text: "" if re.fullmatch(r"[\d ]+", text) else "it is no list of numbers",
+        requested="Give numbers alone.",
     )
     read = [passages[int(number) - 1]["text"] for number in chosen[-1].text.split() if 0 < int(number) <= len(passages)]
     others = [MessageRef(each) for each in heard(state) if each.act == "answer" and each.agent != agent]
     turns = (Turn("user", ("\n".join([*read, state["question"]]), "\nOthers say: ", *others)),)
-    return {"board": [*chosen, *await say(run, state, Ask(agent, "answer", turns, begun="I found that "))]}
+    return {"board": [*chosen, *say(run, state, Ask(agent, "answer", turns, prefill="I found that "))]}
 
 
 def create_library(settings: Library | None = None, **given: Any) -> Graph:

@@ -21,10 +21,10 @@ class Talk(Discussion):
     queue: Annotated[list[str], RESTORED]
 
 
-async def speak(run: RunContext[Palaver], state: Talk, agent: str) -> dict[str, Any]:
+def speak(run: RunContext[Palaver], state: Talk, agent: str) -> dict[str, Any]:
     spoken = [MessageRef(each, latest=each.round == state["round"], own=each.agent == agent) for each in heard(state)]
     turns = (*run.view(state, agent).independent(), Turn("user", ("So far:\n", *spoken, "\nGo on.")))
-    board = await say(run, state, Ask(agent, "speak", turns))
+    board = say(run, state, Ask(agent, "speak", turns))
     return {"board": board, "turn": state["turn"] + 1, "queue": state["queue"][1:]}
 
 

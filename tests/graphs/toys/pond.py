@@ -22,9 +22,9 @@ class World(Discussion):
     """Counted over all epochs."""
 
 
-async def take(run: RunContext[Pond], state: World, agent: str) -> dict[str, Any]:
+def take(run: RunContext[Pond], state: World, agent: str) -> dict[str, Any]:
     told = Turn("user", (f"There are {state['fish']} fish. ", *map(MessageRef, heard(state)), "How many?"))
-    return {"board": await say(run, state, Ask(agent, "take", (told,), max_tokens=8, stop=("\n",)))}
+    return {"board": say(run, state, Ask(agent, "take", (told,), max_tokens=8, stop=("\n",)))}
 
 
 def harvest(state: World) -> dict[str, Any]:

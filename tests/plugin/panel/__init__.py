@@ -27,14 +27,14 @@ class Panel(Settings):
         return ["chair"]
 
 
-async def answer(run: RunContext[Panel], state: Discussion, agent: str) -> dict[str, Any]:
+def answer(run: RunContext[Panel], state: Discussion, agent: str) -> dict[str, Any]:
     """Answer with the last words of everybody else before one's eyes."""
     others = {message.agent: MessageRef(message) for message in heard(state) if message.agent != agent}
     view = run.view(state, agent)
     said = view.prompts.render("panel/others", others=list(others.values())) if others else ()
     act = "conclude" if agent == "chair" else "answer"
     turns = (*view.system_turn(), Turn("user", view.asked(heard=said)))
-    return {"board": await say_answer(run, state, Ask(agent, act, turns))}
+    return {"board": say_answer(run, state, Ask(agent, act, turns))}
 
 
 def next_step(state: Discussion) -> Literal["next_round", "chair"]:

@@ -18,7 +18,7 @@ ACTION = Form(pattern=r"(Search|Finish)\[[^\]]+\]", after="Action:")
 
 
 def kept(form: Form | None, **settings: Any) -> bool:
-    found = RunContext(Debate(**settings), {}, Prompts()).guided(form)
+    found = RunContext(Debate(**settings), {}, Prompts()).constraint(form)
     assert found in (form, None)
     return found is not None
 
