@@ -206,8 +206,8 @@ def _effective_size(totals: Floats, sizes: Floats, most: float, within: Floats) 
     """Return how many independent observations have a mean as uncertain as this one.
 
     The result is at least `_uniform_clusters(sizes)`, the number for clusters that each answer uniformly. The
-    variance is itself an estimate, and only a few clusters may differ, so a t quantile replaces the normal one; its degrees of
-    freedom follow from the kurtosis (O'Neill 2014, "Some useful moment results in sampling problems").
+    variance is itself an estimate, and only a few clusters may differ, so a t quantile replaces the normal one; its
+    degrees of freedom follow from the kurtosis (O'Neill 2014, "Some useful moment results in sampling problems").
     The largest clusters pull the mean towards themselves, so their residuals are too small. For clusters of
     different sizes the variance is therefore at least that of clusters with one common correlation, and the degrees
     of freedom are at most those of Satterthwaite (1946). `within` holds the sum of squares of each cluster's

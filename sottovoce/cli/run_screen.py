@@ -29,8 +29,8 @@ from sottovoce.runs.discussion import HumanReply
 from sottovoce.runs.job import check_failures, resumable_run, resume_command
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import RunManifest
+from sottovoce.runs.measures import OF_RETRIEVAL
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.runs.retrieval_measures import OF_RETRIEVAL
 from sottovoce.runs.run import Counts, Observer, Run
 from sottovoce.runs.run_directory import run_name
 from sottovoce.settings import Settings

@@ -19,7 +19,7 @@ from sottovoce.analysis.compare import Summary
 from sottovoce.analysis.discussion_metrics import accuracy_by_round
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import shortened
-from sottovoce.runs.record import BYTES
+from sottovoce.runs.cost import BYTES
 from sottovoce.runs.run import Run
 
 STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "sottovoce", "font.family": "sans-serif", "font.size": 9}

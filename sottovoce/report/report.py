@@ -19,7 +19,7 @@ from sottovoce.report.plots import Plot, plots
 from sottovoce.report.sources import Gathered, Picture
 from sottovoce.report.tables import share_cells
 from sottovoce.report.tensors import Tensors, Words
-from sottovoce.runs.record import BYTES
+from sottovoce.runs.cost import BYTES
 
 VERDICTS = 3
 """Maximum number of verdicts in the headline."""
