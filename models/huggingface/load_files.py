@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 from transformers.quantizers.auto import AutoHfQuantizer
-from transformers.utils import logging as transformers_logging
 from transformers.utils.hub import cached_file
 
 from sottovoce.core.errors import ModelError
@@ -39,6 +37,7 @@ from sottovoce.models.huggingface.formats import Dtype
 from sottovoce.models.huggingface.onednn_linear import use_onednn
 from sottovoce.models.huggingface.packed_weights import GROUP, ROWS, Packing
 from sottovoce.models.huggingface.packing import format_of, pack
+from sottovoce.models.huggingface.quiet import quiet
 from sottovoce.models.sources.blocks import Blocks
 
 Report = Mapping[str, Iterable[str]]
@@ -173,11 +172,3 @@ def _check_computes(name: str, model: PreTrainedModel) -> None:
             f"model {name!r} is quantized and cannot compute in {model.dtype} on {ids.device}: {first}; "
             "leave the dtype to the checkpoint (auto), or choose another device"
         ) from error
-
-
-def quiet() -> None:
-    """Turn off the libraries' progress bars and retry messages; errors still reach the caller."""
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    for library in ("huggingface_hub", "accelerate"):
-        logging.getLogger(library).setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""The transcript while it streams."""
+"""Tests of the transcript while it streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The transcript where nothing can be moved: each message is printed for good once it is finished."""
+"""Tests of the transcript in a pipe: each message is printed once it is finished."""
 
 from __future__ import annotations
 
