@@ -32,7 +32,7 @@ from sottovoce.channels.protocol import Prompt, Protocol, Speech
 from sottovoce.channels.store import PayloadStore
 from sottovoce.models import Ids, LoadedModel, Piece, Request, Rows, Stop, load
 from sottovoce.models.huggingface.chat import ChatTemplate
-from sottovoce.nodes.prompt_builder import View
+from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
 from sottovoce.prompts.render import Prompts
 from sottovoce.report.tables import table
@@ -82,7 +82,7 @@ def spoken(loaded: LoadedModel, asked: Sequence[Question], hearers: Sequence[Loa
     sampling, requests = replace(loaded.sampling, temperature=t), list[Request]()
     for question in asked:
         prompt = CROSS.encode_prompt(
-            View(Prompts(), question, None, answers="sentence").independent(), loaded, lambda ref: ref.load()
+            PromptBuilder(Prompts(), question, None, answers="sentence").independent(), loaded, lambda ref: ref.load()
         )
         requests.append(CROSS.make_request(prompt, loaded, Speech(LONGEST, sampling, hearers=tuple(hearers))))
     said = [CROSS.record_reply(reply, loaded) for reply in loaded.engine.run_all(requests)]

@@ -17,7 +17,7 @@ from sottovoce.channels.protocol import Speech
 from sottovoce.channels.registry import create
 from sottovoce.datasets.arithmetic import questions
 from sottovoce.models import LoadedModel, Request, load
-from sottovoce.nodes.prompt_builder import View
+from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
 from sottovoce.prompts.render import Prompts
 from sottovoce.report.tables import table
@@ -40,7 +40,7 @@ def spoken(loaded: LoadedModel, asked: list[Question], way: str) -> list[Payload
     protocol, prompts, own = create(name), Prompts(), replace(loaded.sampling, temperature=float(temperature))
 
     def request(seed: int, question: Question) -> Request:
-        turns = View(prompts, question, None, answers="sentence").independent()
+        turns = PromptBuilder(prompts, question, None, answers="sentence").independent()
         prompt = protocol.encode_prompt(turns, loaded, lambda ref: ref.load())
         return protocol.make_request(prompt, loaded, Speech(LONGEST, replace(own, seed=seed)))
 

@@ -16,7 +16,7 @@ from sottovoce.channels.message import Turn
 from sottovoce.datasets.arithmetic import questions
 from sottovoce.datasets.facts import two_facts
 from sottovoce.models import Ids, LoadedModel, Request, Sampling, Stop, load
-from sottovoce.nodes.prompt_builder import View
+from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
 from sottovoce.prompts.render import Prompts
 
@@ -153,7 +153,7 @@ def main() -> None:
     made, prompts = list(asked(given.kind, given.n)), Prompts()
     if given.model == "bundled" and given.kind == "number":
         made = list(questions(given.n, 7))
-    chats = [View(prompts, question, None, answers="sentence").independent() for question in made]
+    chats = [PromptBuilder(prompts, question, None, answers="sentence").independent() for question in made]
     half = len(chats) // 2
     loaded = load(given.model)
     texts = replied(loaded, chats[:half], 0.0) + replied(loaded, chats[half:], 0.7)

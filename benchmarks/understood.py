@@ -23,8 +23,8 @@ from sottovoce.graphs.scheme import scheme
 from sottovoce.nodes import mad, reconcile
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.state import Discussion, Vote, heard
-from sottovoce.nodes.votes import ballot
+from sottovoce.nodes.state import Discussion, Vote, current_messages
+from sottovoce.nodes.votes import read_vote
 from sottovoce.prompts import kinds
 from sottovoce.report.tables import table
 
@@ -39,8 +39,8 @@ SETTINGS: Mapping[str, dict[str, Any]] = {  # Any: settings of the schemes
 }
 HOW = ("at once", "repair", "answer turn", "abstains")
 READ: Mapping[tuple[str, str], Callable[[Message, Question], Vote]] = {
-    ("reconcile", "answer"): reconcile.ballot,
-    ("reconcile", "revise"): reconcile.ballot,
+    ("reconcile", "answer"): reconcile.read_vote,
+    ("reconcile", "revise"): reconcile.read_vote,
     ("mad", "judge"): mad.by_judge,
 }
 ACTS = ("answer", "revise", "judge", "decide")
@@ -50,10 +50,10 @@ Cell = list[tuple[str, bool]]
 
 def replies(name: str, end: Discussion) -> Iterator[tuple[str, bool]]:
     """Yield each reply of a discussion that should contain an answer; those of MAD's debaters need not."""
-    for message in heard(end):
+    for message in current_messages(end):
         if message.act not in ACTS or (name == "mad" and message.act != "judge"):
             continue
-        vote = voted(message, end, READ.get((name, message.act), ballot))
+        vote = voted(message, end, READ.get((name, message.act), read_vote))
         how = {"repair": "repair", "answer": "answer turn"}.get(vote.get("asked", ""), "at once")
         yield ("abstains" if vote["answer"] is None else how), kinds.right(vote["answer"], end)
 

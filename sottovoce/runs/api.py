@@ -136,7 +136,7 @@ def run_questions(
     """
     found = _known(scheme)
     values = named(settings, found.settings.model_fields) if isinstance(settings, Mapping) else settings
-    chosen = found.settings.given(values)
+    chosen = found.settings.parse(values)
     if models is None and (why := untrained(found.name, chosen)):
         raise UsageError(f"{why}; name another model in the settings, such as {{'model': '{SMALL}'}}")
     asked = _asked(questions, chosen)
