@@ -1,7 +1,7 @@
 """`python -m benchmarks.degenerate`: how many replies show signs of degeneration, by protocol and temperature.
 
-One reply to each question of `benchmarks.replies`, with the product's prompts. Replies with signs are printed below
-the table for inspection.
+One reply to each question of `small_questions.py`, with the product's prompts. Replies with signs are printed below
+the table.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from benchmarks.replies import asked
-from benchmarks.understood import KINDS
+from benchmarks.small_questions import KINDS, small_questions
 from sottovoce.channels.degenerate import WINDOW, signs
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Speech
@@ -31,7 +30,7 @@ def made(model: str, n: int) -> list[Question]:
     """Return equally many questions of each kind; for the bundled model only arithmetic, which it was trained on."""
     if model == "bundled":
         return list(questions(n, 11))
-    return [question for kind in KINDS for question in asked(kind, n // len(KINDS))]
+    return [question for kind in KINDS for question in small_questions(kind, n // len(KINDS))]
 
 
 def spoken(loaded: LoadedModel, asked: list[Question], way: str) -> list[Payload]:

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.retrieval`: BM25, Lucene and dense indexes of 100,000 passages; `--world`: their recall.
+"""`python -m benchmarks.retrieval`: BM25, Lucene and dense indexes of 100,000 passages.
 
 Passages and queries come from `benchmarks/invented.py`. Each index is built and searched in its own processes;
 repeats alternate between the retrievers. The dense index gets random vectors, because MiniLM would take hours on a
@@ -170,17 +170,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--clock", choices=CLOCKS, default="wall", help="cpu counts only the processes' own time, for a busy machine"
     )
-    parser.add_argument(
-        "--world", action="store_true", help="measure recall on questions about the bundled encyclopedia instead"
-    )
     asked = parser.parse_args(arguments)
-    if asked.world:
-        from benchmarks import recall
-
-        made = recall.tables()
-    else:
-        made = tables(asked.passages, asked.queries, asked.repeats, asked.clock)
-    for table in made:
+    for table in tables(asked.passages, asked.queries, asked.repeats, asked.clock):
         print(f"{table}\n", flush=True)
 
 

@@ -1,100 +1,190 @@
-"""The command for ReConcile's convincing samples of a model: options, progress, file (Chen et al. 2023, section 3).
+"""The search for questions on which a human explanation convinces a model (ReConcile, Chen et al. 2023, section 3).
 
-Nothing here imports torch or langgraph until a model is needed: the command line reads `SampleOptions`
-and `SpeakingOptions` to print its help.
+Questions of a training file are asked in order. The model answers alone with ReConcile's first prompt; if that is
+wrong, it is asked again with the explanation; if that is right, the question is a convincing sample.
+One line of the file: {"question": "What is 14 + 3 * 5?", "target": "29", "explanation": "3 * 5 = 15; 14 + 15 = 29."}
 """
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext
+import json
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import cast
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import ValidationError
 
-from sottovoce.core.bounds import Samples
-from sottovoce.core.errors import SottovoceError, UsageError
-from sottovoce.core.outputs import FORCE, OutputFile
-from sottovoce.core.text import counted, one_line
-from sottovoce.core.validation import Checked
-from sottovoce.settings import OF_LOADING, OF_SAMPLING, Single
+from sottovoce.agents.ask import Ask
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.channels.message import Turn
+from sottovoce.core.errors import SottovoceError, UsageError, choose
+from sottovoce.core.validation import first_wrong
+from sottovoce.datasets.table_reader import read_text
+from sottovoce.nodes.act import node
+from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.convincing_samples import Sample, Samples
+from sottovoce.nodes.prompt_builder import PromptBuilder
+from sottovoce.nodes.question import Question, check_question
+from sottovoce.nodes.reconcile import answer_turns, form, stated
+from sottovoce.nodes.say import say
+from sottovoce.nodes.state import Discussion, Update
+from sottovoce.prompts import kinds
+from sottovoce.settings import Single
 
-if TYPE_CHECKING:
-    from sottovoce.experiments.convincing_search import Walk
-    from sottovoce.nodes.inputs import Models
-
-PAPER = 4
-SPOKEN = {"model", "temperature", "system", "max_tokens", "seed", "prompts", "chain_of_thought"}
-"""Settings that apply to a single model in plain text, besides those of sampling and loading."""
-TOLD: dict[str, Any] = {  # Any: as pydantic takes them
-    name: (info.annotation, info)
-    for name, info in Single.model_fields.items()
-    if name in {*SPOKEN, *OF_SAMPLING, *OF_LOADING}
+WINDOW = 8  # questions asked concurrently: they fill a batch, and at most seven are wasted
+FIELDS = ("question", "target", "explanation", "solution", "kind", "choices", "id")
+EXPECTED = f"expected one object per line, with the fields: {', '.join(FIELDS)}"
+NEEDS = {
+    "target": "convincing samples need a right answer",
+    "solution": "convincing samples need an explanation (or solution)",
 }
 
 
-class _Told(Checked):
-    model_config = ConfigDict(title="Settings")
-
-
-SpeakingOptions: Any = create_model("SpeakingOptions", __base__=_Told, **TOLD)
-
-
-class SampleOptions(Checked):
-    """Options of the search for convincing samples."""
-
-    model_config = ConfigDict(title="Samples")
-
-    training_file: Path | None = Field(
-        default=None,
-        description="JSON Lines: question, target, explanation (or solution); also kind, choices, id.",
-        json_schema_extra={"positional": True},
-    )
-    out: Path | None = Field(default=None, description="Write the samples to this file.")
-    force: bool = Field(default=False, description=FORCE)
-    samples: Samples = Field(default=PAPER, ge=1, description="Stop after finding this many; the paper has four.")
-
-
-def show_convince(options: SampleOptions, speaking: BaseModel, models: Models = None) -> None:
-    """Find convincing samples of a model, write them to a file, and print how many there were.
-
-    `models` is the chat model to ask, for example a hosted one; None creates the one that `speaking` names.
+def read_training(path: Path) -> list[Question]:
+    """Read the questions of a JSON Lines file; their `solution` is the explanation. Empty lines are skipped.
 
     Raises:
-        UsageError: the options are invalid; raised before the model is asked.
-        SottovoceError: the model failed, or no explanation convinced it; nothing is written.
+        UsageError: the file cannot be read or contains no question, or a line (named in the message) is invalid.
     """
-    if options.training_file is None or options.out is None:
-        missing = "--out" if options.training_file else "a training file"
-        raise UsageError(f"{missing} was not given; expected: data convince TRAINING_FILE --out FILE")
-    file = OutputFile(options.out, "--out", force=options.force, endings=(".json",))
-    settings = Single.model_validate(speaking.model_dump(exclude_unset=True))
-    found = _found(options.training_file, options.samples, settings, models)
-    told = f"{counted(found.asked, 'question')} asked, {found.wrong:,} wrong, {len(found.samples):,} convinced"
-    if not found.samples:
-        raise SottovoceError(f"{told}: nothing was written; give more questions, or another model")
-    file.write(found.text)
-    print(told)
-    print(one_line(f"{counted(len(found.samples), 'sample')} written to {str(options.out)!r}"))
-    if len(found.samples) < options.samples:
-        print(f"{options.samples:,} were asked for: give more questions to find them")
+    name = f"training file {str(path)!r}"
+    text, _ = read_text(path, name)
+    # Not splitlines, which would also split at U+2028 inside a text.
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    if not lines:
+        raise UsageError(f"{name} is empty; {EXPECTED}")
+    return [_read_line(line, f"line {number} of {name}") for number, line in lines]
 
 
-def _found(training_file: Path, wanted: int, settings: Single, models: Models) -> Walk:
-    """Return the finished search, with a progress line if stdout is a terminal."""
-    from rich.console import Console
+def _read_line(line: str, name: str) -> Question:
+    """Parse a question and check that it can be asked, answered rightly and saved as a sample."""
+    try:
+        data = json.loads(line)
+        if not isinstance(data, dict):
+            raise UsageError(f"found {type(data).__name__}; {EXPECTED}")
+        if unknown := next((field for field in data if field not in FIELDS), None):
+            raise UsageError(choose("field", unknown, FIELDS))
+        fields = {name: value for name, value in data.items() if value is not None}
+        if "explanation" in fields and "solution" in fields:
+            raise UsageError("found an explanation and a solution; expected one of them")
+        question = cast(Question, {"solution" if name == "explanation" else name: fields[name] for name in fields})
+        check_question(question, None, NEEDS)
+        target = kinds.target_of(question)
+        if target is None or not kinds.right(kinds.read_field(target, question), question):
+            raise UsageError(
+                f"target is {question['target']!r}; expected an answer of the kind {kinds.kind_of(question)!r} that is "
+                "parsed as itself"
+            )
+        _sample(question, None, target)
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{name} is no JSON: {error}") from error
+    return question
 
-    from sottovoce.experiments.convincing_search import read_training, walk
-    from sottovoce.nodes.context import Contexts
-    from sottovoce.runs.runner import payload_store
 
-    questions, console = read_training(training_file), Console()
-    with payload_store(None) as store, console.status("loading") if console.is_terminal else nullcontext() as status:
+def _sample(question: Question, before: str | None, after: str) -> Sample:
+    """Return a question as a convincing sample; raise UsageError if one of its texts is empty or not a text."""
+    sample = {
+        "question": question["question"],
+        "kind": kinds.kind_of(question),
+        "choices": question.get("choices", []),
+        "explanation": question["solution"],
+        "answer": kinds.target_of(question),
+        "before": before,
+        "after": after,
+    }
+    try:
+        return Sample.model_validate(sample)
+    except ValidationError as error:
+        raise UsageError(first_wrong(error, "the sample")) from error
 
-        def progress(found: Walk) -> None:
-            if status:
-                of = f"{found.asked:,} of {counted(len(questions), 'question')}"
-                status.update(f"{of}: {found.wrong:,} wrong, {len(found.samples):,} convinced")
 
-        return asyncio.run(walk(Contexts(Single, settings, models, store), questions, wanted, progress))
+@dataclass
+class SampleSearch:
+    """A search for convincing samples: what has been asked so far, and the samples."""
+
+    run: RunContext[Single]
+    """The model that is asked, and the settings."""
+    asked: int = 0
+    """Questions that the model has answered."""
+    wrong: int = 0
+    """Questions that the model answered wrongly alone; an abstention is wrong."""
+    samples: list[Sample] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """Return the text of the samples file, with the model that was convinced and its settings."""
+        run, ((agent, model),) = self.run, self.run.models.items()
+        return Samples(
+            model=str(getattr(model, "model", None) or model.get_name()),  # hosted models have no common attribute
+            weights=model.loaded.weights_key if isinstance(model, HookedChatModel) else None,
+            temperature=run.temperature(agent),
+            settings=run.settings.model_dump(mode="json"),
+            samples=self.samples,
+        ).to_json()
+
+    def add(self, question: Question, reply: Update | BaseException) -> None:
+        """Count a question, and add it to the samples if the model was convinced; raise the error of a failure."""
+        if isinstance(reply, SottovoceError) and not isinstance(reply, UsageError):  # those concern no single question
+            text = textwrap.shorten(question["question"], 60, placeholder=" …")
+            raise type(reply)(f"question {text!r}: {reply}") from reply
+        if isinstance(reply, BaseException):
+            raise reply
+        self.asked += 1
+        self.wrong += "after" in reply
+        if kinds.right(reply.get("after"), question):
+            self.samples.append(_sample(question, reply["before"], reply["after"]))
+
+
+async def find_samples(
+    contexts: Contexts[Single],
+    questions: Sequence[Question],
+    limit: int,
+    progress: Callable[[SampleSearch], None] = lambda search: None,
+    window: int = WINDOW,
+) -> SampleSearch:
+    """Ask until `limit` samples are found or all questions are asked; the result equals asking one at a time.
+
+    Raises:
+        UsageError: there is no such model.
+        SottovoceError: the model failed at a question, which the message names.
+    """
+    inputs = {"settings": contexts.defaults.model_dump(mode="json"), "round": 0}
+    search = SampleSearch(contexts.of(cast(Discussion, inputs)))
+    step = node(contexts, convince, search.run.settings.names()[0], "convince")
+    for start in range(0, len(questions), window):
+        batch = questions[start : start + window]
+        states = [cast(Discussion, {**question, **inputs}) for question in batch]
+        # Failures beyond the end of the search do not count.
+        replies = await asyncio.gather(*(step.ainvoke(state) for state in states), return_exceptions=True)
+        for question, reply in zip(batch, replies, strict=True):
+            search.add(question, reply)
+            progress(search)
+            if len(search.samples) == limit:
+                return search
+    return search
+
+
+def convince(run: RunContext[Single], state: Discussion, agent: str) -> Update:
+    """Ask a question, and ask again with the explanation if the answer is wrong. Updates: `before`, `after`."""
+    view = run.prompt_builder(state, agent)
+    before = _answered(run, state, Ask(agent, "answer", answer_turns(view), protocol="nl"), form(view))
+    if kinds.right(before, state):
+        return {"before": before}
+    again: Discussion = {**state, "round": 1}
+    after = _answered(run, again, Ask(agent, "revise", convince_turns(view), protocol="nl"), form(view))
+    return {"before": before, "after": after}
+
+
+def convince_turns(view: PromptBuilder) -> tuple[Turn, ...]:
+    """Return the chat with the question and its explanation, without history, as in ReConcile's discussion."""
+    explained = view.prompts.render("reconcile/convince", explanation=view.question["solution"])
+    return (*view.system_turn(), Turn("user", view.full_turn(form(view), discussion=explained)))
+
+
+def _answered(run: RunContext[Single], state: Discussion, ask: Ask, form: str) -> str | None:
+    messages = say(run, state, ask, validate=lambda text: stated(text, state).error, requested=form)
+    return stated(messages[-1].text, state).answer

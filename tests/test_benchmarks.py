@@ -7,7 +7,6 @@ from functools import cache
 import pytest
 import torch
 
-from benchmarks import govsim
 from benchmarks.__main__ import SECTIONS, main
 from benchmarks.loaded_models import loaded_of
 from benchmarks.measuring import Asked, Times
@@ -43,9 +42,3 @@ def test_a_misspelt_section_is_named_with_those_that_there_are() -> None:
 
 def test_a_ratio_is_the_middle_of_the_pairs_not_the_ratio_of_the_middles() -> None:
     assert Times({"ours": [1.0, 1.0, 4.0], "theirs": [2.0, 3.0, 8.0]}).speed("ours", "theirs") == 2.0
-
-
-def test_the_fishery_is_timed_by_kind_of_player_and_way_to_share(capsys: pytest.CaptureFixture[str]) -> None:
-    govsim.main(2)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 6 and all(line.endswith(" months/s") for line in lines)

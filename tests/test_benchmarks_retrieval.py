@@ -8,13 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import recall, retrieval
+from benchmarks import retrieval
 from benchmarks.invented import WORDS, Language, write_corpus
-from sottovoce.environments.encyclopedia import encyclopedia
-from sottovoce.environments.encyclopedia.questions import questions
-from sottovoce.retrievers import Hit, Passage
 from sottovoce.retrievers.bm25 import BM25Index
-from tests.retrievers.vectors import Words
 
 
 def rectangular(printed: str) -> bool:
@@ -28,12 +24,6 @@ def test_each_retriever_is_measured_in_a_process_of_its_own(capsys: pytest.Captu
     retrieval.main(["--passages", "60", "--queries", "5", "--repeats", "1"])
     out = capsys.readouterr().out
     assert rectangular(out) and [line.split()[1] for line in out.splitlines()[2:5]] == [*retrieval.RETRIEVERS]
-
-
-@pytest.mark.slow
-def test_recall_is_told_for_each_kind_of_question() -> None:
-    tables = [str(table) for table in recall.tables(Words(), most=3)]
-    assert rectangular("\n\n".join(tables)) and len(tables) == len(recall.kinds())
 
 
 def test_passages_and_questions_are_the_same_for_a_seed_and_fewer_are_the_first_of_more(tmp_path: Path) -> None:
@@ -55,32 +45,3 @@ def test_agreement_is_that_of_queries_for_which_both_find_something() -> None:
     told = retrieval.agreement([["a", "b"], ["c"], []], [["b", "a"], ["c"], ["d"]])
     assert [*told.values()] == [0.5, 1.0, 1.0, 0.5]
     assert retrieval.agreement([["a"]], [["a", "b"]])["shared among 6"] == 0.5
-
-
-def test_the_first_gold_article_is_told_apart_from_all() -> None:
-    asked = next(each for each in questions("bridge") if each.hops == 2)
-    first, second = (encyclopedia().by_title[gold.title] for gold in asked.gold)
-    hits = [Hit(Passage(title, "", title), 1.0) for title in ("another", first.title)]
-    assert recall.ranks(asked, hits) == [2, float("inf")]
-
-    class Canned:
-        source = fingerprint = ""
-
-        def search(self, query: str, k: int) -> list[Hit]:
-            return [*hits, Hit(Passage(second.title, ""), 1.0)] if query == asked.text else []
-
-    assert recall.recalls([asked], Canned()) == ([0.0, 1.0, 1.0, 1.0], [0.0, 1.0, 1.0, 1.0])
-
-
-def test_an_encoder_is_asked_once_for_each_query() -> None:
-    class Counting(Words):
-        asked = 0
-
-        def embed_query(self, text: str) -> list[float]:
-            self.asked += 1
-            return super().embed_query(text)
-
-    counting = Counting()
-    remembered = recall.Remembered(counting)
-    assert remembered.embed_query("a mill") == remembered.embed_query("a mill") == Words().embed_query("a mill")
-    assert counting.asked == 1

@@ -13,6 +13,7 @@ import click
 from pydantic import ConfigDict, Field
 
 from sottovoce.cli.command import Commands, SchemeCommands
+from sottovoce.cli.convince import ModelOptions, SampleOptions, find_convincing_samples
 from sottovoce.cli.help import Row
 from sottovoce.cli.options import argument
 from sottovoce.core.bounds import Few
@@ -23,7 +24,6 @@ from sottovoce.core.validation import Checked
 from sottovoce.datasets import DATASETS, DataSet
 from sottovoce.datasets.samples import SAMPLES, samples
 from sottovoce.datasets.sources import odd_answers, read_source, source_of
-from sottovoce.experiments.convincing import SampleOptions, SpeakingOptions, show_convince
 from sottovoce.graphs import shipped
 from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.prompts.kinds import lettered
@@ -125,10 +125,10 @@ def index(options: IndexOptions) -> None:
     build(options)
 
 
-@commands.add(SampleOptions, SpeakingOptions)
-def convince(options: SampleOptions, speaking: Settings) -> None:
+@commands.add(SampleOptions, ModelOptions)
+def convince(options: SampleOptions, model_options: Settings) -> None:
     """Find ReConcile's convincing samples: questions on which an explanation convinces a model."""
-    show_convince(options, speaking)
+    find_convincing_samples(options, model_options)
 
 
 def write_games(command: str, settings: Settings, options: GamesOptions) -> None:

@@ -1,4 +1,4 @@
-"""Options are the settings: each is declared once, and command line and file mean the same by it."""
+"""Tests of options: each is a field of a model, and means the same on the command line and in a file."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_neither_torch_nor_langgraph_is_loaded_for_help(tmp_path: Path) -> None:
 
     loaded = loaded_by(*calls, ["debate", "--rounds", "0"], tmp_path=tmp_path)
 
-    assert "sottovoce.experiments.convincing" in loaded
+    assert "sottovoce.cli.convince" in loaded
     assert {"torch", "transformers", "langgraph", "langchain_core", "networkx", "sympy"} & loaded == set()
 
 

@@ -1,4 +1,4 @@
-"""The walk that finds convincing samples: who is asked what, what is kept, what is refused."""
+"""The search for convincing samples: its prompts, its order and end, its file of questions and its output."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 
 from sottovoce.agents.convert import to_turns
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
+from sottovoce.cli.convince import ModelOptions, SampleOptions, find_convincing_samples
 from sottovoce.core.errors import ContextOverflow, SottovoceError, UsageError
-from sottovoce.experiments.convincing import SampleOptions, SpeakingOptions, show_convince
-from sottovoce.experiments.convincing_search import WINDOW, Walk, read_training, walk
+from sottovoce.experiments.convincing import WINDOW, SampleSearch, find_samples, read_training
 from sottovoce.nodes.context import Contexts
 from sottovoce.nodes.convincing_samples import read_samples
 from sottovoce.nodes.question import Question
@@ -60,29 +60,29 @@ def contexts(model: BaseChatModel, **settings: Any) -> Contexts[Single]:
     return Contexts(Single, Single(**settings), model)
 
 
-async def walked(*names: str, wanted: int = 4, **more: Any) -> tuple[Walk, Pupil]:
+async def searched(*names: str, limit: int = 4, **more: Any) -> tuple[SampleSearch, Pupil]:
     model = pupil(*names)
-    return await walk(contexts(model), [question(name) for name in names], wanted, **more), model
+    return await find_samples(contexts(model), [question(name) for name in names], limit, **more), model
 
 
-def found(walk: Walk) -> list[str]:
-    return [sample.question.removeprefix("Ask ").rstrip("?") for sample in walk.samples]
+def names(search: SampleSearch) -> list[str]:
+    return [sample.question.removeprefix("Ask ").rstrip("?") for sample in search.samples]
 
 
 # Who is asked what
 
 
-async def test_who_is_right_alone_is_not_asked_again() -> None:
-    result, model = await walked("r1")
+async def test_a_right_answer_is_not_followed_by_the_explanation() -> None:
+    result, model = await searched("r1")
 
     assert (result.asked, result.wrong, result.samples) == (1, 0, [])
     assert [asked.act for asked in model.calls] == ["answer"]
 
 
-async def test_who_is_wrong_is_asked_again_with_the_explanation_and_kept_if_right_then() -> None:
-    result, model = await walked("c1", "w1", window=1)
+async def test_a_wrong_answer_is_followed_by_the_explanation_and_a_right_one_then_makes_a_sample() -> None:
+    result, model = await searched("c1", "w1", window=1)
 
-    assert (result.asked, result.wrong, found(result)) == (2, 2, ["c1"])
+    assert (result.asked, result.wrong, names(result)) == (2, 2, ["c1"])
     (sample,) = result.samples
     assert (sample.explanation, sample.answer, sample.before, sample.after) == ("Because c1.", "7", "8", "7")
     alone, again = model.calls[:2]
@@ -93,10 +93,10 @@ async def test_who_is_wrong_is_asked_again_with_the_explanation_and_kept_if_righ
     assert alone.text == f"[user]\nQuestion: {asked}"
 
 
-async def test_what_cannot_be_read_is_asked_for_once_more_and_then_wrong() -> None:
-    result, model = await walked("m1", window=1)
+async def test_an_unreadable_reply_is_retried_once_and_then_wrong() -> None:
+    result, model = await searched("m1", window=1)
 
-    assert (result.asked, result.wrong, found(result)) == (1, 1, ["m1"])
+    assert (result.asked, result.wrong, names(result)) == (1, 1, ["m1"])
     assert result.samples[0].before is None
     assert [(asked.act, len(asked.turns)) for asked in model.calls] == [("answer", 1), ("answer", 3), ("revise", 1)]
     assert model.calls[1].turns[2].text.startswith('This cannot be read: "answer" is missing')
@@ -105,7 +105,7 @@ async def test_what_cannot_be_read_is_asked_for_once_more_and_then_wrong() -> No
 async def test_an_answer_that_is_readable_after_a_repair_counts() -> None:
     model = Pupil(replies={"q": ["hm", says(RIGHT)]})
 
-    result = await walk(contexts(model), [question("q")], 4)
+    result = await find_samples(contexts(model), [question("q")], 4)
 
     assert (result.asked, result.wrong) == (1, 0)
 
@@ -114,14 +114,14 @@ async def test_choices_and_kinds_are_asked_for_and_kept() -> None:
     model = Pupil(replies={"q": [says("A"), says("(B)")]})
     asked = question("q", kind="option", choices=["red", "blue"], target="B")
 
-    (sample,) = (await walk(contexts(model), [asked], 4)).samples
+    (sample,) = (await find_samples(contexts(model), [asked], 4)).samples
 
     assert "(A) red\n(B) blue\n" in model.calls[1].text
     assert (sample.kind, sample.choices, sample.before, sample.after) == ("option", ["red", "blue"], "A", "B")
 
 
 async def test_neither_target_nor_explanation_is_told_before_the_model_has_answered_alone() -> None:
-    model = (await walked("w1", window=1))[1]
+    model = (await searched("w1", window=1))[1]
 
     assert "Because" not in model.calls[0].text and RIGHT not in model.calls[0].text
 
@@ -129,7 +129,7 @@ async def test_neither_target_nor_explanation_is_told_before_the_model_has_answe
 async def test_a_hosted_model_is_asked_in_words() -> None:
     model = Pupil(replies={"q": [says(WRONG), says(RIGHT)]}, hooked=False)
 
-    assert found(await walk(contexts(model), [question("q")], 4)) == ["q"]
+    assert names(await find_samples(contexts(model), [question("q")], 4)) == ["q"]
     assert [asked.options for asked in model.calls] == [{}, {}]
 
 
@@ -137,7 +137,7 @@ async def test_calls_have_seeds_of_their_own_and_the_temperature_that_was_set() 
     seeds = []
     for seed in (0, 0, 1):
         model = pupil("c1", "m1")
-        await walk(contexts(model, seed=seed, temperature=[0.5]), [question("c1"), question("m1")], 4, window=1)
+        await find_samples(contexts(model, seed=seed, temperature=[0.5]), [question("c1"), question("m1")], 4, window=1)
         assert {asked.options["temperature"] for asked in model.calls} == {0.5}
         assert {asked.options["speaks"] for asked in model.calls} == {"nl"}
         seeds.append([asked.options["seed"] for asked in model.calls])
@@ -150,47 +150,49 @@ async def test_calls_have_seeds_of_their_own_and_the_temperature_that_was_set() 
 MIXED = ("r1", "c1", "w1", "c2", "m1", "r2", "c3", "c4", "w2", "c5")
 
 
-async def test_the_walk_ends_with_the_first_four() -> None:
-    result, model = await walked(*MIXED, window=1)
+async def test_the_search_ends_with_the_first_four() -> None:
+    result, model = await searched(*MIXED, window=1)
 
-    assert found(result) == ["c1", "c2", "m1", "c3"]
+    assert names(result) == ["c1", "c2", "m1", "c3"]
     assert (result.asked, result.wrong) == (7, 5)
     assert not any("c4" in asked.text for asked in model.calls)
 
 
-async def test_the_walk_ends_with_the_file_where_there_are_fewer() -> None:
-    result, _ = await walked(*MIXED, wanted=9)
+async def test_the_search_ends_with_the_file_if_there_are_fewer() -> None:
+    result, _ = await searched(*MIXED, limit=9)
 
-    assert (result.asked, result.wrong, found(result)) == (10, 8, ["c1", "c2", "m1", "c3", "c4", "c5"])
+    assert (result.asked, result.wrong, names(result)) == (10, 8, ["c1", "c2", "m1", "c3", "c4", "c5"])
 
 
-@pytest.mark.parametrize("wanted", [1, 2, 4, 9])
+@pytest.mark.parametrize("limit", [1, 2, 4, 9])
 @pytest.mark.parametrize("window", [2, 3, WINDOW])
-async def test_asking_side_by_side_finds_what_asking_one_by_one_finds(window: int, wanted: int) -> None:
-    one_by_one = (await walked(*MIXED, wanted=wanted, window=1))[0]
+async def test_asking_side_by_side_finds_what_asking_one_by_one_finds(window: int, limit: int) -> None:
+    one_by_one = (await searched(*MIXED, limit=limit, window=1))[0]
 
-    result, model = await walked(*MIXED, wanted=wanted, window=window)
+    result, model = await searched(*MIXED, limit=limit, window=window)
 
     assert (result.asked, result.wrong, result.samples) == (one_by_one.asked, one_by_one.wrong, one_by_one.samples)
     asked = {re.findall(r"Question: .*", asked.turns[0].text)[-1] for asked in model.calls}
     assert len(asked) < result.asked + window
 
 
-async def test_a_failure_beyond_the_end_of_the_walk_is_none() -> None:
-    result, _ = await walked("c1", "x1", wanted=1)
+async def test_a_failure_beyond_the_end_of_the_search_does_not_count() -> None:
+    result, _ = await searched("c1", "x1", limit=1)
 
-    assert found(result) == ["c1"]
+    assert names(result) == ["c1"]
 
 
-async def test_a_failure_on_the_way_names_its_question() -> None:
+async def test_a_failure_names_its_question() -> None:
     with pytest.raises(ContextOverflow, match=r"^question 'Ask x1\?': agent_1: too long$"):
-        await walked("r1", "x1", "c1")
+        await searched("r1", "x1", "c1")
 
 
-async def test_progress_is_told_question_by_question() -> None:
+async def test_progress_is_shown_question_by_question() -> None:
     seen: list[tuple[int, int, int]] = []
 
-    await walked("r1", "c1", "w1", progress=lambda walk: seen.append((walk.asked, walk.wrong, len(walk.samples))))
+    await searched(
+        "r1", "c1", "w1", progress=lambda search: seen.append((search.asked, search.wrong, len(search.samples)))
+    )
 
     assert seen == [(1, 0, 0), (2, 1, 1), (3, 2, 1)]
 
@@ -271,8 +273,8 @@ def test_a_file_without_a_question_is_refused(tmp_path: Path) -> None:
 
 def shown(folder: Path, model: BaseChatModel, *names: str, **more: Any) -> Path:
     lines = [question(name) for name in names]
-    wanted = SampleOptions(training_file=training(folder, *lines), out=folder / "samples.json", **more)
-    show_convince(wanted, SpeakingOptions(temperature=[0.5], seed=3), models=model)
+    options = SampleOptions(training_file=training(folder, *lines), out=folder / "samples.json", **more)
+    find_convincing_samples(options, ModelOptions(temperature=[0.5], seed=3), models=model)
     return folder / "samples.json"
 
 
@@ -309,7 +311,7 @@ def test_fewer_than_were_asked_for_are_written_and_told(tmp_path: Path, capsys: 
         (["c1", "x1"], "question 'Ask x1?': agent_1: too long"),
     ],
 )
-def test_where_nobody_is_convinced_or_the_model_fails_nothing_is_written(
+def test_nothing_is_written_if_no_explanation_convinces_or_the_model_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], names: list[str], error: str
 ) -> None:
     with pytest.raises(SottovoceError) as caught:
@@ -322,10 +324,10 @@ def test_where_nobody_is_convinced_or_the_model_fails_nothing_is_written(
 
 def test_a_bad_line_is_refused_before_the_model_is_asked(tmp_path: Path) -> None:
     model = pupil("c1")
-    wanted = SampleOptions(training_file=training(tmp_path, question("c1"), "{"), out=tmp_path / "samples.json")
+    options = SampleOptions(training_file=training(tmp_path, question("c1"), "{"), out=tmp_path / "samples.json")
 
     with pytest.raises(UsageError, match="line 2"):
-        show_convince(wanted, SpeakingOptions(), models=model)
+        find_convincing_samples(options, ModelOptions(), models=model)
 
     assert model.calls == []
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import looked_up
 from benchmarks.two_facts import right, tables
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.experiments.files import read_experiment
@@ -86,47 +85,3 @@ def test_two_facts_are_told_by_what_an_agent_holds_and_by_round(tmp_path: Path) 
     assert right(runs["nl"].only) == {"first": [False, True], "last": [True, False]}
     cells = [cell.strip() for cell in tables(runs).splitlines()[-1].strip("|").split("|")]
     assert [cells[at] for at in (0, 1, 2, 4, 5, 6, 8)] == ["`nl`", "0.0%", "100.0%", "+1 -0", "100.0%", "0.0%", "+0 -1"]
-
-
-def looked_up_by(row: str, file: str, replies: dict[str, list[str]], folder: Path) -> list[str]:
-    """The cells that a row of one question has, after scripted replies; TARGET in them is the answer."""
-    given = read_experiment(FOLDER / file, limit=1).content
-    given["settings"] = {}  # a scripted model brings its own
-    given["rows"], given["against"] = {row: {"scheme": given["rows"][row]["scheme"]}}, row
-    experiment = Experiment.model_validate(given)
-    (question,) = prepare(experiment, row).questions
-    said = {agent: [text.replace("TARGET", question["target"]) for text in texts] for agent, texts in replies.items()}
-    runs, _ = run_experiment(experiment, RowRunner(folder, models=ScriptedChatModel(said)))
-    return [cell.strip() for cell in looked_up.tables(runs).splitlines()[-1].strip("|").split("|")]
-
-
-def test_relays_are_told_by_what_their_steps_did(tmp_path: Path) -> None:
-    steps = ["Search[Nothing]", "Lookup[x]", "Search[Nothing]", "I do not know.", "Finish[TARGET]"]
-    replies = {f"agent_{n}": [f" Hm.\nAction {n}: {action}"] for n, action in enumerate(steps, 1)}
-    replies["agent_4"] = [" Hm.", " I do not know."]
-
-    cells = looked_up_by("nl", "relay.yaml", replies, tmp_path)
-
-    assert (cells[0], cells[1], cells[3]) == ("`nl`", "100.0%", "1 of 1")
-    assert cells[4:] == ["1", "5", "2, 1, 1", "1", "1", "1"]
-
-
-def test_debates_with_evidence_are_told_by_what_was_chosen_and_whether_they_agreed(tmp_path: Path) -> None:
-    replies = {
-        "agent_1": ["[0]", "TARGET", "[No Found]", "TARGET"],
-        "agent_2": ["[4]", "Else."] * 2,
-        "judge": ["[No]", "[Yes]"],
-        "summarizer": ["TARGET"],
-    }
-
-    cells = looked_up_by("madra", "madra.yaml", replies, tmp_path)
-
-    assert (cells[1], cells[3]) == ("100.0%", "1 of 1") and cells[4:] == ["1", "2.0", "4", "1", "1"]
-
-
-def test_discussions_of_what_each_knows_are_told_by_how_they_ended(tmp_path: Path) -> None:
-    replies = {"agent_1": ["#Q: Who?", r"\boxed{TARGET}"], "agent_2": ["#A: Somebody.\n#Q: Where?", r"\boxed{x}"]}
-
-    cells = looked_up_by("nl", "ia.yaml", replies, tmp_path)
-
-    assert (cells[1], cells[3]) == ("50.0%", "0.5 of 1") and cells[4:] == ["1", "2.0", "2", "1"]

@@ -1,26 +1,14 @@
-"""`python -m benchmarks.replies KIND`: replies of a real model to questions of a kind, one JSON object per line.
-
-The questions are our own, the prompts those of the product; the first half is answered greedily, the rest sampled at
-T = 0.7. People label the replies (tests/prompts/replies), which then test the answer parsers.
-"""
+"""Questions of each kind for a small real model: multiple choice, claims, evidence, trivia, sums."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
-import sys
 from collections.abc import Iterator
 
-from sottovoce.channels.message import Turn
-from sottovoce.datasets.arithmetic import questions
 from sottovoce.datasets.facts import two_facts
-from sottovoce.models import Ids, LoadedModel, Request, Sampling, Stop, load
-from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
-from sottovoce.prompts.render import Prompts
 
-LONGEST = 72
+KINDS = ("number", "option", "yes_no", "label", "text")
 LABELS = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
 CHOICES = """Which of these is a fruit?|apple|hammer|chair|river
 Which animal can fly?|eagle|dog|trout|cow
@@ -91,7 +79,7 @@ STORIES = (
 )
 
 
-def asked(kind: str, n: int) -> Iterator[Question]:
+def small_questions(kind: str, n: int) -> Iterator[Question]:
     """Yield questions of a kind in a fixed random order."""
     rng = random.Random(f"replies/{kind}")
     for i in range(n):
@@ -130,37 +118,3 @@ def _text(rng: random.Random, i: int) -> Question:
 
 
 _MADE = {"number": _number, "option": _option, "yes_no": _yes_no, "label": _label, "text": _text}
-
-
-def replied(loaded: LoadedModel, turns: list[tuple[Turn, ...]], temperature: float) -> list[str]:
-    """Return one reply to each chat."""
-    requests = []
-    for i, chat in enumerate(turns):
-        (ids,) = loaded.chat.encode(chat)
-        assert isinstance(ids, tuple)
-        sampling = Sampling(temperature=temperature, seed=i)
-        requests.append(Request((Ids(ids),), Stop(LONGEST, loaded.stop_ids), sampling=sampling))
-    return [loaded.detokenizer(special=False).text(reply.ids) for reply in loaded.engine.run_all(requests)]
-
-
-def main() -> None:
-    """Ask the questions, and print the replies."""
-    parser = argparse.ArgumentParser("python -m benchmarks.replies", description=__doc__)
-    parser.add_argument("kind", choices=list(_MADE))
-    parser.add_argument("-n", type=int, default=200)
-    parser.add_argument("--model", default="smollm2")
-    given = parser.parse_args()
-    made, prompts = list(asked(given.kind, given.n)), Prompts()
-    if given.model == "bundled" and given.kind == "number":
-        made = list(questions(given.n, 7))
-    chats = [PromptBuilder(prompts, question, None, answers="sentence").independent() for question in made]
-    half = len(chats) // 2
-    loaded = load(given.model)
-    texts = replied(loaded, chats[:half], 0.0) + replied(loaded, chats[half:], 0.7)
-    for question, text in zip(made, texts, strict=True):
-        kept = {name: question.get(name) for name in ("kind", "question", "choices", "target") if question.get(name)}
-        sys.stdout.write(json.dumps({"model": given.model, **kept, "text": text}, ensure_ascii=False) + "\n")
-
-
-if __name__ == "__main__":
-    main()

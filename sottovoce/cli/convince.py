@@ -1,0 +1,99 @@
+"""The command `data convince`: its options, progress and file (ReConcile, Chen et al. 2023, section 3).
+
+Nothing here imports torch or langgraph until a model is needed: the command line reads the options.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from sottovoce.core.bounds import Samples
+from sottovoce.core.errors import SottovoceError, UsageError
+from sottovoce.core.outputs import FORCE, OutputFile
+from sottovoce.core.text import counted, one_line
+from sottovoce.core.validation import Checked
+from sottovoce.settings import OF_LOADING, OF_SAMPLING, Single
+
+if TYPE_CHECKING:
+    from sottovoce.experiments.convincing import SampleSearch
+    from sottovoce.nodes.inputs import Models
+
+PAPER_SAMPLES = 4
+MODEL_SETTINGS = {
+    "model", "temperature", "system", "max_tokens", "seed", "prompts", "chain_of_thought", *OF_SAMPLING, *OF_LOADING
+}  # fmt: skip
+"""Settings that apply to a single model in plain text."""
+
+
+class _ModelSettings(Checked):
+    model_config = ConfigDict(title="Settings")
+
+
+_FIELDS: dict[str, Any] = {  # Any: as pydantic takes them
+    name: (field.annotation, field) for name, field in Single.model_fields.items() if name in MODEL_SETTINGS
+}
+ModelOptions: Any = create_model("ModelOptions", __base__=_ModelSettings, **_FIELDS)
+
+
+class SampleOptions(Checked):
+    """Options of the search for convincing samples."""
+
+    model_config = ConfigDict(title="Samples")
+
+    training_file: Path | None = Field(
+        default=None,
+        description="JSON Lines: question, target, explanation (or solution); also kind, choices, id.",
+        json_schema_extra={"positional": True},
+    )
+    out: Path | None = Field(default=None, description="Write the samples to this file.")
+    force: bool = Field(default=False, description=FORCE)
+    samples: Samples = Field(default=PAPER_SAMPLES, ge=1, description="Stop after this many; the paper has four.")
+
+
+def find_convincing_samples(options: SampleOptions, model_options: BaseModel, models: Models = None) -> None:
+    """Find convincing samples of a model, write them to a file, and print how many there were.
+
+    `models` is the chat model to ask, for example a hosted one; None creates the one that `model_options` names.
+
+    Raises:
+        UsageError: the options are invalid; raised before the model is asked.
+        SottovoceError: the model failed, or no explanation convinced it; nothing is written.
+    """
+    if options.training_file is None or options.out is None:
+        missing = "--out" if options.training_file else "a training file"
+        raise UsageError(f"{missing} was not given; expected: data convince TRAINING_FILE --out FILE")
+    file = OutputFile(options.out, "--out", force=options.force, endings=(".json",))
+    settings = Single.model_validate(model_options.model_dump(exclude_unset=True))
+    search = _search(options.training_file, options.samples, settings, models)
+    counts = f"{counted(search.asked, 'question')} asked, {search.wrong:,} wrong, {len(search.samples):,} convinced"
+    if not search.samples:
+        raise SottovoceError(f"{counts}: nothing was written; give more questions, or another model")
+    file.write(search.text)
+    print(counts)
+    print(one_line(f"{counted(len(search.samples), 'sample')} written to {str(options.out)!r}"))
+    if len(search.samples) < options.samples:
+        print(f"{options.samples:,} were asked for: give more questions to find them")
+
+
+def _search(training_file: Path, limit: int, settings: Single, models: Models) -> SampleSearch:
+    """Return the finished search, with a progress line if stdout is a terminal."""
+    from rich.console import Console
+
+    from sottovoce.experiments.convincing import find_samples, read_training
+    from sottovoce.nodes.context import Contexts
+    from sottovoce.runs.runner import payload_store
+
+    questions, console = read_training(training_file), Console()
+    with payload_store(None) as store, console.status("loading") if console.is_terminal else nullcontext() as status:
+
+        def progress(search: SampleSearch) -> None:
+            if status:
+                of = f"{search.asked:,} of {counted(len(questions), 'question')}"
+                status.update(f"{of}: {search.wrong:,} wrong, {len(search.samples):,} convinced")
+
+        return asyncio.run(find_samples(Contexts(Single, settings, models, store), questions, limit, progress))
