@@ -130,7 +130,9 @@ def _settled_until(speakers: list[set[str]], other_runs: Iterable[list[set[str]]
     return next((changes.index(True) for changes in differ if True in changes), len(speakers))
 
 
-def _edges(prompts: dict[Key, Asked], stated: dict[str, Key], answers: Acts) -> Iterator[tuple[Key, Key, Carries]]:
+def _edges(
+    prompts: dict[Key, RecordedCall], stated: dict[str, Key], answers: Acts
+) -> Iterator[tuple[Key, Key, Carries]]:
     """Yield who hears whom: others' messages, and their values in a prompt's text; what was read before is skipped."""
     read = defaultdict[str, set[tuple[Key, Carries]]](set)
     for hearer, each in prompts.items():
@@ -144,7 +146,7 @@ def _edges(prompts: dict[Key, Asked], stated: dict[str, Key], answers: Acts) -> 
         yield from ((speaker, hearer, carries) for speaker, carries in new)
 
 
-def _distinct_lines(prompt: Asked, names: list[str]) -> str:
+def _distinct_lines(prompt: RecordedCall, names: list[str]) -> str:
     """Return the act and the distinct lines of a prompt, sorted, with values and agents' names replaced."""
     turns = ("".join(part if isinstance(part, str) else "<said>" for part in turn.parts) for turn in prompt.turns)
     lines = set(VALUE.sub("<said>", "\n".join(turns)).split("\n"))

@@ -38,7 +38,7 @@ class Pupil(ScriptedChatModel):
         about, turns = run_manager.metadata, tuple(to_turns(messages))
         name = re.findall(r"Ask (\w+)\?", turns[0].text)[-1]
         with self._lock:
-            self._asked.append(RecordedCall(about["agent"], about["act"], about["round"], turns, kwargs))
+            self._recorded.append(RecordedCall(about["agent"], about["act"], about["round"], turns, kwargs))
             text = self._next(name)
         if text == "overflow":
             raise ContextOverflow("too long")
