@@ -43,7 +43,7 @@ class ByRule(ScriptedChatModel):
     says: dict[tuple[str, str], list[str]] = {}  # noqa: RUF012  # as above
 
     def _next(self, agent: str) -> str:
-        asked = self._asked[-1]
+        asked = self._recorded[-1]
         own = self.says.get((agent, asked.act), [])
         if not own and asked.act == "wish" and (agent in self.players or "" in self.players):
             (month, pool), player = map(int, LAKE.findall(asked.text)[0]), self.players.get(agent, self.players.get(""))

@@ -49,7 +49,7 @@ class Playing(ScriptedChatModel):
     gold: dict[str, Asked]
 
     def _next(self, agent: str) -> str:
-        asked = self._asked[-1]
+        asked = self._recorded[-1]
         question = asked.text.rpartition("\nQuestion: ")[2].partition("\n")[0]
         return f" I go on.\nAction {asked.round + 1}: {self.gold[question].steps[asked.round]}"
 

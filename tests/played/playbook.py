@@ -59,7 +59,7 @@ class Placeholders(ScriptedChatModel):
     kind: str = "text"
 
     def _next(self, agent: str) -> str:
-        asked = self._asked[-1]
+        asked = self._recorded[-1]
         answer = ANSWERS.get(self.kind, ("Leith", "Edinburgh"))[int(agent[-1:].isdigit() and int(agent[-1]) % 2 == 0)]
         if asked.options.get("form") and "confidence_level" in str(asked.options["form"]):
             return STATED.replace("ANSWER", answer)
