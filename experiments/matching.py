@@ -22,8 +22,9 @@ from sottovoce.datasets.question_files import check
 from sottovoce.experiments.rows import Row
 from sottovoce.experiments.schema import Matched
 from sottovoce.graphs import scheme
-from sottovoce.runs.budget import Budget, Currency
-from sottovoce.runs.record import DiscussionRecord, computed
+from sottovoce.runs.cost import computed_tokens, flops
+from sottovoce.runs.limits import Budget, Currency
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 from sottovoce.settings.base import EACH, Settings
 from sottovoce.settings.human_input import People
@@ -162,10 +163,10 @@ def budget_notes(runs: Mapping[str, Run]) -> Iterator[str]:
             samples = counted(run.manifest.settings["samples"], "sample")
             yield (
                 f"`{name}`: {samples} per question, to cost as much as a discussion of `{budget.row}`"
-                f" ({budget.told(budget.target)} on average); they took {budget.told(fmean(costs))}"
+                f" ({budget.in_words(budget.target)} on average); they took {budget.in_words(fmean(costs))}"
                 f" (n = {len(costs)}), {fmean(costs) / budget.target:.0%} of that."
                 f" In a pilot of {counted(budget.questions, 'question')} the first sample of each took"
-                f" {budget.told(budget.first)}, and each further one {budget.told(budget.further)}."
+                f" {budget.in_words(budget.first)}, and each further one {budget.in_words(budget.further)}."
             )
 
 
@@ -181,11 +182,10 @@ def _costs(run: Run, by: Currency) -> list[float]:
 
 def _cost(record: DiscussionRecord, messages: Sequence[Message], by: Currency) -> float:
     if by == "tokens":
-        return sum(computed(message) for message in messages if message.source in ("model", "hosted"))
-    flops = [record.flops_of(message) for message in messages]
-    if None in flops:
+        return sum(computed_tokens(message) for message in messages if message.source in ("model", "hosted"))
+    if (total := flops(messages, record.models)) is None:
         raise UsageError("the FLOPs of hosted models are unknown; match by tokens")
-    return sum(filter(None, flops), 0.0)
+    return total
 
 
 def _sample_costs(record: DiscussionRecord, by: Currency) -> list[float]:

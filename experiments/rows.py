@@ -12,7 +12,7 @@ from sottovoce.core.errors import UsageError, nearest
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.experiments.schema import Experiment, Matched, Selection, Source
 from sottovoce.nodes.question import Passage, Question, passages_of, question_id
-from sottovoce.runs.budget import Budget
+from sottovoce.runs.limits import Budget
 from sottovoce.settings import Settings
 
 

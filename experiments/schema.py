@@ -30,7 +30,7 @@ from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.validation import Checked
 from sottovoce.graphs import SCHEMES, scheme
 from sottovoce.prompts.kinds import KindName
-from sottovoce.runs.budget import Currency
+from sottovoce.runs.limits import Currency
 from sottovoce.settings import Settings
 from sottovoce.settings.plain import UnknownName, named
 

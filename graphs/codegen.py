@@ -77,5 +77,6 @@ SCHEME = Scheme(
     create_codegen,
     headings=dict.fromkeys(("check", "test", "report", "review", "rank"), "Before round {round}"),
     manner=manner,
+    first_options="--sandbox isolated --agents 2 --rounds 1 --max-tokens 128",
 )
 make_graph = SCHEME.make_graph

@@ -104,5 +104,6 @@ SCHEME = Scheme(
         "reflect": "Notes",
     },
     manner=manner,
+    first_options="--agents 3 --months 2 --utterances 2 --max-tokens 96",
 )
 make_graph = SCHEME.make_graph

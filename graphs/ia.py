@@ -45,5 +45,13 @@ def manner(settings: IA) -> str:
     return f"{settings.agents} agents, each with passages of its own, at most {settings.rounds} rounds"
 
 
-SCHEME = Scheme("ia", IA, create_ia, answers=("talk",), headings={"deal": "Passages"}, manner=manner)
+SCHEME = Scheme(
+    "ia",
+    IA,
+    create_ia,
+    answers=("talk",),
+    headings={"deal": "Passages"},
+    manner=manner,
+    first_options="--sample facts/20 --guide on --rounds 2 --max-tokens 48",
+)
 make_graph = SCHEME.make_graph

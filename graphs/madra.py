@@ -74,5 +74,7 @@ SCHEME = Scheme(
         "summarise": "The summarizer after round {round}",
     },
     manner=manner,
+    first_options="--sample facts/20 --wiki documents --temperature 0 --max-tokens 48 --select-tokens 48 "
+    "--chain-of-thought off --rounds 1",
 )
 make_graph = SCHEME.make_graph

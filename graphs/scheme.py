@@ -84,6 +84,8 @@ class Scheme:
     """Describes a discussion with given settings, in the paper's words; None if agents and rounds describe it."""
     truth: Callable[[Message], str] | None = None
     """Returns the class of error in a message, from the truth that a world knows, or "none"."""
+    first_options: str = ""
+    """Options of a run that a small model of English ends in a minute or two; empty if it needs none."""
     prompts: Path | None = None
     """A folder of the scheme's own prompt files: `speak.md` is the prompt `NAME/speak`, which packs can replace."""
 

@@ -75,5 +75,6 @@ SCHEME = Scheme(
     headings=dict.fromkeys(("request", "reply", "act"), "Turn {round}"),
     manner=manner,
     truth=truth,
+    first_options="--suspects 3 --attributes 3 --turns 8",
 )
 make_graph = SCHEME.make_graph

@@ -19,7 +19,7 @@ from sottovoce.models import ChatTemplate, Ids, LoadedModel, Request, Sampling, 
 from sottovoce.training.product import Place, Turn, spoken_turn
 
 BATCH = 2400  # tokens of a batch, padding included
-CHUNK = 16  # batches that are drawn together and sorted by length, to reduce padding
+CHUNK_BATCHES = 16  # batches that are drawn together and sorted by length, to reduce padding
 JUMPS, LEAP = 0.1, 1200  # share of rows with a jump in positions, as if the chat were longer; its maximum
 
 
@@ -38,7 +38,7 @@ class Encoded:
     """Token ids, and for each whether it is learned."""
 
     ids: list[int]
-    learnt: list[bool]
+    learned: list[bool]
 
 
 class Encoder:
@@ -49,17 +49,17 @@ class Encoder:
         self.end: int = tokenizer.eos_token_id
         self.pad: int = tokenizer.pad_token_id
 
-    def prompt(self, turns: Sequence[Turn], begun: str = "") -> list[int]:
+    def prompt(self, turns: Sequence[Turn], prefill: str = "") -> list[int]:
         """Return the ids of a chat up to the assistant's reply, or up to the end of its prefill `begun`."""
-        return [*self._fill(turns, frozenset(), opened=True).ids, *self.template.ids(begun, plain=True)]
+        return [*self._fill(turns, frozenset(), opened=True).ids, *self.template.ids(prefill, plain=True)]
 
     def __call__(self, chat: Chat) -> Encoded:
         """Return the ids of a whole chat, cut after its last lesson."""
-        turns = [*chat.place.turns, spoken_turn(chat.right, chat.place.begun)]
+        turns = [*chat.place.turns, spoken_turn(chat.right, chat.place.prefill)]
         own = sum(turn.role == "assistant" for turn in turns)
         encoded = self._fill(turns, chat.lessons | {own - 1}, opened=False)
-        last = len(encoded.ids) - encoded.learnt[::-1].index(True)
-        return Encoded(encoded.ids[:last], encoded.learnt[:last])
+        last = len(encoded.ids) - encoded.learned[::-1].index(True)
+        return Encoded(encoded.ids[:last], encoded.learned[:last])
 
     def _fill(self, turns: Sequence[Turn], lessons: frozenset[int], *, opened: bool) -> Encoded:
         own = [turn for turn in turns if turn.role == "assistant"]
@@ -68,13 +68,13 @@ class Encoder:
         for piece in self.template.encode(turns, opened=opened):
             if isinstance(piece, tuple):
                 # Text after an assistant's message begins with the end-of-turn mark.
-                new, learnt = piece, [lesson and piece[0] == self.end] + [False] * (len(piece) - 1)
+                new, learned = piece, [lesson and piece[0] == self.end] + [False] * (len(piece) - 1)
                 lesson = False
             else:
                 new, lesson = self.template.ids(piece.text, plain=True), id(piece) in taught
-                learnt = [lesson] * len(new)
+                learned = [lesson] * len(new)
             encoded.ids.extend(new)
-            encoded.learnt.extend(learnt)
+            encoded.learned.extend(learned)
         return encoded
 
 
@@ -83,7 +83,7 @@ def replies(
 ) -> list[str]:
     """Return a model's replies in all places, of at most `longest` tokens each; greedy replies need no seeds."""
     encoder, stop = Encoder(loaded.tokenizer), Stop(longest, loaded.stop_ids)
-    prompts = [Ids(tuple(encoder.prompt(place.turns, place.begun))) for place in places]
+    prompts = [Ids(tuple(encoder.prompt(place.turns, place.prefill))) for place in places]
     requests = [
         Request((ids,), stop, sampling=Sampling(temperature, seed=seed))
         for ids, seed in zip(prompts, seeds or [0] * len(places), strict=True)
@@ -112,7 +112,7 @@ class Chunks(Dataset[list[Batch]]):
     def __getitem__(self, k: int) -> list[Batch]:
         rng = random.Random(f"{self.key}/{k}")
         rows: list[Encoded] = []
-        while sum(len(row.ids) for row in rows) < BATCH * CHUNK:
+        while sum(len(row.ids) for row in rows) < BATCH * CHUNK_BATCHES:
             rows.append(self.encoder(self.chat(rng)))
         batches = [_padded(rng, group, self.encoder.pad) for group in _by_length(rows)]
         rng.shuffle(batches)
@@ -137,7 +137,7 @@ def _padded(rng: random.Random, rows: Sequence[Encoded], filler: int) -> Batch:
     for r, row in enumerate(rows):
         n = len(row.ids)
         ids[r, :n] = torch.tensor(row.ids)
-        targets[r, : n - 1] = torch.where(torch.tensor(row.learnt[1:]), ids[r, 1:n], -100)
+        targets[r, : n - 1] = torch.where(torch.tensor(row.learned[1:]), ids[r, 1:n], -100)
         if rng.random() < JUMPS:
             positions[r, rng.randrange(n) :] += rng.randint(1, LEAP)
     return Batch(ids, positions, targets, sum(len(row.ids) for row in rows))

@@ -65,9 +65,9 @@ def played(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, n: int, k
     loaded = assemble("the model in training", copy.deepcopy(model), tokenizer)
     talks = [opened(rng) for _ in range(n)]
     for r in range(2):
-        asked = [Place(turns(talk, agent, prompts)) for talk in talks for agent in talk.agents]
-        seeds = [random.Random(f"{key}/{r}/{i}").getrandbits(62) for i in range(len(asked))]
-        said = iter(replies(loaded, asked, LONGEST, 1.0, seeds))
+        places = [Place(turns(talk, agent, prompts)) for talk in talks for agent in talk.agents]
+        seeds = [random.Random(f"{key}/{r}/{i}").getrandbits(62) for i in range(len(places))]
+        said = iter(replies(loaded, places, LONGEST, 1.0, seeds))
         for talk in talks:
             talk.said.append({agent: next(said) for agent in talk.agents})
         talks = talks if r else [talk for talk in talks if not _agreed(talk) or rng.random() < AGREED]
@@ -93,10 +93,10 @@ def _agreed(talk: Talk) -> bool:
     return all(text == right for text in talk.said[-1].values())
 
 
-def next_of(problem: Problem, me: str | None, heard: Iterable[tuple[str, str]]) -> tuple[str, frozenset[int]]:
+def next_of(problem: Problem, me: str | None, statements: Iterable[tuple[str, str]]) -> tuple[str, frozenset[int]]:
     """Return the right reply of `me` after the statements (agent, text), and which of its own were right then."""
     context, own, right = documents_of(problem.question, me), 0, set[int]()
-    for agent, text in heard:
+    for agent, text in statements:
         if agent == me:
             right |= {own} if text == problem.reply(problem.known(context)) else set()
             own += 1
@@ -137,8 +137,8 @@ def summary(problem: Problem, me: str, spoken: Said) -> str:
     """Return a summary of the others' answers, or of the values they tell if none has an answer."""
     texts = [text for name, text in spoken.items() if name != me]
     values = [problem.read(text) for text in texts]
-    told = [name for name in problem.known(texts) if name.isalpha()]
-    if told and not any(values):
-        return "; ".join(f"{name} = {problem.facts[name]}" for name in told) + "."
+    known = [name for name in problem.known(texts) if name.isalpha()]
+    if known and not any(values):
+        return "; ".join(f"{name} = {problem.facts[name]}" for name in known) + "."
     *words, last = [value or "unknown" for value in values]
     return f"The agents answer {', '.join(words)} and {last}." if words else f"The agent answers {last}."

@@ -50,7 +50,7 @@ ROWS = {
 """By name: a title, and the skill that is measured."""
 
 
-def ask(name: str, n: int) -> list[Chat]:
+def places_of(name: str, n: int) -> list[Chat]:
     """Return the places of a row with the right replies, the same ones in every call."""
     source, rng = Source(trained_prompts(), TOPS, part="held_out"), random.Random(f"{SEED}/{name}")
     make = SKILLS[ROWS[name][1]][0] if name != "number" else partial(alone, form="number")
@@ -59,16 +59,16 @@ def ask(name: str, n: int) -> list[Chat]:
 
 def measure(name: str, n: int, model: str = "bundled") -> Result:
     """Return the result of the model's replies in the places of a row."""
-    asked = ask(name, n)
-    return read(asked, replies(load(model), [chat.place for chat in asked], LONGEST, 0.0))
+    chats = places_of(name, n)
+    return read(chats, replies(load(model), [chat.place for chat in chats], LONGEST, 0.0))
 
 
-def read(asked: Sequence[Chat], texts: Sequence[str]) -> Result:
+def read(chats: Sequence[Chat], texts: Sequence[str]) -> Result:
     """Return which replies are readable (or rightly without an answer), which are right, and the stated confidence."""
     result: Result = {"readable": [], "right": [], "sure": []}
-    for chat, text in zip(asked, texts, strict=True):
+    for chat, text in zip(chats, texts, strict=True):
         place = chat.place
-        readable = not place.complain(text) or bool(place.complain(chat.right))
+        readable = not place.problem(text) or bool(place.problem(chat.right))
         stated = read_json(text, ("confidence_level",)).values.get("confidence_level")
         result["readable"].append(readable)
         result["right"].append(readable and place.answer(text) == place.answer(chat.right))
@@ -106,15 +106,15 @@ def main() -> None:
     parser.add_argument("-n", type=int, default=500, help="replies per row")
     parser.add_argument("--model", default="bundled", help="name of the model, as on the command line")
     parser.add_argument("--results", type=Path, help="file of the results of all calls; one per model if not set")
-    given = parser.parse_args()
-    for row in given.rows:
+    arguments = parser.parse_args()
+    for row in arguments.rows:
         if row not in ROWS:
             parser.error(choose("row", row, list(ROWS)))
-    path = given.results or results_of(given.model)
+    path = arguments.results or results_of(arguments.model)
     saved = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    for row in given.rows or ROWS:
-        saved[row] = measure(row, given.n, given.model)
-        print(f"{row}: {sum(saved[row]['right'])} of {given.n} right", flush=True)
+    for row in arguments.rows or ROWS:
+        saved[row] = measure(row, arguments.n, arguments.model)
+        print(f"{row}: {sum(saved[row]['right'])} of {arguments.n} right", flush=True)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(saved), encoding="utf-8")
     print(f"\n{tables(saved)}")

@@ -57,25 +57,25 @@ class Problem:
 
     def known(self, texts: Iterable[str]) -> list[str]:
         """Return the facts that `texts` state with their right values, in the question's order."""
-        heard = "\n".join(texts)
-        told = ((name, re.escape(f"{name} = {value}")) for name, value in self.facts.items())
-        return [name for name, fact in told if re.search(rf"(?<!\w){fact}\b", heard)]
+        said = "\n".join(texts)
+        patterns = ((name, re.escape(f"{name} = {value}")) for name, value in self.facts.items())
+        return [name for name, fact in patterns if re.search(rf"(?<!\w){fact}\b", said)]
 
     def reply(self, known: Sequence[str], slip: Slip = (0, 0)) -> str:
         """Return the reply of an agent that knows these facts, with or without a slip in one step."""
-        return f"{self.working(known, slip)} {self.ending(known, slip)}"
+        return f"{self.working(known, slip)} {self.answer_sentence(known, slip)}"
 
     def working(self, known: Sequence[str], slip: Slip = (0, 0)) -> str:
         """Return the steps alone, or which facts are missing for them."""
         values = {name: self.facts[name] for name in known if name.isalpha()}
         if missing := [name for name in self.facts if name not in known]:
-            told = f"{listed(values)}. " if values else ""
-            return f"{told}I do not know {', '.join(missing)}."
+            stated = f"{listed(values)}. " if values else ""
+            return f"{stated}I do not know {', '.join(missing)}."
         steps = self.expression.steps(slip)
         said = [f"{left} {op} {right} = {result}" for left, op, right, result in steps]
         return "; ".join([*([listed(values)] if values else []), *said, *self._comparisons(steps[-1][3])]) + "."
 
-    def ending(self, known: Sequence[str], slip: Slip = (0, 0)) -> str:
+    def answer_sentence(self, known: Sequence[str], slip: Slip = (0, 0)) -> str:
         """Return the answer in the words that its format requires."""
         stated = self.stated(known, slip)
         if self.form == "label":
@@ -110,13 +110,13 @@ class Problem:
 
     def read(self, text: str) -> str | None:
         """Return the answer of a statement, as the product reads it; None for the label `Unknown` too."""
-        found = kinds.read(text, self.form, self.question.get("choices"))
-        return None if found is None or found.lower() == UNKNOWN else found
+        answer = kinds.read(text, self.form, self.question.get("choices"))
+        return None if answer is None or answer.lower() == UNKNOWN else answer
 
     def parts(self, text: str) -> tuple[str, str] | None:
         """Return steps and stated answer of a reply; None if it does not end as replies do."""
-        found = SAID.fullmatch(text)
-        return found and (found["working"], found["stated"] or self.shown((found["label"] or "").lower()))
+        match = SAID.fullmatch(text)
+        return match and (match["working"], match["stated"] or self.shown((match["label"] or "").lower()))
 
     def _comparisons(self, value: int) -> list[str]:
         """Return the comparisons with the claim, or with the choices up to the right one."""
@@ -171,11 +171,11 @@ def split(rng: random.Random, agents: Sequence[str], part: Split = "train") -> P
     names = rng.sample(string.ascii_lowercase, len(expression.operands))
     facts = dict(zip(names, expression.operands, strict=True))
     documents = {agent: [f"{name} = {facts[name]}." for name in own] for agent, own in deal(rng, names, agents)}
-    told = [agent for agent in agents if documents[agent]]
+    informed = [agent for agent in agents if documents[agent]]
     if rng.random() < 0.08:
-        documents[rng.choice(told)].pop()
+        documents[rng.choice(informed)].pop()
     elif rng.random() < 0.1:
-        line = documents[told[0]][0]
+        line = documents[informed[0]][0]
         documents = {agent: [*lines, line] if line not in lines else lines for agent, lines in documents.items()}
     return Problem(expression, Question(question=f"What is {expression.text(names)}?", documents=documents), facts)
 
@@ -195,10 +195,10 @@ def pose(rng: random.Random, problem: Problem, form: Form) -> Problem:
 
 def _choices(rng: random.Random, value: int) -> list[str]:
     """Return three to five different numbers, near the right one or far from it."""
-    found, alike, n = {value}, rng.random() < 0.6, rng.choice((3, 4, 4, 5))
-    while len(found) < n:
-        found.add(near(rng, value) if alike else rng.randint(1, max(99, 2 * abs(value))))
-    return [str(number) for number in rng.sample(sorted(found), n)]
+    numbers, alike, n = {value}, rng.random() < 0.6, rng.choice((3, 4, 4, 5))
+    while len(numbers) < n:
+        numbers.add(near(rng, value) if alike else rng.randint(1, max(99, 2 * abs(value))))
+    return [str(number) for number in rng.sample(sorted(numbers), n)]
 
 
 def spoilt(rng: random.Random, text: str) -> str:

@@ -38,9 +38,9 @@ class Place:
     """The answer format that the product names when it asks again."""
     answer: Callable[[str], str | None] = str
     """Parses a reply as the product does."""
-    complain: Callable[[str], str] = lambda text: ""
+    problem: Callable[[str], str] = lambda text: ""
     """Returns what is wrong with a reply; empty if it is readable."""
-    begun: str = ""
+    prefill: str = ""
     """The prefill, a given beginning that is not part of the reply."""
 
 
@@ -84,8 +84,8 @@ def summarise(view: View, spoken: Said) -> Sequence[Turn]:
 def in_words(view: View, turns: Sequence[Turn] = ()) -> Place:
     """Return a place for a reply in words; without `turns`, the question alone."""
     choices = view.question.get("choices")
-    asked = turns or view.independent()
-    return Place(asked, view.form(), lambda text: kinds.read(text, view.kind, choices), has_answer(view.question))
+    prompt = turns or view.independent()
+    return Place(prompt, view.form(), lambda text: kinds.read(text, view.kind, choices), has_answer(view.question))
 
 
 def mad_debater(view: View, order: Sequence[str], said: Sequence[Said], disagreement: int) -> Place:
@@ -145,7 +145,7 @@ def cmd_place(view: View, spoken: Said | None = None, groups: cmd.Groups = ()) -
 
 def asked_again(prompts: Prompts, place: Place, said: str) -> Place:
     """Return the place after an unreadable reply there, when `nodes.say` asks again."""
-    request = prompts.render("shared/repair", complaint=place.complain(said), form=place.form)
+    request = prompts.render("shared/repair", complaint=place.problem(said), form=place.form)
     return replace(place, turns=[*place.turns, spoken_turn(said), Turn("user", request)])
 
 
@@ -157,15 +157,15 @@ def asked_for_answer(view: View, place: Place, said: str) -> Place:
     words = in_words(view, [*place.turns, spoken_turn(said), request])
     return replace(
         words,
-        begun=ANSWER_PREFILL,
+        prefill=ANSWER_PREFILL,
         answer=lambda text: words.answer(ANSWER_PREFILL + text),
-        complain=lambda text: words.complain(ANSWER_PREFILL + text),
+        problem=lambda text: words.problem(ANSWER_PREFILL + text),
     )
 
 
-def spoken_turn(said: str, begun: str = "") -> Turn:
+def spoken_turn(said: str, prefill: str = "") -> Turn:
     """Return the agent's own message as a turn, after its prefill."""
-    return Turn("assistant", (*([begun] if begun else []), MessageRef(Message("me", 0, "say", said), own=True)))
+    return Turn("assistant", (*([prefill] if prefill else []), MessageRef(Message("me", 0, "say", said), own=True)))
 
 
 def _in_form(

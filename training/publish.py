@@ -76,5 +76,5 @@ def learnt_from() -> dict[str, str | None]:
 def digest(name: str) -> str | None:
     """Return the sha256 of a prompt file, the pack's if it has one; None if there is no such file."""
     paths = (folder / f"{name}.md" for folder in (SHIPPED / "bundled", BUILT_IN))
-    path = next((each for each in paths if each.exists()), None)
+    path = next((candidate for candidate in paths if candidate.exists()), None)
     return hashlib.sha256(path.read_bytes()).hexdigest() if path else None

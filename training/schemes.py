@@ -64,7 +64,7 @@ def mad_judge(rng: random.Random, source: Source) -> Chat:
 def verdict(problem: Problem, spoken: Said) -> str:
     """Return the JSON of a moderator that compares the sides' answers, beginning with the comparison."""
     first, *others = [problem.shown(problem.read(text)) for text in spoken.values()]
-    compared = "; ".join(equal(first, other) for other in others) + "."
+    compared = "; ".join(equal(first, answer) for answer in others) + "."
     if (agreed := _agreed(problem, spoken)) is not None:
         return product.mad_json(compared, problem.shown(agreed), "Yes", "Affirmative")
     nobody = all(problem.read(text) is None for text in spoken.values())
@@ -73,8 +73,8 @@ def verdict(problem: Problem, spoken: Said) -> str:
 
 def candidates(problem: Problem, texts: Sequence[str]) -> str:
     """Return the different answers, in the order in which they were first given."""
-    found = [problem.shown(answer) for text in texts if (answer := problem.read(text)) is not None]
-    *first, last = dict.fromkeys(found) or ["nothing"]
+    answers = [problem.shown(answer) for text in texts if (answer := problem.read(text)) is not None]
+    *first, last = dict.fromkeys(answers) or ["nothing"]
     return f"They answer {', '.join(first)}{' and ' if first else ''}{last}."
 
 
@@ -134,17 +134,17 @@ def confidence(problem: Problem, known: Sequence[str], others: Sequence[str | No
     largest = max(problem.expression.operands)
     below = any(result < 0 for *_, result in problem.expression.steps())
     error = 1 - ACCURACY[sum(largest > top for top in BANDS)][below]
-    for other in filter(None, others):
-        error *= AGREES if other.lower() == answer.lower() else DIFFERS
+    for answer_of_other in filter(None, others):
+        error *= AGREES if answer_of_other.lower() == answer.lower() else DIFFERS
     return f"{round((1 - min(error, 0.6)) / 0.05) * 0.05:.4g}"
 
 
 def heard_surely(rng: random.Random, problem: Problem, text: str) -> str:
     """Return a statement as ReConcile's JSON, with a random confidence, or unreadable."""
-    if (found := problem.parts(text)) is None:
+    if (parts := problem.parts(text)) is None:
         return text
     sureness = ("0.5", "0.75", "0.8", "0.9", "0.9", "0.95", "1")
-    text = product.reconcile_json(*found, "0.1" if problem.read(text) is None else rng.choice(sureness))
+    text = product.reconcile_json(*parts, "0.1" if problem.read(text) is None else rng.choice(sureness))
     return spoilt(rng, text) if rng.random() < SPOILT else text
 
 

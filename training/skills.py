@@ -36,9 +36,9 @@ def _look_up(rng: random.Random, source: Source) -> Chat:
     values = {name: rng.randint(1, 99) for name in rng.sample(string.ascii_lowercase, rng.randint(2, 10))}
     lines = [*_lines(rng, values)] + [_noise(rng) for _ in range(rng.choice((0, 0, 1, 3)))]
     rng.shuffle(lines)
-    asked = rng.sample(list(values), rng.randint(1, len(values)))
-    turn = Turn("user", ("\n".join([*lines, ", ".join(asked)]),))
-    return Chat(Place([turn]), listed({name: values[name] for name in asked}) + ".")
+    names_asked = rng.sample(list(values), rng.randint(1, len(values)))
+    turn = Turn("user", ("\n".join([*lines, ", ".join(names_asked)]),))
+    return Chat(Place([turn]), listed({name: values[name] for name in names_asked}) + ".")
 
 
 def _lines(rng: random.Random, values: dict[str, int]) -> Iterator[str]:
@@ -74,7 +74,7 @@ def _hard(rng: random.Random, source: Source) -> Chat:
     """Return a debate in which only one agent knows the answer, as seen by another."""
     problem, agents = problems.hard(rng), some(rng)
     if rng.random() < 0.2:
-        return _told(problem, agents[0], source)
+        return _alone_with(problem, agents[0], source)
     rounds, (expert, me) = min(_rounds(rng), 2), rng.sample(agents, 2)
     right = problem.reply(list(problem.facts))
     first = {agent: right if agent == expert else problem.reply([]) for agent in agents}
@@ -88,7 +88,7 @@ def _split(rng: random.Random, source: Source) -> Chat:
 
 def _split_single(rng: random.Random, source: Source) -> Chat:
     agents = some(rng)
-    return _told(problems.split(rng, agents), rng.choice((None, None, rng.choice(agents))), source)
+    return _alone_with(problems.split(rng, agents), rng.choice((None, None, rng.choice(agents))), source)
 
 
 def _summary(rng: random.Random, source: Source) -> Chat:
@@ -136,7 +136,7 @@ def alone(rng: random.Random, source: Source, form: Form, share: float = 0.03) -
     return debates.alone(problem, source.view(rng, problem, me, share))
 
 
-def _told(problem: Problem, me: str | None, source: Source) -> Chat:
+def _alone_with(problem: Problem, me: str | None, source: Source) -> Chat:
     return debates.alone(problem, seen_by(me, problem.question, source.prompts))
 
 
@@ -144,11 +144,11 @@ def _compare(rng: random.Random, source: Source) -> Chat:
     """Return a comparison of two numbers or answers, which claims, choices and moderators depend on."""
     number = rng.choice((1, 1, 1, -1)) * rng.randint(0, rng.choice((20, 99, 999, 4999)))
     pools = ((str(number), str(near(rng, number))), "ABCDE", ("yes", "no", "unknown"), ("Correct", "Incorrect"))
-    one, other = rng.sample(rng.choices(pools, (6, 2, 1, 1))[0], 2)
-    other = rng.choice((one, other))
-    asked = rng.choice(("Is {} equal to {}?", "{} = {}: is this true?")).format(one, other)
-    view = seen_by("agent_1", Question(question=asked, kind="yes_no"), source.prompts)
-    return Chat(in_words(view), f"{equal(one, other)}. The answer is {'yes' if one == other else 'no'}.")
+    left, right = rng.sample(rng.choices(pools, (6, 2, 1, 1))[0], 2)
+    right = rng.choice((left, right))
+    text = rng.choice(("Is {} equal to {}?", "{} = {}: is this true?")).format(left, right)
+    view = seen_by("agent_1", Question(question=text, kind="yes_no"), source.prompts)
+    return Chat(in_words(view), f"{equal(left, right)}. The answer is {'yes' if left == right else 'no'}.")
 
 
 def _dressed(rng: random.Random, source: Source) -> Chat:
@@ -163,7 +163,7 @@ def without_steps(rng: random.Random, source: Source) -> Chat:
         small = plain(rng, (9, 12))
     problem = pose(rng, small, "number")
     view = source.view(rng, problem, "agent_1", 0.1)
-    return Chat(in_words(replace(view, components=view.components - {"chain_of_thought"})), problem.ending([]))
+    return Chat(in_words(replace(view, components=view.components - {"chain_of_thought"})), problem.answer_sentence([]))
 
 
 def _repair(rng: random.Random, source: Source) -> Chat:
@@ -172,9 +172,9 @@ def _repair(rng: random.Random, source: Source) -> Chat:
     while True:
         chat = rng.choice(makers)(rng, source)
         place = chat.place
-        if not place.complain("") or sum(len(turn.text) for turn in place.turns) > LONGEST:
+        if not place.problem("") or sum(len(turn.text) for turn in place.turns) > LONGEST:
             continue
-        honest = place.complain(chat.right) and rng.random() < 0.3  # "unknown" is rejected too
+        honest = place.problem(chat.right) and rng.random() < 0.3  # "unknown" is rejected too
         said = chat.right if honest else _unread(rng, place, spoilt(rng, chat.right))
         return replace(chat, place=product.asked_again(source.prompts, place, said))
 
@@ -197,7 +197,7 @@ def _answer_turn(rng: random.Random, source: Source) -> Chat:
 def _unread(rng: random.Random, place: Place, text: str) -> str:
     """Return the text if it is unreadable in this place, else a spoilt version of it."""
     said = text
-    while not place.complain(said):
+    while not place.problem(said):
         said = spoilt(rng, text)
     return said
 
@@ -214,8 +214,8 @@ STAGES = ("copy", "basics", "discussion", "roles")
 SKILLS: dict[str, tuple[Maker, tuple[float, float, float, float]]] = {
     "repeat": (_repeat, (0.45, 0.03, 0.01, 0.01)),
     "look_up": (_look_up, (0.55, 0.05, 0.03, 0.02)),
-    "single": (lambda rng, source: _told(plain(rng, source.tops), "agent_1", source), (0, 0.60, 0.45, 0.55)),
-    "yes_no": (lambda rng, source: _told(problems.claim(rng), "agent_1", source), (0, 0.03, 0.02, 0)),
+    "single": (lambda rng, source: _alone_with(plain(rng, source.tops), "agent_1", source), (0, 0.60, 0.45, 0.55)),
+    "yes_no": (lambda rng, source: _alone_with(problems.claim(rng), "agent_1", source), (0, 0.03, 0.02, 0)),
     "debate": (_debate, (0, 0.08, 0.04, 0.03)),
     "verify": (_verify, (0, 0.01, 0.01, 0.01)),
     "hard": (_hard, (0, 0.03, 0.03, 0.02)),
@@ -251,9 +251,13 @@ def corpus(seed: int = 0, n: int = 3000) -> list[str]:
     """Return texts for the tokenizer: rendered prompts, the replies to them, and the requests for an answer format."""
     rng, source = random.Random(f"{seed}/tokenizer"), Source(trained_prompts())
     texts: list[str] = []
-    for made in (chat(rng, source, stage, "repeat", "on_policy") for stage in ("basics", "roles") for _ in range(n)):
-        parts = [part for turn in made.place.turns for part in turn.parts]
-        texts += [*(part if isinstance(part, str) else part.text for part in parts), made.place.begun, made.right]
+    for example in (chat(rng, source, stage, "repeat", "on_policy") for stage in ("basics", "roles") for _ in range(n)):
+        parts = [part for turn in example.place.turns for part in turn.parts]
+        texts += [
+            *(part if isinstance(part, str) else part.text for part in parts),
+            example.place.prefill,
+            example.right,
+        ]
     forms = [name for name in source.prompts.names() if name.startswith("answers/")]
     wordings = [str(part) for name in forms for part in source.prompts.render(name, steps=True, choices=[])]
     return [*texts, *[f"{role}\n" for role in ("system", "user", "assistant")] * n, *wordings * 20]

@@ -71,7 +71,7 @@ class Source:
             question["demonstrations"] = [_demonstration(rng, problem)]
         if rng.random() < share:
             slip = problem.slip(rng) if rng.random() < 0.5 else (0, 0)
-            question["starting_views"] = {me or "agent_1": problem.ending(list(problem.facts), slip)}
+            question["starting_views"] = {me or "agent_1": problem.answer_sentence(list(problem.facts), slip)}
         off = {"answer_description"} if rng.random() < share else set[str]()
         system = rng.choice(SYSTEMS) if rng.random() < share else ""
         shown = frozenset(COMPONENTS) - off
@@ -116,11 +116,11 @@ def renamed(talk: Talk, naming: Naming, rounds: int) -> Talk:
 
 
 def _is_wrong(problem: Problem, text: str) -> bool:
-    found = problem.read(text)
-    return found is not None and found.lower() != problem.stated(list(problem.facts)).lower()
+    answer = problem.read(text)
+    return answer is not None and answer.lower() != problem.stated(list(problem.facts)).lower()
 
 
 def _demonstration(rng: random.Random, problem: Problem) -> str:
-    other = pose(rng, problems.plain(rng), problem.form)
-    lines = [other.question["question"], *lettered(other.offered)]
-    return "\n".join([*lines, other.reply([])])
+    shown = pose(rng, problems.plain(rng), problem.form)
+    lines = [shown.question["question"], *lettered(shown.offered)]
+    return "\n".join([*lines, shown.reply([])])

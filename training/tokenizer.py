@@ -1,7 +1,7 @@
-"""The tokenizer of the bundled model: byte-level BPE in which every digit and every name is a token.
+"""The tokenizer of the bundled model, and the transfer of a trained model's weights to another tokenizer.
 
-Only digits, single letters (the names of values) and line ends stop a merge, so that a line that every prompt repeats
-costs two or three tokens.
+It is byte-level BPE in which every digit and every name is a token. Only digits, single letters (the names of values)
+and line ends stop a merge, so that a line that every prompt repeats costs two or three tokens.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+import torch
+from safetensors.torch import load_file
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 START, END, PAD = "<|im_start|>", "<|im_end|>", "<|endoftext|>"
 SIZE = 1024
@@ -58,3 +61,29 @@ def load(folder: Path) -> PreTrainedTokenizerFast:
     """Return the tokenizer in `folder`; `AutoTokenizer` would use its Qwen2 class, which merges differently."""
     tokenizer: PreTrainedTokenizerFast = PreTrainedTokenizerFast.from_pretrained(folder)
     return tokenizer
+
+
+TABLE = "model.embed_tokens.weight"
+
+
+def take_over(model: PreTrainedModel, words: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Copy the weights of the model in `folder` to `model`, whose tokenizer is `words`.
+
+    A new token starts as the mean of the old tokens of its text.
+
+    Raises:
+        RuntimeError: the models differ in shape.
+    """
+    weights = {name: tensor.float() for name, tensor in load_file(folder / "model.safetensors").items()}
+    weights[TABLE] = carried(weights[TABLE], load(folder), words)
+    model.load_state_dict(weights, strict=False)  # the output layer is the table
+
+
+def carried(table: Tensor, before: PreTrainedTokenizerFast, words: PreTrainedTokenizerFast) -> Tensor:
+    """Return the embedding rows (tokens of `before`, hidden) as rows of the tokens of `words`."""
+    known = before.get_vocab()
+    rows = []
+    for i, token in enumerate(words.convert_ids_to_tokens(list(range(len(words))))):
+        ids = [known[token]] if token in known else before(words.decode([i]), add_special_tokens=False).input_ids
+        rows.append(table[ids].mean(0))
+    return torch.stack(rows)

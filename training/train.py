@@ -34,7 +34,7 @@ from sottovoce.training.problems import HARDER, TOPS
 from sottovoce.training.product import trained_prompts
 from sottovoce.training.skills import chat, corpus
 from sottovoce.training.sources import Source
-from sottovoce.training.start import take_over
+from sottovoce.training.tokenizer import take_over
 
 LONGEST = 2048  # positions of the model. Chats are shorter; rows with jumps in positions teach it longer distances
 BEFORE = "before.json"  # in a run's folder: the record of the model that it started from
@@ -143,10 +143,10 @@ class Run:
         chunks = chunks_of(self.plan.seed, stage.name, self.encoder, self._talks(stage, part))
         ahead, saved = range(self.progress.chunk, 10**6), time.monotonic()
         for batches in DataLoader(chunks, batch_size=None, sampler=ahead, num_workers=self.workers):
-            begun = time.monotonic()
+            began = time.monotonic()
             loss = sum(self._step(stage, batch) for batch in batches) / len(batches)
             self.progress.chunk += 1
-            self.progress.seconds += time.monotonic() - begun
+            self.progress.seconds += time.monotonic() - began
             self._log(stage, loss)
             if time.monotonic() - saved > self.every:
                 self.save()

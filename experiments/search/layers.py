@@ -20,8 +20,8 @@ from sottovoce.experiments.search.plots import bars
 from sottovoce.experiments.search.study import Study
 from sottovoce.models.loaded import LoadedModel
 from sottovoce.nodes.context import made_from
+from sottovoce.runs.measures import answer_measures
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.runs.squad import measures
 from sottovoce.settings import Settings
 
 FILE, PLOT = "layers.json", "layers.svg"
@@ -120,7 +120,7 @@ def _scores(record: DiscussionRecord) -> tuple[float, float | None]:
     assert decision is not None and decision["score"] is not None, (
         "failures and questions without a target were refused"
     )
-    words = measures(record.question, decision)
+    words = answer_measures(record.question, decision)
     return (words["EM"], words["F1"]) if words else (decision["score"], None)
 
 

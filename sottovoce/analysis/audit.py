@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from sottovoce.analysis.scorers import Scorer, cipher, du, sde
+from sottovoce.analysis.published_scorers import SCORERS, Scorer
 from sottovoce.analysis.statistics import Difference, Share, paired_bootstrap, share
 from sottovoce.nodes.state import Decision
 from sottovoce.nodes.votes import leading, viewpoints
@@ -113,7 +113,5 @@ POLICIES: dict[str, Policy] = {
     "abstention wrong": _wrong,
     "each agent by itself": _each,
     "majority, ties to the last": _ties_last,
-    "as Du et al.": _published(du.SCORERS),
-    "as CIPHER": _published(cipher.SCORERS),
-    "as SDE": _published(sde.SCORERS),
+    **{name: _published(scorers) for name, scorers in SCORERS.items()},
 }

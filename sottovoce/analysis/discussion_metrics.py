@@ -219,3 +219,19 @@ def _judged(rounds: Sequence[Round], record: DiscussionRecord) -> Iterator[Count
     differ = len(last) > 1 and not _all_same(last, record.question)
     if by is not None and by not in agents and differ and any(said.right for said in last.values()):
         yield "judge mistake", not kinds.right(record.decision["answer"], record.question), None, None
+
+
+def accuracy_by_round(records: Iterable[DiscussionRecord]) -> dict[int, Share]:
+    """Return the accuracy of `discussion_metrics` by 0-based round, with intervals clustered by question.
+
+    Raises:
+        UsageError: the extra `eval` is not installed.
+    """
+    found: dict[int, list[Observation]] = {}
+    for each in observed(records):
+        if each.measure == "accuracy" and each.round is not None:
+            found.setdefault(each.round, []).append(each)
+    return {
+        round: share([float(each.happened) for each in said], [each.question for each in said])
+        for round, said in sorted(found.items())
+    }

@@ -17,11 +17,11 @@ from sottovoce.channels.message import words
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.question import Question
 from sottovoce.prompts.render import Prompts
-from sottovoce.runs.judge_directory import name_of
+from sottovoce.runs.measures import golds_of
 from sottovoce.runs.read import verdicts
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Key, Run
-from sottovoce.runs.squad import golds_of
+from sottovoce.runs.run_directory import verdict_id
 from sottovoce.settings import Single
 
 LONGEST = 16
@@ -46,7 +46,7 @@ def asked_of(run: Run) -> list[Question]:
             question: Mapping[str, Any] = record.question  # Any: fields may be missing
             slots = {"choices": question.get("choices") or [], "references": golds_of(question), "answer": answer}
             text = words(prompts.render("judge/verdict", question=question["question"], **slots))
-            found.append(Question(question=text, kind="yes_no", id=name_of(key)))
+            found.append(Question(question=text, kind="yes_no", id=verdict_id(key)))
     if not found:
         raise UsageError("the run has no answer to judge; expected finished discussions of questions with a target")
     return found

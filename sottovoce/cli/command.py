@@ -63,13 +63,12 @@ class Command(click.Command):
             UsageError: an option that takes one value is repeated, or a path is empty.
         """
         given, _, order = self.make_parser(ctx).parse_args(args=[*args])
-        for each in order:
-            if order.count(each) > 1 and isinstance(each, click.Option) and not each.multiple and not each.is_flag:
-                raise UsageError(
-                    f"{each.opts[-1]} was given {order.count(each)} times; expected once: one value counts"
-                )
-            if getattr(each, "is_path", False) and given.get(each.name or "") == "":
-                raise UsageError(f"{each.opts[0]} is empty; expected a path")
+        for option in order:
+            times = order.count(option)
+            if times > 1 and isinstance(option, click.Option) and not option.multiple and not option.is_flag:
+                raise UsageError(f"{option.opts[-1]} was given {times} times; expected once: one value counts")
+            if getattr(option, "is_path", False) and given.get(option.name or "") == "":
+                raise UsageError(f"{option.opts[0]} is empty; expected a path")
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:  # Any: an exit code, or None

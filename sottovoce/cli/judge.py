@@ -16,10 +16,10 @@ from sottovoce.core.text import one_line
 from sottovoce.report.tables import share_cells, show, table
 from sottovoce.runs import run_directory
 from sottovoce.runs.job import SAME_COMMAND, Job, resumable
-from sottovoce.runs.judge_directory import JUDGED
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
+from sottovoce.runs.run_directory import JUDGED
 from sottovoce.runs.start import continue_run
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from rich.text import Text
 from sottovoce.channels.message import Message, Place
 from sottovoce.core.text import one_line, steady
 from sottovoce.report import describe, transcript
-from sottovoce.report.blocks import Part, of_run, opening
+from sottovoce.report.blocks import Block, introduction, rounds
 from sottovoce.report.transcript import compact
 from sottovoce.runs.events import Asked, Event, Opened, Speaking
 from sottovoce.runs.record import DiscussionRecord, ordered
@@ -61,14 +61,14 @@ class LiveTranscript:
         """Show the opening of a resumed discussion; its messages so far are printed with the next ones."""
         if run.messages:
             self._run = run
-            self._console.print(transcript.part(self._console, opening(run)))
+            self._console.print(transcript.block(self._console, introduction(run)))
 
     def observe(self, run: DiscussionRecord, event: Event) -> None:
         """Process an event; parts are printed when a part begins before which all is over."""
         self._run = run
         match event:
             case Opened():
-                self._console.print(transcript.part(self._console, opening(run)))
+                self._console.print(transcript.block(self._console, introduction(run)))
             case Asked():
                 self._wait(run, event)
             case Speaking(message):
@@ -99,12 +99,12 @@ class LiveTranscript:
             self._live.refresh()
             self._drawn = time.monotonic()
 
-    def _parts(self, *, prompts: bool = False) -> list[Part]:
+    def _parts(self, *, prompts: bool = False) -> list[Block]:
         """Return all parts, with the unfinished messages."""
         if self._run is None:
             return []
         messages = ordered([*self._run.messages, *self._speaking.values()])
-        return list(of_run(self._run.model_copy(update={"messages": messages}), prompts=prompts))
+        return list(rounds(self._run.model_copy(update={"messages": messages}), prompts=prompts))
 
     def _print(self, *, all_of_it: bool) -> None:
         parts, begin = self._parts(prompts=self._prompts), self._printed
@@ -118,9 +118,9 @@ class LiveTranscript:
         moving = self._parts()[self._printed :]
         return Group(*map(self._shown, moving)) if moving or self._printed else self._waiting
 
-    def _shown(self, part: Part) -> RenderableType:
-        width = transcript.width_of(self._console, 1 if part.asked else len(part.messages))
-        return transcript.part(self._console, part, [self._panel(each, width) for each in part.messages])
+    def _shown(self, part: Block) -> RenderableType:
+        width = transcript.width_of(self._console, 1 if part.prompts else len(part.messages))
+        return transcript.block(self._console, part, [self._panel(each, width) for each in part.messages])
 
     def _panel(self, message: Message, width: int) -> Panel:
         """Return a message's panel; that of a finished message is made once, since its shading reads the payload."""

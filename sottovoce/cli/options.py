@@ -94,9 +94,10 @@ def argument(description: str, metavar: str, **more: Any) -> Any:  # Any: as pyd
 
 
 def parameters(models: tuple[type[BaseModel], ...]) -> list[Argument | Option]:
-    """Return the arguments and options of these models: the most common ones first, the rest by heading."""
+    """Return the arguments and options of these models; with settings, the most common ones first, then by heading."""
     with_settings = any(issubclass(model, Settings) for model in models)
-    return sorted((each for model in models for each in _parameters(model, with_settings)), key=_rank)
+    options = [option for model in models for option in _parameters(model, with_settings)]
+    return sorted(options, key=_rank) if with_settings else options
 
 
 def _parameters(model: type[BaseModel], with_settings: bool) -> Iterator[Argument | Option]:
@@ -105,7 +106,7 @@ def _parameters(model: type[BaseModel], with_settings: bool) -> Iterator[Argumen
         if isinstance(extra, dict) and (metavar := extra.get("positional")):
             yield Argument(name, info, name.upper() if metavar is True else str(metavar))
             continue
-        title = heading(name) or "" if issubclass(model, Settings) else model.model_config.get("title") or "Settings"
+        title = heading(name) or "" if issubclass(model, Settings) else model.model_config.get("title") or ""
         if with_settings and name in FIRST:
             title = ""
         yield Option(name, info, title, not with_settings or title not in RARE or name in COMMON)

@@ -102,7 +102,7 @@ def gc(where: Where, choice: GarbageOptions) -> None:
     for place in _places(where):
         unnamed = [path for digest, path in place.files().items() if digest not in place.named]
         unnamed = [path for path in (*unnamed, *place.unfinished()) if path.is_file()]
-        removed = [path for path in unnamed if path.stat().st_mtime < before] if not place.held else []
+        removed = [path for path in unnamed if path.stat().st_mtime < before] if not place.keep_reason else []
         if unnamed:
             any_unnamed = True
             print(one_line(_removal_line(place, unnamed, removed, choice)))
@@ -116,8 +116,8 @@ def _removal_line(place: Place, unnamed: list[Path], removed: list[Path], choice
     """Return a line that says what is removed from a place, and what stays."""
     from sottovoce.runs.payload_stores import size_of
 
-    if place.held:
-        return f"{place.name}: {counted(len(unnamed), 'file')} without a known name, kept: {place.held}"
+    if place.keep_reason:
+        return f"{place.name}: {counted(len(unnamed), 'file')} without a known name, kept: {place.keep_reason}"
     nbytes, done = sum(map(size_of, removed)), "would be removed" if choice.dry_run else "removed"
     younger = len(unnamed) - len(removed)
     stay = f"; younger than {choice.older_than:g} h and kept: {counted(younger, 'file')}" if younger else ""

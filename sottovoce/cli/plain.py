@@ -12,7 +12,7 @@ from rich.console import Console
 
 from sottovoce.channels.message import Message
 from sottovoce.report import transcript
-from sottovoce.report.blocks import Part, of_run, opening
+from sottovoce.report.blocks import Block, introduction, rounds
 from sottovoce.runs.events import Event, Speaking
 from sottovoce.runs.record import DiscussionRecord
 
@@ -48,9 +48,9 @@ class PipedTranscript:
         if self._run is None:
             return
         if not self._opened:
-            self._console.print(transcript.part(self._console, opening(self._run)))
+            self._console.print(transcript.block(self._console, introduction(self._run)))
             self._opened = True
-        parts = list(of_run(self._run, prompts=self._prompts))
+        parts = list(rounds(self._run, prompts=self._prompts))
         over = len(parts) if all_of_it else max((at for at, part in enumerate(parts) if part.opens), default=0)
         for part in parts[self._parts : over]:
             self._finish(part, part.messages, lines=True)
@@ -59,18 +59,18 @@ class PipedTranscript:
             now = parts[self._parts]
             self._finish(now, in_order(now.messages), lines=False)
 
-    def _finish(self, part: Part, messages: tuple[Message, ...], *, lines: bool) -> None:
+    def _finish(self, part: Block, messages: tuple[Message, ...], *, lines: bool) -> None:
         """Print the remaining messages of a part, one by one, and with `lines` the lines below them."""
         for message in messages[self._messages :]:
             heading = "" if self._messages else part.heading
-            self._show(Part(heading, (message,), asked=part.asked))
+            self._show(Block(heading, (message,), prompts=part.prompts))
             self._messages += 1
         if lines:
             self._show(replace(part, heading="" if self._messages else part.heading, messages=()))
 
-    def _show(self, part: Part) -> None:
+    def _show(self, part: Block) -> None:
         if part.heading or part.messages or part.lines:
-            self._console.print(transcript.part(self._console, part))
+            self._console.print(transcript.block(self._console, part))
 
 
 def in_order(messages: tuple[Message, ...]) -> tuple[Message, ...]:

@@ -11,7 +11,6 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from sottovoce.analysis import interventions
 from sottovoce.analysis.measures import by_name, means
 from sottovoce.cli.human_input import person
 from sottovoce.cli.live import LiveTranscript
@@ -22,7 +21,7 @@ from sottovoce.core.outputs import OutputFile
 from sottovoce.core.text import counted, figure, one_line, shortened
 from sottovoce.datasets.trained import knowledge
 from sottovoce.graphs import scheme
-from sottovoce.report import blocks, transcript
+from sottovoce.report import blocks, interventions, transcript
 from sottovoce.report.console import moves
 from sottovoce.report.markdown import markdown
 from sottovoce.report.output import Output, console_of
@@ -30,8 +29,8 @@ from sottovoce.runs.discussion import HumanReply
 from sottovoce.runs.job import check_failures, resumable_run, resume_command
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import RunManifest
+from sottovoce.runs.measures import OF_RETRIEVAL
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.runs.retrieval_measures import OF_RETRIEVAL
 from sottovoce.runs.run import Counts, Observer, Run
 from sottovoce.runs.run_directory import run_name
 from sottovoce.settings import Settings
@@ -117,9 +116,9 @@ def json_of(run: Run) -> str:
 def print_one(console: Console, record: DiscussionRecord, output: Output, *, live: bool) -> None:
     """Print a discussion: its transcript, only its ending if it was shown live, or only its decision if `quiet`."""
     if output.quiet:
-        console.print(*transcript.lines(blocks.ending(record).lines)[:-1], sep="\n")  # without its cost
+        console.print(*transcript.lines(blocks.conclusion(record).lines)[:-1], sep="\n")  # without its cost
     elif live:
-        console.print(transcript.ending(console, record))
+        console.print(transcript.conclusion(console, record))
     else:
         transcript.print_run(console, record, prompts=output.show_prompts)
 
@@ -171,7 +170,7 @@ def summary(run: Run) -> list[str]:
     where = [f"kept in {one_line(str(run.folder))}"] if run.folder else []
     stopped = [f"stopped: {run.why}"] if run.why else []
     measured = [told] if (told := means(run.results())) else []
-    watched = interventions.told([*run.records.values()])
+    watched = interventions.summary([*run.records.values()])
     return [outcome(run.counts), *measured, *watched, took, *stopped, *map(one_line, run.notes), *where]
 
 

@@ -12,8 +12,8 @@ from sottovoce.report.tables import share_cells, show, table
 from sottovoce.retrievers.trec import read_qrels
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import Trust
-from sottovoce.runs.budget import Currency
 from sottovoce.runs.job import resumable
+from sottovoce.runs.limits import Currency
 from sottovoce.runs.read import load_run
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def show_measures(names: Sequence[str], by: By | None, qrels: Path | None = None
 
 def _retrieval_cells(results: Sequence[Result]) -> list[list[str]]:
     from sottovoce.analysis.measures import measured
-    from sottovoce.runs.retrieval_measures import OF_RETRIEVAL
+    from sottovoce.runs.measures import OF_RETRIEVAL
 
     means = measured(results)  # failed discussions too: their retrievals are known
     return [
@@ -208,9 +208,9 @@ def replay_lines(branches: Branches, saved: Sequence[Message] | None = None) -> 
         yield from _branch_lines("without", branches.without)
         parted = branches.parted
         yield f"they part at: {_message(parted)}" if parted else "their messages do not differ"
-    if saved is not None and _texts(saved) != _texts(branches.held.messages):
+    if saved is not None and _texts(saved) != _texts(branches.original.messages):
         yield "the re-run differs from the saved run: it used hosted models, or --exact was off"
-    same = _ids(branches.held.messages) == _ids(branches.with_it.messages)
+    same = _ids(branches.original.messages) == _ids(branches.with_it.messages)
     yield "the replay is token-identical" if same else "the replay differs from the run"
 
 

@@ -21,8 +21,7 @@ from sottovoce.core.validation import Checked
 from sottovoce.report.output import Output, check_places
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import TRUST_PATHS, Trust
-from sottovoce.runs.budget import Currency
-from sottovoce.runs.limits import Limits
+from sottovoce.runs.limits import Currency, Limits
 from sottovoce.runs.log import LOG, last_line
 
 if TYPE_CHECKING:
@@ -324,11 +323,11 @@ def audit(options: AuditOptions) -> None:
 @commands.add(VerifyOptions, Trust)
 def verify(options: VerifyOptions, trust: Trust) -> int:
     """Check a saved run for tampering: recompute its results from its files, and run some discussions again."""
-    from sottovoce.verify.checks import Wanted
+    from sottovoce.verify.checks import Checks
     from sottovoce.verify.checks import verify as check_run
 
     again = 0 if options.no_model else options.again
-    wanted = Wanted(again, options.seed, options.questions, options.table, options.card, trust)
+    wanted = Checks(again, options.seed, options.questions, options.table, options.card, trust)
     verified = check_run(load(options.name), wanted)
     for note in verified.notes:
         print(one_line(f"note: {note}"))

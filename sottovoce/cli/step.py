@@ -137,13 +137,13 @@ class Session:
         """Make a change, and show its effect on the state."""
         from sottovoce.cli.step_stops import changes, new_messages
         from sottovoce.report import transcript
-        from sottovoce.report.blocks import Part
+        from sottovoce.report.blocks import Block
 
         before = self._stops.values
         change()
         after = self._stops.values
         if messages := new_messages(before, after):
-            self._console.print(transcript.part(self._console, Part("", tuple(messages))))
+            self._console.print(transcript.block(self._console, Block("", tuple(messages))))
         self._say(*changes(before, after))
         self._say(str(self._stops.current), style="dim")
 

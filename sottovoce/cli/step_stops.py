@@ -18,8 +18,7 @@ from sottovoce.core.text import one_line, shortened
 from sottovoce.nodes.human_input import HUMAN
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import JSON, heard
-from sottovoce.report import votes
-from sottovoce.report.describe import speaker
+from sottovoce.report import describe
 from sottovoce.runs.discussion import Graph, HumanReply
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "step"}}
@@ -154,9 +153,9 @@ def changes(before: JSON, after: JSON) -> Iterator[str]:
         yield f"taken back to round {epoch[0] + 1}, turn {epoch[1] + 1}: later messages are no longer heard"
     yield from (one_line(f"note: {note}") for note in after.get("notes", []) if note not in before.get("notes", []))
     if after.get("votes") and before.get("votes") != after["votes"]:
-        yield from votes.count(after["round"], after["votes"], after)  # type: ignore[arg-type]  # a state has a question's keys
+        yield from describe.count(after["round"], after["votes"], after)  # type: ignore[arg-type]  # a state has a question's keys
     if (decision := after.get("decision")) and before.get("decision") != decision:
-        yield one_line(f"decision by {decision['rule']}: {votes.answer(decision['answer'])} ({decision['why']})")
+        yield one_line(f"decision by {decision['rule']}: {describe.answer(decision['answer'])} ({decision['why']})")
 
 
 def state_lines(values: JSON) -> Iterator[str]:
@@ -164,7 +163,7 @@ def state_lines(values: JSON) -> Iterator[str]:
     yield from changes({}, {key: value for key, value in values.items() if key != "interventions"})
     for message in heard(values):  # type: ignore[arg-type]  # as a checkpoint has it
         yield one_line(
-            f"{speaker(message)} in round {message.round + 1} ({message.act}): {shortened(message.full_text)}"
+            f"{describe.speaker(message)} in round {message.round + 1} ({message.act}): {shortened(message.full_text)}"
         )
 
 

@@ -29,7 +29,7 @@ OURS = {
     "nq": "spans:NQ",
     "humaneval": "humaneval:HUMANEVAL",
     "livecodebench": "humaneval:LIVECODEBENCH",
-    "commonmt": "translation:COMMONMT",
+    "commonmt": "spans:COMMONMT",
 }
 DATASETS = Registry[DataSet](
     "data set", "sottovoce.datasets", {name: f"sottovoce.datasets.{at}" for name, at in OURS.items()}

@@ -87,7 +87,7 @@ MMLU = DataSet(
     columns=("question", "A", "B", "C", "D", "answer"),
     is_csv=True,
     any_part=True,
-    kept=("subject",),
+    metadata=("subject",),
     odd=lambda row: _twice(row, _mmlu(row)["choices"]),
     hub=Hub("all", part_is_config=True),
 )
@@ -109,6 +109,6 @@ ECQA = DataSet(
     _ecqa,
     {"test": 2_194, "train": 7_598, "validation": 1_098},
     is_csv=True,
-    kept=("q_no", "q_concept"),
+    metadata=("q_no", "q_concept"),
     odd=lambda row: _twice(row, _ecqa(row)["choices"]),
 )

@@ -38,26 +38,26 @@ def _order(type: Type | None, seed: int) -> list[Asked]:
     return found
 
 
-def _question(id: str, asked: Asked) -> Question:
+def _question(id: str, template: Asked) -> Question:
     world = encyclopedia()
-    told = [world.by_title[title].sentences[at] for title, at in asked.gold if at is not None]
-    why = told or [f"The article on {asked.gold[0].title} does not tell."]
+    sentences = [world.by_title[title].sentences[at] for title, at in template.gold if at is not None]
+    why = sentences or [f"The article on {template.gold[0].title} does not tell."]
     question = Question(
         id=id,
-        question=asked.text,
-        kind=KINDS[asked.type],
-        target=asked.answer,
-        solution=f"{' '.join(why)} The answer is {asked.answer}.",
-        gold_passages=list(dict.fromkeys(title for title, _ in asked.gold)),
-        documents=passages(asked),
+        question=template.text,
+        kind=KINDS[template.type],
+        target=template.answer,
+        solution=f"{' '.join(why)} The answer is {template.answer}.",
+        gold_passages=list(dict.fromkeys(title for title, _ in template.gold)),
+        documents=passages(template),
     )
-    return {**question, "choices": [*LABELS], "description": CLAIM} if asked.type == "claim" else question
+    return {**question, "choices": [*LABELS], "description": CLAIM} if template.type == "claim" else question
 
 
-def passages(asked: Asked) -> list[Passage]:
+def passages(template: Asked) -> list[Passage]:
     """Return the gold articles and others of their kinds, shuffled, the same ones for the same question."""
-    world, rng = encyclopedia(), random.Random(asked.text)
-    gold = [world.by_title[title] for title in dict.fromkeys(title for title, _ in asked.gold)]
+    world, rng = encyclopedia(), random.Random(template.text)
+    gold = [world.by_title[title] for title in dict.fromkeys(title for title, _ in template.gold)]
     kinds = {article.kind for article in gold}
     others = [article for article in world.articles if article.kind in kinds and article not in gold]
     mixed = [*gold, *rng.sample(others, PASSAGES - len(gold))]

@@ -54,9 +54,9 @@ def _split(text: str, name: str, data: DataSet) -> tuple[str, list[Row]]:
     return "line", rows
 
 
-def listed(found: list[Any]) -> list[Row]:  # Any: JSON
+def listed(items: list[Any]) -> list[Row]:  # Any: JSON
     """Return the rows of a list, numbered from 1."""
-    return [(number, partial(_object, each)) for number, each in enumerate(found, start=1)]
+    return [(number, partial(_object, item)) for number, item in enumerate(items, start=1)]
 
 
 def _split_tabs(text: str, data: DataSet) -> list[Row]:
@@ -84,7 +84,7 @@ def _with_aliases(folder: Path, data: DataSet, part: str) -> DataFile:
             if not isinstance(found.get("aliases"), list):
                 raise UsageError(f"found {', '.join(map(repr, found))}; expected Q_id and aliases")
             names[str(found.get("Q_id"))] = found["aliases"]
-    broken.tell()
+    broken.raise_first()
 
     def named(read: Callable[[], Values]) -> Values:
         values = read()
@@ -95,17 +95,17 @@ def _with_aliases(folder: Path, data: DataSet, part: str) -> DataFile:
     return replace(file, digest=both, rows=rows)
 
 
-def _object(found: Any) -> Values:  # Any: JSON
-    if not isinstance(found, dict):
-        raise UsageError(f"found {type(found).__name__}; expected an object")
-    return found
+def _object(value: Any) -> Values:  # Any: JSON
+    if not isinstance(value, dict):
+        raise UsageError(f"found {type(value).__name__}; expected an object")
+    return value
 
 
 def _within(text: str, data: DataSet) -> list[Any] | None:  # Any: JSON
     """Return the list inside the one JSON object; None if the text is not such an object."""
     try:
-        found = json.loads(text) if data.within else None
+        value = json.loads(text) if data.within else None
     except (ValueError, RecursionError):  # several objects, or lines that are read and reported one by one
         return None
-    rows = found.get(data.within) if isinstance(found, dict) else None
+    rows = value.get(data.within) if isinstance(value, dict) else None
     return rows if isinstance(rows, list) else None

@@ -29,8 +29,8 @@ def games(n: int, settings: GovSim, seed: int = 0, split: Split | None = None) -
             f"--start is {settings.start}, but --sample govsim/{split} sets its own; give only one of them"
         )
     values = enumerate(starts(split, seed)[:n])
-    made = [settings.game(f"{split}/{seed}/{i}").model_copy(update={"start": start}) for i, start in values]
-    return [question(game, f"govsim/{game.seed}") for game in made]
+    drawn = [settings.game(f"{split}/{seed}/{i}").model_copy(update={"start": start}) for i, start in values]
+    return [question(game, f"govsim/{game.seed}") for game in drawn]
 
 
 def stored(path: Path, settings: GovSim) -> Question:

@@ -30,7 +30,7 @@ def _livecodebench(row: Row) -> Fields:
     if not starter:
         raise UsageError("it reads standard input, which CodeGen does not provide; use the part functional")
     tests = [*_tests(row, "public_test_cases"), *([] if row.part == "public" else _tests(row, "private_test_cases"))]
-    entry, call = _entry(starter)
+    entry, call = _entry_point(starter)
     lines = "".join(f"    assert {call}(*{args!r}) == {wanted!r}\n" for args, wanted in tests)
     game = {"test": f"def check(candidate):\n{lines}", "entry_point": entry}
     return _checked({"question": f"{row.text('question_content')}\n\n{TYPES}\n\n{starter}", "game": game})
@@ -41,7 +41,7 @@ def _checked(fields: Fields) -> Fields:
     return fields
 
 
-def _entry(starter: str) -> tuple[str, str]:
+def _entry_point(starter: str) -> tuple[str, str]:
     """Return the name that the starter code defines, and the expression with which a test calls it."""
     if found := METHOD.search(starter):
         return "Solution", f"candidate().{found[1]}"
@@ -99,7 +99,7 @@ LIVECODEBENCH = DataSet(
     "pass@1",
     parts=FUNCTIONS,
     own_id=("question_id",),
-    kept=("difficulty", "contest_date"),
+    metadata=("difficulty", "contest_date"),
     passes_over=_is_program,
     needs="codegen --sandbox",
 )

@@ -21,7 +21,7 @@ CONCLUSION = (
 YES = {True: "yes", False: "no", "yes": "yes", "no": "no", "true": "yes", "false": "no"}
 
 
-def _one_of(label: Any, known: dict[str, str], what: str) -> str:  # Any: JSON
+def _one_of(label: Any, known: dict[str, str], column: str) -> str:  # Any: JSON
     """Return the label for its name in lower case.
 
     Raises:
@@ -29,7 +29,7 @@ def _one_of(label: Any, known: dict[str, str], what: str) -> str:  # Any: JSON
     """
     name = str(label).strip().replace("_", " ").lower()
     if name not in known:
-        raise UsageError(f"{what} is {label!r}; expected one of {', '.join(known)}")
+        raise UsageError(f"{column} is {label!r}; expected one of {', '.join(known)}")
     return known[name]
 
 
@@ -104,7 +104,7 @@ STRATEGYQA = DataSet(
     {"dev": 229, "train": 2_290},
     parts={"facts": "with the gold facts as documents"},
     own_id=("qid",),
-    kept=("term",),
+    metadata=("term",),
     hub=Hub(split="train"),
 )
 FEVER = DataSet(
@@ -115,7 +115,7 @@ FEVER = DataSet(
     _fever,
     {"paper_dev": 9_999, "paper_test": 9_999, "train": 145_449},
     own_id=("id",),
-    kept=("verifiable",),
+    metadata=("verifiable",),
     hub=Hub("v1.0", "paper_dev"),
 )
 FEVER2 = DataSet(
@@ -136,6 +136,6 @@ FEVEROUS = DataSet(
     _fever,
     {"dev": 7_890, "train": 71_291},
     own_id=("id",),
-    kept=("challenge",),
+    metadata=("challenge",),
     passes_over=_is_blank,
 )

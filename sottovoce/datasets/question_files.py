@@ -20,8 +20,7 @@ from typing import Any
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted
 from sottovoce.datasets.codegen import of_row
-from sottovoce.datasets.columns import check_names, named, question_from
-from sottovoce.datasets.row_filter import read_conditions
+from sottovoce.datasets.columns import check_names, named, question_from, read_conditions
 from sottovoce.datasets.table_reader import STDIN, Broken, DataFile, Values, read_rows
 from sottovoce.nodes.question import Question, check_question
 from sottovoce.settings import Settings
@@ -109,7 +108,7 @@ class QuestionFile:
         for row in self.rows:
             with broken.at(row.line):
                 rows += [row] if all(condition.holds(row.fields) for condition in conditions) else []
-        broken.tell()
+        broken.raise_first()
         if not rows:
             raise UsageError(f"no row of {self.name} has {' and '.join(map(str, conditions))}; expected at least one")
         if shuffle is not None:
@@ -132,7 +131,7 @@ class QuestionFile:
         for row in self.rows:
             with broken.at(row.line):
                 check(row.question, settings)
-        broken.tell()
+        broken.raise_first()
 
 
 def check(question: Question, settings: Settings) -> None:
@@ -171,22 +170,22 @@ def read_file(path: Path | str, common: Mapping[str, Any] | None = None) -> Ques
         broken = Broken(file.name)
         with broken.at(line):
             check_names(names)
-        broken.tell()
-    rows = _asked(file, dict(common or {}))
+        broken.raise_first()
+    rows = _checked_rows(file, dict(common or {}))
     return QuestionFile(Path(path), file.digest, rows, len(rows))
 
 
-def _asked(file: DataFile, common: Values) -> tuple[AskedRow, ...]:
-    found: dict[str, AskedRow] = {}
+def _checked_rows(file: DataFile, common: Values) -> tuple[AskedRow, ...]:
+    rows: dict[str, AskedRow] = {}
     broken = Broken(file.name)
     for line, read in file.rows:
         with broken.at(line):
             row = _row(line, read(), common, cells=file.header is not None)
-            if other := found.get(row.question["id"]):
-                raise UsageError(_twice(row, other, read()))
-            found[row.question["id"]] = row
-    broken.tell()
-    return tuple(found.values())
+            if first := rows.get(row.question["id"]):
+                raise UsageError(_duplicate(row, first, read()))
+            rows[row.question["id"]] = row
+    broken.raise_first()
+    return tuple(rows.values())
 
 
 def _row(line: int, values: Values, common: Values, *, cells: bool) -> AskedRow:
@@ -203,7 +202,7 @@ def _row(line: int, values: Values, common: Values, *, cells: bool) -> AskedRow:
     return AskedRow(line, question, metadata)
 
 
-def _twice(row: AskedRow, other: AskedRow, values: Values) -> str:
+def _duplicate(row: AskedRow, first: AskedRow, values: Values) -> str:
     if values.get("id") is None:
-        return f"asks the same as line {other.line}, and has no id; drop one of them, or give both an id"
-    return f"has the id {row.question['id']!r}, like line {other.line}; give each row its own"
+        return f"asks the same as line {first.line}, and has no id; drop one of them, or give both an id"
+    return f"has the id {row.question['id']!r}, like line {first.line}; give each row its own"

@@ -5,6 +5,9 @@ Nothing here imports torch or langgraph: the command line reads `QuestionOptions
 
 from __future__ import annotations
 
+import difflib
+import re
+import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,14 +16,14 @@ from typing import Any, cast
 from pydantic import ConfigDict, Field, field_validator
 
 from sottovoce.core.bounds import Count
-from sottovoce.core.errors import UsageError
+from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.validation import Checked
-from sottovoce.datasets.by_agent import dealt_documents, texts_by_agent
 from sottovoce.datasets.games import stored
 from sottovoce.datasets.question_files import check, read_file
 from sottovoce.datasets.samples import origin, read_name, samples
 from sottovoce.datasets.sources import read_source, source_of
 from sottovoce.datasets.table_reader import STDIN, Values, read_text
+from sottovoce.graphs import shipped
 from sottovoce.nodes.question import Question
 from sottovoce.prompts.kinds import KindName, kind_of
 from sottovoce.settings import Settings
@@ -31,11 +34,11 @@ CHOOSING = {"question", "sample", "games", "questions", "where", "limit", "shuff
 """Options that choose questions; all others are fields of a question."""
 
 
-def _one(description: str, option: str | None = None) -> Any:  # Any: a field, as pydantic has it
+def _option(description: str, option: str | None = None) -> Any:  # Any: a field, as pydantic has it
     return Field(default=None, alias=option, description=description)
 
 
-def _many(description: str, option: str) -> Any:  # Any: see _one
+def _options(description: str, option: str) -> Any:  # Any: see _one
     return Field(default=[], alias=option, description=description)
 
 
@@ -49,49 +52,51 @@ class QuestionOptions(Checked):
         description="Question to discuss, - to read it from stdin; without one, a held-out sample of the bundled set.",
         json_schema_extra={"positional": True},
     )
-    documents: list[str] = _many("Text that all agents read, or NAME=TEXT for one of them.", "document")
+    documents: list[str] = _options("Text that all agents read, or NAME=TEXT for one of them.", "document")
     kind: KindName | None = Field(
         default=None, description="Form of the answer; recognized from the question if not given."
     )
-    choices: list[str] = _many("Option to choose from.", "choice")
-    target: str | None = _one("Right answer; no agent reads it.")
-    solution: str | None = _one("Right answer with its steps; an expert agent says it.")
-    decoys: list[str] = _many("Solution of another question; a dummy agent says it.", "decoy")
-    description: str | None = _one("Description of the task, shown before the question.", "task_description")
-    answer_description: str | None = _one(
+    choices: list[str] = _options("Option to choose from.", "choice")
+    target: str | None = _option("Right answer; no agent reads it.")
+    solution: str | None = _option("Right answer with its steps; an expert agent says it.")
+    decoys: list[str] = _options("Solution of another question; a dummy agent says it.", "decoy")
+    description: str | None = _option("Description of the task, shown before the question.", "task_description")
+    answer_description: str | None = _option(
         "Request for the form of the answer, instead of the kind's own request.", "task_answer"
     )
-    demonstrations: list[str] = _many("Worked example: question, steps and answer as one text.", "task_demonstration")
-    wordings: list[str] = _many("NAME=TEXT: the question in other words, for one agent.", "wording")
-    starting_views: list[str] = _many("NAME=TEXT: the view that an agent starts from.", "starting_view")
-    hints: list[str] = _many("Hint for a secretary (cmd).", "hint")
-    sample: str | None = _one(
+    demonstrations: list[str] = _options(
+        "Worked example: question, steps and answer as one text.", "task_demonstration"
+    )
+    wordings: list[str] = _options("NAME=TEXT: the question in other words, for one agent.", "wording")
+    starting_views: list[str] = _options("NAME=TEXT: the view that an agent starts from.", "starting_view")
+    hints: list[str] = _options("Hint for a secretary (cmd).", "hint")
+    sample: str | None = _option(
         "A generated question instead: arithmetic, arithmetic_cipher or arithmetic_files (CIPHER's paper, its files), "
         "chain2 to chain6 (2 to 6 operations), split or facts (private documents), world (an encyclopedia), "
         "world/bridge, world/comparison, world/strategy, world/claim or world/fact; for the scheme of that name "
         "whodunit or govsim (or a split of its games: govsim/train, govsim/validation, govsim/test); problems for "
         "codegen. A seed may follow: split/3."
     )
-    games: list[Path] = _many("Instead of a question: a saved game of whodunit or govsim.", "game")
-    questions: str | None = _one(
+    games: list[Path] = _options("Instead of a question: a saved game of whodunit or govsim.", "game")
+    questions: str | None = _option(
         "A file of questions instead, .jsonl or .csv: its columns are question fields (- for JSON "
         "Lines on stdin); or a published dataset: NAME:FILE or NAME/PART:FILE, such as gsm8k:test.jsonl, or with "
         "ID@COMMIT of the Hugging Face Hub for FILE."
     )
-    where: list[str] = _many(
+    where: list[str] = _options(
         "FIELD=VALUE: only rows of --questions with this value; also != and, for numbers, < <= > >=.", "where"
     )
     limit: Count | None = Field(
         default=None, ge=1, description="Ask only this many rows of --questions, or this many samples of --sample."
     )
-    shuffle: int | None = _one("Shuffle the rows of --questions by this seed of Python's random.")
+    shuffle: int | None = _option("Shuffle the rows of --questions by this seed of Python's random.")
     skip: Count = Field(default=0, ge=0, description="Skip this many rows of --questions.")
-    seeds: list[int] = _many("Instead of --seed: ask each question once under each of these seeds.", "seeds")
+    seeds: list[int] = _options("Instead of --seed: ask each question once under each of these seeds.", "seeds")
 
     @field_validator("questions", mode="before")
     @classmethod
-    def _said(cls, given: Any) -> Any:  # Any: unchecked input; in code it may be a path
-        return str(given) if isinstance(given, Path) else given
+    def _said(cls, value: Any) -> Any:  # Any: unchecked input; in code it may be a path
+        return str(value) if isinstance(value, Path) else value
 
 
 @dataclass(frozen=True)
@@ -119,34 +124,34 @@ def questions_of(options: QuestionOptions, settings: Settings) -> tuple[list[Que
     if options.question == str(STDIN):
         text, _ = read_text(STDIN, "the question")
         options = options.model_copy(update={"question": text.strip()})
-    asked, source = _asked(options, settings)
+    questions, source = _questions(options, settings)
     if settings.answers_in:
-        asked = [{**each, "kind": settings.answers_in} for each in asked]
-    return asked, source
+        questions = [{**each, "kind": settings.answers_in} for each in questions]
+    return questions, source
 
 
-def _asked(options: QuestionOptions, settings: Settings) -> tuple[list[Question], Origin]:
+def _questions(options: QuestionOptions, settings: Settings) -> tuple[list[Question], Origin]:
     if options.questions is not None:
         return _of_file(options.questions, options, settings)
     if options.question is not None:
-        asked, source = [_given(options, settings)], Origin()
+        questions, source = [_question_of(options, settings)], Origin()
     elif options.games:
-        asked, source = (
+        questions, source = (
             [stored(path, settings) for path in options.games],
             Origin(f"stored game{'s' * (len(options.games) > 1)}"),
         )
     else:
         (name, seed), n = read_name(options.sample or settings.sample, settings), options.limit or 1
-        asked, source = samples(name, n, settings, seed), Origin(origin(name, n, seed))
-    for each in asked:
-        check(each, settings)
-    return asked, source
+        questions, source = samples(name, n, settings, seed), Origin(origin(name, n, seed))
+    for question in questions:
+        check(question, settings)
+    return questions, source
 
 
-def _of_file(given: str, options: QuestionOptions, settings: Settings) -> tuple[list[Question], Origin]:
+def _of_file(source_name: str, options: QuestionOptions, settings: Settings) -> tuple[list[Question], Origin]:
     common = {name: getattr(options, name) for name in COMMON & options.model_fields_set}
-    source = source_of(given)
-    file = read_file(given, common) if source is None else read_source(source, common)
+    source = source_of(source_name)
+    file = read_file(source_name, common) if source is None else read_source(source, common)
     file = file.take(options.where, options.limit, options.shuffle, options.skip)
     file.check(settings)
     return file.questions, Origin(file.taken, file.digest, file.metadata)
@@ -187,12 +192,69 @@ def _check_fields(options: QuestionOptions) -> None:
         )
 
 
-def _given(options: QuestionOptions, settings: Settings) -> Question:
-    given: dict[str, Any] = {name: value for name, value in options if value and name not in CHOOSING}  # Any: see _one
+def _question_of(options: QuestionOptions, settings: Settings) -> Question:
+    fields: dict[str, Any] = {name: value for name, value in options if value and name not in CHOOSING}  # Any: see _one
     for name, option in (("wordings", "--wording"), ("starting_views", "--starting-view")):
-        if name in given:
-            given[name] = texts_by_agent(given[name], option)
+        if name in fields:
+            fields[name] = texts_by_agent(fields[name], option)
     if options.documents:
-        given["documents"] = dealt_documents(options.documents, settings)
-    asked = cast(Question, {**given, "question": options.question})
+        fields["documents"] = dealt_documents(options.documents, settings)
+    asked = cast(Question, {**fields, "question": options.question})
     return {**asked, "kind": kind_of(asked)}
+
+
+NUMBERED = re.compile(r"[^\W\d]+_\d+")
+"""The form of a numbered agent's name: agent_1."""
+SIMILAR_NAME = 0.8  # of difflib's ratio: agnet_1 is near agent_1, and relative is not near negative
+
+
+def texts_by_agent(values: list[str], option: str) -> dict[str, str]:
+    """Return one text per agent; the agents' names are checked with the question.
+
+    Raises:
+        UsageError: a text names no agent, or an agent got two.
+    """
+    texts: dict[str, str] = {}
+    for value in values:
+        name, _, text = value.partition("=")
+        if not text.strip():
+            raise UsageError(f"{option} is {value!r}; expected NAME=TEXT, e.g. agent_1=TEXT")
+        if name in texts:
+            raise UsageError(f"{option} was given twice for {name!r}; give each agent one")
+        texts[name] = text
+    return texts
+
+
+def dealt_documents(documents: list[str], settings: Settings) -> list[str] | dict[str, list[str]]:
+    """Return the documents as a list; if any is private, a list per agent, which includes the shared ones.
+
+    Raises:
+        UsageError: a document names something like an agent, but no agent has that name.
+    """
+    owned = [_owned(text, settings) for text in documents]
+    names = dict.fromkeys([*settings.names(), *filter(None, (owner for owner, _ in owned))])
+    if settings.owners() is None or not any(owner for owner, _ in owned):
+        return [text for _, text in owned]
+    return {name: [text for owner, text in owned if owner in ("", name)] for name in names}
+
+
+def _owned(document: str, settings: Settings) -> tuple[str, str]:
+    """Return a document's owner ("" for all agents) and text. Agents of other schemes are checked with the question.
+
+    Raises:
+        UsageError: the name looks like an agent's, but no scheme has such an agent.
+    """
+    name, sign, text = document.partition("=")
+    agents = [*settings.names(), *(agent for each in shipped() for agent in each.settings().names())]
+    if not sign or name[-1:].isspace():
+        return "", document
+    if _unnumbered(name) in map(_unnumbered, agents):
+        return name, text
+    if NUMBERED.fullmatch(name) or difflib.get_close_matches(name.lower(), agents, cutoff=SIMILAR_NAME):
+        unknown = choose("agent among the documents:", name, settings.names())
+        raise UsageError(f"{unknown}; if the text itself begins so, put a space before the =")
+    return "", document
+
+
+def _unnumbered(name: str) -> str:
+    return name.rstrip(string.digits)

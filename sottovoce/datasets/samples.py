@@ -32,8 +32,8 @@ SAMPLES = {
     **{name: told for world in worlds().values() for name, told in world.samples.items()},
 }
 """What is generated from a seed, by the name that --sample takes."""
-MOST = {"split": 3_000, "facts": 288, "world": 800, "world/bridge": 800}
-MOST |= {"world/comparison": 200, "world/strategy": 200, "world/claim": 500, "world/fact": 400}
+MAX_SAMPLES = {"split": 3_000, "facts": 288, "world": 800, "world/bridge": 800}
+MAX_SAMPLES |= {"world/comparison": 200, "world/strategy": 200, "world/claim": 500, "world/fact": 400}
 """Largest number of different samples of a seed; arithmetic has no such limit, and stops at `MOST_STEPS`."""
 OF_WORLD: dict[str, Type] = {f"world/{type}": type for type in get_args(Type)}
 DECOYS = 3  # solutions of other samples, for dummy debaters
@@ -48,10 +48,10 @@ def samples(name: str, n: int, settings: Settings, seed: int) -> list[Question]:
         UsageError: a seed does not have so many samples, or the scheme needs other ones.
     """
     world = world_of(settings)
-    if n > (most := (world.most if world else MOST).get(name, MOST_STEPS)):
+    if n > (most := (world.most if world else MAX_SAMPLES).get(name, MOST_STEPS)):
         raise UsageError(f"--limit is {n:,}; --sample {name} has at most {most:,} different ones for a seed")
-    made = _made(name, n + DECOYS, seed, settings)
-    return [{**each, "decoys": _decoys(made, i)} for i, each in enumerate(made[:n])]
+    questions_made = _generated(name, n + DECOYS, seed, settings)
+    return [{**each, "decoys": _decoys(questions_made, i)} for i, each in enumerate(questions_made[:n])]
 
 
 def known(settings: Settings) -> dict[str, str]:
@@ -60,31 +60,31 @@ def known(settings: Settings) -> dict[str, str]:
     return {**SAMPLES, **(world.samples if world else {})}
 
 
-def read_name(written: str, settings: Settings) -> tuple[str, int]:
+def read_name(text: str, settings: Settings) -> tuple[str, int]:
     """Return the name and the seed of a sample: "split/3", or "split" for seed 0.
 
     Raises:
         UsageError: there is no such sample.
     """
-    found = re.fullmatch(r"(.+?)(?:/(\d+))?", written)
-    if not found or found[1] not in (names := known(settings)):
-        raise UsageError(f"sample is {written!r}; expected {', '.join(names)}, each with a number or without: split/3")
-    return found[1], int(found[2] or 0)
+    match = re.fullmatch(r"(.+?)(?:/(\d+))?", text)
+    if not match or match[1] not in (names := known(settings)):
+        raise UsageError(f"sample is {text!r}; expected {', '.join(names)}, each with a number or without: split/3")
+    return match[1], int(match[2] or 0)
 
 
 def origin(name: str, n: int, seed: int) -> str:
     """Return a phrase for the origin of samples: "held-out sample arithmetic/0 of the bundled set"."""
-    made = name not in ("arithmetic", "split")
-    noun = f"{'' if made else 'held-out '}sample{'' if n == 1 else 's'}"
-    return f"{'' if n == 1 else f'{n:,} '}{noun} {name}/{seed} {'made from a seed' if made else HELD_OUT}"
+    generated = name not in ("arithmetic", "split")
+    noun = f"{'' if generated else 'held-out '}sample{'' if n == 1 else 's'}"
+    return f"{'' if n == 1 else f'{n:,} '}{noun} {name}/{seed} {'made from a seed' if generated else HELD_OUT}"
 
 
-def _decoys(made: list[Question], at: int) -> list[str]:
+def _decoys(samples: list[Question], at: int) -> list[str]:
     """Return the solutions of the next samples, starting over at the end."""
-    return [made[(at + 1 + k) % len(made)]["solution"] for k in range(DECOYS)]
+    return [samples[(at + 1 + k) % len(samples)]["solution"] for k in range(DECOYS)]
 
 
-def _made(name: str, n: int, seed: int, settings: Settings) -> list[Question]:
+def _generated(name: str, n: int, seed: int, settings: Settings) -> list[Question]:
     check_sample(name, settings)
     if (world := world_of(settings)) is not None:
         return world.draw(n, settings, seed, split_of(name))

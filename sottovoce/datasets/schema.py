@@ -97,7 +97,7 @@ class DataSet:
     """The key of the rows in a file that is one JSON object."""
     own_id: tuple[str, ...] = ()
     """Columns that may contain a row's id; otherwise the id is its 0-based position."""
-    kept: tuple[str, ...] = ()
+    metadata: tuple[str, ...] = ()
     """Columns that agents do not see, for filtering rows."""
     aliases_in: str = ""
     """The file in the same folder that contains aliases of answers, by `answer_id`."""

@@ -42,15 +42,15 @@ class Source:
         return f"{self.data.name}/{self.part}" if self.part else self.data.name
 
 
-def source_of(written: str) -> Source | None:
+def source_of(text: str) -> Source | None:
     """Return the named data set; None if the text is the path of a file.
 
     Raises:
         UsageError: there is no such data set, or it has no such part.
     """
-    if not (found := WRITTEN.fullmatch(written)) or Path(written).exists():
+    if not (match := WRITTEN.fullmatch(text)) or Path(text).exists():
         return None
-    return named(found[1], found[2] or "", found[3])
+    return named(match[1], match[2] or "", match[3])
 
 
 def named(name: str, part: str, where: str) -> Source:
@@ -73,7 +73,7 @@ def read_source(source: Source, common: Mapping[str, object] | None = None) -> Q
         raise UsageError(f"--kind is only for your own files; {known}")
     path = Path(source.where)
     file = _read(source)
-    rows = _with_decoys(_asked(file, source, dict(common or {})))
+    rows = _with_decoys(_rows(file, source, dict(common or {})))
     if not rows:
         raise UsageError(f"no row of {file.name} is a question of {source.name}; expected at least one")
     return QuestionFile(path, file.digest, tuple(rows), len(rows), data_set=source.name, noun=file.noun)
@@ -93,7 +93,7 @@ def _read(source: Source) -> DataFile:
     return read_published(Path(source.where), source.data, source.part)
 
 
-def _asked(file: DataFile, source: Source, common: Values) -> list[AskedRow]:
+def _rows(file: DataFile, source: Source, common: Values) -> list[AskedRow]:
     rows, ids, broken = list[AskedRow](), set[str](), Broken(file.name, file.noun)
     for at, (line, read) in enumerate(file.rows):
         with broken.at(line):
@@ -103,7 +103,7 @@ def _asked(file: DataFile, source: Source, common: Values) -> list[AskedRow]:
             row = _row(line, published, source, common)
             row.question["id"] = _different(f"{source.name}/{row.question.get('id', at)}", ids)
             rows.append(row)
-    broken.tell()
+    broken.raise_first()
     return rows
 
 
@@ -117,17 +117,17 @@ def _row(line: int, row: Row, source: Source, common: Values) -> AskedRow:
     own = next((values[name] for name in data.own_id if values.get(name) not in (None, "")), None)
     question = cast(Question, {"kind": data.kind, **fields, **common, **({} if own is None else {"id": str(own)})})
     check_question(question, None)
-    return AskedRow(line, question, {name: values[name] for name in data.kept if name in values})
+    return AskedRow(line, question, {name: values[name] for name in data.metadata if name in values})
 
 
 def _different(id: str, known: set[str]) -> str:
     """Return the id, with a number appended if another row has it; some data sets repeat ids."""
-    found, number = id, 1
-    while found in known:
+    new_id, number = id, 1
+    while new_id in known:
         number += 1
-        found = f"{id}-{number}"
-    known.add(found)
-    return found
+        new_id = f"{id}-{number}"
+    known.add(new_id)
+    return new_id
 
 
 def _with_decoys(rows: list[AskedRow]) -> list[AskedRow]:
@@ -135,6 +135,6 @@ def _with_decoys(rows: list[AskedRow]) -> list[AskedRow]:
     n = len(rows)
     for at, row in enumerate(rows):
         others = [rows[(at + 1 + k) % n].question.get("solution") for k in range(min(DECOYS, n - 1))]
-        if "decoys" not in row.question and (found := [each for each in others if each]):
-            row.question["decoys"] = found
+        if "decoys" not in row.question and (decoys := [solution for solution in others if solution]):
+            row.question["decoys"] = decoys
     return rows

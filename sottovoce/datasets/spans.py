@@ -1,4 +1,7 @@
-"""Data sets with short text answers, scored by exact match and F1."""
+"""Data sets with short text answers, scored by exact match and F1, and translations, which are not scored here.
+
+Translations need COMET or BLEURT, whose weights are not part of this program.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +21,23 @@ def span(question: str, forms: Iterable[Any]) -> Fields:  # Any: JSON
     Raises:
         UsageError: all forms are empty.
     """
-    found = list(dict.fromkeys(form.strip() for form in forms if isinstance(form, str) and form.strip()))
-    if not found:
+    texts = list(dict.fromkeys(form.strip() for form in forms if isinstance(form, str) and form.strip()))
+    if not texts:
         raise UsageError("it has no answer; expected a text that is not empty, or a list of texts")
-    fields: Fields = {"question": question, "target": found[0]}
-    return {**fields, "aliases": found[1:]} if found[1:] else fields
+    fields: Fields = {"question": question, "target": texts[0]}
+    return {**fields, "aliases": texts[1:]} if texts[1:] else fields
 
 
-def paragraphs(given: Any) -> list[dict[str, str]]:  # Any: JSON
+def paragraphs(context: Any) -> list[dict[str, str]]:  # Any: JSON
     """Return passages from [[title, [sentence, ...]], ...], or from the hub's lists of titles and sentences.
 
     Raises:
         UsageError: the value has neither format.
     """
-    if isinstance(given, dict) and isinstance(given.get("title"), list):
-        given = [*zip(given["title"], given.get("sentences") or [], strict=False)]
+    if isinstance(context, dict) and isinstance(context.get("title"), list):
+        context = [*zip(context["title"], context.get("sentences") or [], strict=False)]
     try:
-        return [{"title": title, "text": " ".join(each.strip() for each in sentences)} for title, sentences in given]
+        return [{"title": title, "text": " ".join(map(str.strip, sentences))} for title, sentences in context]
     except (TypeError, ValueError, AttributeError):
         raise UsageError("context contains no [title, sentences] pairs; expected the paragraphs as published") from None
 
@@ -47,9 +50,9 @@ def _multihop(row: Row) -> Fields:
     return {**fields, "documents": paragraphs(row.get("context"))} if row.part == "context" else fields
 
 
-def gold_titles(given: Any) -> list[str]:  # Any: JSON
+def gold_titles(facts: Any) -> list[str]:  # Any: JSON
     """Return the distinct titles of supporting facts: [[title, sentence], ...], or the hub's lists of both."""
-    titles = given.get("title") if isinstance(given, dict) else [each[0] for each in given or [] if each]
+    titles = facts.get("title") if isinstance(facts, dict) else [fact[0] for fact in facts or [] if fact]
     return list(dict.fromkeys(title for title in titles or [] if isinstance(title, str)))
 
 
@@ -88,7 +91,7 @@ HOTPOTQA = DataSet(
     METRIC,
     parts={"context": "with the ten paragraphs of the distractor setting as documents"},
     own_id=("_id", "id"),
-    kept=("type", "level"),
+    metadata=("type", "level"),
     hub=Hub("distractor", "validation"),
 )
 TWO_WIKI = DataSet(
@@ -101,7 +104,7 @@ TWO_WIKI = DataSet(
     METRIC,
     parts={"context": "with the paragraphs as documents"},
     own_id=("_id", "id"),
-    kept=("type",),
+    metadata=("type",),
     aliases_in=IDS,
     hub=Hub(split="validation"),
 )
@@ -147,4 +150,26 @@ NQ = DataSet(
     {"dev": 3_610, "train": 87_925},
     METRIC,
     hub=Hub(split="validation"),
+)
+
+
+def _commonmt(row: Row) -> Fields:
+    """Read a row; the reference is saved with the question but is not its target: a match is not a useful score."""
+    row.text("reference")
+    return {"question": f"Translate into English: {row.text('source')}"}
+
+
+COMMONMT = DataSet(
+    "commonmt",
+    "Chinese sentences whose translation needs common sense (lexical ambiguity); a .tsv file of both texts",
+    "text",
+    {"source": "...", "reference": "..."},
+    _commonmt,
+    {"lexical": 200},
+    "none here (COMET, BLEURT)",
+    columns=("source", "reference"),
+    is_csv=True,
+    tabs=True,
+    metadata=("reference",),
+    needs="COMET or BLEURT weights, which are not part of this program: answers are saved but not scored",
 )

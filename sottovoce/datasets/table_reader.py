@@ -62,7 +62,7 @@ class Broken:
     def __init__(self, name: str, noun: str = "line") -> None:
         """Take the file's name in errors, and the word for a row."""
         self.name, self.noun = name, noun
-        self._found: list[tuple[int, UsageError]] = []
+        self._errors: list[tuple[int, UsageError]] = []
 
     @contextmanager
     def at(self, line: int) -> Iterator[None]:
@@ -70,28 +70,28 @@ class Broken:
         try:
             yield
         except UsageError as error:
-            self._found.append((line, error))
+            self._errors.append((line, error))
 
-    def tell(self) -> None:
+    def raise_first(self) -> None:
         """Raise the first error, if there is one.
 
         Raises:
             UsageError: the error with its line, and the number of further ones.
         """
-        if not self._found:
+        if not self._errors:
             return
-        (line, error), *others = self._found
+        (line, error), *others = self._errors
         more = f"; {len(others):,} more of its {self.noun}s cannot be asked either" if others else ""
         raise UsageError(f"{self.noun} {line} of {self.name}: {shortened(str(error), LONGEST)}{more}") from error
 
 
-def read_rows(path: Path, what: str) -> DataFile:
-    """Split a file into its rows, without blank lines; `what` is the file's purpose in errors.
+def read_rows(path: Path, purpose: str) -> DataFile:
+    """Split a file into its rows, without blank lines; `purpose` is the file's purpose in errors.
 
     Raises:
         UsageError: it cannot be read, is neither JSON Lines nor CSV, has no row, or its CSV cannot be split.
     """
-    name = f"{what} {str(path)!r}"
+    name = f"{purpose} {str(path)!r}"
     if (form := ".jsonl" if path == STDIN else path.suffix.lower()) not in (".jsonl", ".ndjson", ".csv"):
         raise UsageError(f"{name} is neither JSON Lines nor CSV by its name; expected .jsonl or .csv")
     text, digest = read_text(path, name)
@@ -110,7 +110,7 @@ def read_text(path: Path, name: str) -> tuple[str, str]:
         UsageError: there is no such file, it cannot be read, or it is not UTF-8.
     """
     try:
-        data = _piped(name) if path == STDIN else bytes_of(path)
+        data = _read_stdin(name) if path == STDIN else bytes_of(path)
         _check_text(data, path, name)
         return data.decode("utf-8").removeprefix(MARK), hashlib.sha256(data).hexdigest()
     except OSError as error:
@@ -122,14 +122,14 @@ def read_text(path: Path, name: str) -> tuple[str, str]:
 
 def _check_text(data: bytes, path: Path, name: str) -> None:
     """Raise UsageError for a file that is not text by its first bytes or by its name."""
-    for begins, what in BINARY.items():
+    for begins, kind in BINARY.items():
         if data.startswith(begins):
-            raise UsageError(f"{name} is {what}; expected UTF-8 text: export or unpack it first")
+            raise UsageError(f"{name} is {kind}; expected UTF-8 text: export or unpack it first")
     if path.suffix.lower() in ENDINGS:
         raise UsageError(f"{name} ends in {path.suffix!r} but contains something else; rename it by its contents")
 
 
-def _piped(name: str) -> bytes:
+def _read_stdin(name: str) -> bytes:
     """Return all of stdin; at a terminal, say how to end it."""
     if sys.stdin.isatty():
         print(f"reading {name} from the terminal; Ctrl-D ends it", file=sys.stderr)
@@ -175,10 +175,10 @@ def split_csv(text: str, name: str, columns: Sequence[str] = ()) -> tuple[tuple[
     Raises:
         UsageError: it cannot be split, or a name occurs twice.
     """
-    found = [(line, cells) for line, cells in _cells(text, name) if any(cells)]
-    if not found or columns:
-        return None, [(number, partial(_named, columns, cells)) for number, cells in found]
-    (line, names), *rows = found
+    rows_of_cells = [(line, cells) for line, cells in _cells(text, name) if any(cells)]
+    if not rows_of_cells or columns:
+        return None, [(number, partial(_named, columns, cells)) for number, cells in rows_of_cells]
+    (line, names), *rows = rows_of_cells
     if twice := next((each for each in names if each and names.count(each) > 1), None):
         raise UsageError(f"line {line} of {name} names {twice!r} twice; expected each column to have its own name")
     return (line, names), [(number, partial(_named, names, cells)) for number, cells in rows]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from sottovoce.core.errors import UsageError, command
 from sottovoce.core.files import models_folder
+from sottovoce.graphs import scheme as scheme_of
 from sottovoce.prompts.packs import TRAINED
 from sottovoce.settings import Settings
 
@@ -13,16 +14,6 @@ SMALL = "smollm2"
 """A small model of the catalog that writes English."""
 HELD_OUT = "of the bundled set"
 """The end of the origin text of questions that the bundled model was trained to answer."""
-FIRST = {
-    "madra": "--sample facts/20 --wiki documents --temperature 0 --max-tokens 48 --select-tokens 48 "
-    "--chain-of-thought off --rounds 1",
-    "react": "--sample world/fact/5 --steps 4",
-    "ia": "--sample facts/20 --guide on --rounds 2 --max-tokens 48",
-    "whodunit": "--suspects 3 --attributes 3 --turns 8",
-    "govsim": "--agents 3 --months 2 --utterances 2 --max-tokens 96",
-    "codegen": "--sandbox isolated --agents 2 --rounds 1 --max-tokens 128",
-}
-"""Options by scheme for a run of a minute or two with `SMALL`; in the first three its answer is right."""
 
 
 def check_trained(scheme: str, settings: Settings, question: str | None = None) -> None:
@@ -36,7 +27,7 @@ def check_trained(scheme: str, settings: Settings, question: str | None = None) 
     if why := untrained(scheme, settings):
         pull = [] if (models_folder() / SMALL).is_dir() else [f"{command('models', 'pull', SMALL)} (93 MB)"]
         words = [scheme.replace("_", "-"), *([question] if question else []), "--model", SMALL]
-        first = [] if question else FIRST.get(scheme, "").split()
+        first = [] if question else scheme_of(scheme).first_options.split()
         first = first if settings.prompts is None else ["--prompts", settings.prompts]
         raise UsageError(
             f"{why}; try {', then '.join([*pull, command(*words, *first)])}, a small model that is often wrong, or "

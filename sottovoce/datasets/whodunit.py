@@ -32,7 +32,7 @@ def stored(path: Path, settings: WhoDunit) -> Question:
 def question(game: Game, id: str, settings: WhoDunit) -> Question:
     """Return a game as a question; Intel, which cannot know who is sought, gets its own wording."""
     words = settings.words
-    made = Question(
+    asked_question = Question(
         id=id,
         question=f"Which {words.person} is the {words.winner}?",
         kind="number",
@@ -41,9 +41,9 @@ def question(game: Game, id: str, settings: WhoDunit) -> Question:
         game=game.model_dump(mode="json"),
     )
     if settings.variant == "sym":
-        return made
+        return asked_question
     accuser, intel = settings.speakers()
-    return {**made, "wordings": {intel: f"What do you tell {accuser} now?"}}
+    return {**asked_question, "wordings": {intel: f"What do you tell {accuser} now?"}}
 
 
 WORLD = World(

@@ -22,9 +22,8 @@ from sottovoce.core.errors import UsageError
 from sottovoce.models import Ids, Piece, Rows, attention_of_last
 from sottovoce.nodes.context import made_from
 from sottovoce.nodes.question import question_digest
-from sottovoce.report.nearest_words import text_of
-from sottovoce.report.packed import Numbers
 from sottovoce.report.plots import Plot, drawing, svg
+from sottovoce.report.tensors import Numbers, text_of
 from sottovoce.runs.manifest import RunManifest
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Key, Run

@@ -1,4 +1,4 @@
-"""A transcript in parts, in their order: the question, levels, rounds, resets, the decision."""
+"""A transcript as blocks, in order: the question, levels, rounds, resets, the decision. Renderers show blocks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from sottovoce.datasets.trained import knowledge
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import passage_of, shown
 from sottovoce.prompts.kinds import kind_of, lettered, named
-from sottovoce.report import votes
-from sottovoce.report.describe import last_attempts
-from sottovoce.report.uncertainty import figure_of
+from sottovoce.report import describe
+from sottovoce.report.interventions import figure_of
 from sottovoce.runs.events import Level, Reset
 from sottovoce.runs.parse_statistics import ParseStatistics
 from sottovoce.runs.record import DiscussionRecord
@@ -35,52 +34,62 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Part:
+class Block:
     """A heading with messages side by side, lines, or both."""
 
     heading: str
     messages: tuple[Message, ...] = ()
     lines: tuple[Line, ...] = ()
     opens: bool = True
-    """True if everything before this part is over when it begins."""
-    asked: Mapping[Place, tuple[Line, ...]] = field(default_factory=dict)
+    """True if everything before this block is over when it begins."""
+    prompts: Mapping[Place, tuple[Line, ...]] = field(default_factory=dict)
     """The prompts of its messages by place, if prompts are shown; each is right above its message."""
 
 
-def opening(run: DiscussionRecord) -> Part:
-    """Return the part with the title, the question, and what is known before the discussion."""
+def transcript(run: DiscussionRecord, *, prompts: bool = False) -> Iterator[Block]:
+    """Yield all blocks of a discussion; `prompts` adds the prompt of each message."""
+    yield introduction(run)
+    yield from rounds(run, prompts=prompts)
+    yield from uncertainty(run)
+    yield conclusion(run)
+
+
+def introduction(run: DiscussionRecord) -> Block:
+    """Return the block with the title, the question, and what is known before the discussion."""
     settings, record = run.settings, scheme(run.scheme)
     models = ", ".join(dict.fromkeys(settings["model"]))
     title = f"{record.command} · {settings['protocol']} · {models} · seed {settings['seed']}"
-    held = [record.manner(run.chosen())] if record.manner else []
-    wanted = f"(asked for: {named(kind_of(run.question))}; --kind asks for something else)"
+    manner = [record.manner(run.chosen())] if record.manner else []
+    kind = f"(asked for: {named(kind_of(run.question))}; --kind asks for something else)"
     known = [
-        f"({run.origin})" if run.origin else wanted,
+        f"({run.origin})" if run.origin else kind,
         *knowledge((each.model for each in run.models.values()), run.origin),
         *facts(run),
     ]
-    asked = Line(run.question["question"], "question")
+    question = Line(run.question["question"], "question")
     notes = [Line(f"note: {one_line(note)}", "note") for note in run.notes]
-    return Part("", lines=(Line(one_line(title), "title"), *_asides(held), asked, *_asides(known), *notes))
+    first = Line(one_line(title), "title")
+    return Block("", lines=(first, *_aside_lines(manner), question, *_aside_lines(known), *notes))
 
 
-def ending(run: DiscussionRecord) -> Part:
+def conclusion(run: DiscussionRecord) -> Block:
     """Return the decision with its reason, each agent's vote and the cost; or how the run ended without a decision."""
-    made, cost, verdict = run.decision, run.cost, votes.verdict(run)
-    if made is None:
+    decision, cost, verdict = run.decision, run.cost, describe.verdict(run)
+    if decision is None:
         why = f" ({one_line(run.error)})" if run.error else ""
-        return Part("Decision", lines=(Line(f"none: the run is {run.status}{why}"),))
-    decided = Line(f"by {made['rule']}: {one_line(made['why'])}", answer=votes.answer(made["answer"]))
-    judged = [Line(verdict, "right" if made["score"] == 1 else "wrong")] if verdict else []
+        return Block("Decision", lines=(Line(f"none: the run is {run.status}{why}"),))
+    decided = Line(f"by {decision['rule']}: {one_line(decision['why'])}", answer=describe.answer(decision["answer"]))
+    judged = [Line(verdict, "right" if decision["score"] == 1 else "wrong")] if verdict else []
     took = f"{counted(cost.calls, 'call')}, {cost.tokens}, {run.seconds:.1f} s{_read(run.parsing)}"
-    measures = [told(made["measures"])] if made.get("measures") else []
-    return Part("Decision", lines=(decided, *_asides(votes.support(run, made)), *judged, *_asides([*measures, took])))
+    measures = [told(decision["measures"])] if decision.get("measures") else []
+    support = _aside_lines(describe.support(run, decision))
+    return Block("Decision", lines=(decided, *support, *judged, *_aside_lines([*measures, took])))
 
 
-def unsure(run: DiscussionRecord) -> list[Part]:
+def uncertainty(run: DiscussionRecord) -> list[Block]:
     """Return the figure of agents' uncertainty over a game, with interventions; [] if there is nothing to show."""
     drawn = figure_of(run)
-    return [Part("Uncertainty", lines=(Line(drawn, "figure"),))] if drawn else []
+    return [Block("Uncertainty", lines=(Line(drawn, "figure"),))] if drawn else []
 
 
 def _read(found: ParseStatistics) -> str:
@@ -100,35 +109,35 @@ def _read(found: ParseStatistics) -> str:
     return f"; of {counted(total, 'answer')} {told}{mined}"
 
 
-def of_run(run: DiscussionRecord, *, prompts: bool = False) -> Iterator[Part]:
-    """Yield the parts between the opening and the decision; `prompts` adds the prompt of each message."""
+def rounds(run: DiscussionRecord, *, prompts: bool = False) -> Iterator[Block]:
+    """Yield the blocks between introduction and conclusion; `prompts` adds the prompt of each message."""
     by_round = groupby(run.messages, key=lambda message: (message.epoch, message.round))
-    rounds: dict[When, list[Message]] = {when: list(said) for when, said in by_round}
+    by_time: dict[When, list[Message]] = {when: list(said) for when, said in by_round}
     levels: dict[When, Level] = {(level.epoch, level.round): level for level in run.levels if level.level}
     resets: dict[When, Reset] = {(epoch, float("inf")): reset for epoch, reset in enumerate(run.resets)}
     counts: dict[When, list[str]] = {
-        (count.epoch, count.round): votes.count(count.round, count.votes, run.question) for count in run.counts
+        (count.epoch, count.round): describe.count(count.round, count.votes, run.question) for count in run.counts
     }
-    for when in sorted(rounds.keys() | levels.keys() | resets.keys()):
+    for when in sorted(by_time.keys() | levels.keys() | resets.keys()):
         if when in levels:
             yield _level(levels[when], run.levels)
-        for each in _round(run, rounds.get(when, []), counts.get(when, [])):
-            yield replace(each, asked=_prompts(run, each.messages)) if prompts else each
+        for each in _round(run, by_time.get(when, []), counts.get(when, [])):
+            yield replace(each, prompts=_prompts(run, each.messages)) if prompts else each
         if reset := resets.get(when):
             why = (Line(one_line(reset.why)),) if reset.why else ()
-            yield Part(f"Taken back to round {reset.cut[0] + 1}", lines=why)
+            yield Block(f"Taken back to round {reset.cut[0] + 1}", lines=why)
 
 
-def _round(run: DiscussionRecord, messages: Sequence[Message], counted: Sequence[str]) -> Iterator[Part]:
+def _round(run: DiscussionRecord, messages: Sequence[Message], counted: Sequence[str]) -> Iterator[Block]:
     """Yield the messages of a round under the headings of their acts; the votes come after the answers."""
     record, discussing = scheme(run.scheme), len(run.chosen().speakers())
     rows: dict[str, list[Message]] = {}
-    for message in last_attempts(messages):
+    for message in describe.last_attempts(messages):
         withdrawn = ", withdrawn" if run.withdrew(message) else ""
         rows.setdefault(record.heading(message.act, message.round) + withdrawn, []).append(message)
     for number, (heading, row) in enumerate(rows.items()):
         lines = counted if any(message.act in record.answers for message in row) else ()
-        yield Part(heading, tuple(row), tuple(map(Line, lines)), opens=not number or row[0].order >= discussing)
+        yield Block(heading, tuple(row), tuple(map(Line, lines)), opens=not number or row[0].order >= discussing)
 
 
 def _prompts(run: DiscussionRecord, messages: Sequence[Message]) -> dict[Place, tuple[Line, ...]]:
@@ -142,13 +151,13 @@ def _prompts(run: DiscussionRecord, messages: Sequence[Message]) -> dict[Place, 
     return {each.place: tuple(asked[each.place[:-1]]) for each in messages if each.place[:-1] in asked}
 
 
-def _level(level: Level, levels: Sequence[Level]) -> Part:
+def _level(level: Level, levels: Sequence[Level]) -> Block:
     """Return the groups of a higher level, and which agents each member represents."""
     before = next(each.groups for each in reversed(levels) if each.level == level.level - 1)
     sent = {name: f"{name} represents {', '.join(group)}" for group in before for name in group}
     groups = enumerate(level.groups, 1)
     lines = [f"group {at}: {'; '.join(sent.get(name, name) for name in group)}" for at, group in groups]
-    return Part(f"Level {level.level + 1}", lines=tuple(map(Line, map(one_line, lines))))
+    return Block(f"Level {level.level + 1}", lines=tuple(map(Line, map(one_line, lines))))
 
 
 def facts(run: DiscussionRecord) -> Iterator[str]:
@@ -173,5 +182,5 @@ def facts(run: DiscussionRecord) -> Iterator[str]:
         yield from (f"group {number}: {', '.join(group)}" for number, group in enumerate(run.levels[0].groups, 1))
 
 
-def _asides(lines: Iterable[str]) -> list[Line]:
+def _aside_lines(lines: Iterable[str]) -> list[Line]:
     return [Line(one_line(line), "aside") for line in lines]

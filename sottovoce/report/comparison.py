@@ -1,4 +1,4 @@
-"""A comparison of runs as Markdown: tables of runs, of worlds' measures and of pairs, and the verdicts in words."""
+"""A comparison of runs as Markdown: tables of runs, measures, pairs and published figures, and verdicts in words."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import NamedTuple
 from sottovoce.analysis.compare import Comparison, Summary, compare
 from sottovoce.analysis.measures import Measured
 from sottovoce.analysis.paired_test import Pair, points
+from sottovoce.analysis.statistics import Mean, Share
 from sottovoce.core.text import counted, figure, one_line
 from sottovoce.experiments.folder import ended
 from sottovoce.experiments.matching import budget_notes
-from sottovoce.report.tables import p_value, share_cells, table
+from sottovoce.report.tables import p_value, percent, share_cells, table
 from sottovoce.runs.run import Run
 
 RUNS = (
@@ -143,3 +144,34 @@ def _name(run: str) -> str:
 def _heading(text: str) -> str:
     """Return a heading whose bars do not end it."""
     return text.replace("|", "\\|")
+
+
+ACCURACY = "accuracy"
+HEADINGS = ("run", "measure", "published", "obtained", "95 %")
+
+
+def published_table(published: Mapping[str, Mapping[str, float]], comparison: Comparison) -> list[Table]:
+    """Return a table with a row for each published figure, or [] without any; cells of missing results stay empty."""
+    runs = {run.run: run for run in comparison.runs}
+    rows = [
+        (name, one_line(measure), _told(value, measure), *_obtained(runs.get(name), measure))
+        for name, figures in published.items()
+        for measure, value in figures.items()
+    ]
+    return [Table(HEADINGS, tuple(rows))] if rows else []
+
+
+def _obtained(run: Summary | None, measure: str) -> tuple[str, str]:
+    found: Share | Mean | None = None
+    if run is not None and measure == ACCURACY:
+        found = run.accuracy
+    elif run is not None and measure in run.measures:
+        found = run.measures[measure].mean
+    if found is None:
+        return "", ""
+    ends = [] if found.low is None or found.high is None else [_told(found.low, measure), _told(found.high, measure)]
+    return _told(found.value, measure), " to ".join(ends)
+
+
+def _told(value: float, measure: str) -> str:
+    return percent(value) if measure == ACCURACY else figure(value)

@@ -11,13 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from sottovoce.channels.message import Message, Place
 from sottovoce.core.text import counted, figure, one_line, shortened
 from sottovoce.nodes.question import question_digest, question_id
-from sottovoce.nodes.state import Intervened
+from sottovoce.nodes.state import JSON, Intervened
 from sottovoce.nodes.votes import viewpoints
 from sottovoce.report import blocks, describe
-from sottovoce.report.blocks import Line, Part
-from sottovoce.report.packed import JSON
+from sottovoce.report.blocks import Block
 from sottovoce.report.tensors import Tensors
-from sottovoce.report.uncertainty import figure_of
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 
@@ -64,23 +62,16 @@ def row(record: DiscussionRecord, run: int, items: int) -> JSON:
 
 def items(record: DiscussionRecord, tensors: Tensors) -> list[JSON]:
     """Return the items of one discussion, from the question to the decision."""
-    shown = (blocks.opening(record), *blocks.of_run(record), *_game(record), blocks.ending(record))
     says = _Says(record, tensors)
-    return [item for part in shown for item in _of_part(part, says)]
+    return [item for block in blocks.transcript(record) for item in _items_of(block, says)]
 
 
-def _game(record: DiscussionRecord) -> list[Part]:
-    """Return the figure of agents' uncertainty over a game; interventions are shown after their messages."""
-    drawn = figure_of(record)
-    return [Part("Uncertainty", lines=(Line(drawn, "figure"),))] if drawn else []
-
-
-def _of_part(part: Part, says: _Says) -> Iterator[JSON]:
-    if part.heading:
-        yield {"k": "head", "text": part.heading}
-    for message in part.messages:
+def _items_of(block: Block, says: _Says) -> Iterator[JSON]:
+    if block.heading:
+        yield {"k": "head", "text": block.heading}
+    for message in block.messages:
         yield from says.about(message)
-    for line in part.lines:
+    for line in block.lines:
         yield {"k": "line", "text": line.text, "style": line.style, **({"answer": line.answer} if line.answer else {})}
 
 

@@ -16,7 +16,7 @@ from sottovoce.channels.message import Message
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.state import JSON
-from sottovoce.report.votes import verdict
+from sottovoce.report.describe import verdict
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.results import Result
 from sottovoce.runs.run import Run

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from sottovoce.channels.message import Message
 from sottovoce.core.text import harmless, one_line
 from sottovoce.report import blocks, describe
-from sottovoce.report.blocks import Line, Part
+from sottovoce.report.blocks import Block, Line
 from sottovoce.runs.record import DiscussionRecord
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&])")  # characters with a meaning in Markdown
@@ -16,8 +16,7 @@ SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&])")  # characters with a meaning in 
 
 def markdown(run: DiscussionRecord) -> str:
     """Return the whole transcript."""
-    shown = (blocks.opening(run), *blocks.of_run(run), *blocks.unsure(run), blocks.ending(run))
-    return "".join(block for part in shown for block in _blocks(part)).lstrip() + "\n"
+    return "".join(block for shown in blocks.transcript(run) for block in _lines_of(shown)).lstrip() + "\n"
 
 
 def fenced(text: str) -> str:
@@ -32,17 +31,17 @@ def escaped(text: str) -> str:
     return SPECIAL.sub(r"\\\1", one_line(text))
 
 
-def _blocks(part: Part) -> Iterator[str]:
+def _lines_of(block: Block) -> Iterator[str]:
     """Yield each block with the line break, or the empty line, before it."""
-    if part.heading:
-        yield f"\n\n## {part.heading}"
-    for message in part.messages:
+    if block.heading:
+        yield f"\n\n## {block.heading}"
+    for message in block.messages:
         yield f"\n\n{_message(message)}"
     listed = False
-    for line in part.lines:
-        block = line.style in ("title", "question", "figure")
-        yield ("\n" if listed and not block else "\n\n") + _line(line)
-        listed = not block
+    for line in block.lines:
+        apart = line.style in ("title", "question", "figure")
+        yield ("\n" if listed and not apart else "\n\n") + _line(line)
+        listed = not apart
 
 
 def _message(message: Message) -> str:

@@ -16,10 +16,10 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from sottovoce.analysis.compare import Summary
+from sottovoce.analysis.discussion_metrics import accuracy_by_round
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import shortened
-from sottovoce.report.rounds import by_round
-from sottovoce.runs.record import BYTES
+from sottovoce.runs.cost import BYTES
 from sottovoce.runs.run import Run
 
 STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "sottovoce", "font.family": "sans-serif", "font.size": 9}
@@ -71,7 +71,7 @@ def plots(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> list[Plot]:
 
 
 def _rounds(runs: Mapping[str, Run], of: Looks) -> Plot | None:
-    lines = {name: shares for name, run in runs.items() if (shares := by_round([*run.records.values()]))}
+    lines = {name: shares for name, run in runs.items() if (shares := accuracy_by_round([*run.records.values()]))}
     if not lines:
         return None
     figure, [axes] = drawing()

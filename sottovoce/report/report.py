@@ -7,21 +7,19 @@ from collections.abc import Iterable, Sequence
 from markupsafe import Markup
 
 from sottovoce.analysis.compare import Comparison, Summary
-from sottovoce.analysis.interventions import told
 from sottovoce.core.text import counted, figure, one_line
+from sottovoce.nodes.state import JSON
+from sottovoce.report import interventions
 from sottovoce.report.attention import attention_plot
 from sottovoce.report.cards import card, what_was_run
-from sottovoce.report.comparison import comparison_of, sentences, tables
+from sottovoce.report.comparison import comparison_of, published_table, sentences, tables
 from sottovoce.report.discussions import of_runs
-from sottovoce.report.nearest_words import Words
-from sottovoce.report.packed import JSON
 from sottovoce.report.page import embedded, image, page
 from sottovoce.report.plots import Plot, plots
-from sottovoce.report.published_comparison import beside
 from sottovoce.report.sources import Gathered, Picture
 from sottovoce.report.tables import share_cells
-from sottovoce.report.tensors import Tensors
-from sottovoce.runs.record import BYTES
+from sottovoce.report.tensors import Tensors, Words
+from sottovoce.runs.cost import BYTES
 
 VERDICTS = 3
 """Maximum number of verdicts in the headline."""
@@ -43,7 +41,7 @@ def report(found: Gathered, attention: int | None = None) -> str:
         about=found.about,
         headline=headline(made),
         what=what_was_run(found.runs),
-        tables=[*tables(made), *beside(found.published, made)],
+        tables=[*tables(made), *published_table(found.published, made)],
         sentences=sentences(made) if len(made.pairs) > VERDICTS else list(map(one_line, made.notes)),
         plots=[*plots(found.runs, made.runs), *looked, *map(_pictured, found.pictures)],
         runs=list(found.runs),
@@ -100,8 +98,10 @@ def _pictured(picture: Picture) -> Plot:
 
 
 def _notes(found: Gathered, tensors: Tensors, words: Words) -> Sequence[str]:
-    watched = [f"{name}: {line}" for name, run in found.runs.items() for line in told([*run.records.values()])]
+    monitored = [
+        f"{name}: {line}" for name, run in found.runs.items() for line in interventions.summary([*run.records.values()])
+    ]
     stopped = [f"{name} was stopped: {run.why}" for name, run in found.runs.items() if run.why]
     of_runs = [f"{name}: {note}" for name, run in found.runs.items() for note in run.notes]
     lost = [f"{counted(len(tensors.lost), 'payload')} missing or damaged; the words are shown"] if tensors.lost else []
-    return [*watched, *stopped, *of_runs, *lost, *words.notes]
+    return [*monitored, *stopped, *of_runs, *lost, *words.notes]

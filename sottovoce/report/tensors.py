@@ -5,25 +5,115 @@ entropy      nats; logprob: the negative log-probability of the token, in nats
 alt          the most probable tokens: how many for each token, their words, their probabilities
 near         cipher: the same for the distribution that was averaged
 norm         sde: the length of the difference; hidden: of the state; by layer (`layers`) and token
+
+Arrays are packed as short text: base64 of 16 bits per number, or 32 where needed, with a scale. The page's `unpacked`
+reads them. Words are decoded by the tokenizer of the model that the payload names; ids stand for them without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from transformers import PreTrainedTokenizerBase
 
 from sottovoce.channels.message import Message
-from sottovoce.channels.payload import Payload, Span
-from sottovoce.core.errors import PayloadError
-from sottovoce.report.nearest_words import Words
-from sottovoce.report.packed import JSON, Numbers, counts, fractions, scaled
+from sottovoce.channels.payload import Label, Payload, Span
+from sottovoce.core.errors import ModelError, PayloadError
+from sottovoce.models import load_tokenizer, vocabulary_digest
+from sottovoce.models.huggingface.text import BROKEN
+
+Numbers = NDArray[Any]  # Any: of any dtype
+JSON = dict[str, Any]  # Any: plain JSON
+MAX_STEPS = 0xFFFF
+
+
+def fractions(values: Numbers, step: float) -> JSON:
+    """Pack numbers from 0 up in steps; values above 65,535 steps and NaN are stored as 65,535."""
+    steps = np.nan_to_num(np.asarray(values, np.float64) / step, nan=MAX_STEPS, posinf=MAX_STEPS)
+    return {"x": step, "b": _base64(np.clip(np.rint(steps), 0, MAX_STEPS).astype("<u2"))}
+
+
+def scaled(values: Numbers) -> JSON:
+    """Pack numbers from 0 up in 65,535ths of the largest."""
+    top = float(np.max(values, initial=0.0))
+    return fractions(values, top / MAX_STEPS if top > 0 else 1.0)
+
+
+def counts(values: Numbers) -> JSON:
+    """Pack whole numbers from 0 up, exactly."""
+    found = np.asarray(values)
+    wide = bool(np.max(found, initial=0) > MAX_STEPS)
+    return {"x": 1, "b": _base64(found.astype("<u4" if wide else "<u2")), **({"wide": 1} if wide else {})}
+
+
+def _base64(values: Numbers) -> str:
+    return b64encode(values.tobytes()).decode("ascii")
+
+
+class Words:
+    """The distinct tokens that a page shows; messages refer to them by number."""
+
+    def __init__(self) -> None:
+        """Start without any token."""
+        self.texts: list[str] = []
+        self.notes: list[str] = []
+        """Models whose tokenizer could not be loaded, and why."""
+        self._numbers: dict[tuple[str, int], int] = {}
+        self._tokenizers: dict[tuple[str, str], PreTrainedTokenizerBase | None] = {}
+
+    def numbers(self, ids: Numbers, label: Label) -> Numbers:
+        """Return the numbers of tokens, in the shape of their ids."""
+        distinct, at = np.unique(ids, return_inverse=True)
+        found = np.array([self._number(each, label) for each in distinct.tolist()], dtype=np.int64)
+        return found[at].reshape(ids.shape)
+
+    def _number(self, token: int, label: Label) -> int:
+        key = (label.vocabulary, token)
+        if key not in self._numbers:
+            self._numbers[key] = len(self.texts)
+            self.texts.append(text_of(token, self._tokenizer(label)))
+        return self._numbers[key]
+
+    def _tokenizer(self, label: Label) -> PreTrainedTokenizerBase | None:
+        key = (label.model, label.vocabulary)
+        if key not in self._tokenizers:
+            self._tokenizers[key] = self._found(label)
+        return self._tokenizers[key]
+
+    def _found(self, label: Label) -> PreTrainedTokenizerBase | None:
+        try:
+            tokenizer = load_tokenizer(label.model)
+            if vocabulary_digest(tokenizer) == label.vocabulary:
+                return tokenizer
+            why = "it has another vocabulary now"
+        except ModelError as error:
+            why = str(error)
+        self.notes.append(f"tokens of {label.model!r} are shown as numbers: {why}")
+        return None
+
+
+def text_of(token: int, tokenizer: PreTrainedTokenizerBase | None) -> str:
+    """Return a token's text, or its form in the vocabulary if its bytes are not a complete character."""
+    if tokenizer is None:
+        return f"#{token}"
+    text = _text(tokenizer.decode([token], skip_special_tokens=False, clean_up_tokenization_spaces=False))
+    return _text(tokenizer.convert_ids_to_tokens([token])) if BROKEN in text or not text else text
+
+
+def _text(found: str | Iterable[str | None]) -> str:
+    """Return one string: transformers' types allow lists."""
+    return found if isinstance(found, str) else "".join(each or "" for each in found)
+
 
 NATS = 0.001
 """The step of stored entropies."""
 PART = 1 / 65535
 """The step of stored probabilities."""
-MOST, LEAST, SMALL = 8, 3, 0.002
+MAX_CHOICES, MIN_CHOICES, SMALL = 8, 3, 0.002
 """Maximum and minimum number of a token's alternatives; those beyond the minimum have this probability or more."""
 
 
@@ -75,9 +165,9 @@ def _is_shown(name: str) -> bool:
 
 def _choices(payload: Payload, ids: str, parts: Numbers, words: Words) -> JSON:
     """Pack ids and probabilities, both (n, k), with those of each row that matter."""
-    found, order = payload.tensors[ids].numpy(), np.argsort(-parts, axis=-1, kind="stable")[:, :MOST]
+    found, order = payload.tensors[ids].numpy(), np.argsort(-parts, axis=-1, kind="stable")[:, :MAX_CHOICES]
     found, parts = np.take_along_axis(found, order, -1), np.take_along_axis(parts, order, -1)
-    kept = (parts >= SMALL) | ((np.arange(parts.shape[-1]) < LEAST) & (parts > 0))
+    kept = (parts >= SMALL) | ((np.arange(parts.shape[-1]) < MIN_CHOICES) & (parts > 0))
     return {
         "n": counts(kept.sum(-1)),
         "word": counts(words.numbers(found[kept], payload.label)),

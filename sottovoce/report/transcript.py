@@ -20,7 +20,7 @@ from rich.text import Text
 from sottovoce.channels.message import Message
 from sottovoce.core.text import steady
 from sottovoce.report import blocks, describe
-from sottovoce.report.blocks import Line, Part
+from sottovoce.report.blocks import Block, Line
 from sottovoce.runs.record import DiscussionRecord
 
 NARROWEST = 36  # minimum columns of a panel
@@ -46,24 +46,24 @@ STYLES = {
 
 def print_run(console: Console, run: DiscussionRecord, *, prompts: bool = False) -> None:
     """Print the whole transcript of a run that has ended; `prompts` adds the prompts."""
-    for each in (blocks.opening(run), *blocks.of_run(run, prompts=prompts)):
-        console.print(part(console, each))
-    console.print(ending(console, run))
+    for each in (blocks.introduction(run), *blocks.rounds(run, prompts=prompts)):
+        console.print(block(console, each))
+    console.print(conclusion(console, run))
 
 
-def part(console: Console, shown: Part, panels: Sequence[Panel] | None = None) -> RenderableType:
+def block(console: Console, shown: Block, panels: Sequence[Panel] | None = None) -> RenderableType:
     """Return messages side by side under their heading, then lines; `panels` are theirs if some are unfinished."""
     head = [Rule(shown.heading, align="left", style="dim")] if shown.heading else []
     row = _messages(console, shown, panels or list(map(panel, shown.messages))) if shown.messages else []
     return Group(*head, *row, *lines(shown.lines))
 
 
-def _messages(console: Console, shown: Part, panels: Sequence[Panel]) -> list[RenderableType]:
+def _messages(console: Console, shown: Block, panels: Sequence[Panel]) -> list[RenderableType]:
     """Return messages side by side; if prompts are shown, one below the other, each under its prompt."""
-    if not shown.asked:
+    if not shown.prompts:
         return [_side_by_side(console, panels)]
     pairs = zip(shown.messages, panels, strict=True)
-    return [Group(*lines(shown.asked.get(message.place, ())), panel) for message, panel in pairs]
+    return [Group(*lines(shown.prompts.get(message.place, ())), panel) for message, panel in pairs]
 
 
 def lines(shown: Sequence[Line]) -> list[Text]:
@@ -73,11 +73,11 @@ def lines(shown: Sequence[Line]) -> list[Text]:
     return [answer + text for answer, text in zip(answers, texts, strict=True)]
 
 
-def ending(console: Console, run: DiscussionRecord) -> RenderableType:
+def conclusion(console: Console, run: DiscussionRecord) -> RenderableType:
     """Return the figure of uncertainty, the decision and its cost, with a legend if tokens were shaded."""
     coloured = console.color_system is not None and not console.no_color
     shaded = coloured and any(message.payload for message in run.messages)
-    shown = [part(console, each) for each in (*blocks.unsure(run), blocks.ending(run))]
+    shown = [block(console, each) for each in (*blocks.uncertainty(run), blocks.conclusion(run))]
     return Group(*shown, *([_legend()] if shaded else []))
 
 

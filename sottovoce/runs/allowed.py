@@ -42,46 +42,46 @@ class Trust(Checked):
             raise UsageError("--unsafe belongs to a sandbox, and none was named; add --sandbox isolated, or drop it")
         return self
 
-    def lacking(self, settings: Settings, what: str, folder: Path | None = None) -> str:
+    def lacking(self, settings: Settings, subject: str, folder: Path | None = None) -> str:
         """Return one line about the first option that the command line must add; empty if none is missing.
 
-        `what` names the run or the row. Files in `folder` may be opened, and a probe may hear the runs in it.
+        `subject` names the run or the row. Files in `folder` may be opened, and a probe may hear the runs in it.
         """
-        return self.closed(settings, what, folder) or self.uncontained(settings, what)
+        return self.closed(settings, subject, folder) or self.uncontained(settings, subject)
 
-    def closed(self, settings: Settings, what: str, folder: Path | None = None) -> str:
+    def closed(self, settings: Settings, subject: str, folder: Path | None = None) -> str:
         """Return one line about the first path or server that must not be opened. See `lacking`."""
         marks = marked(type(settings))
         for name, value in named(settings) if not self.trust_paths else ():
             if marks[name].opens and not _is_known(name, value, settings, folder):
-                told = f"{what} names the {marks[name].kind} {shown(value)}"
-                return f"{told}, which is not opened for it; add --trust-paths if you trust who made it"
+                named_value = f"{subject} names the {marks[name].kind} {shown(value)}"
+                return f"{named_value}, which is not opened for it; add --trust-paths if you trust who made it"
         return ""
 
-    def uncontained(self, settings: Settings, what: str) -> str:
+    def uncontained(self, settings: Settings, subject: str) -> str:
         """Return one line if programs would run without a sandbox that this command line chose. See `lacking`."""
         used = getattr(settings, OF_SANDBOX[0], None)
         if used is None or self.sandbox is not None:
             return ""
         unsafe = " with --unsafe" if getattr(settings, OF_SANDBOX[1]) else ""
-        told = f"{what} names the sandbox {shown(used)}{unsafe} for programs of its models"
-        return f"{told}, and only this command line may choose one; add --sandbox isolated"
+        sentence = f"{subject} names the sandbox {shown(used)}{unsafe} for programs of its models"
+        return f"{sentence}, and only this command line may choose one; add --sandbox isolated"
 
-    def check(self, settings: Settings, what: str, folder: Path | None = None) -> None:
+    def check(self, settings: Settings, subject: str, folder: Path | None = None) -> None:
         """Check that the command line allows all that the settings name.
 
         Raises:
             UsageError: see `lacking`.
         """
-        _refuse(self.lacking(settings, what, folder))
+        _refuse(self.lacking(settings, subject, folder))
 
-    def check_paths(self, settings: Settings, what: str, folder: Path | None = None) -> None:
+    def check_paths(self, settings: Settings, subject: str, folder: Path | None = None) -> None:
         """Check that the command line allows the paths and servers of the settings. Errors: see `lacking`."""
-        _refuse(self.closed(settings, what, folder))
+        _refuse(self.closed(settings, subject, folder))
 
-    def check_model(self, name: str, what: str) -> None:
+    def check_model(self, name: str, subject: str) -> None:
         """Check that the command line allows a model. Errors: see `check`."""
-        self.check_paths(Settings(model=[name]), what)
+        self.check_paths(Settings(model=[name]), subject)
 
     def applied(self, settings: AnySettings) -> AnySettings:
         """Return the settings with the sandbox of this command line."""

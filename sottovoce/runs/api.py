@@ -134,19 +134,19 @@ def run_questions(
         RecordError: the directory contains another run, or cannot be written.
         SottovoceError: the run failed. A failed discussion does not raise: it is a row of the results.
     """
-    found = _known(scheme)
-    values = named(settings, found.settings.model_fields) if isinstance(settings, Mapping) else settings
-    chosen = found.settings.given(values)
-    if models is None and (why := untrained(found.name, chosen)):
+    registered = _known(scheme)
+    values = named(settings, registered.settings.model_fields) if isinstance(settings, Mapping) else settings
+    chosen_settings = registered.settings.given(values)
+    if models is None and (why := untrained(registered.name, chosen_settings)):
         raise UsageError(f"{why}; name another model in the settings, such as {{'model': '{SMALL}'}}")
-    asked = _asked(questions, chosen)
+    checked = _checked_questions(questions, chosen_settings)
     limits = Limits(at_once=at_once)
-    manifest = new_manifest(found.name, chosen, asked, seeds, models=models)
+    manifest = new_manifest(registered.name, chosen_settings, checked, seeds, models=models)
     place = Path(folder) if folder is not None else None
-    run = Run.start(manifest, asked, None) if place is None else continue_run(manifest, asked, place)
+    run = Run.start(manifest, checked, None) if place is None else continue_run(manifest, checked, place)
     if run.unfinished:
         with payload_store(place) as store:
-            _outside_of_loops(lambda: run_all(run, chosen, store, models=models, limits=limits))
+            _outside_of_loops(lambda: run_all(run, chosen_settings, store, models=models, limits=limits))
     else:
         run.close()
     return RunResults(run)
@@ -175,20 +175,20 @@ def _known(scheme: str | Scheme) -> Scheme:
     return found
 
 
-def _asked(questions: str | Question | Sequence[str | Question], settings: Settings) -> list[Question]:
+def _checked_questions(questions: str | Question | Sequence[str | Question], settings: Settings) -> list[Question]:
     """Return the questions, each checked and with its kind."""
-    given = [questions] if isinstance(questions, (str, Mapping)) else list(questions)
-    if not given:
+    items = [questions] if isinstance(questions, (str, Mapping)) else list(questions)
+    if not items:
         raise UsageError("there are no questions; give at least one")
-    asked: list[Question] = []
-    for each in given:
-        if not isinstance(each, (str, Mapping)):
-            raise UsageError(f"a question is {each!r}; expected a text, or a dict with a text as its 'question'")
-        question: Any = {"question": each} if isinstance(each, str) else dict(each)  # Any: checked below
+    checked: list[Question] = []
+    for item in items:
+        if not isinstance(item, (str, Mapping)):
+            raise UsageError(f"a question is {item!r}; expected a text, or a dict with a text as its 'question'")
+        question: Any = {"question": item} if isinstance(item, str) else dict(item)  # Any: checked below
         check(question, settings)
         question["kind"] = settings.answers_in or kind_of(question)
-        asked.append(question)
-    return asked
+        checked.append(question)
+    return checked
 
 
 def _outside_of_loops(work: Any) -> None:  # Any: a function without arguments
@@ -198,8 +198,8 @@ def _outside_of_loops(work: Any) -> None:  # Any: a function without arguments
     except RuntimeError:
         work()
         return
-    with ThreadPoolExecutor(1) as beside:
-        beside.submit(work).result()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(work).result()
 
 
 def _table(rows: list[dict[str, Any]]) -> DataFrame:  # Any: cells

@@ -11,7 +11,6 @@ import logging
 import os
 import re
 import socket
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.nodes.question import question_id
 from sottovoce.runs.events import Decided
+from sottovoce.runs.job import Job
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import RunManifest
 from sottovoce.runs.run import Key, Observer, Run
@@ -82,8 +82,8 @@ class Worker:
     def run(self, manifest: RunManifest, questions: list[Any], keys: list[Key], at_once: int) -> ShardOutput:
         """Run some discussions; see `run_shard`."""
         chosen = {key[0] for key in keys}
-        asked = [each for each in questions if question_id(each) in chosen]
-        return run_shard(self._run_all, manifest, asked, keys, at_once)
+        shard_questions = [each for each in questions if question_id(each) in chosen]
+        return run_shard(self._run_all, manifest, shard_questions, keys, at_once)
 
 
 @dataclass
@@ -154,20 +154,20 @@ class WorkerPool:
     def _result(self, ref: Any) -> tuple[Shard, ShardOutput | None]:
         worker, shard = self.busy.pop(ref)
         try:
-            held: ShardOutput = self.ray.get(ref)
-        except _lost(self.ray):
+            output: ShardOutput = self.ray.get(ref)
+        except _loss_errors(self.ray):
             self.ray.kill(worker)  # only what it returned may be lost
             return shard, None
         except self.ray.exceptions.RayTaskError as error:
             raise error.cause if isinstance(error.cause, SottovoceError) else error from None
         self.idle.append(worker)
-        return shard, held
+        return shard, output
 
     def _arrived(self, ref: Any) -> None:
         worker = self.pending.pop(ref)
         try:
             unfit: Unfit | None = self.ray.get(ref)
-        except _lost(self.ray) as error:
+        except _loss_errors(self.ray) as error:
             self.failures += 1
             if self.failures >= ATTEMPTS:
                 raise UsageError(f"{ATTEMPTS} workers could not start on the Ray cluster: {error}") from error
@@ -198,27 +198,27 @@ def run_on_cluster(
         UsageError: Ray is not installed, or no machine can run it.
         SottovoceError: the run cannot be run on the workers, or cannot be saved.
     """
-    began = time.monotonic()
+    job = Job(limits)
     with _connected() as ray:
         _restart(run)
         pool = _pool(ray, run_all, run, settings, limits)
         waiting = deque(_shards(run.unfinished, min(pool.most, pool.first), limits.at_once))
         try:
-            while (waiting or pool.busy) and not (over := _over(run, limits, began)):
+            while (waiting or pool.busy) and not (limit_reached := job.reached([run])):
                 pool.ask_for(len(waiting))
                 while waiting and pool.idle:
                     pool.start(waiting.popleft())
-                for shard, held in pool.finished():
-                    waiting.extendleft(_taken(run, store, observe, shard, held))
+                for shard, output in pool.finished():
+                    waiting.extendleft(_save_output(run, store, observe, shard, output))
         finally:  # at a limit or Ctrl-C too, what is done is saved
             try:
-                for shard, held in pool.finished(0):
-                    if held is not None:
-                        _taken(run, store, observe, shard, held)
+                for shard, output in pool.finished(0):
+                    if output is not None:
+                        _save_output(run, store, observe, shard, output)
             finally:
                 pool.close()
     run.notes += [f"no work went to {node}: {why}" for node, why in pool.unfit.items()]
-    return over if run.unfinished else ""
+    return limit_reached if run.unfinished else ""
 
 
 def _pool(ray: Any, run_all: Callable[..., None], run: Run, settings: Settings, limits: Limits) -> WorkerPool:
@@ -245,18 +245,18 @@ def _gpus(ray: Any, settings: Settings, limits: Limits) -> float:
     Raises:
         UsageError: a worker is to have several, but its models would use one.
     """
-    asked, cpu = limits.gpus_per_worker, all(device == "cpu" for device in settings.device)
-    if asked is None:
+    requested, cpu = limits.gpus_per_worker, all(device == "cpu" for device in settings.device)
+    if requested is None:
         return 0 if cpu or "GPU" not in ray.cluster_resources() else 1
-    if asked > 1 and len(set(settings.device)) == 1 and settings.device[0] != "map":
+    if requested > 1 and len(set(settings.device)) == 1 and settings.device[0] != "map":
         raise UsageError(
-            f"--gpus-per-worker is {asked:g}, and --device {settings.device[0]} uses one GPU; add --device map, or "
+            f"--gpus-per-worker is {requested:g}, and --device {settings.device[0]} uses one GPU; add --device map, or "
             "one device for each agent"
         )
-    return asked
+    return requested
 
 
-def _lost(ray: Any) -> tuple[type[Exception], ...]:
+def _loss_errors(ray: Any) -> tuple[type[Exception], ...]:
     """Return the errors that say that a worker, or what it returned, is lost."""
     errors = ray.exceptions
     return errors.RayActorError, errors.OutOfMemoryError, errors.ObjectLostError
@@ -279,10 +279,12 @@ def _restart(run: Run) -> None:
             run.restart(key)
 
 
-def _taken(run: Run, store: PayloadStore, observe: Observer, shard: Shard, held: ShardOutput | None) -> list[Shard]:
+def _save_output(
+    run: Run, store: PayloadStore, observe: Observer, shard: Shard, output: ShardOutput | None
+) -> list[Shard]:
     """Save what a worker returned; return the shards that others must run, each discussion alone."""
-    if held is not None:
-        add_output(run, store, held)
+    if output is not None:
+        add_output(run, store, output)
         for key in shard.keys:
             if (decision := run.records[key].decision) is not None:
                 observe(run.records[key], Decided(decision=decision))
@@ -297,12 +299,6 @@ def _taken(run: Run, store: PayloadStore, observe: Observer, shard: Shard, held:
 def _shards(keys: Sequence[Key], workers: int, at_once: int) -> list[Shard]:
     size = max(1, min(at_once, -(-len(keys) // (workers * SHARDS))))
     return [Shard([*keys[start : start + size]]) for start in range(0, len(keys), size)]
-
-
-def _over(run: Run, limits: Limits, began: float) -> str:
-    if limits.time_limit is not None and time.monotonic() - began >= limits.time_limit:
-        return limits.out_of_time()
-    return limits.reached(run.cost.calls, run.cost.tokens_in + run.cost.tokens_out) if limits.counts else ""
 
 
 @contextmanager

@@ -69,16 +69,16 @@ class LiveDiscussion:
             "configurable": {"thread_id": self.thread},
             "callbacks": [Listener(self._record_prompt)],
         }
-        begun = self.record.decision is not None or await self._catch_up(saver, config)
-        given, context = None if begun else self.record.question, {"seed": self.record.seed}
-        told: Any = {"context": context, "durability": "sync"}  # Any: keywords
+        has_checkpoints = self.record.decision is not None or await self._catch_up(saver, config)
+        start, context = None if has_checkpoints else self.record.question, {"seed": self.record.seed}
+        options: Any = {"context": context, "durability": "sync"}  # Any: keywords
         try:
             if self.record.decision is None:
-                await self._run_graph(graph, given, config, told, live=live)
+                await self._run_graph(graph, start, config, options, live=live)
             while self.record.decision is None and (asked := (await graph.aget_state(config)).interrupts):
                 first = asked[0]  # one at a time: a human who leaves loses no earlier reply
                 reply = await self._replied(first.value)
-                await self._run_graph(graph, Command(resume={first.id: reply}), config, told, live=live)
+                await self._run_graph(graph, Command(resume={first.id: reply}), config, options, live=live)
         except asyncio.CancelledError:
             if self.broken is None:
                 raise
@@ -86,15 +86,15 @@ class LiveDiscussion:
             raise self.broken
         await saver.adelete_thread(self.thread)  # the log has all of it
 
-    async def _run_graph(self, graph: Graph, given: Any, config: RunnableConfig, told: Any, *, live: bool) -> None:
+    async def _run_graph(self, graph: Graph, start: Any, config: RunnableConfig, options: Any, *, live: bool) -> None:
         """Run the graph to the decision, or until a human must reply."""
         if not live:
-            await graph.ainvoke(given, config, output_keys=[], **told)
+            await graph.ainvoke(start, config, output_keys=[], **options)
             return
-        async for chunk, about in graph.astream(given, config, stream_mode="messages", **told):
+        async for chunk, about in graph.astream(start, config, stream_mode="messages", **options):
             self._speaks(chunk, about)
 
-    async def _replied(self, asked: JSON) -> Reply:
+    async def _replied(self, request: JSON) -> Reply:
         """Return the human's reply, from a daemon thread: a stop (Ctrl-C) would wait for asyncio's own threads."""
         assert self._person is not None, "a run that asks humans has a `person` that replies"
         person, reply = self._person, Future[Reply]()
@@ -102,7 +102,7 @@ class LiveDiscussion:
 
         def ask() -> None:
             try:
-                reply.set_result(person(asked))
+                reply.set_result(person(request))
             except Exception as error:
                 reply.set_exception(error)
 
@@ -113,21 +113,21 @@ class LiveDiscussion:
         """Log what was committed before a stop and not logged; return whether checkpoints are there to continue."""
         by_task: dict[str, list[tuple[str, Any]]] = {}  # Any: see Writes
         try:
-            kept = [each async for each in saver.alist(config)]
-            sound = not kept or self._agrees(kept[0].checkpoint["channel_values"])
-            for checkpoint in reversed(kept):
+            checkpoints = [each async for each in saver.alist(config)]
+            consistent = not checkpoints or self._agrees(checkpoints[0].checkpoint["channel_values"])
+            for checkpoint in reversed(checkpoints):
                 for task, channel, value in checkpoint.pending_writes or []:
                     by_task.setdefault(task, []).append((channel, value))
         except (ValueError, TypeError, KeyError, AttributeError):  # not a checkpoint, or a damaged one
-            sound = False
+            consistent = False
         # After a power cut the log may be ahead of the checkpoints: then the discussion restarts.
-        if not sound or self.record.tasks - by_task.keys():
+        if not consistent or self.record.tasks - by_task.keys():
             await saver.adelete_thread(self.thread)
             self.record, self._before = self._run.restart(self._key), 0.0
             return False
         for task, writes in by_task.items():
             self.committed(task, writes)
-        return bool(kept)
+        return bool(checkpoints)
 
     def _agrees(self, state: Mapping[str, Any]) -> bool:  # Any: by channel
         """Return whether checkpoints agree with the log as far as it goes; a disk may have changed them."""
@@ -155,8 +155,8 @@ class LiveDiscussion:
 
     def fail(self, error: BaseException) -> str:
         """Record why it ended without a decision, and return that line."""
-        own = str(error) if isinstance(error, SottovoceError) or not isinstance(error, Exception) else failure(error)
-        line = own or f"{type(error).__name__}: {error}"
+        ours = isinstance(error, SottovoceError) or not isinstance(error, Exception)
+        line = (str(error) if ours else failure(error)) or f"{type(error).__name__}: {error}"
         outside = isinstance(error, OUTSIDE) or failure(error) is not None
         self._run.record_failure(self._key, line, self.seconds, outside=outside)
         return line

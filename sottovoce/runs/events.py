@@ -90,9 +90,9 @@ class Decided(BaseModel):
     decision: Decision
 
 
-Kept = Opened | Asked | Message | Count | Level | Intervention | Reset | Decided
+LoggedEvent = Opened | Asked | Message | Count | Level | Intervention | Reset | Decided
 """The events that the record and the log have; a message that a watch withdrew is among them."""
-Event = Kept | Speaking
+Event = LoggedEvent | Speaking
 NAMES: dict[str, type[BaseModel]] = {
     "opened": Opened,
     "asked": Asked,
@@ -105,7 +105,7 @@ NAMES: dict[str, type[BaseModel]] = {
 SAID = "said"
 
 
-def to_json(event: Kept) -> JSON:
+def to_json(event: LoggedEvent) -> JSON:
     """Return an event as the log has it."""
     if isinstance(event, Message):
         return {"event": SAID, **event.to_dict()}
@@ -113,7 +113,7 @@ def to_json(event: Kept) -> JSON:
     return {"event": name, **event.model_dump(mode="json", by_alias=True)}
 
 
-def from_json(data: JSON) -> Kept:
+def from_json(data: JSON) -> LoggedEvent:
     """Read what `to_json` wrote.
 
     Raises:
@@ -122,7 +122,7 @@ def from_json(data: JSON) -> Kept:
     fields = {name: value for name, value in data.items() if name != "event"}
     if data["event"] == SAID:
         return Message.from_dict(fields)
-    event: Any = NAMES[data["event"]].model_validate(fields)  # Any: one of `Kept`
+    event: Any = NAMES[data["event"]].model_validate(fields)  # Any: one of `LoggedEvent`
     return event  # type: ignore[no-any-return]
 
 
@@ -152,7 +152,7 @@ class Reading:
         """Start at the beginning of a discussion."""
         self._epoch, self._round, self._why = 0, -1, ""
 
-    def events(self, update: Update) -> Iterator[Kept]:
+    def events(self, update: Update) -> Iterator[LoggedEvent]:
         """Yield the events of one node's update; a watched act has none before it is published."""
         self._round = update.get("round", self._round)
         if update.get("epochs"):

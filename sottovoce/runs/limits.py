@@ -1,4 +1,4 @@
-"""Limits of a run: time, tokens and calls after which it is stopped, and how it is executed.
+"""Limits of a run: time, tokens and calls that stop it, how it is executed, and a budget that matches another run.
 
 Nothing here imports torch or langgraph: the command line reads it to print its help.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from sottovoce.core.bounds import LONGEST_WAIT, Count
 from sottovoce.core.errors import UsageError
@@ -97,3 +97,32 @@ class Limits(Checked):
     def out_of_time(self) -> str:
         """Return the time limit, in words."""
         return f"the time limit is reached: {self.time_limit:g} seconds"
+
+
+Currency = Literal["flops", "tokens"]
+UNITS: dict[Currency, str] = {"flops": "FLOPs", "tokens": "tokens"}
+
+
+class Budget(BaseModel):
+    """The budget of a self-consistency run, as means per discussion in FLOPs or tokens."""
+
+    row: str
+    """The run whose cost is matched."""
+    by: Currency
+    target: float
+    """Cost of a discussion of that run."""
+    first: float
+    """Cost of a question's first sample in the pilot."""
+    further: float
+    """Cost of each further sample, which may reuse the first one's prompt."""
+    questions: int
+    """Number of questions in the pilot."""
+
+    @property
+    def samples(self) -> int:
+        """The number of samples whose cost is nearest to the target, at least one."""
+        return max(1, round(1 + (self.target - self.first) / self.further))
+
+    def in_words(self, amount: float) -> str:
+        """Return an amount with its unit."""
+        return f"{amount:.3g} {UNITS[self.by]}" if self.by == "flops" else f"{amount:,.0f} {UNITS[self.by]}"

@@ -137,25 +137,26 @@ def read(folder: Path, wrong_in: Callable[[bytes], str] | None = None) -> tuple[
         raise RecordError(f"{str(folder)!r} holds no run: {LOG} cannot be read ({error.strerror})") from error
     lines, sound = list[JSON](), 0
     for number, line in enumerate(data.splitlines(keepends=True), 1):
-        found = parsed(line)
-        if found is None:
+        parsed_line = parsed(line)
+        if parsed_line is None:
             if sound + len(line) < len(data):
                 raise RecordError(f"run {str(path)!r} is damaged: line {number} is not a line of a log; {REPAIR}")
             break
-        if wrong_in is not None and of_this_version(lines[0] if lines else found):
-            _check(wrong_in(line), number, found, path)
-        lines.append(_whole(line, found) if lines else found)  # the first may name files whose bytes are not text
+        if wrong_in is not None and of_this_version(lines[0] if lines else parsed_line):
+            _check(wrong_in(line), number, parsed_line, path)
+        # The first line may name files whose bytes are not text.
+        lines.append(_without_surrogates(line, parsed_line) if lines else parsed_line)
         sound += len(line)
     return lines, sound, len(data) - sound
 
 
-def _whole(line: bytes, found: JSON) -> JSON:
+def _without_surrogates(line: bytes, parsed_line: JSON) -> JSON:
     """Return a line with U+FFFD for each surrogate, which cannot be written to a file."""
     if not SURROGATE.search(line):
-        return found
+        return parsed_line
     from sottovoce.prompts.structured import encodable  # late: its patterns take long to compile
 
-    whole: JSON = json.loads(encodable(json.dumps(found, ensure_ascii=False)))
+    whole: JSON = json.loads(encodable(json.dumps(parsed_line, ensure_ascii=False)))
     return whole
 
 
@@ -164,10 +165,10 @@ def of_this_version(head: JSON) -> bool:
     return (head.get("format"), head.get("version")) == (FORMAT, VERSION)
 
 
-def _check(wrong: str, number: int, found: JSON, path: Path) -> None:
+def _check(wrong: str, number: int, parsed_line: JSON, path: Path) -> None:
     """Raise RecordError for a line that is wrong, or not at the place of its kind."""
-    if not wrong and (found["line"] == "run") != (number == 1):
-        wrong = f"its kind is {found['line']!r}: expected 'run' in the first line, and only there"
+    if not wrong and (parsed_line["line"] == "run") != (number == 1):
+        wrong = f"its kind is {parsed_line['line']!r}: expected 'run' in the first line, and only there"
     if wrong:
         raise RecordError(f"run {str(path)!r} is damaged: line {number}: {wrong}; {REPAIR}")
 
@@ -182,10 +183,10 @@ def last_line(folder: Path) -> JSON:
 def parsed(line: bytes) -> JSON | None:
     """Return a line of a log as JSON, or None if it is not one."""
     try:
-        found: Any = json.loads(line) if line.endswith(b"\n") else None  # Any: JSON as it comes
+        value: Any = json.loads(line) if line.endswith(b"\n") else None  # Any: JSON as it comes
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and "line" in found else None
+    return value if isinstance(value, dict) and "line" in value else None
 
 
 def _line(line: JSON) -> str:

@@ -23,7 +23,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import JSON
 from sottovoce.prompts.packs import NAMES, SHIPPED
 from sottovoce.prompts.render import Prompts
-from sottovoce.runs.budget import Budget
+from sottovoce.runs.limits import Budget
 from sottovoce.runs.log import FORMAT, VERSION
 from sottovoce.settings import Answers, Settings
 
@@ -135,8 +135,8 @@ def new_manifest(
     Raises:
         UsageError: a model, a prompt pack or a monitor cannot be read.
     """
-    made = _made(settings, models)
-    packs = {} if settings.prompts else {name: pack for name, model in made.items() if (pack := pack_of(model))}
+    chat_models = _models_of(settings, models)
+    packs = {} if settings.prompts else {name: pack for name, model in chat_models.items() if (pack := pack_of(model))}
     return RunManifest(
         scheme=scheme,
         settings=settings.model_dump(mode="json"),
@@ -145,8 +145,8 @@ def new_manifest(
         questions=digest(questions),
         prompts=prompts_digest(scheme, settings, packs),
         packs=packs,
-        answers={name: wording(settings, model) for name, model in made.items()},
-        models={name: _described(model) for name, model in made.items() if isinstance(model, HookedChatModel)},
+        answers={name: wording(settings, model) for name, model in chat_models.items()},
+        models={name: _described(model) for name, model in chat_models.items() if isinstance(model, HookedChatModel)},
         monitors=_monitors(settings),
     )
 
@@ -177,13 +177,13 @@ def _monitors(settings: Settings) -> str:
     return digest([monitor_of(name).model_dump(mode="json") for name in settings.watch]) if settings.watch else ""
 
 
-def _made(settings: Settings, given: Models) -> dict[str, BaseChatModel]:
+def _models_of(settings: Settings, in_code: Models) -> dict[str, BaseChatModel]:
     """Return the chat models by agent: those given in code, else those that the settings name; humans have none."""
-    made = dict[str, BaseChatModel]()
+    models = dict[str, BaseChatModel]()
     for agent in (name for name in settings.names() if name not in settings.human):
-        model = given.get(agent) if isinstance(given, Mapping) else given or made_from(settings, agent)
-        made |= {agent: model} if model is not None else {}
-    return made
+        model = in_code.get(agent) if isinstance(in_code, Mapping) else in_code or made_from(settings, agent)
+        models |= {agent: model} if model is not None else {}
+    return models
 
 
 def _described(model: HookedChatModel) -> AgentModel:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sottovoce.channels.store import DIGEST, SUFFIX, default_root
-from sottovoce.core.errors import RecordError
+from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.files import bytes_of, opened
-from sottovoce.graphs.runtime.saver import kind_of
+from sottovoce.graphs.runtime.saver import is_of_saver, kind_of, open_saver, shown, told_of
 from sottovoce.runs import run_directory
-from sottovoce.runs.log import in_use
-from sottovoce.runs.payload_references import Named, add, named_by_checkpoints, named_by_run, runs_in
+from sottovoce.runs.checkpoints import FILE
+from sottovoce.runs.log import LOG, in_use, read
+from sottovoce.runs.log_lines import wrong_in
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import PAYLOADS
+
+Named = dict[str, list[str]]
+"""The messages that name a payload, in words, by its sha256."""
 
 
 @dataclass
@@ -26,7 +31,7 @@ class Place:
     name: str
     root: Path
     named: Named = field(default_factory=dict)
-    held: str = ""
+    keep_reason: str = ""
     """The reason why nothing may be deleted there; empty if it is known what is needed."""
     run: bool = True
     """True if it belongs to a run: then every named payload must be there."""
@@ -57,7 +62,7 @@ def places(runs: Sequence[Path], store: Path | None, checkpoints: Sequence[str])
         place = _of_run(folder, checkpoints)
         add(everywhere, place.named)
         add(of_run := dict(of_applications), place.named)
-        yield place if place.held else Place(place.name, place.root, of_run)
+        yield place if place.keep_reason else Place(place.name, place.root, of_run)
     root = store or default_root()
     unknown = "" if checkpoints else "it is unknown who needs them; name all applications' checkpoints by --checkpoints"
     yield Place(str(root), root, everywhere, unknown, run=False)
@@ -66,13 +71,13 @@ def places(runs: Sequence[Path], store: Path | None, checkpoints: Sequence[str])
 def _of_run(folder: Path, checkpoints: Sequence[str]) -> Place:
     place = Place(run_directory.run_name(folder), folder / PAYLOADS)
     if link := next((each for each in (place.root, *place.root.glob("*")) if each.is_symlink()), None):
-        place.held = f"{str(link)!r} is a link, and may lead to the payloads of another run"
+        place.keep_reason = f"{str(link)!r} is a link, and may lead to the payloads of another run"
         return place
     try:
         place.named = named_by_run(folder)
-        place.held = "it is running" if in_use(folder) else _in_database(folder, checkpoints)
+        place.keep_reason = "it is running" if in_use(folder) else _in_database(folder, checkpoints)
     except RecordError as error:
-        place.held = str(error)
+        place.keep_reason = str(error)
     return place
 
 
@@ -110,3 +115,83 @@ def protocol_of(path: Path) -> str:
 def size_of(path: Path) -> int:
     """Return the size of a file in bytes; 0 if it is not a file."""
     return path.stat().st_size if path.is_file() else 0
+
+
+def runs_in(folders: Iterable[Path]) -> list[Path]:
+    """Return the directories of all runs in these folders, at any depth: also rows of experiments and judge runs.
+
+    Raises:
+        UsageError: one of them is not a folder.
+    """
+    folders_of_runs: dict[Path, None] = {}
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"{str(folder)!r} is not a folder; give one that contains runs")
+        folders_of_runs |= dict.fromkeys(log.parent.resolve() for log in sorted(folder.rglob(LOG)))
+    return list(folders_of_runs)
+
+
+def named_by_run(folder: Path) -> Named:
+    """Return the payloads that a run's log and its own checkpoints name, withdrawn messages included.
+
+    Raises:
+        RecordError: the log or the checkpoints cannot be read.
+    """
+    lines, _, _ = read(folder, wrong_in)
+    found = collected((each for line in lines for each in _digests_in(line)), str(folder.name))
+    if (folder / FILE).exists():
+        add(found, named_by_checkpoints(str(folder / FILE)))
+    return found
+
+
+def named_by_checkpoints(where: str) -> Named:
+    """Return the payloads that the checkpoints of all threads name; `where` is a SQLite file or `postgresql://...`.
+
+    Raises:
+        UsageError: there is no such file, or the address is not valid.
+        RecordError: the checkpoints cannot be read.
+    """
+    if kind_of(where) != "postgres" and not Path(where).is_file():
+        raise UsageError(f"there is no file of checkpoints {where!r}; give a SQLite file, or postgresql://...")
+    found: Named = {}
+    try:
+        with open_saver(where) as saver:
+            for each in saver.list(None):
+                thread = f"thread {each.config['configurable']['thread_id']!r} of {shown(where)}"
+                values = [each.checkpoint["channel_values"], [value for *_, value in each.pending_writes or []]]
+                add(found, collected(_digests_in(values), thread))
+    except Exception as error:
+        if isinstance(error, (RecordError, UsageError)):
+            raise
+        why = told_of(error, where) if is_of_saver(error) else "they are not plain JSON"
+        raise RecordError(f"the checkpoints in {shown(where)!r} cannot be read: {why}") from None
+    return found
+
+
+def add(names_by_digest: Named, more: Named) -> None:
+    """Add `more` to `names_by_digest`, each name once."""
+    for digest, names in more.items():
+        names_by_digest[digest] = list(dict.fromkeys([*names_by_digest.get(digest, []), *names]))
+
+
+def collected(pairs: Iterable[tuple[str, str]], where: str) -> Named:
+    """Return digests with the messages that name them, and where these are."""
+    names_by_digest: Named = {}
+    for digest, who in pairs:
+        add(names_by_digest, {digest: [f"{who} in {where}" if who else where]})
+    return names_by_digest
+
+
+def _digests_in(value: Any, who: str = "") -> Iterator[tuple[str, str]]:  # Any: plain JSON
+    """Yield each digest under the key `sha256`, at any depth, with the message around it."""
+    if isinstance(value, Mapping):
+        if {"agent", "round"} <= value.keys():
+            who = f"{value['agent']}, round {value['round']},"
+        for key, item in value.items():
+            if key == "sha256" and isinstance(item, str) and DIGEST.fullmatch(item):
+                yield item, who
+            else:
+                yield from _digests_in(item, who)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _digests_in(item, who)

@@ -13,11 +13,11 @@ from sottovoce.core.files import opened
 from sottovoce.core.validation import first_wrong, shown
 from sottovoce.nodes.question import Question
 from sottovoce.prompts import kinds
-from sottovoce.runs.judge_directory import JUDGED, NAME, key_of
 from sottovoce.runs.log import FORMAT, JSON, LOG, REPAIR, VERSION, in_use, parsed, read
 from sottovoce.runs.log_lines import wrong_in, wrong_settings
 from sottovoce.runs.manifest import RunManifest
 from sottovoce.runs.run import Key, Run
+from sottovoce.runs.run_directory import JUDGED, VERDICT_ID, judged_discussion
 
 
 def read_manifest(folder: Path) -> RunManifest:
@@ -58,11 +58,11 @@ def verdicts(judge_run: Run) -> dict[Key, float]:
     """Return the verdicts that could be read from a judge's replies, 1 for right, by the judged discussion."""
     said = {name: each.decision["answer"] for (name, _), each in judge_run.records.items() if each.decision}
     for name in said:
-        if not NAME.match(name):
+        if not VERDICT_ID.match(name):
             raise RecordError(
                 f"run {str(judge_run.folder)!r} is damaged: {name!r} names no answer; judge the run again"
             )
-    return {key_of(name): float(answer == "yes") for name, answer in said.items() if answer is not None}
+    return {judged_discussion(name): float(answer == "yes") for name, answer in said.items() if answer is not None}
 
 
 def _head(lines: Sequence[Mapping[str, Any]], folder: Path) -> RunManifest:  # Any: JSON as it comes

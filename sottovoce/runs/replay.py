@@ -47,7 +47,7 @@ class Branches:
 
     at: Intervened | None
     """The intervention; None if nobody intervened: then both branches equal the original discussion."""
-    held: Branch
+    original: Branch
     """The original discussion, without a break."""
     with_it: Branch
     without: Branch
@@ -76,15 +76,15 @@ def branches(watched: Graph, free: Graph, config: RunnableConfig = THREAD, numbe
     Raises:
         UsageError: there were interventions, but not this many.
     """
-    held = _branch(watched, config)
-    if not held.interventions:
+    original = _branch(watched, config)
+    if not original.interventions:
         again = _from(free, _before(watched, config, 0))
-        return Branches(None, held, again, again)
-    if number >= len(held.interventions):
-        raise UsageError(f"there were {len(held.interventions)} interventions; found number {number + 1}")
+        return Branches(None, original, again, again)
+    if number >= len(original.interventions):
+        raise UsageError(f"there were {len(original.interventions)} interventions; found number {number + 1}")
     checkpoint = _before(watched, config, number)
     with_it, without = (_from(graph, checkpoint) for graph in (watched, free))
-    return Branches(held.interventions[number], held, with_it, without)
+    return Branches(original.interventions[number], original, with_it, without)
 
 
 def replay(

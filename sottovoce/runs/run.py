@@ -25,12 +25,13 @@ from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.state import JSON
 from sottovoce.retrievers.trec import Qrels, bare
 from sottovoce.runs.checkpoints import CHECKPOINTS
-from sottovoce.runs.events import Asked, Event, Kept, from_json, to_json
+from sottovoce.runs.cost import Cost
+from sottovoce.runs.events import Asked, Event, LoggedEvent, from_json, to_json
 from sottovoce.runs.log import LOCK, LOG, Log, read
 from sottovoce.runs.manifest import RunManifest
-from sottovoce.runs.record import Cost, DiscussionRecord, abstains
+from sottovoce.runs.measures import OF_RETRIEVAL, measured
+from sottovoce.runs.record import DiscussionRecord, abstains
 from sottovoce.runs.results import Result
-from sottovoce.runs.retrieval_measures import OF_RETRIEVAL, measured
 
 LOGGER = logging.getLogger(__name__)
 PAYLOADS = "payloads"
@@ -201,7 +202,7 @@ class Run:
         self.records[key].take(event)
         self.write({"line": "asked", "of": key, **to_json(event)})
 
-    def record_step(self, key: Key, task: str, events: list[Kept], seconds: float) -> None:
+    def record_step(self, key: Key, task: str, events: list[LoggedEvent], seconds: float) -> None:
         """Record the events of a task whose writes were committed."""
         self.records[key].step(task, events, seconds)
         made = {"task": task, "seconds": seconds, "events": [to_json(event) for event in events]}

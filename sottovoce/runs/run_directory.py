@@ -6,14 +6,19 @@ Nothing here imports torch or langgraph.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import accumulate
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sottovoce.core.errors import RecordError, UsageError, command
 from sottovoce.runs.log import LOG, in_use, last_line
+
+if TYPE_CHECKING:
+    from sottovoce.runs.run import Key
 
 MAX_RUNS = 200
 """Largest number of runs; the oldest are removed when another starts."""
@@ -52,15 +57,15 @@ def find_run(name: str) -> Path:
             return folder
     folders = saved_runs()
     starts = dict.fromkeys((Path(name), runs_folder() / name))  # the same one for an absolute path
-    if rows := [each.parent for start in starts for each in sorted(start.glob(f"*/{LOG}"))]:
-        told = ", ".join(repr(row.name) for row in rows)
-        raise RecordError(f"{name!r} is not a run but contains some: {told}; name one of them: {str(rows[0])!r}")
+    if rows := [log.parent for start in starts for log in sorted(start.glob(f"*/{LOG}"))]:
+        names = ", ".join(repr(row.name) for row in rows)
+        raise RecordError(f"{name!r} is not a run but contains some: {names}; name one of them: {str(rows[0])!r}")
     if name == "latest" and folders:
         return folders[-1]
-    found = [folder for folder in folders if folder.name.startswith(name)]
-    if len(found) == 1:
-        return found[0]
-    why = f"{len(found)} runs begin with it" if found else "there is no such run, nor a folder that contains one"
+    matches = [folder for folder in folders if folder.name.startswith(name)]
+    if len(matches) == 1:
+        return matches[0]
+    why = f"{len(matches)} runs begin with it" if matches else "there is no such run, nor a folder that contains one"
     raise RecordError(f"unknown run {name!r}: {why}; see {command('runs', 'list')}, or give a folder")
 
 
@@ -75,12 +80,12 @@ def _nbytes(folder: Path) -> int:
     return told if isinstance(told, int) and told >= 0 else 0
 
 
-def prune(keep: int = MAX_RUNS, room: int = MAX_BYTES) -> list[Path]:
-    """Remove all but the newest `keep` runs within `room` bytes, and those in use; return the removed ones."""
+def prune(max_runs: int = MAX_RUNS, max_bytes: int = MAX_BYTES) -> list[Path]:
+    """Remove all but the newest `max_runs` runs within `max_bytes` bytes, and those in use; return the removed ones."""
     folders = saved_runs()
     taken = accumulate(_nbytes(folder) for folder in reversed(folders))
-    newest = [folder for folder, nbytes in zip(reversed(folders), taken, strict=True) if nbytes <= room][:keep]
-    stay = {*newest, *folders[-1:]} if keep else set()
+    newest = [folder for folder, nbytes in zip(reversed(folders), taken, strict=True) if nbytes <= max_bytes][:max_runs]
+    stay = {*newest, *folders[-1:]} if max_runs else set()
     removed = [folder for folder in folders if folder not in stay and not in_use(folder)]
     for folder in removed:
         shutil.rmtree(folder, ignore_errors=True)
@@ -102,3 +107,24 @@ def remove(folders: Sequence[Path]) -> None:
             raise UsageError(f"run {folder.name!r} is in use; expected one that no process writes: wait for its end")
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+JUDGED = "judged"
+"""The judge directory, in the run's directory; it is a run of its own."""
+VERDICT_ID = re.compile(r"-?\d{1,16}:")
+"""The beginning of a question's id in a judge's run: the seed of the discussion whose answer is judged."""
+
+
+def verdict_id(key: Key) -> str:
+    """Return the id of the question that asks a judge whether a discussion's answer is right.
+
+    >>> judged_discussion(verdict_id(("a:b", 3)))
+    ('a:b', 3)
+    """
+    return f"{key[1]}:{key[0]}"
+
+
+def judged_discussion(name: str) -> Key:
+    """Return the discussion that a verdict is about."""
+    seed, _, question = name.partition(":")
+    return question, int(seed)

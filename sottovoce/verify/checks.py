@@ -15,14 +15,14 @@ from sottovoce.runs.start import all_settings_of
 from sottovoce.verify.discussions import check_discussions
 from sottovoce.verify.event_log import check_folder
 from sottovoce.verify.exported_files import check_card, check_table
-from sottovoce.verify.findings import Finding, Verified
+from sottovoce.verify.findings import Finding, Verification
 from sottovoce.verify.payloads import check_payloads
 from sottovoce.verify.questions import check_questions
 from sottovoce.verify.rerun import rerun_discussions
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Checks:
     """The checks to make besides those of the run directory."""
 
     reruns: int = 3
@@ -37,7 +37,7 @@ class Wanted:
     """Permissions to run and open what the run names."""
 
 
-def verify(run: Run, wanted: Wanted) -> Verified:
+def verify(run: Run, checks: Checks) -> Verification:
     """Check a run that was read from its directory, and return the findings.
 
     Raises:
@@ -45,10 +45,10 @@ def verify(run: Run, wanted: Wanted) -> Verified:
         UsageError: the questions' file cannot be read, or a re-run needs something that `trust` does not allow.
     """
     folder = run.folder.parent if run.folder else None
-    lacking = wanted.trust.lacking(all_settings_of(run), "the run", folder)
-    if lacking and wanted.reruns:
+    lacking = checks.trust.lacking(all_settings_of(run), "the run", folder)
+    if lacking and checks.reruns:
         raise UsageError(f"{lacking}, or --no-model to check only what needs no model")
-    verified = Verified(discussions=len(run.records))
+    verified = Verification(discussions=len(run.records))
     verified.messages = sum(len(record.messages) for record in run.records.values())
     verified.notes += run.notes
     if going := sum(record.status not in ("done", "failed") for record in run.records.values()):
@@ -59,23 +59,23 @@ def verify(run: Run, wanted: Wanted) -> Verified:
     if lacking:
         verified.note(f"questions, prompts, messages, votes and decisions are not checked: {lacking}")
     else:
-        check_questions(run, wanted.questions, verified)
+        check_questions(run, checks.questions, verified)
     prompts = not lacking and _same_prompts(run, verified)
     _note_versions(run, verified)
     for key in run.records:
         verified.findings += check_payloads(run, key)
     if not lacking:
-        check_discussions(run, verified, prompts=prompts, trust=wanted.trust)
-    if wanted.table is not None:
-        verified.findings += check_table(run, wanted.table)
-    if wanted.card is not None:
-        verified.findings += check_card(run, wanted.card)
-    if wanted.reruns:
-        rerun_discussions(run, wanted.reruns, wanted.seed, verified, wanted.trust)
+        check_discussions(run, verified, prompts=prompts, trust=checks.trust)
+    if checks.table is not None:
+        verified.findings += check_table(run, checks.table)
+    if checks.card is not None:
+        verified.findings += check_card(run, checks.card)
+    if checks.reruns:
+        rerun_discussions(run, checks.reruns, checks.seed, verified, checks.trust)
     return verified
 
 
-def _note_versions(run: Run, verified: Verified) -> None:
+def _note_versions(run: Run, verified: Verification) -> None:
     """Note versions that differ from the current ones; nothing can prove which ones the run used."""
     here = versions()
     others = [
@@ -87,7 +87,7 @@ def _note_versions(run: Run, verified: Verified) -> None:
         verified.note(f"the run says that it used other versions: {', '.join(others) or 'some are not named'}")
 
 
-def _same_prompts(run: Run, verified: Verified) -> bool:
+def _same_prompts(run: Run, verified: Verification) -> bool:
     """Return whether this version has the run's prompts; if not, the prompts as asked cannot be compared."""
     try:
         settings = scheme(run.manifest.scheme).settings.model_validate(run.manifest.complete)

@@ -15,8 +15,7 @@ from sottovoce.core.errors import RecordError
 from sottovoce.core.files import text_of
 from sottovoce.report.comparison import rows_of
 from sottovoce.report.page import SEALED, seal_of
-from sottovoce.runs.card import FORMAT, SEAL, card, seal
-from sottovoce.runs.results import of_cell, table
+from sottovoce.runs.results import CARD_FORMAT, SEAL, card, of_cell, seal, table
 from sottovoce.runs.run import Run
 from sottovoce.verify.findings import Finding, differences
 
@@ -63,12 +62,12 @@ def check_card(run: Run, path: Path) -> Iterator[Finding]:
         RecordError: it cannot be read, is not a card, or the run is not over.
     """
     yield from _page(path, run)
-    given = _card(path, run)
-    if given.get(SEAL) != (sealed := seal(given)):
-        yield Finding("the card's own digest", given.get(SEAL), sealed, (path.name,))
+    card_data = _card(path, run)
+    if card_data.get(SEAL) != (sealed := seal(card_data)):
+        yield Finding("the card's own digest", card_data.get(SEAL), sealed, (path.name,))
     fresh = card(run)
-    for name, found, expected in differences(_unsealed(given), _unsealed(fresh)):
-        if given.get("version") == 1 and (name == "version" or (found is None and SINCE_2.search(name))):
+    for name, found, expected in differences(_unsealed(card_data), _unsealed(fresh)):
+        if card_data.get("version") == 1 and (name == "version" or (found is None and SINCE_2.search(name))):
             continue
         yield Finding(f"the card's {name}", found, expected, (path.name,))
 
@@ -98,13 +97,13 @@ def _card(path: Path, run: Run) -> dict[str, Any]:  # Any: plain JSON
     text = _text(path)
     in_page = CARDS.search(text)
     try:
-        given = json.loads(in_page[1] if in_page else text)
+        card_data = json.loads(in_page[1] if in_page else text)
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{str(path)!r} is not a card of a run: it is no JSON ({error})") from error
-    given = _of_report(given, run, path) if in_page else given
-    if not isinstance(given, dict) or given.get("format") != FORMAT:
-        raise RecordError(f"{str(path)!r} is not a card of a run that is over: expected the format {FORMAT!r}")
-    return given
+    card_data = _of_report(card_data, run, path) if in_page else card_data
+    if not isinstance(card_data, dict) or card_data.get("format") != CARD_FORMAT:
+        raise RecordError(f"{str(path)!r} is not a card of a run that is over: expected the format {CARD_FORMAT!r}")
+    return card_data
 
 
 def _of_report(cards: Any, run: Run, path: Path) -> Any:  # Any: JSON
@@ -116,8 +115,8 @@ def _of_report(cards: Any, run: Run, path: Path) -> Any:  # Any: JSON
     return cards[name]
 
 
-def _unsealed(given: dict[str, Any]) -> dict[str, Any]:  # Any: plain JSON
-    return {name: value for name, value in given.items() if name != SEAL}
+def _unsealed(card_data: dict[str, Any]) -> dict[str, Any]:  # Any: plain JSON
+    return {name: value for name, value in card_data.items() if name != SEAL}
 
 
 def _text(path: Path) -> str:

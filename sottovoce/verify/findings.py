@@ -17,18 +17,18 @@ Where = tuple[str, ...]
 class Finding:
     """A value that contradicts the rest of the run."""
 
-    what: str
-    found: Any  # Any: whatever is compared, as for `expected`
+    subject: str
+    actual: Any  # Any: whatever is compared, as for `expected`
     expected: Any
     where: Where = ()
 
     def __str__(self) -> str:
         place = ", ".join(self.where) or "the run"
-        return f"{place}: {self.what}: found {shown(self.found)}, expected {shown(self.expected)}"
+        return f"{place}: {self.subject}: found {shown(self.actual)}, expected {shown(self.expected)}"
 
 
 @dataclass
-class Verified:
+class Verification:
     """The findings of a verification, with notes and counts."""
 
     findings: list[Finding] = field(default_factory=list)
@@ -58,16 +58,16 @@ def at(key: Key, place: Place | Message) -> Where:
     return (*of(key), f"{place.agent}, round {place.round + 1}{epoch}, {place.act}{attempt}")
 
 
-def differences(found: Any, expected: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:  # Any: plain JSON
+def differences(actual: Any, expected: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:  # Any: plain JSON
     """Yield where two JSON values differ: the field's path and both values; None if one does not have the field."""
-    if isinstance(found, Mapping) and isinstance(expected, Mapping):
-        for key in sorted(found.keys() | expected.keys()):
-            yield from differences(found.get(key), expected.get(key), f"{name}.{key}" if name else str(key))
-    elif isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
-        for i, pair in enumerate(zip(found, expected, strict=True)):
+    if isinstance(actual, Mapping) and isinstance(expected, Mapping):
+        for key in sorted(actual.keys() | expected.keys()):
+            yield from differences(actual.get(key), expected.get(key), f"{name}.{key}" if name else str(key))
+    elif isinstance(actual, list) and isinstance(expected, list) and len(actual) == len(expected):
+        for i, pair in enumerate(zip(actual, expected, strict=True)):
             yield from differences(*pair, f"{name}[{i}]")
-    elif found != expected:
-        yield name, found, expected
+    elif actual != expected:
+        yield name, actual, expected
 
 
 def shown(value: Any) -> str:  # Any: as above

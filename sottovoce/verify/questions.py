@@ -12,7 +12,7 @@ from sottovoce.datasets.samples import known, origin, samples
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.runs.run import Run
 from sottovoce.runs.start import settings_of
-from sottovoce.verify.findings import Finding, Verified, differences
+from sottovoce.verify.findings import Finding, Verification, differences
 
 TAKEN = re.compile(r"^(?:all|(?P<n>[\d,]+) of) (?P<total>[\d,]+) rows? of (?P<file>[^;]*)$")
 """The phrase of a question file (`QuestionFile.taken`)."""
@@ -22,7 +22,7 @@ MADE = re.compile(r"^(?:([\d,]+) )?(?:held-out )?samples? (\S+)/(\d+) ")
 """The phrase of samples (`samples.origin`)."""
 
 
-def check_questions(run: Run, file: Path | None, verified: Verified) -> None:
+def check_questions(run: Run, file: Path | None, verified: Verification) -> None:
     """Compare the questions with the samples that their origin names, or with the rows of their file."""
     asked = run.questions()
     taken = TAKEN.match(run.manifest.origin or "")
@@ -34,7 +34,7 @@ def check_questions(run: Run, file: Path | None, verified: Verified) -> None:
         expected = [rows[name] for each in asked if (name := question_id(each)) in rows]
         if taken and not CHOSEN.search(taken["file"]):
             expected = list(rows.values())[: n if taken["n"] else None]
-        verified.findings += _beside(asked, expected)
+        verified.findings += _compare(asked, expected)
     elif found := MADE.match(run.manifest.origin or ""):
         n, name, seed = _number(found[1] or "1"), found[2], int(found[3])
         _check_samples(run, asked, (name, n, seed), verified)
@@ -46,8 +46,10 @@ def _number(text: str) -> int:
     return int(text.replace(",", ""))
 
 
-def _check_samples(run: Run, asked: list[Question], made: tuple[str, int, int], verified: Verified) -> None:
-    (name, n, seed), settings = made, settings_of(run)
+def _check_samples(
+    run: Run, questions: list[Question], origin_parts: tuple[str, int, int], verified: Verification
+) -> None:
+    (name, n, seed), settings = origin_parts, settings_of(run)
     if name not in known(settings) or origin(name, n, seed) != run.manifest.origin:
         verified.findings.append(Finding("the origin of the questions", run.manifest.origin, "existing samples"))
         return
@@ -57,17 +59,17 @@ def _check_samples(run: Run, asked: list[Question], made: tuple[str, int, int], 
         verified.note(f"the samples cannot be generated again: {error}")
         return
     kind = {"kind": settings.answers_in} if settings.answers_in else {}
-    verified.findings += _beside(asked, [{**each, **kind} for each in expected])  # type: ignore[typeddict-item]
+    verified.findings += _compare(questions, [{**each, **kind} for each in expected])  # type: ignore[typeddict-item]
 
 
-def _beside(asked: Sequence[Question], expected: Sequence[Question]) -> Iterator[Finding]:
-    had, wanted = ({question_id(each): each for each in one} for one in (asked, expected))
-    for name in [*dict.fromkeys([*had, *wanted])]:
-        if name not in had or name not in wanted:
+def _compare(questions: Sequence[Question], expected: Sequence[Question]) -> Iterator[Finding]:
+    actual, right = ({question_id(each): each for each in group} for group in (questions, expected))
+    for name in [*dict.fromkeys([*actual, *right])]:
+        if name not in actual or name not in right:
             told = {True: "one", False: "none"}
-            yield Finding("a question", told[name in had], told[name in wanted], (f"question {name}",))
+            yield Finding("a question", told[name in actual], told[name in right], (f"question {name}",))
             continue
-        for path, found, right in differences(had[name], wanted[name]):
-            yield Finding(f"the question's {path}", found, right, (f"question {name}",))
-    if list(had) != list(wanted) and had.keys() == wanted.keys():
-        yield Finding("the order of the questions", list(had), list(wanted))
+        for path, value, right_value in differences(actual[name], right[name]):
+            yield Finding(f"the question's {path}", value, right_value, (f"question {name}",))
+    if list(actual) != list(right) and actual.keys() == right.keys():
+        yield Finding("the order of the questions", list(actual), list(right))

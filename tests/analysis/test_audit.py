@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from sottovoce.analysis import published_scorers as scorers
 from sottovoce.analysis.audit import Audited, audit, gold_of
-from sottovoce.analysis.scorers import cipher, du, sde
 from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.run_tables import show_audit
 from sottovoce.datasets.sources import named, read_source
@@ -35,7 +35,7 @@ ASKED: Question = {"question": "What is it?", "kind": "number", "target": "22", 
     ],
 )
 def test_du_reads_numbers_so(texts: list[str], gold: str, score: float) -> None:
-    assert du.number(texts, gold) == score
+    assert scorers.du_number(texts, gold) == score
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_du_reads_numbers_so(texts: list[str], gold: str, score: float) -> None:
     [(["(b)", "so 3"], "B", 1), (["(A)", "no letter", "none"], "A", 1), (["none", "none"], "A", 0)],
 )
 def test_du_drops_votes_without_a_letter_or_number(texts: list[str], gold: str, score: float) -> None:
-    assert du.option(texts, gold) == score
+    assert scorers.du_option(texts, gold) == score
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_du_drops_votes_without_a_letter_or_number(texts: list[str], gold: str, 
     ],
 )
 def test_cipher_reads_numbers_so(texts: list[str], gold: str, score: float) -> None:
-    assert cipher.number(texts, gold) == score
+    assert scorers.cipher_number(texts, gold) == score
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_cipher_reads_numbers_so(texts: list[str], gold: str, score: float) -> N
     [("Answer: c", "C"), ("the answer is (b)", "B"), ("I say a", "A"), ("That's all.", "."), ("", "-")],
 )
 def test_cipher_reads_letters_so(text: str, letter: str) -> None:
-    assert cipher.letter_of(text) == letter
+    assert scorers.cipher_letter_of(text) == letter
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_cipher_reads_letters_so(text: str, letter: str) -> None:
     ],
 )
 def test_sde_reads_numbers_so(text: str, found: int | None) -> None:
-    assert sde.integer_of(text) == found
+    assert scorers.sde_integer(text) == found
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ def test_sde_reads_numbers_so(text: str, found: int | None) -> None:
     ],
 )
 def test_sde_reads_letters_so(text: str, found: str | None) -> None:
-    assert sde.letter(text, FRUIT) == found
+    assert scorers.sde_letter(text, FRUIT) == found
 
 
 def test_sde_wants_nothing_but_the_answer() -> None:
-    assert sde.span([r"\boxed{\text{The Orla}}", "Orla", "It is Orla", r"\boxed{Orla"], "Orla") == 0.5
+    assert scorers.sde_span([r"\boxed{\text{The Orla}}", "Orla", "It is Orla", r"\boxed{Orla"], "Orla") == 0.5
 
 
 def test_the_right_answer_is_as_its_file_has_it() -> None:

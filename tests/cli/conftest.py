@@ -1,4 +1,4 @@
-"""Model folders for the command line, saved once a session, and words for calling it."""
+"""Model folders for the command line, saved once a session, and a fixture that calls it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader sees: a transcript as it is printed, and what a live view leaves on a terminal."""
+"""Functions that return a printed transcript, and what a live view leaves on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scheme that is typed without options: a right answer on the bundled model, or one line that names another model."""
+"""Schemes without options: a right answer on the bundled model, or one line that names another model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands print and write, run on a tiny model with random weights."""
+"""Tests of what commands print and write, on a tiny model with random weights."""
 
 from __future__ import annotations
 

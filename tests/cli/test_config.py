@@ -1,4 +1,4 @@
-"""Named models and defaults of the user's own: which file counts, what wins over what, and what is refused."""
+"""Tests of the config file: which file is read, what takes precedence, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `convince` prints, writes and refuses."""
+"""Tests of `data convince`: its output, its file and its errors."""
 
 from __future__ import annotations
 

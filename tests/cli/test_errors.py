@@ -1,4 +1,4 @@
-"""What cannot be done is told in one line, with the right exit code, and leaves nothing half-written."""
+"""Tests of errors: one line, the right exit code, and no half-written file."""
 
 # ruff: noqa: E501  # a table reads best with one case a line
 

@@ -1,4 +1,4 @@
-"""The command `experiment`, on a tiny model with random weights."""
+"""Tests of `experiment run` on a tiny model with random weights."""
 
 from __future__ import annotations
 

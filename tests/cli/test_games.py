@@ -1,4 +1,4 @@
-"""The command `games`: a file of a world's games, which the scheme plays as it plays any questions."""
+"""Tests of `data games`: a file of a world's games, which its scheme plays like any questions."""
 
 from __future__ import annotations
 

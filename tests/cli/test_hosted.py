@@ -1,4 +1,4 @@
-"""Local and hosted models in one discussion, by name: a provider's client against a server of the test's own."""
+"""Tests of local and hosted models in one discussion: a provider's client against a local server."""
 
 from __future__ import annotations
 

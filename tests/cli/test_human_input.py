@@ -1,4 +1,4 @@
-"""A run in which an agent's seat is handed over: a person is asked, and the run goes on with what was typed."""
+"""Tests of runs in which a person replies for an agent, stops, and continues."""
 
 from __future__ import annotations
 

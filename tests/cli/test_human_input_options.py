@@ -1,4 +1,4 @@
-"""People on the command line: seats that are theirs from the beginning, and what they approve."""
+"""Tests of the options for people: agents that they play, and what they approve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `index`: what it makes, what it says, and what it refuses."""
+"""Tests of `data index`: its files, its output and its errors."""
 
 from __future__ import annotations
 

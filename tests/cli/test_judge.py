@@ -1,4 +1,4 @@
-"""`judge`, by a tiny model with random weights over a run that was scripted, and what is said of raters."""
+"""Tests of `runs judge`: a tiny model judges a scripted run, and tables show how far raters agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The transcript while it streams."""
+"""Tests of the transcript while it streams."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_what_is_left_of_the_live_view_is_the_transcript(
 
     with LiveTranscript(live, "loading") as view:
         run = schemes.held(*scheme, tmp_path, view.observe)
-    live.print(transcript.ending(live, run))
+    live.print(transcript.conclusion(live, run))
     transcript.print_run(after, run)
 
     assert left_on_screen(shown(live)) == left_on_screen(shown(after))
@@ -143,7 +143,7 @@ def test_what_a_watch_withdrew_is_left_as_the_transcript_has_it(
 
     with LiveTranscript(live, "loading") as view:
         run = schemes.held(Debate(rounds=2), WATCHED, tmp_path, view.observe, watch=Once(what))
-    live.print(transcript.ending(live, run))
+    live.print(transcript.conclusion(live, run))
     transcript.print_run(after, run)
 
     assert left_on_screen(shown(live)) == left_on_screen(shown(after))

@@ -1,4 +1,4 @@
-"""`compare RUN --matched`, on a tiny model with random weights."""
+"""Tests of `runs compare RUN --matched` on a tiny model with random weights."""
 
 from __future__ import annotations
 

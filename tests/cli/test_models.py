@@ -1,4 +1,4 @@
-"""The commands of `models`, and what is said of a model that is not there."""
+"""Tests of the commands of `models`, and of errors about models that are missing."""
 
 # ruff: noqa: E501  # a table reads best with one case a line
 

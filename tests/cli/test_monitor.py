@@ -1,4 +1,4 @@
-"""The command `monitor`: a file of rows becomes a monitor, which is told and evaluated, and what is refused."""
+"""Tests of the commands of `monitor`: a file of rows becomes a monitor, which is evaluated and shown."""
 
 from __future__ import annotations
 

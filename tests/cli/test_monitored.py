@@ -1,4 +1,4 @@
-"""Watched runs on the command line: a monitor's file, what it did, and the replay of it."""
+"""Tests of watched runs: a monitor's file, its interventions, and their replay."""
 
 from __future__ import annotations
 

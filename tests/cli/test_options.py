@@ -1,4 +1,4 @@
-"""Options are the settings: each is declared once, and command line and file mean the same by it."""
+"""Tests of options: each is a field of a model, and means the same on the command line and in a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every option that names a file or folder only reads, or goes through `core.outputs`: nothing is written over."""
+"""Tests of paths: every option that names one only reads it, or checks it with `core.outputs`."""
 
 from __future__ import annotations
 

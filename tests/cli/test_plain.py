@@ -1,4 +1,4 @@
-"""The transcript where nothing can be moved: each message is printed for good once it is finished."""
+"""Tests of the transcript in a pipe: each message is printed once it is finished."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_what_was_printed_in_the_end_is_the_transcript(
 
     with PipedTranscript(console) as piped:
         run = schemes.held(*scheme, tmp_path, piped.observe)
-    console.print(transcript.ending(console, run))
+    console.print(transcript.conclusion(console, run))
 
     assert text_of(console) == printed(run)
 
@@ -50,7 +50,7 @@ def test_what_a_watch_withdrew_is_left_as_the_transcript_has_it(
 
     with PipedTranscript(console, watched=True) as piped:
         run = schemes.held(Debate(rounds=2), WATCHED, tmp_path, piped.observe, watch=Once(what))
-    console.print(transcript.ending(console, run))
+    console.print(transcript.conclusion(console, run))
 
     assert text_of(console) == printed(run)
 

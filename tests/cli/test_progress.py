@@ -1,4 +1,4 @@
-"""How far a run of many discussions is, while it goes on."""
+"""Tests of the progress of a run of many discussions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `report`: what it writes and says, and what it refuses."""
+"""Tests of `runs report`: its page, its output and its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `reproduce`: what there is, what would be held, what cannot, and all of it in small."""
+"""Tests of `experiment reproduce`: the list, the plan, what cannot run, and runs in small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs on the command line: many questions, what is kept, shown again, gone on with, exported, compared, removed."""
+"""Tests of runs of many questions: they are saved, shown, resumed, exported, compared and removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands `layers` and `tune`, on a tiny model of four layers with random weights."""
+"""Tests of `experiment layers` and `experiment tune` on a tiny model with random weights."""
 
 from __future__ import annotations
 

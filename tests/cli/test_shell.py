@@ -1,4 +1,4 @@
-"""The command line among others: fed by pipes, read by pipes, completed by a shell, run as a module."""
+"""Tests of the command line among other programs: pipes, completion, and `python -m`."""
 
 from __future__ import annotations
 

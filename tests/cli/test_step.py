@@ -1,4 +1,4 @@
-"""`step`: a discussion one step at a time, from a pipe as from a terminal."""
+"""Tests of `step`: a discussion runs one step at a time, from a pipe or a terminal."""
 
 from __future__ import annotations
 

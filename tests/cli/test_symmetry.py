@@ -1,4 +1,4 @@
-"""What `symmetry` prints."""
+"""Tests of the output of `graph symmetry`."""
 
 from __future__ import annotations
 

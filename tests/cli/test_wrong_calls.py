@@ -1,4 +1,4 @@
-"""Odd calls: values twice or empty, closed streams, narrow terminals, files that hold something else than they say."""
+"""Tests of odd calls: repeated or empty values, closed streams, narrow terminals, misnamed files."""
 
 from __future__ import annotations
 

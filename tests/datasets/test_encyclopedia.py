@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from sottovoce.datasets.encyclopedia import PASSAGES, about_the_world, passages
-from sottovoce.datasets.samples import MOST, samples
+from sottovoce.datasets.samples import MAX_SAMPLES, samples
 from sottovoce.environments.encyclopedia import encyclopedia
 from sottovoce.environments.encyclopedia.questions import LABELS, Asked, Type, questions
 from sottovoce.nodes.question import Question, check_question, passages_of
@@ -21,7 +21,7 @@ GOLD: dict[str, Asked] = {asked.text: asked for type in get_args(Type) for asked
 @pytest.mark.parametrize("type", [None, *get_args(Type)])
 def test_every_question_can_be_asked_and_its_target_is_read_as_right(type: Type | None) -> None:
     asked = about_the_world(type, 10_000)
-    assert len(asked) > MOST["world" if type is None else f"world/{type}"]
+    assert len(asked) > MAX_SAMPLES["world" if type is None else f"world/{type}"]
     for each in asked:
         check_question(each, None)
         assert kinds.right(kinds.read_field(each["target"], each), each)

@@ -15,9 +15,8 @@ from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.experiments.matching import budget_notes
 from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.experiments.schema import Experiment
-from sottovoce.runs.budget import Budget
-from sottovoce.runs.limits import Limits
-from sottovoce.runs.record import computed
+from sottovoce.runs.cost import computed_tokens
+from sottovoce.runs.limits import Budget, Limits
 from sottovoce.runs.run import Run
 
 ROWS: dict[str, Any] = {
@@ -36,7 +35,7 @@ def held(folder: Path, rows: Any = ROWS, limits: Limits | None = None, **more: A
 
 
 def tokens(runs: Iterable[Run]) -> list[float]:
-    return [sum(map(computed, record.messages)) for run in runs for record in run.records.values()]
+    return [sum(map(computed_tokens, record.messages)) for run in runs for record in run.records.values()]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.retrievers import Passage
 from sottovoce.retrievers.bm25 import BM25Index
 from sottovoce.retrievers.registry import register_retriever
-from sottovoce.runs.retrieval_measures import retrieval
+from sottovoce.runs.measures import retrieval
 
 MILLS = [
     Passage("old", "The mill at Harrow was built by Ana Brook.", "Old mill", metadata={"year": 1821}),

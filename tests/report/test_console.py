@@ -16,7 +16,7 @@ from sottovoce.channels.message import Message
 from sottovoce.cli.live import LiveTranscript
 from sottovoce.core.text import steady
 from sottovoce.report import transcript
-from sottovoce.report.blocks import Part
+from sottovoce.report.blocks import Block
 from sottovoce.report.console import ERRORS, ReadableConsole, moves
 from sottovoce.runs.events import Asked, Speaking
 from sottovoce.runs.record import DiscussionRecord
@@ -117,7 +117,7 @@ def ascii_console(width: int = 60) -> ReadableConsole:
 def test_a_terminal_without_unicode_gets_whole_borders_of_ascii() -> None:
     console = ascii_console()
 
-    console.print(transcript.part(console, Part("Round 1", (Message("agent_1", 0, "answer", "naïve 你好 " * 9),))))
+    console.print(transcript.block(console, Block("Round 1", (Message("agent_1", 0, "answer", "naïve 你好 " * 9),))))
 
     file = console.file
     assert isinstance(file, TextIOWrapper) and isinstance(file.buffer, BytesIO)

@@ -15,24 +15,21 @@ import pytest
 import torch
 
 from sottovoce.analysis.compare import compare
+from sottovoce.analysis.discussion_metrics import accuracy_by_round
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.models import Rows, load
-from sottovoce.report import packed
+from sottovoce.report import tensors
 from sottovoce.report.attention import attention_plot, looked
-from sottovoce.report.comparison import comparison_of, tables
+from sottovoce.report.comparison import comparison_of, published_table, tables
 from sottovoce.report.discussions import items
-from sottovoce.report.nearest_words import Words
 from sottovoce.report.plots import apart, looks, plots
-from sottovoce.report.published_comparison import beside
 from sottovoce.report.report import headline, report
-from sottovoce.report.rounds import by_round
 from sottovoce.report.sources import Gathered, gathered
-from sottovoce.report.tensors import Tensors
-from sottovoce.runs.card import seal
-from sottovoce.runs.results import Result
+from sottovoce.report.tensors import Tensors, Words
+from sottovoce.runs.results import Result, seal
 from sottovoce.runs.run import Run
 from sottovoce.runs.run_directory import find_run
 from tests.report.reported import HOSTILE, cipher, scripted, unfinished, withheld
@@ -59,12 +56,12 @@ def data(page: str, name: str) -> Any:  # Any: JSON
 @pytest.mark.parametrize(
     ("made", "expected"),
     [
-        (packed.counts(np.array([0, 7, 65535])), [0, 7, 65535]),
-        (packed.counts(np.array([0, 70000])), [0, 70000]),
-        (packed.fractions(np.array([0.0, 1.8694, 100.0]), 0.001), [0, 1.869, 65.535]),
-        (packed.scaled(np.array([[0.0, 3.0], [1.5, 6.0]])), [0, 3, 1.5, 6]),
-        (packed.scaled(np.zeros(2)), [0, 0]),
-        (packed.counts(np.zeros(0)), []),
+        (tensors.counts(np.array([0, 7, 65535])), [0, 7, 65535]),
+        (tensors.counts(np.array([0, 70000])), [0, 70000]),
+        (tensors.fractions(np.array([0.0, 1.8694, 100.0]), 0.001), [0, 1.869, 65.535]),
+        (tensors.scaled(np.array([[0.0, 3.0], [1.5, 6.0]])), [0, 3, 1.5, 6]),
+        (tensors.scaled(np.zeros(2)), [0, 0]),
+        (tensors.counts(np.zeros(0)), []),
     ],
 )
 def test_numbers_come_out_of_the_page_as_they_went_in(made: dict[str, Any], expected: list[float]) -> None:
@@ -221,7 +218,7 @@ def test_plots_are_the_same_bytes_again_with_titles_and_text(spoken: Run) -> Non
 
 
 def test_accuracy_by_round_counts_every_reply(tmp_path: Path) -> None:
-    found = by_round([scripted(tmp_path, rounds=3).only])
+    found = accuracy_by_round([scripted(tmp_path, rounds=3).only])
 
     assert {round: share.value for round, share in found.items()} == {0: 0.5, 1: 1.0, 2: 1.0}
 
@@ -229,7 +226,7 @@ def test_accuracy_by_round_counts_every_reply(tmp_path: Path) -> None:
 def test_what_is_published_stands_beside_what_was_obtained(tmp_path: Path) -> None:
     found = comparison_of({"ours": scripted(tmp_path, 3)})
 
-    [table] = beside({"ours": {"accuracy": 0.887, "turns": 12.4}, "theirs": {"accuracy": 0.5}}, found)
+    [table] = published_table({"ours": {"accuracy": 0.887, "turns": 12.4}, "theirs": {"accuracy": 0.5}}, found)
 
     low = "43.9%"  # Wilson's interval of 3 in 3
     assert [row[:4] for row in table.rows] == [
@@ -237,7 +234,7 @@ def test_what_is_published_stands_beside_what_was_obtained(tmp_path: Path) -> No
         ("ours", "turns", "12.4", ""),
         ("theirs", "accuracy", "50.0%", ""),
     ]
-    assert table.rows[0][4] == f"{low} to 100.0%" and beside({}, found) == []
+    assert table.rows[0][4] == f"{low} to 100.0%" and published_table({}, found) == []
 
 
 def test_an_experiments_folder_is_all_its_rows_against_the_one_it_names(tmp_path: Path) -> None:

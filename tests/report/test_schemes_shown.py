@@ -8,8 +8,8 @@ from sottovoce.datasets.govsim import games as lakes
 from sottovoce.datasets.whodunit import games
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Vote
+from sottovoce.report.describe import count
 from sottovoce.report.markdown import markdown
-from sottovoce.report.votes import count
 from sottovoce.runs.read import load_run
 from sottovoce.settings import CMD, GovSim, WhoDunit
 from tests.cli.screen import printed

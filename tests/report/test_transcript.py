@@ -8,7 +8,7 @@ import pytest
 
 from sottovoce.channels.message import Message, Place
 from sottovoce.channels.store import PayloadStore
-from sottovoce.report import blocks, describe, transcript, votes
+from sottovoce.report import blocks, describe, transcript
 from sottovoce.report.markdown import fenced, markdown
 from sottovoce.runs.events import Reset
 from sottovoce.runs.record import DiscussionRecord, ordered
@@ -152,7 +152,7 @@ def said(*messages: Message) -> DiscussionRecord:
 
 
 def headed(run: DiscussionRecord) -> list[tuple[str, list[str]]]:
-    return [(part.heading, [each.agent for each in part.messages]) for part in blocks.of_run(run)]
+    return [(block.heading, [message.agent for message in block.messages]) for block in blocks.rounds(run)]
 
 
 def test_own_summaries_have_a_row_before_what_they_were_made_for() -> None:
@@ -180,7 +180,7 @@ def test_what_a_reset_withdrew_stands_under_a_heading_that_says_so() -> None:
 
     shown = printed(run)
 
-    assert [part.heading for part in blocks.of_run(run)] == [
+    assert [block.heading for block in blocks.rounds(run)] == [
         "Round 1", "Round 2, withdrawn", "Taken back to round 2", "Round 2",
     ]  # fmt: skip
     assert "words · withdrawn: too unsure" in shown
@@ -219,7 +219,7 @@ def test_the_score_of_an_average_is_told(tmp_path: Path) -> None:
     run = held({"agent_1": ["22"], "agent_2": ["23"]}, tmp_path, rule="average")
 
     assert "no answer  by average" in printed(run)
-    assert votes.verdict(run) == "score 0.50: share of agents that say 22"
+    assert describe.verdict(run) == "score 0.50: share of agents that say 22"
 
 
 def test_a_fence_is_longer_than_any_in_the_text() -> None:

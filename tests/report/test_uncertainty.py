@@ -11,12 +11,12 @@ import pytest
 from sottovoce.channels.store import PayloadStore
 from sottovoce.datasets.whodunit import games
 from sottovoce.nodes.state import Intervened
+from sottovoce.report.interventions import WIDEST, figure_of
 from sottovoce.report.markdown import markdown
-from sottovoce.report.uncertainty import WIDEST, figure_of
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.settings import Debate, WhoDunit
-from tests.analysis.test_interventions import ASK, LIST, RIGHT, WRONG, award, game
 from tests.cli.screen import printed
+from tests.report.test_interventions import ASK, LIST, RIGHT, WRONG, award, game
 from tests.runs import schemes
 from tests.runs.schemes import PLAYED
 from tests.runs.support import carrying, held

@@ -259,7 +259,7 @@ def test_payloads_behind_a_link_are_not_removed(tmp_path: Path) -> None:
 
     first = next(places([folder], tmp_path / "store", []))
 
-    assert "payloads' is a link" in first.held
+    assert "payloads' is a link" in first.keep_reason
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_a_discussion_that_costs_three_workers_has_failed(settings: Debate, tmp_
     waiting, lost = [Shard([*run.unfinished])], 0
 
     while waiting:
-        waiting += cluster._taken(run, run.store(), lambda record, event: None, waiting.pop(0), None)
+        waiting += cluster._save_output(run, run.store(), lambda record, event: None, waiting.pop(0), None)
         lost += 1
 
     assert lost == 1 + 2 * (ATTEMPTS - 1)  # together once, then each alone

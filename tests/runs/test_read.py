@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.nodes.question import Question
-from sottovoce.report.blocks import facts, opening
+from sottovoce.report.blocks import facts, introduction
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.settings import CMD, MAD, Debate, ReConcile, Settings
 from tests.cli.screen import printed
@@ -36,7 +36,7 @@ def test_a_scheme_tells_how_it_is_held(settings: Settings, line: str | None) -> 
     scheme = type(settings).__name__.lower()
     run = DiscussionRecord(scheme=scheme, settings=settings.model_dump(mode="json"), question=QUESTION)
 
-    shown = [each.text for each in opening(run).lines]
+    shown = [each.text for each in introduction(run).lines]
     asked = "(asked for: number; --kind asks for something else)"
     assert shown[1:] == [*([line] if line else []), QUESTION["question"], asked]
     assert line is None or line in printed(run, 120)

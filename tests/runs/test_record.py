@@ -18,13 +18,13 @@ from sottovoce.cli.run_screen import outcome
 from sottovoce.core.errors import ContextOverflow, EngineError, PayloadError, RecordError
 from sottovoce.core.outputs import write
 from sottovoce.nodes.question import Question
+from sottovoce.runs.cost import flops
 from sottovoce.runs.discussion import OUTSIDE
 from sottovoce.runs.events import Level
 from sottovoce.runs.log import LOG
 from sottovoce.runs.manifest import AgentModel, new_manifest
 from sottovoce.runs.parse_statistics import ParseStatistics
 from sottovoce.runs.read import load_run
-from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.results import table
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all, run_one
@@ -60,15 +60,14 @@ def test_a_token_by_cipher_costs_a_mean_over_each_hearers_table_and_a_search_bes
         "agent_2": AgentModel(**about, weights="y", table=60),
         "agent_3": AgentModel(**{**about, "vocabulary": "other"}, weights="z", table=500),
     }
-    record = DiscussionRecord(scheme="debate", settings={}, question={"question": "?"}, models=models)
     stats = {"tokens_in": 10, "tokens_reused": 4, "tokens_out": 5}
 
-    def flops(protocol: str) -> float | None:
+    def cost(protocol: str) -> float | None:
         ref = PayloadRef(protocol, "0" * 64, "0" * 64, 5, 100)
-        return record.flops_of(Message("agent_1", 0, "answer", "", payload=ref, stats=stats))
+        return flops([Message("agent_1", 0, "answer", "", payload=ref, stats=stats)], models)
 
-    assert flops("nl") == 2 * 1000 * 11
-    assert flops("cipher") == 2 * 1000 * 11 + 2 * 5 * (40 + 60 + 40)
+    assert cost("nl") == 2 * 1000 * 11
+    assert cost("cipher") == 2 * 1000 * 11 + 2 * 5 * (40 + 60 + 40)
 
 
 def test_what_ended_a_discussion_is_outside_of_the_scheme_where_scheme_and_protocol_cannot_cause_it() -> None:

@@ -62,11 +62,11 @@ def test_the_branch_with_an_intervention_is_what_was_held_and_the_other_publishe
     found = replay(run, ("q", 7))
 
     assert found.at is not None and found.at["what"] == intervention
-    assert said(found.with_it) == said(found.held)
-    assert [message.text for message in found.held.messages] == [message.text for message in run.only.messages]
+    assert said(found.with_it) == said(found.original)
+    assert [message.text for message in found.original.messages] == [message.text for message in run.only.messages]
     assert _when(found.with_it.interventions) == _when(run.only.interventions)
     assert not found.without.interventions and not any(message.withdrawn for message in found.without.messages)
-    held_back = [message.text for message in found.held.messages if message.withdrawn]
+    held_back = [message.text for message in found.original.messages if message.withdrawn]
     assert held_back == [message.text for message in found.without.messages[: len(held_back)]]
     assert [*replay_lines(found, run.only.messages)][-1] == "the replay is token-identical"
     assert not any("re-run differs" in line for line in replay_lines(found, run.only.messages))
@@ -78,8 +78,10 @@ def test_a_later_intervention_is_replayed_from_the_checkpoint_before_it(tmp_path
 
     found = replay(run, ("q", 7), number=3)
 
-    assert len(found.held.interventions) == 4 and len(found.without.interventions) == 2  # two were made side by side
-    assert said(found.with_it) == said(found.held)
+    assert (
+        len(found.original.interventions) == 4 and len(found.without.interventions) == 2
+    )  # two were made side by side
+    assert said(found.with_it) == said(found.original)
 
 
 def test_without_an_intervention_the_replay_is_token_identical(tmp_path: Path) -> None:
@@ -87,8 +89,8 @@ def test_without_an_intervention_the_replay_is_token_identical(tmp_path: Path) -
 
     found = replay(run, ("q", 7))
 
-    assert found.at is None and not found.held.interventions
-    assert said(found.held) == said(found.with_it) == said(found.without)
+    assert found.at is None and not found.original.interventions
+    assert said(found.original) == said(found.with_it) == said(found.without)
     assert found.parted is None
 
 
@@ -97,7 +99,7 @@ def test_a_world_is_replayed_with_its_measures(tmp_path: Path) -> None:
 
     found = replay(run, ("q", 7))
 
-    assert said(found.with_it) == said(found.held)
+    assert said(found.with_it) == said(found.original)
     assert (
         found.with_it.decision.get("measures", {})["resets"] == 2 and found.without.decision["measures"]["resets"] == 0
     )

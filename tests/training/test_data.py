@@ -83,9 +83,9 @@ def test_only_right_replies_and_their_end_marks_are_learnt(encoder: Encoder) -> 
     for _ in range(100):
         made = chat(rng, source, "basics")
         encoded = encoder(made)
-        ends = [i for i, token in enumerate(encoded.ids) if token == encoder.end and encoded.learnt[i]]
+        ends = [i for i, token in enumerate(encoded.ids) if token == encoder.end and encoded.learned[i]]
         assert len(ends) == len(made.lessons) + 1
-        assert encoded.learnt[-1]
+        assert encoded.learned[-1]
 
 
 def test_every_skill_belongs_to_a_stage() -> None:
@@ -116,7 +116,7 @@ def test_a_reply_that_was_begun_is_learnt_without_its_beginning(encoder: Encoder
         encoded = encoder(made)
         reply = [*encoder.template.ids(made.right, plain=True), encoder.end]
         assert encoded.ids == [*encoder.prompt(made.place.turns), *encoder.template.ids("Answer:"), *reply]
-        assert sum(encoded.learnt) == len(reply)
+        assert sum(encoded.learned) == len(reply)
 
 
 @pytest.mark.slow

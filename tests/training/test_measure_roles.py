@@ -1,17 +1,17 @@
 import pytest
 
-from sottovoce.training.measure_roles import ROWS, WORK, Result, ask, read, results_of, tables
+from sottovoce.training.measure_roles import ROWS, WORK, Result, places_of, read, results_of, tables
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_what_is_right_counts_as_readable_and_right(name: str) -> None:
-    places = ask(name, 20)
+    places = places_of(name, 20)
     result = read(places, [place.right for place in places])
     assert result["readable"] == result["right"] == [True] * 20
 
 
 def test_a_text_that_breaks_off_is_neither_readable_nor_right() -> None:
-    places = ask("moderator", 20)
+    places = places_of("moderator", 20)
     result = read(places, [place.right[:40] for place in places])
     assert result["readable"] == result["right"] == [False] * 20
 

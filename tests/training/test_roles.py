@@ -34,7 +34,7 @@ def test_every_lesson_is_read_by_the_products_reader_unless_nobody_can_know(skil
     rng = random.Random(1)
     for _ in range(80):
         chat = skills.SKILLS[skill][0](rng, source)
-        if complaint := chat.place.complain(chat.right):
+        if complaint := chat.place.problem(chat.right):
             assert "holds no" in complaint
             assert "unknown" in chat.right
 
@@ -45,7 +45,7 @@ def test_chats_fit_the_models_context_and_end_in_a_lesson(skill: str, source: So
     for _ in range(25):
         encoded = encoder(make(rng, source))
         assert len(encoded.ids) <= LONGEST_CHAT
-        assert encoded.learnt[-1]
+        assert encoded.learned[-1]
 
 
 def test_training_never_draws_a_held_out_expression_and_measuring_no_other(source: Source) -> None:
@@ -80,7 +80,7 @@ def test_an_unreadable_reply_is_answered_for_but_never_learnt(source: Source) ->
     for _ in range(50):
         chat = skills.SKILLS["repair"][0](rng, source)
         garbage, asked = chat.place.turns[-2].text, chat.place.turns[-1].text
-        assert asked.startswith(f"This cannot be read: {chat.place.complain(garbage)}. Say it again.")
+        assert asked.startswith(f"This cannot be read: {chat.place.problem(garbage)}. Say it again.")
         own = [turn for turn in chat.place.turns if turn.role == "assistant"]
         assert all(lesson < len(own) - 1 for lesson in chat.lessons)
 
@@ -94,7 +94,7 @@ def test_the_answer_alone_is_asked_for_as_in_a_discussion(kind: problems.Form) -
     first, last = model.asked
     assert [turn.text for turn in last.turns] == [turn.text for turn in place.turns]
     assert first.turns[-1].text == place.turns[0].text
-    assert last.options["prefill"] == place.begun
+    assert last.options["prefill"] == place.prefill
 
 
 def seen(problem: problems.Problem) -> tuple[product.View, product.Place]:

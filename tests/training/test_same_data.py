@@ -13,7 +13,7 @@ from sottovoce.models import BUNDLED_FOLDER
 from sottovoce.training import debates, problems, tokenizer
 from sottovoce.training.data import Encoder
 from sottovoce.training.debates import Talk
-from sottovoce.training.measure_roles import ROWS, ask
+from sottovoce.training.measure_roles import ROWS, places_of
 from sottovoce.training.product import trained_prompts
 from sottovoce.training.skills import DIETS, SKILLS
 from sottovoce.training.sources import Source
@@ -45,7 +45,7 @@ def talks() -> list[Talk]:
 def test_a_skill_makes_the_same_chats(skill: str, encoder: Encoder, talks: list[Talk]) -> None:
     rng, source = random.Random(skill), Source(trained_prompts(), problems.HARDER, talks)
     encoded = [encoder(SKILLS[skill][0](rng, source)) for _ in range(MADE)]
-    assert digest([[chat.ids, chat.learnt] for chat in encoded]) == DIGESTS[f"skill/{skill}"]
+    assert digest([[chat.ids, chat.learned] for chat in encoded]) == DIGESTS[f"skill/{skill}"]
 
 
 @pytest.mark.parametrize("stage", DIETS)
@@ -73,6 +73,6 @@ def test_the_model_s_card_asks_the_same_questions(card: str) -> None:
 def test_rows_of_single_replies_have_the_same_places(name: str) -> None:
     asked = [
         [[(turn.role, turn.text) for turn in chat.place.turns], chat.right, chat.place.form, len(chat.lessons)]
-        for chat in ask(name, MADE)
+        for chat in places_of(name, MADE)
     ]
     assert digest(asked) == DIGESTS[f"measure_roles/{name}"]

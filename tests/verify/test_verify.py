@@ -28,18 +28,18 @@ from sottovoce.report.page import SEAL, SEALED, seal_of
 from sottovoce.report.report import report
 from sottovoce.report.sources import gathered
 from sottovoce.runs.allowed import Trust
-from sottovoce.runs.card import card
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.log import LOG
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
+from sottovoce.runs.results import card
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all
 from sottovoce.runs.start import resume_run
 from sottovoce.settings import IA, Debate, Settings
-from sottovoce.verify.checks import Wanted, verify
+from sottovoce.verify.checks import Checks, verify
 from sottovoce.verify.payloads import _tokens
-from sottovoce.verify.tolerance import parted
+from sottovoce.verify.rerun import token_difference
 from tests.nodes.test_guard import monitor
 from tests.runs import schemes
 from tests.runs.support import QUESTION
@@ -75,11 +75,11 @@ def copy(true_run: Path, tmp_path: Path) -> Path:
 
 
 def findings(folder: Path, k: int = 0, **wanted: Any) -> list[str]:
-    return list(map(str, verify(load_run(folder), Wanted(k, **wanted)).findings))
+    return list(map(str, verify(load_run(folder), Checks(k, **wanted)).findings))
 
 
 def test_an_untouched_run_has_no_findings(true_run: Path) -> None:
-    verified = verify(load_run(true_run), Wanted(QUESTIONS))
+    verified = verify(load_run(true_run), Checks(QUESTIONS))
 
     assert (verified.findings, verified.notes) == ([], [])
     assert (verified.discussions, verified.messages, verified.reruns) == (QUESTIONS, MESSAGES, QUESTIONS)
@@ -144,10 +144,10 @@ def test_other_versions_are_noted_and_a_card_of_the_run_finds_them(copy: Path, t
     (tmp_path / "card.json").write_text(json.dumps(card(load_run(copy))))
     tampering.versions(Forger(copy))
 
-    verified = verify(load_run(copy), Wanted(0, card=tmp_path / "card.json"))
+    verified = verify(load_run(copy), Checks(0, card=tmp_path / "card.json"))
 
     assert any("used other versions: torch 9.9" in note for note in verified.notes)
-    assert "the card's versions.torch" in [each.what for each in verified.findings]
+    assert "the card's versions.torch" in [each.subject for each in verified.findings]
 
 
 def test_the_visible_figures_of_a_report_are_compared_with_the_run(true_run: Path, tmp_path: Path) -> None:
@@ -264,11 +264,11 @@ def test_runs_in_fewer_bytes_and_under_a_probe_have_no_findings(tmp_path: Path) 
     held(tmp_path / "shuffled", Debate(**given, probe="shuffled", probe_from="small"), n=2)
 
     for name in ("small", "shuffled"):
-        verified = verify(load_run(tmp_path / name), Wanted(reruns=1, trust=Trust(trust_paths=True)))
+        verified = verify(load_run(tmp_path / name), Checks(reruns=1, trust=Trust(trust_paths=True)))
 
         assert (verified.findings, verified.reruns) == ([], 1)
     shutil.rmtree(tmp_path / "small")
-    (found,) = verify(load_run(tmp_path / "shuffled"), Wanted(reruns=1, trust=Trust(trust_paths=True))).findings
+    (found,) = verify(load_run(tmp_path / "shuffled"), Checks(reruns=1, trust=Trust(trust_paths=True))).findings
     assert "the run of --probe-from cannot be read" in str(found)
 
 
@@ -304,7 +304,7 @@ def test_schemes_with_roles_groups_and_answer_turns_are_led_again_as_they_were(
     asked: Question = {**QUESTION, "documents": {"agent_1": ["a"], "agent_2": ["b"]}}
     schemes.held(settings, replies, tmp_path, question=asked if isinstance(settings, IA) else QUESTION)
 
-    verified = verify(load_run(tmp_path / "run"), Wanted(1))
+    verified = verify(load_run(tmp_path / "run"), Checks(1))
 
     assert verified.findings == [] and verified.reruns == 0
     assert verified.notes[-1].endswith("not re-run: not everything was said by local models (hosted)")
@@ -334,7 +334,7 @@ def test_what_is_no_table_and_no_card_is_refused_in_one_line_and_a_run_that_goes
         match="3 discussions that are not over; a card needs a run that is; continue it with `sottovoce runs resume",
     ):
         card(load_run(copy))
-    assert verify(load_run(copy), Wanted(0)).notes[-1].startswith("3 of 3 discussions are not over")
+    assert verify(load_run(copy), Checks(0)).notes[-1].startswith("3 of 3 discussions are not over")
 
 
 def test_a_card_is_read_out_of_a_report_by_the_name_of_its_run(true_run: Path, tmp_path: Path) -> None:
@@ -357,7 +357,7 @@ def test_a_card_is_read_out_of_a_report_by_the_name_of_its_run(true_run: Path, t
 def test_parting_where_two_tokens_were_level_is_a_note_and_elsewhere_a_finding(margin: float, told: str) -> None:
     ours, theirs = (_says(ids, margin) for ids in ([5, 6, 7], [5, 8, 9]))
 
-    finding, note = parted(ours, theirs, Message("a", 0, "answer", ""), "float32", ("here",))
+    finding, note = token_difference(ours, theirs, Message("a", 0, "answer", ""), "float32", ("here",))
 
     assert told in note and (finding is None) == bool(note)
     if finding:

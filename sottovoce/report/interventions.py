@@ -1,10 +1,14 @@
-"""The uncertainty of agents over a game, turn by turn, with interventions, in a few lines of plain text."""
+"""The interventions of a run in words, and the uncertainty of agents over a game as a figure of a few lines.
+
+A world classifies the messages that were withheld (`Scheme.truth`). A discussion is successful with a score of 1.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from statistics import fmean
 
-from sottovoce.analysis.interventions import truth
 from sottovoce.channels.message import Message
 from sottovoce.core.errors import PayloadError, UsageError
 from sottovoce.core.text import counted, figure, one_line
@@ -13,6 +17,48 @@ from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.state import Intervened
 from sottovoce.nodes.uncertainty import features_of_acts
 from sottovoce.runs.record import DiscussionRecord
+
+
+def summary(records: Sequence[DiscussionRecord]) -> list[str]:
+    """Describe the interventions of a run in a few lines; [] if nothing was monitored."""
+    made = [(record, entry) for record in records for entry in record.interventions]
+    if not made:
+        watched = any(record.settings.get("watch") for record in records)
+        return ["monitors did not intervene"] if watched else []
+    in_all = f"{sum(bool(record.interventions) for record in records):,} of {counted(len(records), 'discussion')}"
+    what = _counts(entry["what"] for _, entry in made)
+    classes = _counts(name for record, intervened in made if (name := true_class(record, intervened)))
+    lines = [f"{counted(len(made), 'intervention')} in {in_all}: {what}"]
+    return [*lines, *([f"true classes of the withheld messages: {classes}"] if classes else []), *_by_outcome(records)]
+
+
+def true_class(record: DiscussionRecord, entry: Intervened) -> str:
+    """Return the true class of a withheld message; empty if the scheme does not classify it."""
+    known, place = scheme(record.scheme).truth, (entry["epoch"], entry["round"], entry["turn"])
+    said = (entry["agent"], entry["act"], entry["attempt"])
+    message = next((message for message in record.messages if message.place == place + said), None)
+    return known(message) if known is not None and message is not None else ""
+
+
+def _by_outcome(records: Sequence[DiscussionRecord]) -> list[str]:
+    """Describe the turns of interventions by outcome, and the bad outcomes without any intervention."""
+    scores = [(record, record.decision["score"]) for record in records if record.decision is not None]
+    good = [record for record, score in scores if score == 1]
+    bad = [record for record, score in scores if score is not None and score < 1]
+    turns = [_turns("successful", good), _turns("other", bad)] if good or bad else []
+    missed = sum(not record.interventions for record in bad)
+    return [*turns, f"{missed:,} of {len(bad):,} unsuccessful discussions had no intervention"] if bad else turns
+
+
+def _turns(how: str, records: Sequence[DiscussionRecord]) -> str:
+    turns = [entry["round"] + 1 for record in records for entry in record.interventions]
+    when = f", on average in turn {figure(fmean(turns))} ({min(turns)} to {max(turns)})" if turns else ""
+    return f"in {counted(len(records), f'{how} discussion')}: {counted(len(turns), 'intervention')}{when}"
+
+
+def _counts(names: Iterable[str]) -> str:
+    return ", ".join(f"{n:,} {one_line(name)}" for name, n in Counter(names).most_common())
+
 
 WHERE = {"all": "", "action": " at the numbers of actions", "tons": " at a number of tons", "scores": " at the scores"}
 BARS = "▁▂▃▄▅▆▇█"
@@ -32,7 +78,7 @@ def figure_of(run: DiscussionRecord) -> str:
     world = run.decision is not None and run.decision.get("measures")
     if not world and not run.interventions:
         return ""
-    return "\n".join([*_drawn(run), *(_told(run, entry) for entry in run.interventions)])
+    return "\n".join([*_drawn(run), *(_in_words(run, entry) for entry in run.interventions)])
 
 
 def _drawn(run: DiscussionRecord) -> Iterator[str]:
@@ -82,9 +128,9 @@ def _bar(value: float | None, low: float, high: float) -> str:
     return BARS[round((value - low) / (high - low) * (len(BARS) - 1))] if high > low else BARS[0]
 
 
-def _told(run: DiscussionRecord, entry: Intervened) -> str:
+def _in_words(run: DiscussionRecord, entry: Intervened) -> str:
     """Return one intervention in words."""
     after = f" after {counted(entry['epoch'], 'reset')}" if entry["epoch"] else ""
     when = f"turn {entry['round'] + 1}{after}"
-    by_truth = f"; by the truth: {wrong}" if (wrong := truth(run, entry)) else ""
+    by_truth = f"; by the truth: {wrong}" if (wrong := true_class(run, entry)) else ""
     return one_line(f"{MARK} {entry['what']} at {entry['agent']}, {when}: {entry['why']}{by_truth}")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.analysis.interventions import told
 from sottovoce.channels.message import Message
 from sottovoce.datasets.whodunit import games
 from sottovoce.nodes.monitor_node import Intervention
+from sottovoce.report.interventions import summary
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.settings import Debate, WhoDunit
 from tests.runs import schemes
@@ -62,7 +62,7 @@ def records(tmp_path: Path) -> list[DiscussionRecord]:
 
 
 def test_interventions_are_told_by_their_class_and_by_how_the_games_ended(records: list[DiscussionRecord]) -> None:
-    assert told(records) == [
+    assert summary(records) == [
         "3 interventions in 2 of 3 discussions: 3 reset",
         "true classes of the withheld messages: 2 none, 1 recall failure",
         "in 1 successful discussion: 1 intervention, on average in turn 3 (3 to 3)",
@@ -71,13 +71,13 @@ def test_interventions_are_told_by_their_class_and_by_how_the_games_ended(record
     ]
 
 
-def test_without_interventions_nothing_is_told(records: list[DiscussionRecord]) -> None:
-    assert told(records[2:]) == [] and told([]) == []
+def test_without_interventions_nothing_is_summary(records: list[DiscussionRecord]) -> None:
+    assert summary(records[2:]) == [] and summary([]) == []
 
 
 def test_a_discussion_is_told_without_a_truth(tmp_path: Path) -> None:
     run = schemes.held(Debate(rounds=2), schemes.WATCHED, tmp_path, watch=schemes.Once("again"))
-    assert told([run]) == [
+    assert summary([run]) == [
         "1 intervention in 1 of 1 discussion: 1 again",
         "in 1 successful discussion: 1 intervention, on average in turn 2 (2 to 2)",
         "in 0 other discussions: 0 interventions",

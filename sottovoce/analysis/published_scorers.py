@@ -1,0 +1,202 @@
+"""Scorers that behave like the papers' own programs, misreadings included; written from descriptions of behavior.
+
+Only the audit uses them, since published figures were counted this way. A scorer takes the texts of the last round, the
+right answer as in the data set's file, and the question's choices.
+
+Du et al. (2023), gsm/eval_gsm.py and mmlu/eval_mmlu.py: the majority of the last round, ties to the first agent. Of a
+right answer with a thousands comma only the last group of digits counts, and its sign is lost; if most agents give no
+number, "none" wins the vote and scores 1.
+
+CIPHER (arXiv 2310.06272): the majority of the last round, ties to the last agent. The sign of a number in braces is
+lost; a reply without a number counts as -99999 and can win the vote; one without a letter counts as its last character.
+
+SDE (arXiv 2506.19209, StateDelta): the mean over the agents' answers of the last round. Signs are lost; "42.", "18.00"
+and "3.0" are not integers and count as wrong; of a right answer with a thousands comma only the last group of digits
+counts; any character in parentheses is a letter; an unclosed brace drops the last character.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Sequence
+from statistics import fmean
+from typing import TypeVar
+
+from sottovoce.prompts.kinds import normalise
+
+Texts = Sequence[str]
+Scorer = Callable[[Texts, str, Sequence[str]], float]
+"""Returns a score in [0, 1]."""
+
+
+DIGITS = re.compile(r"\d+\.?\d*")
+DU_BRACES = re.compile(r"\{([0-9.,$]*)\}")
+IN_PARENTHESES = re.compile(r"\((\w)\)")
+
+
+def last_number(text: str) -> str | None:
+    """Return the last run of digits, with an optional decimal part: "-1,300" is 300."""
+    numbers: list[str] = DIGITS.findall(text)
+    return numbers[-1] if numbers else None
+
+
+def number_in_braces(text: str, braces: re.Pattern[str] = DU_BRACES) -> str | None:
+    """Return the last number in braces without dollar signs and commas; None if no braces contain a digit or dot."""
+    numbers = [re.sub(r"[^0-9.]", "", content) for content in braces.findall(text)]
+    return next((number for number in reversed(numbers) if number), None)
+
+
+def most_frequent(answers: Sequence[str | None]) -> str | None:
+    """Return the most frequent answer; of equally frequent ones, the first."""
+    return max(answers, key=answers.count)
+
+
+def du_number(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
+    """Score GSM8K.
+
+    >>> du_number(["It is {300}."], "1,300"), du_number(["No idea.", "Nor I.", "{7}"], "8")
+    (1.0, 1.0)
+    """
+    right, won = last_number(gold), most_frequent([number_in_braces(text) or last_number(text) for text in texts])
+    if won is None:
+        return 1.0
+    return float(right is not None and as_float(won) == as_float(right))
+
+
+def du_option(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
+    """Score MMLU by the last letter in parentheses, else the last number; replies with neither do not vote."""
+    read = [letter_in_parentheses(text) or last_number(text) for text in texts]
+    votes = [answer for answer in read if answer is not None]
+    return float(bool(votes) and most_frequent(votes) == gold.upper())
+
+
+def letter_in_parentheses(text: str) -> str | None:
+    """Return the last single word character in parentheses, in upper case."""
+    letters = IN_PARENTHESES.findall(text)
+    return letters[-1].upper() if letters else None
+
+
+def as_float(text: str) -> float | None:
+    """Return the number; None for a text such as "1.2.3", at which the published program failed."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+Answer = TypeVar("Answer", str, float)
+NO_NUMBER = -99999.0
+CLOSE = 1e-5
+NUMBER_ANSWERS = (re.compile(r"Answer: (-?\d+\.\d+)"), re.compile(r"Answer: (-?\d+)"))
+LETTER_ANSWERS = (re.compile(r"Answer: (\w)"), re.compile(r"answer is \W?(\w)\b"))
+ANY_BRACES = re.compile(r"\{([^{}]*)\}")
+SIGNED = re.compile(r"-?\d+\.?\d*")
+
+
+def cipher_number(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
+    """Score GSM8K and arithmetic.
+
+    >>> cipher_number(["Answer: 7", "Answer: 8"], "8"), cipher_number(["{-8}"], "8"), cipher_number(["None."], "8")
+    (1.0, 1.0, 0.0)
+    """
+    return float(abs(_majority([cipher_number_of(text) for text in texts]) - cipher_number_of(gold)) < CLOSE)
+
+
+def cipher_number_of(text: str) -> float:
+    """Return the first number after "Answer:", else the last one in braces, else the last of all."""
+    plain = re.sub('[$,\N{EURO SIGN}"]', "", text)
+    marked = next((match[1] for pattern in NUMBER_ANSWERS if (match := pattern.search(plain))), None)
+    read = marked or number_in_braces(plain, ANY_BRACES) or (SIGNED.findall(plain) or [""])[-1]
+    value = as_float(read)
+    return NO_NUMBER if value is None else value
+
+
+def cipher_option(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
+    """Score MMLU."""
+    return float(_majority([cipher_letter_of(text) for text in texts]) == gold.upper())
+
+
+def cipher_letter_of(text: str) -> str:
+    """Return the letter after "Answer:", else after "answer is", else the last character; a dash for an empty text."""
+    letter = next((match[1] for pattern in LETTER_ANSWERS if (match := pattern.search(text))), text.strip()[-1:])
+    return letter.upper() or "-"
+
+
+def _majority(answers: Sequence[Answer]) -> Answer:
+    return Counter(reversed(answers)).most_common(1)[0][0]  # ties go to the first in this order
+
+
+ALONE = re.compile(r"\b([A-D])\b")
+PROMPTED = "(X)"
+"""The placeholder of the prompt, which replies repeat."""
+
+
+def sde_integer(text: str) -> int | None:
+    """Return the whole text, else the last number in braces, else the last of all; None if it is not an integer."""
+    return _integer(text) if _integer(text) is not None else _integer(number_in_braces(text) or last_number(text) or "")
+
+
+def _integer(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
+def sde_letter(text: str, choices: Sequence[str]) -> str | None:
+    """Return the letter in parentheses, else that of the choice in the box, else the last standalone A to D."""
+    plain = text.replace(PROMPTED, "")
+    if (marked := letter_in_parentheses(plain)) is not None:
+        return marked
+    boxed = extracted(plain, ("boxed{",))
+    if boxed in choices:
+        return string.ascii_uppercase[[*choices].index(boxed)]
+    alone: list[str] = ALONE.findall(plain)
+    return alone[-1] if alone else None
+
+
+def extracted(text: str, marks: Sequence[str] = ("text{", "boxed{")) -> str:
+    r"""Return the text after the last \text{, else after the last \boxed{, up to the first }; else the whole text.
+
+    >>> extracted(r"\boxed{\text{Orla}}"), extracted(r"so \boxed{Orla.")
+    ('Orla', 'Orla')
+    """
+    for mark in marks:
+        if mark in text:
+            inside = text.rpartition(mark)[2]
+            return inside[: inside.find("}")]  # -1 if no brace closes it
+    return text
+
+
+def _mean(right: Callable[[str], bool], texts: Texts) -> float:
+    return fmean(right(text) for text in texts)
+
+
+def sde_number(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
+    """Score GSM8K.
+
+    >>> sde_number(["{300}", "-300", "300.0", "301"], "1,300")
+    0.5
+    """
+    right = sde_integer(gold)
+    return _mean(lambda text: right is not None and sde_integer(text) == right, texts)
+
+
+def sde_option(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
+    """Score MMLU."""
+    return _mean(lambda text: sde_letter(text, choices) == gold.upper(), texts)
+
+
+def sde_span(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
+    """Score EM of the question-answering sets, and StrategyQA and FEVER, whose replies must be the label alone."""
+    return _mean(lambda text: normalise(extracted(text)) == normalise(gold), texts)
+
+
+SCORERS: dict[str, dict[str, Scorer]] = {
+    "as Du et al.": {"number": du_number, "option": du_option},
+    "as CIPHER": {"number": cipher_number, "option": cipher_option},
+    "as SDE": {"number": sde_number, "option": sde_option, "text": sde_span, "yes_no": sde_span, "label": sde_span},
+}
+"""Scorers by paper and kind of answer."""

@@ -1,0 +1,172 @@
+"""Measures of a discussion: EM and F1 of short answers, and recall, nDCG and gold passages of retrieval.
+
+EM and F1 are SQuAD's, as ReAct and SDE use them: each is the best value over target and aliases, 0 for an abstention.
+Passages are ranked in the order in which they were numbered for the agents, or in which pages were opened. A passage
+may be named by its docid, by `source:docid` or by its title; spaces and underscores are equal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from math import log2
+from typing import Any
+
+from sottovoce.channels.message import Message
+from sottovoce.nodes.question import Question
+from sottovoce.nodes.state import Decision
+from sottovoce.prompts.kinds import normalise
+from sottovoce.retrievers.trec import bare
+
+FOUND, ALL_FOUND = "gold found", "all gold found"
+RECALLS, GAIN = (5, 10), 10
+"""Cut-off ranks of recall, and of nDCG."""
+OF_RETRIEVAL = (*(f"recall@{k}" for k in RECALLS), f"nDCG@{GAIN}", FOUND, ALL_FOUND)
+SEARCHERS = ("library", "environment")
+"""Agents whose messages list retrieved passages."""
+
+
+def retrieval(question: Question, messages: Iterable[Message]) -> dict[str, float]:
+    """Return the measures of a question; {} if its gold passages are unknown, or nothing was looked up."""
+    return measured(gold_of(question), messages)
+
+
+def gold_of(question: Question) -> dict[str, int]:
+    """Return the grade of each of a question's gold passages; {} if none are known."""
+    gold = question.get("gold_passages") or {}
+    return dict(gold) if isinstance(gold, Mapping) else dict.fromkeys(gold, 1)
+
+
+def measured(gold: Mapping[str, int], messages: Iterable[Message]) -> dict[str, float]:
+    """Return the measures by judgments: a grade for each passage, 0 if it is not relevant."""
+    relevant = _relevant(gold)
+    looked_up = [message for message in messages if message.source == "rule" and message.agent in SEARCHERS]
+    if not relevant or not looked_up:
+        return {}
+    matches = matched(ranking(looked_up), relevant)
+    recalls = {f"recall@{k}": recall(matches, relevant, k) for k in RECALLS}
+    names = {name for name in matches if name is not None}
+    return {
+        **recalls,
+        f"nDCG@{GAIN}": ndcg(matches, relevant, GAIN),
+        FOUND: float(bool(names)),
+        ALL_FOUND: float(len(names) == len(relevant)),
+    }
+
+
+def ranking(messages: Iterable[Message]) -> list[tuple[str, ...]]:
+    """Return the retrieved passages in order; each as all its names, its docid first."""
+    found: dict[str, tuple[str, ...]] = {}
+    for piece in (piece for message in messages for piece in message.evidence):
+        names = [name for each in piece["origins"] for name in (each["docid"], f"{each['source']}:{each['docid']}")]
+        found.setdefault(names[1], tuple(bare(name) for name in (*names, piece["title"]) if name))
+    return list(found.values())
+
+
+def matched(ranked: Sequence[Sequence[str]], relevant: Mapping[str, int]) -> list[str | None]:
+    """Return the name by which each passage is relevant, each name once; None for passages that are not."""
+    seen: set[str] = set()
+    matches: list[str | None] = []
+    for names in ranked:
+        name = next((name for name in names if name in relevant and name not in seen), None)
+        matches.append(name)
+        seen |= {name} if name else set()
+    return matches
+
+
+def names_for_trec(gold: Mapping[str, int], messages: Iterable[Message]) -> list[str]:
+    """Return the retrieved passages' names for a TREC run file: as the judgments name a passage, else its docid.
+
+    No name occurs twice: if two sources have the same docid, the second is named `source:docid`.
+    """
+    ranked = ranking(messages)
+    matches = matched(ranked, _relevant(gold))
+    taken = {name for name in matches if name is not None}
+    chosen: list[str] = []
+    for names, relevant in zip(ranked, matches, strict=True):
+        name = relevant or next((name for name in names if name not in taken), names[1])
+        taken.add(name)
+        chosen.append(name)
+    return chosen
+
+
+def recall(matches: Sequence[str | None], relevant: Mapping[str, int], k: int) -> float:
+    """Return the share of relevant passages among the first `k`.
+
+    >>> recall(["a", None, "b"], {"a": 1, "b": 1}, 2)
+    0.5
+    """
+    return sum(name is not None for name in matches[:k]) / len(relevant)
+
+
+def ndcg(matches: Sequence[str | None], relevant: Mapping[str, int], k: int) -> float:
+    """Return the discounted gain of the first `k` over the largest possible one; gains are grades, as in trec_eval."""
+    best = sorted(relevant.values(), reverse=True)[:k]
+    return _gain([relevant[name] if name else 0 for name in matches[:k]]) / _gain(best)
+
+
+def _relevant(gold: Mapping[str, int]) -> dict[str, int]:
+    return {bare(name): degree for name, degree in gold.items() if degree > 0}
+
+
+def _gain(degrees: Sequence[int]) -> float:
+    return sum(degree / log2(rank + 1) for rank, degree in enumerate(degrees, 1))
+
+
+CLOSED = ("yes", "no", "noanswer")
+"""Answers whose overlap with any other answer is 0."""
+
+
+def exact_match(answer: str | None, golds: Sequence[str]) -> float:
+    """Return 1 if the answer is one of the right ones after SQuAD's normalization, else 0.
+
+    >>> exact_match("The Orla.", ["river Orla", "orla"])
+    1.0
+    """
+    return float(answer is not None and normalise(answer) in map(normalise, golds))
+
+
+def f1(answer: str | None, golds: Sequence[str]) -> float:
+    """Return the harmonic mean of precision and recall over words, the best over the right answers.
+
+    >>> f1("the river Orla", ["Orla"])
+    0.6666666666666666
+    """
+    return 0.0 if answer is None else max((_overlap(normalise(answer), normalise(gold)) for gold in golds), default=0.0)
+
+
+def _overlap(answer: str, gold: str) -> float:
+    if answer != gold and (answer in CLOSED or gold in CLOSED):
+        return 0.0
+    said, wanted = answer.split(), gold.split()
+    common = (Counter(said) & Counter(wanted)).total()
+    return 2 * common / (len(said) + len(wanted)) if common else 0.0
+
+
+def golds_of(question: Mapping[str, Any]) -> list[str]:  # Any: of a Question
+    """Return the right answers of a question: its target and its aliases."""
+    target = question.get("target")
+    return [] if target is None else [target, *question.get("aliases", [])]
+
+
+def answer_measures(question: Mapping[str, Any], decision: Decision) -> dict[str, float]:  # Any: of a Question
+    """Return EM and F1 of a decision on a `text` question with a target; {} for any other."""
+    golds = golds_of(question)
+    if question.get("kind") != "text" or not golds:
+        return {}
+    answers = _averaged_answers(decision) or [decision["answer"]]
+    means = {name: [score(answer, golds) for answer in answers] for name, score in (("EM", exact_match), ("F1", f1))}
+    return {name: sum(scores) / len(scores) for name, scores in means.items()}
+
+
+def _averaged_answers(decision: Decision) -> list[str | None]:
+    """Return the answers whose scores the decision rule averages; [] if it decides on a single one.
+
+    `box` leaves out replies without an answer in its format, `average` counts abstentions as wrong; the fixed replies
+    of experts and dummies count under neither.
+    """
+    rule = decision["rule"]
+    if rule not in ("average", "box"):
+        return []
+    abstains = rule == "average"
+    return [vote["answer"] for vote in decision["votes"] if vote["counts"] or (abstains and vote["answer"] is None)]
