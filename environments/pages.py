@@ -92,8 +92,8 @@ class Pages:
         wanted, words = key(name), {*key(name).split()}
 
         def nearness(title: str) -> tuple[int, float]:
-            found = key(title)
-            return -len(words & {*found.split()}), -SequenceMatcher(None, wanted, found).ratio()
+            other_key = key(title)
+            return -len(words & {*other_key.split()}), -SequenceMatcher(None, wanted, other_key).ratio()
 
         return sorted(self._titles, key=nearness)[:n]
 

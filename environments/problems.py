@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-import yaml
 from pydantic import ConfigDict, Field, field_validator
 
 from sottovoce.core.errors import UsageError
@@ -59,12 +59,16 @@ class BundledProblem:
     """Hidden tests: expressions that are true for a correct solution."""
 
 
+@cache
+def bundled_problems() -> tuple[BundledProblem, ...]:
+    """Return the bundled problems, easy ones first."""
+    import yaml  # late: `--help` does not need it
+
+    text = Path(__file__).with_name("problems.yaml").read_text(encoding="utf-8")
+    return tuple(_bundled(**entry) for entry in yaml.safe_load(text))
+
+
 def _bundled(function: str, description: str, solution: str, tests: list[str]) -> BundledProblem:
     body = "".join(f"    {line}\n" for line in solution.split("\n"))
     prompt = f'def {function}:\n    """{description}"""\n'
     return BundledProblem(function.partition("(")[0], prompt, body, tuple(tests))
-
-
-_FILE = Path(__file__).with_name("problems.yaml")
-PROBLEMS = tuple(_bundled(**entry) for entry in yaml.safe_load(_FILE.read_text(encoding="utf-8")))
-"""The bundled problems, easy ones first."""

@@ -108,7 +108,7 @@ class SampleSearch:
 
     run: RunContext[Single]
     """The model that is asked, and the settings."""
-    asked: int = 0
+    answered: int = 0
     """Questions that the model has answered."""
     wrong: int = 0
     """Questions that the model answered wrongly alone; an abstention is wrong."""
@@ -133,7 +133,7 @@ class SampleSearch:
             raise type(reply)(f"question {text!r}: {reply}") from reply
         if isinstance(reply, BaseException):
             raise reply
-        self.asked += 1
+        self.answered += 1
         self.wrong += "after" in reply
         if kinds.right(reply.get("after"), question):
             self.samples.append(_sample(question, reply["before"], reply["after"]))

@@ -32,7 +32,7 @@ from sottovoce.graphs import SCHEMES, scheme
 from sottovoce.prompts.kinds import KindName
 from sottovoce.runs.limits import Currency
 from sottovoce.settings import Settings
-from sottovoce.settings.plain import UnknownName, named
+from sottovoce.settings.plain import named
 
 NAME = re.compile(r"[\w-][\w.-]*")
 """A row's name, which is also the name of its folder."""
@@ -141,7 +141,8 @@ class Experiment(Keyed):
         if not isinstance(common, Mapping):
             raise UsageError(f"settings are {common!r}; expected lines like 'rounds: 2'")
         rows = {str(name): _row(str(name), row, common) for name, row in content["rows"].items()}
-        _check_common(common, [row["scheme"] for row in rows.values()])
+        known = {field for row in rows.values() for field in scheme(row["scheme"]).settings.model_fields}
+        _check_names(common, known, "setting of all rows", "settings have a seed")
         return {**content, "rows": rows}
 
     @model_validator(mode="wrap")
@@ -189,7 +190,7 @@ class Experiment(Keyed):
         )
 
 
-def choose(what: str, names: Collection[str], known: Collection[str]) -> list[str]:
+def choose(noun: str, names: Collection[str], known: Collection[str]) -> list[str]:
     """Return those of `known` that are in `names`, in the order of `known`; all if `names` is empty.
 
     Raises:
@@ -197,7 +198,7 @@ def choose(what: str, names: Collection[str], known: Collection[str]) -> list[st
     """
     for name in names:
         if name not in known:
-            raise UsageError(nearest(what, name, known))
+            raise UsageError(nearest(noun, name, known))
     return [name for name in known if name in names or not names]
 
 
@@ -225,44 +226,29 @@ def _row(name: str, content: Any, common: Mapping[str, Any]) -> Content:  # Any:
             raise UsageError(
                 f"it is {content!r}; expected a scheme with settings, such as {{scheme: debate, rounds: 2}}"
             )
-        own = {key: value for key, value in content.items() if key not in ROW_KEYS}
         scheme_name = plain(content["scheme"])
         if scheme_name not in SCHEMES:
             raise UsageError(nearest("scheme", content["scheme"], SCHEMES))
         kind = scheme(scheme_name).settings
-        shared = {key: value for key, value in common.items() if plain(key) in kind.model_fields}
-        settings = kind.model_validate({**named(shared, kind.model_fields), **_named(own, kind)})
-        if content.get("matched") is not None and scheme_name != "self_consistency":
+        shared = {plain(key): value for key, value in common.items() if plain(key) in kind.model_fields}
+        own = {plain(key): value for key, value in content.items() if key not in ROW_KEYS}
+        _check_names(own, [*kind.model_fields, *ROW_KEYS[1:]], "setting", "a row has no seed of its own")
+        settings = kind.model_validate(named({**shared, **own}, kind.model_fields))
+        others = {key: content[key] for key in ROW_KEYS[1:] if content.get(key) is not None}
+        if "matched" in others and scheme_name != "self_consistency":
             raise UsageError(
                 f"{scheme_name} cannot be matched; write {{scheme: self-consistency, matched: {{row: NAME}}}}"
             )
-        if content.get("matched") is not None and "samples" in own:
+        if "matched" in others and "samples" in own:
             raise UsageError("samples follow from the row that it is matched to; drop one of the two")
-        return {
-            "scheme": scheme_name,
-            "settings": settings,
-            **{key: content[key] for key in ROW_KEYS[1:] if key in content},
-        }
+        return {"scheme": scheme_name, "settings": settings, **others}
     except UsageError as error:
         raise UsageError(f"row {name!r}: {error}") from error
 
 
-def _named(own: Content, kind: type[Settings]) -> Content:
-    """Return a row's own settings; an unknown name may also be a misspelled key of the row."""
-    if "seed" in map(plain, own):
-        raise UsageError("a row has no seed of its own; give the experiment 'seeds'")
-    try:
-        return named(own, kind.model_fields)
-    except UnknownName:
-        known = [*kind.model_fields, *ROW_KEYS[1:]]
-        wrong = next(plain(name) for name in own if plain(name) not in kind.model_fields)
-        raise UnknownName(nearest("setting", wrong, known)) from None
-
-
-def _check_common(common: Mapping[str, Any], names: list[str]) -> None:
-    known = {field for name in names for field in scheme(name).settings.model_fields}
-    for name in map(plain, common):
+def _check_names(settings: Mapping[str, Any], known: Collection[str], noun: str, seed_error: str) -> None:
+    for name in map(plain, settings):
         if name == "seed":
-            raise UsageError("settings have a seed; give the experiment 'seeds'")
+            raise UsageError(f"{seed_error}; give the experiment 'seeds'")
         if name not in known:
-            raise UsageError(nearest("setting of all rows", name, known))
+            raise UsageError(nearest(noun, name, known))

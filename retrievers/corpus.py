@@ -148,9 +148,9 @@ def _of_row(row: list[str]) -> Passage:
 
 
 def _checked(passage: Passage) -> Passage:
-    told = {"docid": passage.docid, "text": passage.text, "title": passage.title, "url": passage.url or ""}
-    told |= {name: value for name, value in passage.metadata.items() if isinstance(value, str)}
-    for name, value in told.items():
+    texts = {"docid": passage.docid, "text": passage.text, "title": passage.title, "url": passage.url or ""}
+    texts |= {name: value for name, value in passage.metadata.items() if isinstance(value, str)}
+    for name, value in texts.items():
         if not isinstance(value, str):
             raise ValueError(f"its {name} is {value!r}: expected a string")
         if LONE.search(value):

@@ -102,7 +102,7 @@ def _evidence(document: Document, agent: str, round: int) -> Evidence:
 
 def _joined(pieces: Sequence[Evidence]) -> Evidence:
     """Join equal pieces into one; it has the first text and title in sort order, so that order does not matter."""
-    origins = {json.dumps(each, sort_keys=True): each for piece in pieces for each in piece["origins"]}
+    origins = {json.dumps(origin, sort_keys=True): origin for piece in pieces for origin in piece["origins"]}
     titles = [piece["title"] for piece in pieces if piece["title"]]
     return {
         "title": min(titles, default=""),
@@ -156,7 +156,7 @@ def folded(pool: Mapping[str, Evidence]) -> dict[str, tuple[str, ...]]:
 def numbered(listed: Iterable[Listed], before: Sequence[str] = ()) -> list[str]:
     """Return keys in the order of their numbers: those in `before` keep their numbers, and new ones follow."""
     numbers = list(before)
-    numbers += [each.key for each in listed if not each.covers & set(before)]
+    numbers += [item.key for item in listed if not item.covers & set(before)]
     return numbers
 
 
@@ -171,15 +171,15 @@ def contained(short: Sequence[str], long: Sequence[str]) -> bool:
 def _score(origins: Sequence[Origin]) -> float:
     """Return the sum of shares over rankings: in each (one query to one source) the best rank counts."""
     ranks: dict[tuple[str, str], int] = {}
-    for each in origins:
-        ranking = (each["source"], each["query"])
-        ranks[ranking] = min(each["rank"], ranks.get(ranking, each["rank"]))
+    for origin in origins:
+        ranking = (origin["source"], origin["query"])
+        ranks[ranking] = min(origin["rank"], ranks.get(ranking, origin["rank"]))
     return sum(share(rank) for rank in sorted(ranks.values()))  # sorted: float sums depend on their order
 
 
 def _first(origins: Sequence[Origin]) -> tuple[int, str, str]:
     """Return the best place, which orders equal scores."""
-    return min((each["rank"], each["source"], each["docid"]) for each in origins)
+    return min((origin["rank"], origin["source"], origin["docid"]) for origin in origins)
 
 
 def _words(text: str) -> list[str]:

@@ -93,7 +93,7 @@ def check_cross_encoder(folder: Path) -> None:
     Raises:
         ModelError: Its files name further modules or a default prompt.
     """
-    kinds = [str(each.get("type")).rpartition(".")[2] for each in _json(folder, "modules.json", [])]
+    kinds = [str(module.get("type")).rpartition(".")[2] for module in _json(folder, "modules.json", [])]
     if kinds not in ([], ["Transformer"]):
         raise _wrong(folder, f"has the modules {', '.join(kinds)}", "only a Transformer")
     if prompt := _json(folder, "config_sentence_transformers.json").get("default_prompt_name"):
@@ -106,7 +106,7 @@ def _modules(folder: Path) -> list[tuple[str, Path]]:
     if not listed:
         return [("Transformer", folder)]
     try:
-        modules = [(str(each["type"]).rpartition(".")[2], _inside(folder, str(each["path"]))) for each in listed]
+        modules = [(str(module["type"]).rpartition(".")[2], _inside(folder, str(module["path"]))) for module in listed]
     except (KeyError, TypeError) as error:
         raise _wrong(folder, f"has a damaged modules.json ({error})", "a list of modules with type and path") from error
     kinds = [kind for kind, _ in modules]

@@ -32,7 +32,7 @@ def embedded(passages: Sequence[Passage], encoder: Embeddings) -> Vectors:
     import numpy as np
 
     try:
-        vectors = np.array(encoder.embed_documents([each.contents for each in passages]), dtype=np.float32)
+        vectors = np.array(encoder.embed_documents([passage.contents for passage in passages]), dtype=np.float32)
     except (ValueError, TypeError) as error:
         raise CorpusError(f"the encoder returned vectors of different lengths, or no numbers: {error}") from error
     if vectors.ndim != 2 or len(vectors) != len(passages) or not np.isfinite(vectors).all():

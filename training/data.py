@@ -50,7 +50,7 @@ class Encoder:
         self.pad: int = tokenizer.pad_token_id
 
     def prompt(self, turns: Sequence[Turn], prefill: str = "") -> list[int]:
-        """Return the ids of a chat up to the assistant's reply, or up to the end of its prefill `begun`."""
+        """Return the ids of a chat up to the assistant's reply, or up to the end of its prefill."""
         return [*self._fill(turns, frozenset(), opened=True).ids, *self.template.ids(prefill, plain=True)]
 
     def __call__(self, chat: Chat) -> Encoded:

@@ -154,7 +154,7 @@ class _Reader:
 
     def _people(self) -> tuple[int, ...]:
         text = self._field(self.wording.person, "list")
-        found_numbers = [_whole_number(each) for each in re.split(r"[\s,;]+", text.strip(" []()"))]
+        found_numbers = [_whole_number(item) for item in re.split(r"[\s,;]+", text.strip(" []()"))]
         numbers = tuple(dict.fromkeys(number for number in found_numbers if number is not None))
         if not numbers or None in found_numbers:
             key = self.wording.person
@@ -162,7 +162,7 @@ class _Reader:
         return numbers
 
     def _attribute(self, name: str) -> str:
-        attribute = next((each for each in self.game.names if _plain(each) == _plain(name)), None)
+        attribute = next((known_name for known_name in self.game.names if _plain(known_name) == _plain(name)), None)
         if attribute is None:
             known = ", ".join(self.game.names)
             raise _Wrong("property", f"There is no property {_shown(name)}; choose from: {known}.")

@@ -85,7 +85,9 @@ def read_attributes(path: Path | str) -> dict[str, tuple[str, ...]]:
         raise UsageError(f'{name}: {first_wrong(error, "it")}, as in {{"car": ["red", "blue"]}}') from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{name} is not JSON: {error}") from error
-    if wrong := next((each for each, values in values_by_attribute.items() if len({*values}) < len(values)), None):
+    if wrong := next(
+        (attribute for attribute, values in values_by_attribute.items() if len({*values}) < len(values)), None
+    ):
         raise UsageError(f"{name}: {wrong!r} has a value twice; expected different ones")
     return values_by_attribute
 
@@ -127,9 +129,9 @@ class Game(Checked):
             raise UsageError(f"a game has {count} suspects, but suspect_count is {self.suspect_count}")
         if self.culprit >= count:
             raise UsageError(f"a game's culprit is {self.culprit}; expected 0 to {count - 1}")
-        if not names or any(set(each) != names for each in self.suspects):
+        if not names or any(set(suspect) != names for suspect in self.suspects):
             raise UsageError("a game's suspects have different attributes, or none; expected the same for all")
-        if len({tuple(sorted(each.items())) for each in self.suspects}) < count:
+        if len({tuple(sorted(suspect.items())) for suspect in self.suspects}) < count:
             raise UsageError("a game has two equal suspects; expected each to differ from all others")
         facts = [fact for own in (self.agents or {}).values() for fact in own]
         if self.agents is not None and fitting(self, facts) != [self.culprit + 1]:
@@ -156,12 +158,16 @@ class Game(Checked):
 
     def meant(self, attribute: str, value: str) -> str | None:
         """Return the value of an attribute that a text names ("a brown hat", "hat-brown"); None for none or several."""
-        named = [each for each in self.values(attribute) if re.search(rf"(?<!\w){re.escape(each)}(?!\w)", value, re.I)]
+        named = [
+            known_value
+            for known_value in self.values(attribute)
+            if re.search(rf"(?<!\w){re.escape(known_value)}(?!\w)", value, re.I)
+        ]
         return named[0] if len(named) == 1 else None
 
     def values(self, attribute: str) -> list[str]:
         """Return the values of an attribute: the published ones, and those in this game."""
-        return [*dict.fromkeys([*ALL.get(attribute, ()), *(each[attribute] for each in self.suspects)])]
+        return [*dict.fromkeys([*ALL.get(attribute, ()), *(suspect[attribute] for suspect in self.suspects)])]
 
     def to_json(self) -> str:
         """Return the text of the game's file."""

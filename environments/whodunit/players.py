@@ -54,6 +54,6 @@ def _together(game: Game, known: list[tuple[str, str]]) -> int:
     """Count ordered pairs of characters that these values do not distinguish."""
     signs: dict[tuple[bool, ...], int] = {}
     for number in range(1, game.suspect_count + 1):
-        sign = tuple(game.has(number, *each) for each in known)
+        sign = tuple(game.has(number, *fact) for fact in known)
         signs[sign] = signs.get(sign, 0) + 1
     return sum(n * (n - 1) for n in signs.values())

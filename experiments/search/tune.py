@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import random
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from io import StringIO
 from itertools import product
@@ -22,6 +21,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.outputs import write
 from sottovoce.experiments.rows import Row
 from sottovoce.experiments.search.plots import heat_map
+from sottovoce.experiments.search.space import Space, Temperatures, quiet_optuna
 from sottovoce.experiments.search.study import Study
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.state import JSON
@@ -33,52 +33,7 @@ MAP_COLUMNS = (
     "first_temperature", "second_temperature", "first", "first_low", "first_high",
     "swapped", "swapped_low", "swapped_high",
 )  # fmt: skip
-PLACES = 2
-"""Decimal places of a temperature, as in the papers' tables."""
 Objective = Literal["decision", "first"]
-Temperatures = tuple[float, ...]
-"""Of the agents that discuss, in their order."""
-
-
-@dataclass(frozen=True)
-class Space:
-    """A range of temperatures, in hundredths."""
-
-    low: float
-    high: float
-    grid: int | None
-    """Number of values for each agent, tried in all combinations; None lets optuna choose."""
-    trials: int
-
-    def check(self, row: Row, *, wants_map: bool) -> None:
-        """Check that these temperatures can be searched.
-
-        Raises:
-            UsageError: the range or grid is invalid, there is only one agent, or temperatures are already set.
-        """
-        speakers = row.settings.speakers()
-        if len(speakers) < 2:
-            raise UsageError(
-                f"{row.scheme} has {len(speakers)} agent that discusses; expected at least two: "
-                "choose another scheme, or raise --agents"
-            )
-        if row.settings.temperature:
-            raise UsageError("--temperature was given, but temperatures are searched; drop it, or use --from and --to")
-        if wants_map and len(speakers) != 2:
-            raise UsageError(f"a temperature map needs two agents, and {len(speakers)} discuss; drop --map")
-        if not 0 <= self.low < self.high:
-            raise UsageError(f"temperatures are searched from {self.low:g} to {self.high:g}; expected 0 <= from < to")
-        if (self.low, self.high) != _rounded((self.low, self.high)):
-            raise UsageError(f"temperatures are searched from {self.low} to {self.high}; expected hundredths")
-        if self.grid is not None and len({*(self.values() or ())}) < self.grid:
-            raise UsageError(f"--grid {self.grid} is finer than hundredths from {self.low:g} to {self.high:g}")
-
-    def values(self) -> Temperatures | None:
-        """Return an agent's temperatures in a grid, both ends included; None without a grid."""
-        if self.grid is None:
-            return None
-        step = (self.high - self.low) / (self.grid - 1)
-        return _rounded([self.low + step * n for n in range(self.grid)])
 
 
 @dataclass(frozen=True)
@@ -148,10 +103,10 @@ def tune(study: Study, row: Row, space: Space, objective: Objective, part: float
     validation = replace(row, questions=seen)
     with study.opened("tune", row, options):
         trials = tuple(_trials(study, validation, space, objective))
-        best = max(trials, key=lambda trial: trial.value(objective))
+        best = max(trials, key=lambda result: result.value(objective))
         held_out = None
         if unseen:
-            held_out = _trial(study, replace(row, questions=unseen), f"held-out-{best.name}", best.temperatures)
+            held_out = _run_trial(study, replace(row, questions=unseen), f"held-out-{best.name}", best.temperatures)
         points = _points(study, validation, trials) if wants_map else ()
         tuned = Tuned(trials, best, len(seen), held_out, len(unseen), points)
         study.save(FILE, {"scheme": row.scheme, "objective": objective, **asdict(tuned)})
@@ -184,66 +139,30 @@ def _trials(study: Study, row: Row, space: Space, objective: Objective) -> Itera
     speakers = row.settings.speakers()
     if (values := space.values()) is not None:
         for n, temperatures in enumerate(product(values, repeat=len(speakers))):
-            yield _checked(_trial(study, row, f"grid-{n}", temperatures), objective)
+            yield _checked(_run_trial(study, row, f"grid-{n}", temperatures), objective)
         return
     trials = list[Trial]()
-    with _quiet_optuna():
+    with quiet_optuna():
         for n in range(space.trials):
             name = f"trial-{n}"
             if (started := study.started(name)) is not None:  # another version of optuna might propose others
                 temperatures = tuple(started.manifest.settings["temperature"])
             else:
-                temperatures = _proposed(space, speakers, trials, objective, row.settings.seed)
-            trials.append(_checked(_trial(study, row, name, temperatures), objective))
+                results = [(trial.temperatures, trial.value(objective)) for trial in trials]
+                temperatures = space.propose(speakers, results, row.settings.seed)
+            trials.append(_checked(_run_trial(study, row, name, temperatures), objective))
             yield trials[-1]
 
 
-@contextmanager
-def _quiet_optuna() -> Iterator[None]:
-    try:
-        import optuna
-    except ImportError as error:
-        raise UsageError("tune needs the extra 'eval', which is not installed: pip install optuna") from error
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        yield
-    finally:
-        optuna.logging.set_verbosity(before)
-
-
-def _proposed(
-    space: Space, speakers: Sequence[str], trials: Sequence[Trial], objective: Objective, seed: int
-) -> Temperatures:
-    """Return the temperatures that optuna proposes after these trials.
-
-    They follow from the trials and the seed alone, so that a resumed search continues like an uninterrupted one.
-    """
-    import optuna
-
-    distributions: dict[str, optuna.distributions.BaseDistribution] = {
-        name: optuna.distributions.FloatDistribution(space.low, space.high, step=10**-PLACES) for name in speakers
-    }
-    sampler = optuna.samplers.TPESampler(seed=random.Random(f"tune/{seed}/{len(trials)}").getrandbits(32))
-    study = optuna.create_study(direction="maximize", sampler=sampler)
-    for trial in trials:
-        temperatures = dict(zip(speakers, trial.temperatures, strict=True))
-        study.add_trial(
-            optuna.create_trial(params=temperatures, distributions=distributions, value=trial.value(objective))
-        )
-    proposal = study.ask(distributions)
-    return _rounded([proposal.params[name] for name in speakers])
-
-
-def _checked(trial: Trial, objective: Objective) -> Trial:
-    if objective == "first" and trial.first is None:
+def _checked(result: Trial, objective: Objective) -> Trial:
+    if objective == "first" and result.first is None:
         raise UsageError(
             "the decisions of this scheme do not contain the first speaker's answer; use --objective decision"
         )
-    return trial
+    return result
 
 
-def _trial(study: Study, row: Row, name: str, temperatures: Sequence[float]) -> Trial:
+def _run_trial(study: Study, row: Row, name: str, temperatures: Sequence[float]) -> Trial:
     settings = row.settings.model_copy(update={"temperature": list(temperatures)})
     records = list(study.run(replace(row, name=name, settings=settings)).records.values())
     answers = [_is_last_answer_right(record, settings.speakers()[0]) for record in records]
@@ -272,7 +191,7 @@ def _points(study: Study, row: Row, trials: Sequence[Trial]) -> tuple[Point, ...
     points = list[Point]()
     for trial in trials:
         reverse = trial.temperatures[::-1]
-        swapped = by_temperatures.get(reverse) or _trial(study, row, f"{trial.name}-swapped", reverse)
+        swapped = by_temperatures.get(reverse) or _run_trial(study, row, f"{trial.name}-swapped", reverse)
         if trial.first is None or swapped.first is None:
             raise UsageError("the decisions of this scheme do not contain the first speaker's answer; drop --map")
         points.append(Point(trial.temperatures, trial.first, swapped.first))
@@ -293,7 +212,3 @@ def _save_map(folder: Path, points: Sequence[Point], grid: Sequence[float] | Non
         "the same, order swapped": {point.temperatures: point.swapped.value for point in points},
     }
     heat_map(folder / MAP_PLOT, panels, grid)
-
-
-def _rounded(values: Sequence[float]) -> Temperatures:
-    return tuple(round(value, PLACES) for value in values)

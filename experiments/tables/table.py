@@ -206,10 +206,10 @@ def _folder() -> Path:
     return Path(str(files("sottovoce"))) / "experiments" / "published"
 
 
-def _check(what: str, names: Iterable[str], known: Collection[str]) -> None:
+def _check(noun: str, names: Iterable[str], known: Collection[str]) -> None:
     for name in names:
         if name not in known:
-            raise UsageError(nearest(what, name, known))
+            raise UsageError(nearest(noun, name, known))
 
 
 def _varied(rows: Mapping[str, Content], variants: Mapping[str, Content]) -> Iterator[tuple[str, str, Content]]:

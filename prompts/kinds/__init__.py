@@ -155,7 +155,7 @@ def is_open(field: str, question: Mapping[str, Any]) -> bool:  # Any: a Question
 def declines(text: str) -> bool:
     """Return whether a text states that the answer is unknown, an abstention after which nobody asks again."""
     body = plain(text)
-    return any(UNKNOWN.match(said) for said in [each.text for each in marks(body)] or sentences(body)[-1:])
+    return any(UNKNOWN.match(said) for said in [mark.text for mark in marks(body)] or sentences(body)[-1:])
 
 
 def lettered(choices: list[str]) -> list[str]:
@@ -190,7 +190,7 @@ def _is_given_up(mark: Mark, body: str) -> bool:
 def _is_cut_short(place: int, stated: list[tuple[Mark, str | None]], body: str) -> bool:
     """Return whether a text ends inside a number that it stated in full before: "... 540. The answer is 54"."""
     mark, answer = stated[place]
-    before = next((each for _, each in stated[place + 1 :] if each), "") or ""
+    before = next((earlier for _, earlier in stated[place + 1 :] if earlier), "") or ""
     at_end = body.endswith(mark.text) and bool(re.search(r"\d\Z", mark.text))
     return at_end and not mark.is_line and before != answer and before.startswith(answer or " ")
 

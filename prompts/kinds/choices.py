@@ -67,10 +67,12 @@ def choices_named(said: str, choices: Sequence[str]) -> list[str]:
     """Return the letters of the choices that a text contains; if one is part of another, only the longer."""
     plain = f" {normalise(said)} "
     words = {string.ascii_uppercase[i]: normalise(choice) for i, choice in enumerate(bare(choices))}
-    contained = {letter: each for letter, each in words.items() if each and f" {each} " in plain}
+    contained = {
+        letter: choice_words for letter, choice_words in words.items() if choice_words and f" {choice_words} " in plain
+    }
     texts = contained.values()
     within = {text for text in texts if any(text != longer and f" {text} " in f" {longer} " for longer in texts)}
-    return [letter for letter, each in contained.items() if each not in within]
+    return [letter for letter, choice_words in contained.items() if choice_words not in within]
 
 
 def ends_with(said: str, choices: Sequence[str]) -> str | None:

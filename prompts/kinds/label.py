@@ -100,14 +100,14 @@ def claimed_label(body: str, choices: Choices) -> str | None:
     lines = sentences(body)
     if unfinished(body):
         return None
-    if len(lines) == len(choices) > 1 and [labels_in(each, choices)[:1] for each in lines] == [
-        [each] for each in choices
+    if len(lines) == len(choices) > 1 and [labels_in(line, choices)[:1] for line in lines] == [
+        [line] for line in choices
     ]:
         return None  # a repetition of the list
     is_plain = not LIMITED.search(body) or len(body.split()) <= BRIEF
-    lines = [_main(each, choices) for each in claims(_without_cut_end(body))]
-    said = [(each, labels) for each in lines if (labels := _predicated(each, choices, is_plain))]
-    concluding = [labels for each, labels in said if CONCLUDES.match(each)]
+    lines = [_main(line, choices) for line in claims(_without_cut_end(body))]
+    said = [(line, labels) for line in lines if (labels := _predicated(line, choices, is_plain))]
+    concluding = [labels for line, labels in said if CONCLUDES.match(line)]
     labels_found = concluding[-1] if concluding else [label for _, labels in said for label in labels]
     return labels_found[0] if len({*labels_found}) == 1 else None
 
@@ -157,7 +157,7 @@ def _says_insufficient(claim: str) -> bool:
 def implied_label(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see Kind
     """Return the label for "the evidence suggests that ..." if that repeats or denies the question's claim."""
     verdicts = {"supports": "yes", "refutes": "no"}
-    labels = {verdicts.get(each.casefold()): each for each in question.get("choices") or []}
+    labels = {verdicts.get(label.casefold()): label for label in question.get("choices") or []}
     claim, evidence = QUESTION_CLAIM.search(str(question.get("question", ""))), FINDS.search(text)
     if not claim or not evidence or unfinished(text) or OTHERWISE.search(ASIDE.sub(" ", text)):
         return None
@@ -206,7 +206,7 @@ def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
     if not choices:
         return
     known.check(choices, "labels")
-    if target is not None and target.casefold().split() not in [each.casefold().split() for each in choices]:
+    if target is not None and target.casefold().split() not in [label.casefold().split() for label in choices]:
         raise UsageError(f"target is {target!r}; expected one of the labels: {', '.join(map(repr, choices))}")
 
 

@@ -59,19 +59,19 @@ def result_of_text(text: str) -> str | None:
     if CUT_CALCULATION.search(text) or _is_under_way(text) or FACTS.fullmatch(text.strip()):
         return None
     body = REMARK.sub(" ", simple(COUNTERS.sub(" ", text)))
-    lines = [each for each in sentences(body) if not each.rstrip("\"')\u201d").endswith("?")]
+    lines = [line for line in sentences(body) if not line.rstrip("\"')\u201d").endswith("?")]
     if not figures(body):
         return _only_spelled(body)
     if lines and OPEN.search(lines[-1]):
         return None
     ends, is_brief = is_whole(text), len(body.split()) <= (BRIEF if is_whole(text) else SHORT)
-    concluding = [each for each in (lines if ends else lines[:-1]) if SUMS_UP.match(each)]
+    concluding = [line for line in (lines if ends else lines[:-1]) if SUMS_UP.match(line)]
     concluding += lines[-1:] if lines and not ends and SUMS_UP.match(lines[-1]) and _goes_on(lines[-1]) else []
     if concluding and (number := number_of_claim(concluding[-1])):
         return number
     if lines and len(lines[0].split()) <= 2 and len(figures(lines[0])) == 1:  # "22", followed by its calculation
         return number_of_claim(lines[0])
-    last = [each for each in lines if figures(each)][-1:]
+    last = [line for line in lines if figures(line)][-1:]
     is_worked = ends and (len(lines) <= FEW_SENTENCES or not COUNTERS.search(text)) and _builds(last, lines)
     return number_of_claim(last[0]) if last and (is_brief or is_worked) else None
 
@@ -87,8 +87,8 @@ def implied(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see K
     if lines and OPEN.search(lines[-1]):
         return None
     whole = lines if is_whole(text) or (lines and _goes_on(lines[-1])) else lines[:-1]
-    holding = [each for each in whole if wanted and _has_words(each, wanted) and not STEP.match(each)]
-    last = next((each for each in reversed(holding) if SETS_OUT.match(each) or _is_new(each, in_question)), "")
+    holding = [line for line in whole if wanted and _has_words(line, wanted) and not STEP.match(line)]
+    last = next((line for line in reversed(holding) if SETS_OUT.match(line) or _is_new(line, in_question)), "")
     return None if SETS_OUT.match(last) and "=" not in last else number_of_claim(last)
 
 
@@ -107,7 +107,7 @@ def number_of_claim(claim: str) -> str | None:
     """Return the number of a claim: after its last equals sign, or else its last number."""
     if "=" not in claim and (after_verb := number_after_verb(claim)):
         return after_verb
-    said = next((each for each in reversed(NEXT_CLAUSE.split(claim)) if "=" in each), claim)
+    said = next((clause for clause in reversed(NEXT_CLAUSE.split(claim)) if "=" in clause), claim)
     left, sign, right = said.rpartition("=")
     behind = right if figures(right) and not ALGEBRA.search(right) else left or right
     numbers = figures(behind)
@@ -127,8 +127,8 @@ def may_be_cut(source: str, text: str) -> bool:
 
 def _builds(last: Sequence[str], every: Sequence[str]) -> bool:
     """Return whether a last claim is an equation that uses the result of an earlier one, if there is any."""
-    earlier = {number_of_claim(each) for each in every if "=" in each and each not in last}
-    return any("=" in each and (not earlier or earlier & _values(each)) for each in last)
+    earlier = {number_of_claim(line) for line in every if "=" in line and line not in last}
+    return any("=" in line and (not earlier or earlier & _values(line)) for line in last)
 
 
 def _values(claim: str) -> set[str]:
@@ -145,9 +145,9 @@ def _is_under_way(text: str) -> bool:
 def bold_number(text: str) -> str | None:
     """Return the only number in bold text, alone or with words; headings do not count."""
     values = set[str]()
-    for each in re.findall(r"\*\*([^*\n]{1,80})\*\*", text):
-        numbers = figures(simple(COUNTERS.sub("", each)))
-        values |= {numbers[0][2]} if len(numbers) == 1 and not each.rstrip().endswith(":") else set()
+    for bold in re.findall(r"\*\*([^*\n]{1,80})\*\*", text):
+        numbers = figures(simple(COUNTERS.sub("", bold)))
+        values |= {numbers[0][2]} if len(numbers) == 1 and not bold.rstrip().endswith(":") else set()
     return values.pop() if len(values) == 1 else None
 
 

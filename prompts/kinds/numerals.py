@@ -183,7 +183,7 @@ def _is_phrase(said: str) -> bool:
 
 def number_after_verb(sentence: str) -> str | None:
     """Return the number right after the verb of a sentence: 52500 in "The pension after 30 years is $52500"."""
-    numbers = [each for verb in VERBS.finditer(sentence) if (each := _leading(sentence[verb.end() :]))]
+    numbers = [number for verb in VERBS.finditer(sentence) if (number := _leading(sentence[verb.end() :]))]
     return numbers[0] if len({*numbers}) == 1 else None
 
 
@@ -204,7 +204,7 @@ def _result(said: str) -> str | None:
     if len({name for name in re.findall(r"(?<![\w\\])([a-zA-Z])\s{0,9}=", said)}) > 1:
         return ""
     values = [_value(side) for side in sides]
-    return next((each for each in reversed(values) if each), values[-1])
+    return next((value for value in reversed(values) if value), values[-1])
 
 
 def _value(said: str) -> str | None:

@@ -48,8 +48,8 @@ def read(text: str, choices: Choices) -> str | None:
 
 def _existing(letter: str | None, choices: Choices) -> str | None:
     """Return the letter if a choice has it: "D. temperature" with two choices is an abstention."""
-    there = string.ascii_uppercase[: len(choices) or None]
-    return letter if letter and letter in there else None
+    existing = string.ascii_uppercase[: len(choices) or None]
+    return letter if letter and letter in existing else None
 
 
 def read_value(field: str, choices: Choices) -> str | None:

@@ -61,7 +61,7 @@ def is_sentence(answer: str, question: str) -> bool:
 def asking_sentence(question: str) -> str:
     """Return the sentence that asks, without the facts before it."""
     lines = sentences(question[-LONGEST_QUESTION:])
-    asks = [each for each in lines if each.endswith("?") and len({*WORD.findall(each.casefold())} - GRAMMAR) > 1]
+    asks = [line for line in lines if line.endswith("?") and len({*WORD.findall(line.casefold())} - GRAMMAR) > 1]
     return asks[-1] if asks else lines[-1] if lines else ""  # "Is this true? Gold is a metal."
 
 
@@ -113,7 +113,7 @@ def restated(text: str, question: str) -> str | None:
 
 def _in_order(words_wanted: Sequence[str], words: Sequence[str]) -> bool:
     """Return whether the words include all wanted ones, the first of them before the last."""
-    places = [[at for at, word in enumerate(words) if is_known(each, frozenset([word]))] for each in words_wanted]
+    places = [[at for at, word in enumerate(words) if is_known(wanted, frozenset([word]))] for wanted in words_wanted]
     return all(places) and min(places[0]) <= max(places[-1])
 
 
@@ -204,7 +204,7 @@ def is_expected(answer: str, question: str) -> bool:
     said = asking_sentence(question)
     for wanted, holds, is_one in ANSWER_SORTS:
         if re.search(wanted, said, re.IGNORECASE):
-            items = {each.casefold().removesuffix("s") for each in re.findall(holds, answer, re.IGNORECASE)}
+            items = {item.casefold().removesuffix("s") for item in re.findall(holds, answer, re.IGNORECASE)}
             return len(items) == 1 if is_one else bool(items)
     is_prose = any(word[0].islower() and word[0] not in GRAMMAR for word in WORD.finditer(answer))
     if is_prose and len(answer.split()) > FEW_WORDS:

@@ -147,7 +147,7 @@ def _person(answer: str, question: str, words: frozenset[str]) -> str | None:
         return None
     match = re.search(rf"\bby\s{NAME}|{NAME},?\swho\s", answer) or re.match(rf"{NAME}(?=,?\s[a-z])", answer)
     name = WORD.findall(match[match.lastindex or 1]) if match else []
-    if not match or not name or name[0].casefold() in GRAMMAR or any(is_known(each, words) for each in name):
+    if not match or not name or name[0].casefold() in GRAMMAR or any(is_known(word, words) for word in name):
         return None
     return match[match.lastindex or 1]
 
@@ -201,7 +201,7 @@ def offered(question: str) -> tuple[str, str] | None:
 def leaves_open(answer: str, question: str) -> bool:
     """Return whether an answer names both alternatives of its question."""
     both = offered(question)
-    return bool(both) and all(each.casefold() in answer.casefold() for each in both or ())
+    return bool(both) and all(alternative.casefold() in answer.casefold() for alternative in both or ())
 
 
 def _one_of_two(answer: str, question: str) -> str | None:
@@ -210,7 +210,7 @@ def _one_of_two(answer: str, question: str) -> str | None:
     if not both or HEDGED.search(answer) or re.search(r"\bnot\b|n't|\bboth\b|\bneither\b", answer):
         return None
     main = COMPARED.sub("", answer, count=1)
-    places = {at: each for each in both if (at := main.casefold().find(each.casefold())) >= 0}
+    places = {at: alternative for alternative in both if (at := main.casefold().find(alternative.casefold())) >= 0}
     if not places or len(answer.split()) <= len(places[min(places)].split()) + 1:
         return None
     if len(places) == 2 and not _prefers(main[: max(places)], question):

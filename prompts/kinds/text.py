@@ -103,7 +103,7 @@ def _is_known(qualifier: str) -> bool:
 
 def _is_within(wide: set[str], narrow: set[str]) -> bool:
     """Return whether each wide qualifier is among the narrow ones, or is the country of one of them."""
-    return all(each in narrow or each in {LIES_IN.get(other) for other in narrow} for each in wide)
+    return all(qualifier in narrow or qualifier in {LIES_IN.get(state) for state in narrow} for qualifier in wide)
 
 
 FACTS = re.compile(r"\bfacts?\b[^\n]{0,60}:\s{0,9}\n")
@@ -175,7 +175,7 @@ def _answering(body: str) -> str | None:
     """Return the sentence of a short reply that answers; None if it is long, a question, cut off, or about the task."""
     if FACTS.search(body):
         return None
-    lines = [each for each in sentences(body) if not COURTESY.match(each) and not each.endswith(":")]
+    lines = [line for line in sentences(body) if not COURTESY.match(line) and not line.endswith(":")]
     if not lines or len(lines) > FEW:
         return None
     said = _chosen(lines)
@@ -191,7 +191,7 @@ def _answering(body: str) -> str | None:
 def _chosen(said: list[str]) -> str | None:
     if len(said) > 1 and (CONCLUDES.match(said[-1]) or CORRECTS.search(said[-1])):
         return said[-1]
-    return said[0] if all(GOES_ON.match(each) for each in said[1:]) else None
+    return said[0] if all(GOES_ON.match(line) for line in said[1:]) else None
 
 
 def _ended(said: str) -> str:

@@ -33,7 +33,7 @@ class Resets:
 
 
 @dataclass(frozen=True)
-class Foretold:
+class MonitorEvaluation:
     """The evaluation of a monitor on held-out games."""
 
     games: int
@@ -44,7 +44,7 @@ class Foretold:
     """The gain of the first minus that of the second."""
 
 
-def foretell(monitor: Monitor, games: Games) -> Foretold:
+def evaluate_monitor(monitor: Monitor, games: Games) -> MonitorEvaluation:
     """Evaluate a monitor and random baselines on games of its role.
 
     Raises:
@@ -57,15 +57,15 @@ def foretell(monitor: Monitor, games: Games) -> Foretold:
     above = _triggered(monitor, games)
     equal = equal_resets(games.turns, float(above.sum()))
     by_chance = chances(games.turns, equal)
-    found = [
+    triggers = [
         _resets("monitor", monitor.threshold, above, games),
         _resets("random, as many resets", equal, by_chance, games),
     ]
     if monitor.fitted is not None:
         own = monitor.fitted.random_threshold
-        found.append(_resets("random, chosen by gain", own, chances(games.turns, own), games))
+        triggers.append(_resets("random, chosen by gain", own, chances(games.turns, own), games))
     differences = len(games) * worth(games.failed) * (above - by_chance)
-    return Foretold(len(games), int(games.failed.sum()), found, paired_bootstrap(differences.tolist()))
+    return MonitorEvaluation(len(games), int(games.failed.sum()), triggers, paired_bootstrap(differences.tolist()))
 
 
 def _triggered(monitor: Monitor, games: Games) -> Floats:

@@ -70,7 +70,7 @@ def find_convincing_samples(options: SampleOptions, model_options: BaseModel, mo
     file = OutputFile(options.out, "--out", force=options.force, endings=(".json",))
     settings = Single.model_validate(model_options.model_dump(exclude_unset=True))
     search = _search(options.training_file, options.samples, settings, models)
-    counts = f"{counted(search.asked, 'question')} asked, {search.wrong:,} wrong, {len(search.samples):,} convinced"
+    counts = f"{counted(search.answered, 'question')} asked, {search.wrong:,} wrong, {len(search.samples):,} convinced"
     if not search.samples:
         raise SottovoceError(f"{counts}: nothing was written; give more questions, or another model")
     file.write(search.text)
@@ -93,7 +93,7 @@ def _search(training_file: Path, limit: int, settings: Single, models: Models) -
 
         def progress(search: SampleSearch) -> None:
             if status:
-                of = f"{search.asked:,} of {counted(len(questions), 'question')}"
+                of = f"{search.answered:,} of {counted(len(questions), 'question')}"
                 status.update(f"{of}: {search.wrong:,} wrong, {len(search.samples):,} convinced")
 
         return asyncio.run(find_samples(Contexts(Single, settings, models, store), questions, limit, progress))

@@ -12,7 +12,7 @@ from typing import Any
 
 from sottovoce.datasets.games import World
 from sottovoce.environments.game_file import Split
-from sottovoce.environments.problems import PROBLEMS, BundledProblem
+from sottovoce.environments.problems import BundledProblem, bundled_problems
 from sottovoce.nodes.question import Question
 from sottovoce.settings import CodeGen
 
@@ -23,7 +23,7 @@ PROBLEM = ("test", "entry_point")
 
 def problems(n: int, settings: CodeGen, seed: int = 0, split: Split | None = None) -> list[Question]:
     """Return the first `n` bundled problems: easy ones first for seed 0, else shuffled by the seed."""
-    order = [*PROBLEMS]
+    order = [*bundled_problems()]
     if seed:
         random.Random(f"problems/{seed}").shuffle(order)
     return [_question(f"problems/{seed}/{i}", problem) for i, problem in enumerate(order[:n])]
@@ -53,5 +53,5 @@ def _question(id: str, problem: BundledProblem) -> Question:
 WORLD = World(
     samples={"problems": "small functions to write, with hidden tests; for the scheme codegen"},
     draw=problems,
-    most={"problems": len(PROBLEMS)},
+    most={"problems": len(bundled_problems())},
 )

@@ -200,4 +200,4 @@ def test_one_discussion_under_several_seeds_is_shown(call: Call, models: Models,
 def test_an_unknown_format_is_refused(call: Call, models: Models, tmp_path: Path) -> None:
     line = refused(call, USAGE, "runs", "export", "latest", tmp_path / "out", "--format", "md")
 
-    assert line == "unknown format 'md'; choose from: card, csv, jsonl, markdown, qrels, trec"
+    assert line == "unknown format 'md'; choose from: card, csv, inspect, jsonl, markdown, qrels, trec"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.bleu import agreeing, bleu
 from sottovoce.environments.codegen import assertions, code, pass_at_k, ranks, reflections, scores, solution_span
-from sottovoce.environments.problems import PROBLEMS, BundledProblem, Problem
+from sottovoce.environments.problems import BundledProblem, Problem, bundled_problems
 from sottovoce.environments.sandbox import Limits, Outcome, run
 from sottovoce.environments.sandbox.running import why_not
 from sottovoce.environments.test_runner import Failed, Report, report, tried, watched
@@ -319,7 +319,7 @@ def test_a_test_that_never_ends_costs_the_others_nothing() -> None:
 # Problems
 
 
-@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
+@pytest.mark.parametrize("problem", bundled_problems(), ids=lambda problem: problem.name)
 def test_the_solution_of_a_problem_that_ships_solves_it_and_its_beginning_does_not(problem: BundledProblem) -> None:
     if why := why_not("limits"):
         pytest.skip(f"no program can be run here: {why}")
@@ -331,5 +331,5 @@ def test_the_solution_of_a_problem_that_ships_solves_it_and_its_beginning_does_n
 
 
 def test_problems_that_ship_have_names_of_their_own_and_some_tests_each() -> None:
-    assert 10 <= len({problem.name for problem in PROBLEMS}) == len(PROBLEMS)
-    assert all(len(problem.tests) >= 3 for problem in PROBLEMS)
+    assert 10 <= len({problem.name for problem in bundled_problems()}) == len(bundled_problems())
+    assert all(len(problem.tests) >= 3 for problem in bundled_problems())

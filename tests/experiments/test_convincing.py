@@ -75,14 +75,14 @@ def names(search: SampleSearch) -> list[str]:
 async def test_a_right_answer_is_not_followed_by_the_explanation() -> None:
     result, model = await searched("r1")
 
-    assert (result.asked, result.wrong, result.samples) == (1, 0, [])
+    assert (result.answered, result.wrong, result.samples) == (1, 0, [])
     assert [asked.act for asked in model.asked] == ["answer"]
 
 
 async def test_a_wrong_answer_is_followed_by_the_explanation_and_a_right_one_then_makes_a_sample() -> None:
     result, model = await searched("c1", "w1", window=1)
 
-    assert (result.asked, result.wrong, names(result)) == (2, 2, ["c1"])
+    assert (result.answered, result.wrong, names(result)) == (2, 2, ["c1"])
     (sample,) = result.samples
     assert (sample.explanation, sample.answer, sample.before, sample.after) == ("Because c1.", "7", "8", "7")
     alone, again = model.asked[:2]
@@ -96,7 +96,7 @@ async def test_a_wrong_answer_is_followed_by_the_explanation_and_a_right_one_the
 async def test_an_unreadable_reply_is_retried_once_and_then_wrong() -> None:
     result, model = await searched("m1", window=1)
 
-    assert (result.asked, result.wrong, names(result)) == (1, 1, ["m1"])
+    assert (result.answered, result.wrong, names(result)) == (1, 1, ["m1"])
     assert result.samples[0].before is None
     assert [(asked.act, len(asked.turns)) for asked in model.asked] == [("answer", 1), ("answer", 3), ("revise", 1)]
     assert model.asked[1].turns[2].text.startswith('This cannot be read: "answer" is missing')
@@ -107,7 +107,7 @@ async def test_an_answer_that_is_readable_after_a_repair_counts() -> None:
 
     result = await find_samples(contexts(model), [question("q")], 4)
 
-    assert (result.asked, result.wrong) == (1, 0)
+    assert (result.answered, result.wrong) == (1, 0)
 
 
 async def test_choices_and_kinds_are_asked_for_and_kept() -> None:
@@ -154,14 +154,14 @@ async def test_the_search_ends_with_the_first_four() -> None:
     result, model = await searched(*MIXED, window=1)
 
     assert names(result) == ["c1", "c2", "m1", "c3"]
-    assert (result.asked, result.wrong) == (7, 5)
+    assert (result.answered, result.wrong) == (7, 5)
     assert not any("c4" in asked.text for asked in model.asked)
 
 
 async def test_the_search_ends_with_the_file_if_there_are_fewer() -> None:
     result, _ = await searched(*MIXED, limit=9)
 
-    assert (result.asked, result.wrong, names(result)) == (10, 8, ["c1", "c2", "m1", "c3", "c4", "c5"])
+    assert (result.answered, result.wrong, names(result)) == (10, 8, ["c1", "c2", "m1", "c3", "c4", "c5"])
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4, 9])
@@ -171,9 +171,13 @@ async def test_asking_side_by_side_finds_what_asking_one_by_one_finds(window: in
 
     result, model = await searched(*MIXED, limit=limit, window=window)
 
-    assert (result.asked, result.wrong, result.samples) == (one_by_one.asked, one_by_one.wrong, one_by_one.samples)
+    assert (result.answered, result.wrong, result.samples) == (
+        one_by_one.answered,
+        one_by_one.wrong,
+        one_by_one.samples,
+    )
     asked = {re.findall(r"Question: .*", asked.turns[0].text)[-1] for asked in model.asked}
-    assert len(asked) < result.asked + window
+    assert len(asked) < result.answered + window
 
 
 async def test_a_failure_beyond_the_end_of_the_search_does_not_count() -> None:
@@ -191,7 +195,7 @@ async def test_progress_is_shown_question_by_question() -> None:
     seen: list[tuple[int, int, int]] = []
 
     await searched(
-        "r1", "c1", "w1", progress=lambda search: seen.append((search.asked, search.wrong, len(search.samples)))
+        "r1", "c1", "w1", progress=lambda search: seen.append((search.answered, search.wrong, len(search.samples)))
     )
 
     assert seen == [(1, 0, 0), (2, 1, 1), (3, 2, 1)]

@@ -1,4 +1,4 @@
-"""The files in experiments/: each can be held as it stands, and the bundled model's rows show what they are to show."""
+"""The files in experiments/: each can run, and the bundled model's rows show the effect that they are for."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_there_are_experiments() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_every_file_can_be_held_as_it_stands(path: Path, tmp_path: Path) -> None:
+def test_every_file_can_run_as_it_is(path: Path, tmp_path: Path) -> None:
     experiment = read_experiment(with_data(path, tmp_path))
 
     asked = [prepare(experiment, name).questions for name in experiment.rows]
@@ -52,7 +52,7 @@ def with_data(path: Path, folder: Path) -> Path:
     return Path(shutil.copy(path, folder))
 
 
-def test_the_file_of_the_how_to_can_be_held(tmp_path: Path) -> None:
+def test_the_file_of_the_how_to_can_run(tmp_path: Path) -> None:
     page = (FOLDER.parent / "docs" / "howto" / "experiments.md").read_text(encoding="utf-8")
     (tmp_path / "table.yaml").write_text(page.partition("```yaml\n")[2].partition("```")[0])
 
@@ -61,7 +61,7 @@ def test_the_file_of_the_how_to_can_be_held(tmp_path: Path) -> None:
     assert [len(prepare(experiment, name).questions) for name in experiment.rows] == [100] * 4
 
 
-def test_the_bundled_model_needs_the_others_message_for_split_knowledge(tmp_path: Path) -> None:
+def test_the_bundled_model_needs_the_other_agents_message_for_split_knowledge(tmp_path: Path) -> None:
     experiment = read_experiment(FOLDER / "card_split.yaml", limit=3)
 
     runs, _ = run_experiment(experiment, RowRunner(tmp_path), names=["nl-greedy", "own", "empty", "withheld"])

@@ -1,4 +1,4 @@
-"""Experiment files: what is wrong in one is said in a line, rows are held once, and go on wherever they stopped."""
+"""Experiment files: errors in one line, rows that run once, and rows that resume in any folder."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ GIVEN = {"questions": {"sample": "arithmetic/1", "limit": 3}, "rows": ROWS}
 CALLS = 3 * 1 + 3 * 2 * 2
 
 
-def written(folder: Path, given: Any = GIVEN) -> Path:
+def write_file(folder: Path, given: Any = GIVEN) -> Path:
     path = folder / "table.yaml"
     path.write_text(given if isinstance(given, str) else yaml.safe_dump(given, sort_keys=False))
     return path
 
 
 def read(folder: Path, given: Any = GIVEN) -> Experiment:
-    return read_experiment(written(folder, given))
+    return read_experiment(write_file(folder, given))
 
 
-def speaking() -> ScriptedChatModel:
+def scripted() -> ScriptedChatModel:
     return ScriptedChatModel({f"agent_{i}": ["The answer is 7."] * 999 for i in (1, 2)})
 
 
-def held(
+def run(
     folder: Path,
     given: Any = GIVEN,
     model: Any = None,
@@ -56,23 +56,23 @@ def held(
     show: Any = None,
     names: Any = (),
 ) -> tuple[dict[str, Run], str]:
-    experiment = read_experiment(written(folder, given))
-    runner = RowRunner(folder / "kept", limits, show, model or speaking())
+    experiment = read_experiment(write_file(folder, given))
+    runner = RowRunner(folder / "kept", limits, show, model or scripted())
     return run_experiment(experiment, runner, names=names)
 
 
-def changed(**more: Any) -> dict[str, Any]:
+def with_keys(**more: Any) -> dict[str, Any]:
     return {**GIVEN, **more}
 
 
 # The file
 
 
-def test_rows_take_the_settings_of_all_that_their_scheme_has(tmp_path: Path) -> None:
+def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> None:
     shared = {"rounds": 4, "temperature": 0, "max-tokens": 9, "guide": False}
     rows = {**ROWS, "hot": {"scheme": "self-consistency", "temperature": None, "max_tokens": 5}}
 
-    found = read(tmp_path, changed(settings=shared, rows=rows)).rows
+    found = read(tmp_path, with_keys(settings=shared, rows=rows)).rows
 
     assert [row.scheme for row in found.values()] == ["single", "debate", "self_consistency"]
     assert [row.settings.temperature for row in found.values()] == [[0.0], [0.0], []]
@@ -82,56 +82,59 @@ def test_rows_take_the_settings_of_all_that_their_scheme_has(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "error"),
     [
-        (changed(agains="alone"), "unknown key of the experiment 'agains'; the nearest known one is 'against'"),
-        (changed(questions={"smple": "split"}), "unknown key of questions 'smple'; the nearest known one is 'sample'"),
+        (with_keys(agains="alone"), "unknown key of the experiment 'agains'; the nearest known one is 'against'"),
         (
-            changed(rows={"a": {"scheme": "debat"}}),
+            with_keys(questions={"smple": "split"}),
+            "unknown key of questions 'smple'; the nearest known one is 'sample'",
+        ),
+        (
+            with_keys(rows={"a": {"scheme": "debat"}}),
             "row 'a': unknown scheme 'debat'; the nearest known one is '",
         ),
         (
-            changed(rows={"a": {"scheme": "debate", "temprature": 0}}),
+            with_keys(rows={"a": {"scheme": "debate", "temprature": 0}}),
             "row 'a': unknown setting 'temprature'; the nearest known one is 'temperature'",
         ),
         (
-            changed(rows={"a": {"scheme": "single", "documnts": {}}}),
+            with_keys(rows={"a": {"scheme": "single", "documnts": {}}}),
             "row 'a': unknown setting 'documnts'; the nearest known one is 'documents'",
         ),
-        (changed(settings={"roundz": 2}), "unknown setting of all rows 'roundz'; the nearest known one is 'rounds'"),
-        (changed(against="alon"), "unknown row in 'against' 'alon'; the nearest known one is 'alone'"),
+        (with_keys(settings={"roundz": 2}), "unknown setting of all rows 'roundz'; the nearest known one is 'rounds'"),
+        (with_keys(against="alon"), "unknown row in 'against' 'alon'; the nearest known one is 'alone'"),
         (
-            changed(rows={"a": {"scheme": "debate", "rounds": 0}}),
+            with_keys(rows={"a": {"scheme": "debate", "rounds": 0}}),
             "row 'a': rounds is 0: expected greater",
         ),
-        (changed(rows={"a": {"rounds": 2}}), "row 'a': it is {'rounds': 2}; expected a scheme with settings"),
-        (changed(rows={"a/b": {"scheme": "single"}}), "row 'a/b': the name becomes a folder's"),
-        (changed(rows={}), "there are no rows; expected at least one"),
-        (changed(rows=["a"]), "rows is ['a']: expected a valid dictionary"),
-        (changed(questions={"limit": 3}), "questions come from one source; give exactly one of the keys"),
-        (changed(questions="split"), "questions is 'split'; expected keys: sample, file, dataset, hub, where"),
-        (changed(seeds=[1, 1]), "seeds are 1, 1; give each once"),
-        (changed(settings={"seed": 3}), "settings have a seed; give the experiment 'seeds'"),
-        (changed(rows={"a": {"scheme": "single", "seed": 1}}), "row 'a': a row has no seed of its own"),
+        (with_keys(rows={"a": {"rounds": 2}}), "row 'a': it is {'rounds': 2}; expected a scheme with settings"),
+        (with_keys(rows={"a/b": {"scheme": "single"}}), "row 'a/b': the name becomes a folder's"),
+        (with_keys(rows={}), "there are no rows; expected at least one"),
+        (with_keys(rows=["a"]), "rows is ['a']: expected a valid dictionary"),
+        (with_keys(questions={"limit": 3}), "questions come from one source; give exactly one of the keys"),
+        (with_keys(questions="split"), "questions is 'split'; expected keys: sample, file, dataset, hub, where"),
+        (with_keys(seeds=[1, 1]), "seeds are 1, 1; give each once"),
+        (with_keys(settings={"seed": 3}), "settings have a seed; give the experiment 'seeds'"),
+        (with_keys(rows={"a": {"scheme": "single", "seed": 1}}), "row 'a': a row has no seed of its own"),
         ({"rows": ROWS}, "Experiment has no 'questions'"),
         ("rows:\n  a: {scheme: single}\n  a: {scheme: debate}\n", "is not YAML: the key 'a' occurs twice"),
         ("- a", "holds list; expected lines like"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_said_in_one_line(tmp_path: Path, given: Any, said: str) -> None:
+def test_an_error_in_a_file_is_one_line_with_the_file(tmp_path: Path, given: Any, error: str) -> None:
     with pytest.raises(UsageError) as caught:
         read(tmp_path, given)
     line = str(caught.value)
-    assert said in line and "table.yaml" in line and "\n" not in line
+    assert error in line and "table.yaml" in line and "\n" not in line
 
 
-def test_an_unknown_row_to_hold_is_named_with_the_nearest(tmp_path: Path) -> None:
+def test_an_unknown_row_is_reported_with_the_nearest_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="unknown row 'pear'; the nearest known one is 'pair'"):
-        held(tmp_path, names=["pear"])
+        run(tmp_path, names=["pear"])
     assert not list((tmp_path / "kept").glob("*/log.jsonl"))
 
 
-def test_a_prompt_pack_and_a_question_file_lie_beside_the_file(tmp_path: Path, monkeypatch: Any) -> None:
+def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: Any) -> None:
     (tmp_path / "there" / "pack").mkdir(parents=True)
     lines(tmp_path / "there", *SUMS)
     given = {"questions": {"file": "q.jsonl"}, "rows": {"a": {"scheme": "single", "prompts": "pack"}}}
@@ -147,9 +150,9 @@ def test_a_prompt_pack_and_a_question_file_lie_beside_the_file(tmp_path: Path, m
 # Questions and documents
 
 
-def test_all_rows_are_asked_the_same_and_documents_are_dealt_to_each_rows_agents(tmp_path: Path) -> None:
+def test_all_rows_have_the_same_questions_with_documents_dealt_to_their_own_agents(tmp_path: Path) -> None:
     rows = {**ROWS, "trio": {"scheme": "debate", "agents": 3}, "sides": {"scheme": "mad"}}
-    experiment = read(tmp_path, changed(rows=rows, questions={"sample": "split/5", "limit": 4}))
+    experiment = read(tmp_path, with_keys(rows=rows, questions={"sample": "split/5", "limit": 4}))
 
     asked = {name: prepare(experiment, name).questions for name in rows}
 
@@ -167,7 +170,7 @@ def test_a_row_may_keep_some_documents_of_some_agents(tmp_path: Path) -> None:
         "withheld": {"scheme": "debate", "documents": {"agent_1": "all"}},
         "dealt": {"scheme": "debate"},
     }
-    experiment = read(tmp_path, changed(rows=rows, questions={"sample": "facts/1", "limit": 2}))
+    experiment = read(tmp_path, with_keys(rows=rows, questions={"sample": "facts/1", "limit": 2}))
 
     asked = {name: prepare(experiment, name).questions for name in rows}
 
@@ -181,7 +184,7 @@ def test_a_row_may_keep_some_documents_of_some_agents(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("documents", "said"),
+    ("documents", "error"),
     [
         ({"agent_1": [3]}, "row 'a': question 'facts/1/0' has 2 documents for agent_1, and the row keeps number 3"),
         (
@@ -190,31 +193,31 @@ def test_a_row_may_keep_some_documents_of_some_agents(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_documents_that_there_are_not_are_refused(tmp_path: Path, documents: Any, said: str) -> None:
+def test_unknown_documents_and_agents_are_refused(tmp_path: Path, documents: Any, error: str) -> None:
     rows = {"a": {"scheme": "single", "documents": documents}}
-    experiment = read(tmp_path, changed(rows=rows, questions={"sample": "facts/1", "limit": 2}))
-    with pytest.raises(UsageError, match=said):
+    experiment = read(tmp_path, with_keys(rows=rows, questions={"sample": "facts/1", "limit": 2}))
+    with pytest.raises(UsageError, match=error):
         prepare(experiment, "a")
 
 
 # Holding
 
 
-def test_each_row_is_a_run_in_its_folder_and_is_held_once(tmp_path: Path) -> None:
-    first, second = speaking(), speaking()
+def test_each_row_is_a_run_in_its_folder_and_runs_once(tmp_path: Path) -> None:
+    first, second = scripted(), scripted()
 
-    held(tmp_path, model=first)
-    runs, why = held(tmp_path, model=second)
+    run(tmp_path, model=first)
+    runs, why = run(tmp_path, model=second)
 
     assert (len(first.asked), len(second.asked), why) == (CALLS, 0, "")
     assert [load_run(tmp_path / "kept" / name).manifest.scheme for name in ROWS] == ["single", "debate"]
     assert {run.status for run in runs.values()} == {"done"}
 
 
-def test_rows_may_be_held_by_name_and_stand_in_the_order_of_the_file(tmp_path: Path) -> None:
-    runs, _ = held(tmp_path, names=["pair"])
+def test_chosen_rows_run_and_results_keep_the_order_of_the_file(tmp_path: Path) -> None:
+    runs, _ = run(tmp_path, names=["pair"])
     assert [*runs] == ["pair"]
-    runs, _ = held(tmp_path, names=["alone"])
+    runs, _ = run(tmp_path, names=["alone"])
     assert [*runs] == ["alone", "pair"]
 
 
@@ -222,14 +225,14 @@ class Stop(KeyboardInterrupt):
     """As Ctrl-C, at a moment that a test chooses."""
 
 
-def stopping(after: int) -> Any:
-    """Observes rows, and stops at so many messages of all."""
-    said = []
+def stop_after(after: int) -> Any:
+    """Return a `show` that stops after so many messages of all rows."""
+    messages = []
 
     def shown(name: str, run: Run) -> Any:
         def observe(record: DiscussionRecord, event: Event) -> None:
-            said.extend([event] if isinstance(event, Message) else [])
-            if len(said) >= after:
+            messages.extend([event] if isinstance(event, Message) else [])
+            if len(messages) >= after:
                 raise Stop
 
         return nullcontext(observe)
@@ -238,10 +241,10 @@ def stopping(after: int) -> Any:
 
 
 @pytest.mark.parametrize("after", [4, *(pytest.param(after, marks=pytest.mark.slow) for after in (1, 8))])
-def test_a_stopped_experiment_goes_on_where_it_stood_also_elsewhere(tmp_path: Path, after: int) -> None:
-    first, second = speaking(), speaking()
+def test_a_stopped_experiment_resumes_also_in_another_folder(tmp_path: Path, after: int) -> None:
+    first, second = scripted(), scripted()
     with pytest.raises(Stop):
-        held(tmp_path, model=first, show=stopping(after), limits=Limits(at_once=1))
+        run(tmp_path, model=first, show=stop_after(after), limits=Limits(at_once=1))
     shutil.move(tmp_path / "kept", tmp_path / "moved")
 
     experiment = read_experiment(tmp_path / "moved" / "experiment.yaml")
@@ -249,65 +252,68 @@ def test_a_stopped_experiment_goes_on_where_it_stood_also_elsewhere(tmp_path: Pa
 
     assert sum(run.cost.calls for run in runs.values()) == CALLS
     assert len(second.asked) <= CALLS - after
-    unbroken, _ = held(tmp_path)
+    unbroken, _ = run(tmp_path)
     assert {name: run.results()[0].answer for name, run in runs.items()} == {
         name: run.results()[0].answer for name, run in unbroken.items()
     }
 
 
-def test_a_question_file_goes_with_the_folder(tmp_path: Path) -> None:
+def test_a_folder_has_a_copy_of_its_question_file(tmp_path: Path) -> None:
     path = lines(tmp_path, *SUMS)
-    held(tmp_path, changed(questions={"file": "q.jsonl", "limit": 2}), names=["alone"])
+    run(tmp_path, with_keys(questions={"file": "q.jsonl", "limit": 2}), names=["alone"])
     path.unlink()
 
     experiment = read_experiment(tmp_path / "kept" / "experiment.yaml")
-    runs, _ = run_experiment(experiment, RowRunner(tmp_path / "kept", models=speaking()))
+    runs, _ = run_experiment(experiment, RowRunner(tmp_path / "kept", models=scripted()))
 
     assert [len(run.records) for run in runs.values()] == [2, 2]
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "error"),
     [
         (
-            changed(rows={**ROWS, "pair": {"scheme": "debate", "rounds": 3}}),
+            with_keys(rows={**ROWS, "pair": {"scheme": "debate", "rounds": 3}}),
             "row 'pair' was started with other settings (rounds 2, now 3); put that back, remove '.*pair' to run",
         ),
         (
-            changed(questions={"sample": "arithmetic/1", "limit": 2}),
+            with_keys(questions={"sample": "arithmetic/1", "limit": 2}),
             "row 'alone' was started with other questions; put",
         ),
-        (changed(seeds=[1]), "row 'alone' was started with other seeds; put that back"),
-        (changed(rows={**ROWS, "pair": {"scheme": "mad"}}), "row 'pair' was started with other scheme; put that back"),
+        (with_keys(seeds=[1]), "row 'alone' was started with other seeds; put that back"),
+        (
+            with_keys(rows={**ROWS, "pair": {"scheme": "mad"}}),
+            "row 'pair' was started with other scheme; put that back",
+        ),
     ],
 )
-def test_a_row_that_is_another_now_is_refused_with_what_to_do(tmp_path: Path, given: Any, said: str) -> None:
-    held(tmp_path)
+def test_a_changed_row_is_refused_with_the_remedy(tmp_path: Path, given: Any, error: str) -> None:
+    run(tmp_path)
     before = (tmp_path / "kept" / "experiment.yaml").read_text()
-    with pytest.raises(RecordError, match=said.replace("(", r"\(").replace(")", r"\)")):
-        held(tmp_path, given)
+    with pytest.raises(RecordError, match=error.replace("(", r"\(").replace(")", r"\)")):
+        run(tmp_path, given)
     assert (tmp_path / "kept" / "experiment.yaml").read_text() == before
 
 
 def test_another_row_may_be_added(tmp_path: Path) -> None:
-    held(tmp_path)
-    runs, _ = held(tmp_path, changed(rows={"again": {"scheme": "single", "temperature": 1}, **ROWS}))
+    run(tmp_path)
+    runs, _ = run(tmp_path, with_keys(rows={"again": {"scheme": "single", "temperature": 1}, **ROWS}))
     assert [*runs] == ["again", "alone", "pair"]
 
 
 def test_a_limit_counts_for_all_rows_together(tmp_path: Path) -> None:
-    runs, why = held(tmp_path, limits=Limits(at_once=1, call_limit=6))
+    runs, why = run(tmp_path, limits=Limits(at_once=1, call_limit=6))
     calls = sum(run.cost.calls for run in runs.values())
     assert why == f"the call limit is reached: {calls} of 6" and 6 <= calls <= 7  # agents speak side by side
-    assert held(tmp_path, limits=Limits(call_limit=6))[1] == why  # and nothing more is said
-    assert held(tmp_path)[1] == ""
+    assert run(tmp_path, limits=Limits(call_limit=6))[1] == why  # and no further call is made
+    assert run(tmp_path)[1] == ""
 
 
 # Reading
 
 
 def test_results_are_read_from_the_folder_and_compared(tmp_path: Path) -> None:
-    held(tmp_path, changed(against="alone", about="Which is right?"))
+    run(tmp_path, with_keys(against="alone", about="Which is right?"))
 
     results = results_in(tmp_path / "kept")
     experiment = read_experiment(tmp_path / "kept" / "experiment.yaml")
@@ -319,14 +325,14 @@ def test_results_are_read_from_the_folder_and_compared(tmp_path: Path) -> None:
     assert "| `pair` | `alone` | 3 |" in text and "not over" not in text
 
 
-def test_what_is_not_over_is_told_under_the_table(tmp_path: Path) -> None:
-    runs, _ = held(tmp_path, names=["pair"], limits=Limits(at_once=1, call_limit=5))
+def test_unfinished_rows_are_listed_under_the_table(tmp_path: Path) -> None:
+    runs, _ = run(tmp_path, names=["pair"], limits=Limits(at_once=1, call_limit=5))
     text = report(read(tmp_path), runs)
     assert "- `pair`: 2 of 3 are not over.\n- `alone`: not started." in text
 
 
 def test_a_discussion_that_failed_is_not_called_unfinished(tmp_path: Path) -> None:
-    runs, _ = held(tmp_path, names=["pair"])
+    runs, _ = run(tmp_path, names=["pair"])
     next(iter(runs["pair"].records.values())).status = "failed"
     assert waiting(runs) == ["- `pair`: 1 of 3 failed."]
     assert Gathered(runs).unfinished == "1 of 3 discussions failed (failed: pair)"
@@ -340,7 +346,7 @@ def test_questions_of_several_data_sets_are_pooled_in_their_order(tmp_path: Path
     (tmp_path / "m.csv").write_text("Which?,1,2,3,4,B\n")
     pool = [{"dataset": "gsm8k", "file": "g.jsonl", "limit": 2}, {"dataset": "mmlu/sums", "file": "m.csv"}]
 
-    runs, _ = held(tmp_path, changed(questions=pool))
+    runs, _ = run(tmp_path, with_keys(questions=pool))
     again = read_experiment(tmp_path / "kept" / "experiment.yaml")  # its files lie beside it
 
     assert [each["id"] for each in runs["alone"].questions()] == ["gsm8k/0", "gsm8k/1", "mmlu/sums/0"]
@@ -353,4 +359,4 @@ def test_two_sources_with_the_same_questions_are_refused(tmp_path: Path) -> None
     twice = [{"dataset": "gsm8k", "file": "g.jsonl"}] * 2
 
     with pytest.raises(UsageError, match=r"two of the questions have the id 'gsm8k/0'; name the part"):
-        prepare(read(tmp_path, changed(questions=twice)), "alone")
+        prepare(read(tmp_path, with_keys(questions=twice)), "alone")

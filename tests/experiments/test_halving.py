@@ -41,7 +41,7 @@ def test_a_clearly_better_layer_is_found_wherever_it_stands() -> None:
         assert len(scores[best]) == max(map(len, scores.values()))
 
 
-def test_all_of_a_rung_are_asked_the_same_questions_and_the_survivors_new_ones() -> None:
+def test_a_rung_has_the_same_new_questions_for_all_candidates() -> None:
     asked: list[tuple[int, int, range]] = []
 
     def ask(rung: int, layer: int, places: range) -> list[float]:
@@ -58,13 +58,13 @@ def test_all_of_a_rung_are_asked_the_same_questions_and_the_survivors_new_ones()
     }
 
 
-def test_of_layers_that_are_alike_those_that_stand_first_go_on() -> None:
+def test_of_equal_candidates_the_first_survive() -> None:
     ranked, _ = search(halving(5, 100), [3, 4, 2, 1, 0], lambda rung, layer, places: [0.5] * len(places))
 
     assert ranked == [3, 4, 2, 1, 0]
 
 
-def test_an_exhaustive_search_asks_everything() -> None:
+def test_an_exhaustive_search_gives_every_candidate_every_question() -> None:
     ranked, scores = search(exhaustive(3, 4), range(3), lambda rung, layer, places: [float(layer == 1)] * len(places))
 
     assert ranked == [1, 0, 2] and scores == {0: [0] * 4, 1: [1] * 4, 2: [0] * 4}

@@ -1,4 +1,4 @@
-"""Self-consistency at the cost of another row: its samples follow from that row's run, and stay when it goes on."""
+"""Baselines at equal cost: self-consistency's samples follow from another row's run, and a run has two baselines."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ import pytest
 
 from sottovoce.cli.experiment import report
 from sottovoce.core.errors import RecordError, UsageError
-from sottovoce.experiments.matching import budget_notes
+from sottovoce.experiments.matching import baseline_settings, baselines, budget_notes
 from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.experiments.schema import Experiment
+from sottovoce.graphs import scheme
+from sottovoce.nodes.question import Question
 from sottovoce.runs.cost import computed_tokens
 from sottovoce.runs.limits import Budget, Limits
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run
+from sottovoce.settings import MADRA, Debate, SelfConsistency, Settings, Single
 
 ROWS: dict[str, Any] = {
     "pair": {"scheme": "debate", "rounds": 2, "temperature": 0},
@@ -30,7 +34,7 @@ def read(rows: Any) -> Experiment:
     return Experiment.model_validate({**GIVEN, "rows": rows})
 
 
-def held(folder: Path, rows: Any = ROWS, limits: Limits | None = None, **more: Any) -> tuple[dict[str, Run], str]:
+def run_rows(folder: Path, rows: Any = ROWS, limits: Limits | None = None, **more: Any) -> tuple[dict[str, Run], str]:
     return run_experiment(read(rows), RowRunner(folder, limits), **more)
 
 
@@ -50,14 +54,14 @@ def test_samples_come_nearest_to_the_target_and_further_ones_may_cost_less_than_
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of an experiment that was held."""
+    """The folder of a finished experiment."""
     folder = tmp_path_factory.mktemp("matched")
-    held(folder)
+    run_rows(folder)
     return folder
 
 
-def test_a_matched_row_costs_about_what_the_other_does_and_tells_its_budget(folder: Path) -> None:
-    runs, why = held(folder)
+def test_a_matched_row_costs_about_as_much_as_the_other_and_notes_its_budget(folder: Path) -> None:
+    runs, why = run_rows(folder)
 
     budget = runs["match"].manifest.budget
     assert why == "" and [*runs] == ["pair", "match"] and budget is not None
@@ -71,34 +75,34 @@ def test_a_matched_row_costs_about_what_the_other_does_and_tells_its_budget(fold
     assert f"- {note}" in report(read(ROWS), runs)
 
 
-def test_going_on_draws_as_many_samples_and_what_they_follow_from_must_be_the_same(folder: Path) -> None:
-    before = held(folder)[0]["match"].manifest
+def test_a_resumed_row_draws_as_many_samples_and_its_pilot_must_be_the_same(folder: Path) -> None:
+    before = run_rows(folder)[0]["match"].manifest
     shutil.rmtree(folder / "match" / "payloads")
     (folder / "match" / "log.jsonl").unlink()
 
-    again = held(folder)[0]["match"].manifest
+    again = run_rows(folder)[0]["match"].manifest
 
     assert (again.budget, again.settings) == (before.budget, before.settings)
     longer = {**ROWS, "pair": {**ROWS["pair"], "rounds": 4}}
     shutil.copytree(folder, there := folder.parent / "longer")
     shutil.rmtree(there / "pair")
-    held(there, longer, names=["pair"])
+    run_rows(there, longer, names=["pair"])
     with pytest.raises(RecordError, match=r"row 'match' was started with other settings \(samples \d+, now \d+\)"):
-        held(there, longer)
+        run_rows(there, longer)
 
 
 def test_the_matched_row_must_be_over_and_a_limit_counts_the_pilot(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="row 'match' is matched to 'pair', which is not over; run that first"):
-        held(tmp_path, names=["match"])
+        run_rows(tmp_path, names=["match"])
     assert not [*tmp_path.iterdir()]
 
-    runs, why = held(tmp_path, limits=Limits(call_limit=9, at_once=1))
+    runs, why = run_rows(tmp_path, limits=Limits(call_limit=9, at_once=1))
 
     assert why.startswith("the call limit is reached") and [*runs] == ["pair"]
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "error"),
     [
         ({**ROWS, "match": {**ROWS["match"], "samples": 3}}, "row 'match': samples follow from the row that it is m"),
         ({**ROWS, "match": {**ROWS["match"], "matched": {"row": "par"}}}, "unknown row in 'matched' of 'match' 'par'"),
@@ -108,7 +112,59 @@ def test_the_matched_row_must_be_over_and_a_limit_counts_the_pilot(tmp_path: Pat
         ({**ROWS, "match": {**ROWS["match"], "matched": {"rwo": "pair"}}}, "unknown key of matched 'rwo'"),
     ],
 )
-def test_a_row_that_cannot_be_matched_is_refused_by_name(rows: Any, said: str) -> None:
+def test_a_row_that_cannot_be_matched_is_refused_by_name(rows: Any, error: str) -> None:
     with pytest.raises(UsageError) as caught:
         read(rows)
-    assert said in str(caught.value) and "\n" not in str(caught.value)
+    assert error in str(caught.value) and "\n" not in str(caught.value)
+
+
+# Baselines of a run
+
+QUESTIONS: list[Question] = [{"question": "What is 1 + 1?", "id": "sum"}]
+
+
+def run_of(name: str, settings: Settings) -> Run:
+    return Run(new_manifest(name, settings, QUESTIONS, models={}), QUESTIONS)
+
+
+def chosen(settings: Settings) -> dict[str, Any]:
+    return settings.model_dump(exclude_unset=True)
+
+
+def test_a_baseline_takes_over_the_settings_of_a_single_agent() -> None:
+    settings = Debate(model=["smollm2"] * 2, temperature=[0.3, 0.6], max_tokens=9, cap=3, top_p=0.5, rounds=7)
+    assert chosen(baseline_settings(run_of("debate", settings), Single)) == {
+        "model": ["smollm2"],
+        "max_tokens": 9,
+        "top_p": 0.5,
+    }
+
+
+def test_a_baseline_gets_the_same_evidence() -> None:
+    assert chosen(baseline_settings(run_of("madra", MADRA(n_wiki=3)), Single)) == {"source": "all", "n_wiki": 3}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "temperature", "kind", "expected"),
+    [
+        ("nl", 0.4, SelfConsistency, [0.4]),
+        ("nl", 0, SelfConsistency, []),  # all samples would be one
+        ("nl", 0, Single, [0]),
+        ("cipher", 0.4, Single, []),  # of means
+        ("sde", 0.4, Single, [0.4]),
+    ],
+)
+def test_a_baseline_takes_over_the_temperature_if_words_are_sampled_at_it(
+    protocol: str, temperature: float, kind: type[Settings], expected: list[float]
+) -> None:
+    baseline = baseline_settings(run_of("debate", Debate(protocol=protocol, temperature=[temperature])), kind)
+    assert (baseline.protocol, baseline.temperature) == ("nl", expected)
+
+
+def test_runs_without_a_baseline_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"agents have several models \(a, b\); no single agent stands for them"):
+        baseline_settings(run_of("debate", Debate(model=["a", "b"])), scheme("single").settings)
+    with pytest.raises(
+        UsageError, match="run 'sums' is not over, so its cost is unknown; `sottovoce runs resume sums`"
+    ):
+        baselines("sums", run_of("debate", Debate()), "flops")

@@ -39,7 +39,7 @@ def test_the_smallest_difference_shows_in_four_of_five_pairs_that_are_drawn(n: i
     assert 0.76 < np.mean(shown) < 0.84
 
 
-def test_of_too_few_questions_no_difference_shows() -> None:
+def test_too_few_questions_show_no_difference() -> None:
     assert two_samples(0.5, 2, 0.5, 300).smallest is None
 
 
@@ -50,7 +50,7 @@ def test_more_seeds_of_the_same_questions_are_not_more_questions() -> None:
     assert found is not None and found.low < -14 < 12 < found.high  # 100 questions, however often they were asked
 
 
-def test_a_printed_error_counts_as_that_of_as_many_answers() -> None:
+def test_a_printed_error_determines_the_number_of_answers() -> None:
     ours = Mean(59.8, 58.0, 61.6)
 
     of_runs = difference(ours, 180, Figure((59.8,), 1.8), 180, "standard error", gain=False, scale=100)
@@ -90,14 +90,14 @@ def test_a_gain_without_an_error_is_as_sure_as_two_shares_near_one_half() -> Non
         (TwoSamples(0.0, -60.0, 60.0, None), "no difference shown: 0 (-60 to 60); too few questions to show any"),
     ],
 )  # fmt: skip
-def test_what_a_difference_tells_is_said_in_words(found: TwoSamples | None, said: str) -> None:
+def test_a_difference_is_described_in_words(found: TwoSamples | None, said: str) -> None:
     line = ComparedFigure("two", "accuracy", Figure((30.0,)), Mean(40.0, 20.0, 60.0), 10, difference=found)
 
     assert line.words == said
 
 
 @pytest.mark.parametrize("error", ["none", "not said", "standard error", "95 % interval"])
-def test_what_is_assumed_of_a_papers_figures_is_said(error: str) -> None:
+def test_assumptions_about_figures_are_stated(error: str) -> None:
     told = {"none": "prints no errors", "not said": "does not say what its spreads are"}
 
     assert "one line in twenty" in assumed(error) and told.get(error, error) in assumed(error)

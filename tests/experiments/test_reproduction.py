@@ -1,4 +1,4 @@
-"""Published tables: each file can be held, has the figures as printed, and what is obtained is set beside them."""
+"""Published tables: valid experiments, figures as printed, and their comparison with ours."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def table(**more: Any) -> Published:
 
 
 @pytest.mark.parametrize("name", names())
-def test_each_table_can_be_held_as_experiments_for_real_and_in_small(name: str) -> None:
+def test_each_table_makes_valid_experiments_as_published_and_small(name: str) -> None:
     found = read_published(name)
 
     assert [*found.experiments()], "no model has a row of any part"
@@ -67,7 +67,7 @@ def test_each_table_can_be_held_as_experiments_for_real_and_in_small(name: str) 
 
 
 @pytest.mark.parametrize("name", names())
-def test_each_row_is_asked_in_the_set_up_of_its_paper_and_the_file_says_whose_wording_that_is(name: str) -> None:
+def test_each_row_has_its_papers_prompts_and_the_file_says_that_the_wording_is_ours(name: str) -> None:
     found = read_published(name)
 
     for model, part in found.experiments():
@@ -77,7 +77,7 @@ def test_each_row_is_asked_in_the_set_up_of_its_paper_and_the_file_says_whose_wo
             assert any("are our wording" in each and pack in each for each in found.differs)
 
 
-def test_worked_examples_of_a_paper_are_shown_with_its_questions() -> None:
+def test_questions_have_the_worked_examples_of_their_paper() -> None:
     given = experiment_of(read_published("cipher_table1"), "llama-65b", "arithmetic", Path("data"))
 
     examples = Experiment.model_validate(given).questions[0].task_demonstration
@@ -94,13 +94,13 @@ def test_worked_examples_of_a_paper_are_shown_with_its_questions() -> None:
         ("ciphre/gsm8k", "file of worked examples '.*ciphre.yaml' cannot be read"),
     ],
 )
-def test_worked_examples_that_are_not_there_are_told_in_a_line(name: str, said: str) -> None:
+def test_unknown_worked_examples_are_one_line(name: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         examples_of(name)
 
 
 @pytest.mark.parametrize("name", names())
-def test_what_is_published_is_of_rows_that_are_held_or_said_to_be_missing(name: str) -> None:
+def test_published_figures_belong_to_rows_that_run_or_are_missing(name: str) -> None:
     found = read_published(name)
 
     for model, parts in found.published.items():
@@ -129,7 +129,7 @@ def test_each_part_with_figures_has_the_papers_number_of_questions(name: str) ->
 
 
 @pytest.mark.parametrize("name", names())
-def test_an_error_of_a_figure_is_said_to_be_one_of_a_kind(name: str) -> None:
+def test_a_table_with_errors_says_their_kind(name: str) -> None:
     found = read_published(name)
 
     figures = [found.figures(model, part) for model, parts in found.published.items() for part in parts]
@@ -175,7 +175,7 @@ def test_every_cell_is_as_it_was_typed_from_the_paper_and_no_other_is_quoted(pre
     assert not wanted, "no file of these cells"
 
 
-def test_gains_that_papers_print_are_differences_of_what_they_print_or_said_not_to_be() -> None:
+def test_printed_gains_are_differences_of_printed_figures() -> None:
     cells = typed("madra")["madra_table"]
 
     def of(part: str, row: str) -> float:
@@ -278,7 +278,7 @@ def test_questions_are_as_many_as_the_papers_say(prefix: str, questions: set[int
         ({"percent": ["acuracy"]}, "unknown metric in percent 'acuracy'; the nearest known one is 'accuracy'"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_said_in_a_line(more: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_an_error_in_a_table_is_one_line_with_the_file(more: dict[str, Any], said: str, tmp_path: Path) -> None:
     path = tmp_path / "wrong.yaml"
     path.write_text(yaml.safe_dump({**GIVEN, **more}))
 
@@ -289,14 +289,14 @@ def test_what_is_wrong_in_a_file_is_said_in_a_line(more: dict[str, Any], said: s
     assert str(refused.value).endswith(f"(published table {str(path)!r})")
 
 
-def test_a_published_table_that_is_taken_for_an_experiment_is_told_from_one() -> None:
+def test_a_published_table_is_no_experiment_file() -> None:
     with pytest.raises(
         UsageError, match="is a published table of several experiments; run it with `experiment reproduce sde_tab"
     ):
         read_experiment(ROOT / "experiments" / "published" / "sde_table2.yaml")
 
 
-def test_an_unknown_table_is_told_with_the_nearest_one() -> None:
+def test_an_unknown_table_is_reported_with_the_nearest_name() -> None:
     with pytest.raises(UsageError, match="unknown published table 'sde_table'; the nearest known one is 'sde_table"):
         read_published("sde_table")
 
@@ -312,7 +312,7 @@ def test_rows_come_once_with_each_variant_and_settings_reach_those_they_are_for(
     assert [*rows] == ["alone-few", "alone-many", "two-few", "two-many"]
 
 
-def test_files_and_what_else_is_needed_lie_in_the_folder_of_the_data(tmp_path: Path) -> None:
+def test_needed_files_are_in_the_folder_of_data(tmp_path: Path) -> None:
     rows = {"two": {"scheme": "debate", "watch": ["{data}/monitors/all.json"]}}
     found = table(rows=rows, needs={"monitors/all.json": "train it", "other": "x"}, published={}, claim="It helps.")
 
@@ -326,7 +326,7 @@ def test_files_and_what_else_is_needed_lie_in_the_folder_of_the_data(tmp_path: P
     ]  # fmt: skip
 
 
-def test_files_that_are_made_in_one_way_are_named_together(tmp_path: Path) -> None:
+def test_missing_files_with_the_same_remedy_share_a_line(tmp_path: Path) -> None:
     rows = {"two": {"scheme": "debate", "watch": ["{data}/monitors/a.json", "{data}/monitors/b.json"]}}
     needs = {"monitors/a.json": "train them", "monitors/b.json": "train them"}
 
@@ -336,7 +336,7 @@ def test_files_that_are_made_in_one_way_are_named_together(tmp_path: Path) -> No
     assert said == f"{a}, {b} are missing: train them"
 
 
-def test_in_small_a_row_keeps_what_it_is_and_is_asked_of_the_bundled_model(tmp_path: Path) -> None:
+def test_a_small_row_keeps_its_scheme_and_uses_the_bundled_model(tmp_path: Path) -> None:
     small = small_of(table(small={"rounds": 5, "limit": 2}), "b", "sums", tmp_path)
 
     assert small["questions"] == {"sample": "arithmetic/1", "limit": 2}
@@ -345,13 +345,13 @@ def test_in_small_a_row_keeps_what_it_is_and_is_asked_of_the_bundled_model(tmp_p
     }  # fmt: skip
 
 
-def test_a_model_in_the_place_of_the_tables_own_plays_all_agents() -> None:
+def test_a_replacing_model_plays_all_agents() -> None:
     given = experiment_of(table(), "b", "made", Path("data"), weights="bundled")
 
     assert given["rows"]["two"]["model"] == ["bundled"]
 
 
-def test_monitors_have_stand_ins_of_their_roles_in_small(tmp_path: Path) -> None:
+def test_small_runs_have_stand_ins_for_monitors(tmp_path: Path) -> None:
     write_stand_ins(read_published("rogue_table3"), tmp_path)
 
     found = Monitor.read(tmp_path / "monitors" / "accuser.second.json")
@@ -361,8 +361,8 @@ def test_monitors_have_stand_ins_of_their_roles_in_small(tmp_path: Path) -> None
 # Published beside obtained
 
 
-def held(folder: Path) -> tuple[Published, dict[str, Run]]:
-    """Both questions of the sample are answered alike; one of the answers is right."""
+def run_table(folder: Path) -> tuple[Published, dict[str, Run]]:
+    """Run both questions of the sample; they get the same answers, one of which is right."""
     found = table(settings={"rounds": 2})
     given = experiment_of(found, "a", "made", Path("data"))
     for row in given["rows"].values():
@@ -372,8 +372,8 @@ def held(folder: Path) -> tuple[Published, dict[str, Run]]:
     return found, run_experiment(experiment, RowRunner(folder, models=ScriptedChatModel(replies)))[0]
 
 
-def test_each_figure_is_set_beside_ours_in_its_own_unit(tmp_path: Path) -> None:
-    found, runs = held(tmp_path)
+def test_each_figure_is_compared_in_its_own_unit(tmp_path: Path) -> None:
+    found, runs = run_table(tmp_path)
 
     lines = {(each.row, each.metric): each for each in compare_figures(found, "a", "made", runs)}
 
@@ -386,8 +386,8 @@ def test_each_figure_is_set_beside_ours_in_its_own_unit(tmp_path: Path) -> None:
     assert runs_of_it is not None and runs_of_it.mean == pytest.approx(0.2)
 
 
-def test_what_agents_said_in_a_round_and_whether_they_agree_are_metrics(tmp_path: Path) -> None:
-    _, runs = held(tmp_path)
+def test_answers_in_a_round_and_agreement_are_metrics(tmp_path: Path) -> None:
+    _, runs = run_table(tmp_path)
     found = table(published={"a": {"made": {"two": {"first": 1, "agreement": 1}}}})
 
     lines = {each.metric: each.obtained for each in compare_figures(found, "a", "made", runs) if each.row == "two"}
@@ -398,7 +398,7 @@ def test_what_agents_said_in_a_round_and_whether_they_agree_are_metrics(tmp_path
 
 
 def test_a_gain_is_of_the_same_questions_under_the_same_seeds(tmp_path: Path) -> None:
-    _, runs = held(tmp_path)
+    _, runs = run_table(tmp_path)
     found = table(metrics={"gain": "score over alone"}, percent=["gain"], published={"a": {"made": {"two": 3}}})
 
     (line,) = (each for each in compare_figures(found, "a", "made", runs) if each.row == "two")
@@ -406,8 +406,8 @@ def test_a_gain_is_of_the_same_questions_under_the_same_seeds(tmp_path: Path) ->
     assert line.obtained is not None and line.obtained.value == 0 and line.n == 2
 
 
-def test_rows_that_cannot_be_held_say_why(tmp_path: Path) -> None:
-    _, runs = held(tmp_path)
+def test_rows_that_cannot_run_say_why(tmp_path: Path) -> None:
+    _, runs = run_table(tmp_path)
     published = {"a": {"made": {"reflexion": 1, "two": {"accuracy": 1, "f1": 1}}}}
     found = table(
         metrics={**GIVEN["metrics"], "f1": "F1"}, missing={"reflexion": "no such scheme"}, published=published
@@ -423,7 +423,7 @@ def test_rows_that_cannot_be_held_say_why(tmp_path: Path) -> None:
     }
 
 
-def test_an_experiment_of_a_table_keeps_what_was_published(tmp_path: Path) -> None:
+def test_the_folder_of_an_experiment_has_the_published_figures(tmp_path: Path) -> None:
     save_figures(table(), "a", "made", tmp_path)
 
     kept = published_in(tmp_path)
@@ -438,6 +438,6 @@ def test_an_experiment_of_a_table_keeps_what_was_published(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("given", ["a", True, [], [1, "a"], {"mean": 1, "spread": "wide"}])
-def test_what_is_no_figure_is_refused(given: object) -> None:
+def test_values_that_are_no_figures_are_refused(given: object) -> None:
     with pytest.raises(UsageError, match="a figure is "):
         figure_of(given)

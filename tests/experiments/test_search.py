@@ -1,4 +1,4 @@
-"""Searches of temperatures: stored, resumed as if unbroken, on a validation part, in both orders."""
+"""Searches of temperatures: saved, resumed as if uninterrupted, with a validation part, in both orders."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from sottovoce.datasets.arithmetic import questions
 from sottovoce.experiments.rows import Row
 from sottovoce.experiments.search.layers import Ranked, Ranking
 from sottovoce.experiments.search.plots import bars, heat_map, span_of
+from sottovoce.experiments.search.space import Space
 from sottovoce.experiments.search.study import Study
-from sottovoce.experiments.search.tune import Space, Trial, Tuned, split, tune
+from sottovoce.experiments.search.tune import Trial, Tuned, split, tune
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
 from sottovoce.runs.limits import Limits
@@ -71,7 +72,7 @@ def test_the_search_finds_temperatures_at_which_the_objective_is_reached(tmp_pat
     assert runs_in(tmp_path) == sorted(f"trial-{n}" for n in range(11))
 
 
-def test_a_search_that_was_stopped_goes_on_as_one_that_was_not(tmp_path: Path) -> None:
+def test_a_resumed_search_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     whole = tuned(tmp_path / "whole", trials=3)
     with pytest.raises(SottovoceError, match=r"the call limit is reached: .*; run the same command to continue"):
         tuned(tmp_path / "parts", trials=2, limits=Limits(call_limit=11, at_once=1))  # in the middle of the second
@@ -81,7 +82,21 @@ def test_a_search_that_was_stopped_goes_on_as_one_that_was_not(tmp_path: Path) -
     assert (tmp_path / "parts" / "tune.json").read_bytes() == (tmp_path / "whole" / "tune.json").read_bytes()
 
 
-def test_the_best_is_asked_once_what_no_trial_saw(tmp_path: Path) -> None:
+class Silent(Space):
+    """A space that proposes nothing, as if another version of optuna proposed other temperatures."""
+
+    def propose(self, speakers: Any, results: Any, seed: int) -> tuple[float, ...]:
+        raise AssertionError("a trial that has started keeps its temperatures")
+
+
+def test_trials_that_have_started_keep_their_temperatures(tmp_path: Path) -> None:
+    before = tuned(tmp_path, trials=2)
+
+    study = Study(tmp_path, models=Warm())
+    assert tune(study, row(), Silent(0.05, 1.5, None, 2), "first", None, wants_map=False) == before
+
+
+def test_the_best_trial_is_tested_once_on_held_out_questions(tmp_path: Path) -> None:
     found = tuned(tmp_path, trials=2, part=0.5)
 
     kept = json.loads((tmp_path / "study.json").read_text())
@@ -118,7 +133,7 @@ def test_a_square_grid_has_both_orders_already(tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "map.svg").read_text()
 
 
-def test_pairs_of_a_search_are_held_in_both_orders_where_a_map_is_wanted(tmp_path: Path) -> None:
+def test_a_map_has_each_pair_in_both_orders(tmp_path: Path) -> None:
     found = tuned(tmp_path, trials=2, wants_map=True)
 
     assert runs_in(tmp_path) == ["trial-0", "trial-0-swapped", "trial-1", "trial-1-swapped"]
@@ -140,19 +155,19 @@ def test_pairs_of_a_search_are_held_in_both_orders_where_a_map_is_wanted(tmp_pat
         ({"part": 0.01}, "a validation part of 0.01 of 4 questions leaves one part empty"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_searched_is_said_in_a_line(tmp_path: Path, change: dict[str, Any], told: str) -> None:
+def test_an_invalid_search_is_refused_in_one_line(tmp_path: Path, change: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError) as error:
         tuned(tmp_path / "new", **change)
 
     assert told in str(error.value) and "\n" not in str(error.value)
 
 
-def test_questions_without_a_target_are_refused_before_anybody_speaks(tmp_path: Path) -> None:
+def test_questions_without_a_target_are_refused_before_the_search(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="question 'q9' has no target"):
         tuned(tmp_path / "new", of=Row("", "debate", row().settings, [{"id": "q9", "question": "?"}], [0], None))
 
 
-def test_a_folder_of_another_search_or_of_anything_else_is_refused(tmp_path: Path) -> None:
+def test_another_folder_is_refused(tmp_path: Path) -> None:
     tuned(tmp_path / "mine", trials=1)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").touch()
@@ -209,7 +224,7 @@ def test_labels_of_a_large_grid_do_not_overlap(tmp_path: Path) -> None:
     assert len(ticks) == 6
 
 
-def test_a_recommendation_names_the_trials_that_are_as_good() -> None:
+def test_equally_good_trials_are_named() -> None:
     right = share([1.0, 0.0], ["a", "b"])
     trials = tuple(Trial(f"grid-{n}", (0.1 * n, 0.2), right, right) for n in range(9))
 
@@ -218,7 +233,7 @@ def test_a_recommendation_names_the_trials_that_are_as_good() -> None:
     assert "9 of 9 trials are equally good on these questions: grid-0, grid-1, grid-2, " in told
 
 
-def test_a_ranking_names_the_layers_that_are_as_good_on_as_many_questions() -> None:
+def test_equally_good_layers_are_named() -> None:
     layers = [Ranked(layer, questions, 0.5, None, None, 0.5, None) for layer, questions in ((3, 8), (1, 8), (2, 4))]
 
     told = layers_table(Ranking(tuple(layers), (3,), 20, 24))

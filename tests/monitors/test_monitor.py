@@ -15,7 +15,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures
 
-from sottovoce.analysis.monitor_evaluation import foretell
+from sottovoce.analysis.monitor_evaluation import evaluate_monitor
 from sottovoce.analysis.statistics import paired_bootstrap
 from sottovoce.core.errors import UsageError
 from sottovoce.monitors.dataset import Row, games_of, read_rows
@@ -167,7 +167,7 @@ def test_the_gain_in_the_file_is_that_of_the_threshold_in_the_file(tmp_path: Pat
 
 
 def test_uncertainty_that_foretells_failure_beats_chance_on_held_out_games(trained: Trained) -> None:
-    found = foretell(trained.monitor, games(200, seed=6))
+    found = evaluate_monitor(trained.monitor, games(200, seed=6))
 
     monitor, chance, _ = found.triggers
     assert found.games == 200 and chance.games == pytest.approx(monitor.games)
@@ -200,7 +200,7 @@ def test_what_tells_nothing_gains_nothing() -> None:
     half = 200 * 5
     parts = split(games_of(noise[:half]), LEAST)
 
-    found = foretell(tried(parts, LEAST)[0].monitor, games_of(noise[half:]))
+    found = evaluate_monitor(tried(parts, LEAST)[0].monitor, games_of(noise[half:]))
 
     assert found.difference.low < 0 < found.difference.high
 
@@ -304,7 +304,7 @@ def test_games_of_one_kind_tell_nothing_of_a_monitor(trained: Trained) -> None:
     found = games(50, seed=9)
 
     with pytest.raises(UsageError, match="games succeeded; expected both"):
-        foretell(trained.monitor, found.part(np.flatnonzero(~found.failed).tolist()))
+        evaluate_monitor(trained.monitor, found.part(np.flatnonzero(~found.failed).tolist()))
 
 
 def test_higher_scores_are_worse(trained: Trained) -> None:
