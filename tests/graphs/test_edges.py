@@ -16,7 +16,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import ContextOverflow, ModelError, ProtocolError, UsageError
 from sottovoce.models import LoadedModel, Rows, assemble, load
-from sottovoce.models.base_temperature import Measured, keep
+from sottovoce.models.base_temperature import Measured, save_measurement
 from sottovoce.nodes.context import Contexts
 from sottovoce.settings import Debate
 from tests.graphs.support import Recording, board, built, calls, debating, held, replies
@@ -217,7 +217,7 @@ def test_cipher_starts_cautiously_where_the_model_names_no_temperature_and_says_
 
 def test_it_starts_from_what_the_doctor_found(unnamed: str, store: PayloadStore) -> None:
     measured = Measured(model="tiny", temperature=0.5, allowed=-1.5, found={"0.5": -1.0})
-    keep(load(unnamed).weights_key, measured)
+    save_measurement(load(unnamed).weights_key, measured)
     state = held(debating(protocol="cipher", model=[unnamed], rounds=1, max_tokens=3, store=store))
     assert heats(state) == [0.25, 0.5]
     assert state["notes"] == [f"{unnamed} names no temperature: cipher starts from 0.5, as `models doctor` found"]

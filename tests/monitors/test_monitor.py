@@ -20,8 +20,8 @@ from sottovoce.analysis.statistics import paired_bootstrap
 from sottovoce.core.errors import UsageError
 from sottovoce.monitors.dataset import Row, games_of, read_rows
 from sottovoce.monitors.monitor import Monitor
-from sottovoce.monitors.random_baseline import equal_resets, worth
 from sottovoce.monitors.settings import Measure, Training
+from sottovoce.monitors.threshold import equal_resets, game_gains
 from sottovoce.monitors.training import Trained, fit, split, train, tried
 from tests.monitors.synthetic import Player, games, rows, written
 
@@ -162,7 +162,7 @@ def test_the_gain_in_the_file_is_that_of_the_threshold_in_the_file(tmp_path: Pat
 
     fitted, games, best = found.monitor.fitted, found.split.choosing, found.tried[0]
     above = games.highest(found.monitor.scores(games.columns)) > found.monitor.threshold
-    assert fitted is not None and fitted.gain == pytest.approx(float(worth(games.failed) @ above))
+    assert fitted is not None and fitted.gain == pytest.approx(float(game_gains(games.failed) @ above))
     assert found.monitor.threshold > best.monitor.threshold and fitted.gain < best.triggered.gain
 
 

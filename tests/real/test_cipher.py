@@ -8,7 +8,7 @@ from benchmarks.degenerate import mixed_questions, spoken
 from sottovoce.channels.degenerate import WINDOW, signs
 from sottovoce.models import LoadedModel, base_temperature
 from sottovoce.models.base_temperature import KNOWN
-from sottovoce.models.doctor.readable import measure
+from sottovoce.models.doctor.cipher_temperature import measure
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
