@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from sottovoce.agents.scripted import Asked, ScriptedChatModel
+from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import MessageRef, Place
 from sottovoce.core.errors import UsageError
 from sottovoce.settings import Settings
@@ -70,11 +70,11 @@ class NeverAgreeing(ScriptedChatModel):
     """Agents that give no answer."""
 
     def _next(self, agent: str) -> str:
-        if len(self._asked) > MOST_CALLS:
+        if len(self._recorded) > MOST_CALLS:
             raise UsageError(f"the discussion has more than {MOST_CALLS} calls, too many; give fewer agents or rounds")
-        asked = self._asked[-1]
+        asked = self._recorded[-1]
         states = asked.act in self.answers and agent not in self.undecided
-        value = str(FIRST_VALUE + len(self._asked)) if states else "unknown"
+        value = str(FIRST_VALUE + len(self._recorded)) if states else "unknown"
         if not (schema := (asked.options.get("response_format") or {}).get("schema")):
             return f"The answer is {value}."
         # A confidence is valid for any other field.
@@ -104,7 +104,7 @@ def unroll(create: Create, settings: Settings, answers: Acts = ("answer", "revis
     model, state, speakers = run()
     board, names = state["board"], settings.names()
     end = _settled_until(speakers, (run(speakers[-1], seed)[-1] for seed in (1, 2, 3)))
-    asked = {Place(**each.place)[1:5]: each for each in model.asked if each.round < end and not each.place["attempt"]}
+    asked = {Place(**each.place)[1:5]: each for each in model.calls if each.round < end and not each.place["attempt"]}
     told = {each.place[1:5]: each.source for each in board if each.round < end and each.agent in names}  # a dummy's
     told |= {key: _distinct_lines(each, names) for key, each in asked.items()}
     calls = {key: Call(key[2], key[0], told[key], key[1]) for each in board if (key := each.place[1:5]) in told}
@@ -130,7 +130,9 @@ def _settled_until(speakers: list[set[str]], other_runs: Iterable[list[set[str]]
     return next((changes.index(True) for changes in differ if True in changes), len(speakers))
 
 
-def _edges(prompts: dict[Key, Asked], stated: dict[str, Key], answers: Acts) -> Iterator[tuple[Key, Key, Carries]]:
+def _edges(
+    prompts: dict[Key, RecordedCall], stated: dict[str, Key], answers: Acts
+) -> Iterator[tuple[Key, Key, Carries]]:
     """Yield who hears whom: others' messages, and their values in a prompt's text; what was read before is skipped."""
     read = defaultdict[str, set[tuple[Key, Carries]]](set)
     for hearer, each in prompts.items():
@@ -144,7 +146,7 @@ def _edges(prompts: dict[Key, Asked], stated: dict[str, Key], answers: Acts) -> 
         yield from ((speaker, hearer, carries) for speaker, carries in new)
 
 
-def _distinct_lines(prompt: Asked, names: list[str]) -> str:
+def _distinct_lines(prompt: RecordedCall, names: list[str]) -> str:
     """Return the act and the distinct lines of a prompt, sorted, with values and agents' names replaced."""
     turns = ("".join(part if isinstance(part, str) else "<said>" for part in turn.parts) for turn in prompt.turns)
     lines = set(VALUE.sub("<said>", "\n".join(turns)).split("\n"))

@@ -138,7 +138,7 @@ def prompt_of(record: DiscussionRecord, settings: Settings, said: Message, head:
     with TemporaryDirectory(prefix="sottovoce-", ignore_cleanup_errors=True) as folder:
         run_one(task, PayloadStore(folder))
     by_place = {message.place: message for message in record.messages}
-    call = next((request for request in models[said.agent].asked if request.place == said.place._asdict()), None)
+    call = next((request for request in models[said.agent].calls if request.place == said.place._asdict()), None)
     if call is None:
         raise UsageError(f"the graph no longer asks for the message of {said.place}; drop --attention")
     return [replace(turn, parts=tuple(_recorded(part, by_place) for part in turn.parts)) for turn in call.turns]

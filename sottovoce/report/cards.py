@@ -10,7 +10,7 @@ from sottovoce.core.text import counted, one_line
 from sottovoce.graphs import scheme
 from sottovoce.nodes.state import JSON
 from sottovoce.report.comparison import Table
-from sottovoce.runs import results
+from sottovoce.runs import card as runs_card
 from sottovoce.runs.run import Run
 
 DIGEST = 12
@@ -20,7 +20,7 @@ DIGEST = 12
 def card(run: Run) -> JSON:
     """Return the sealed card of a finished run, as `runs verify --card` checks it; else the manifest and progress."""
     if run.folder is not None and all(record.status in ("done", "failed") for record in run.records.values()):
-        return results.card(run)
+        return runs_card.card(run)
     progress = {"status": run.status, "why": run.why, "counts": run.counts.model_dump(), "cost": run.cost.model_dump()}
     return {**run.manifest.model_dump(mode="json"), **progress}
 

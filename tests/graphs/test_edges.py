@@ -380,7 +380,7 @@ def test_options_of_engine_and_template_reach_every_agent(folder: str) -> None:
 def test_choices_are_lettered_for_whoever_reads_them() -> None:
     model = ScriptedChatModel(["The answer is (B)."] * 2)
     state = held(debating(model, rounds=1), kind="option", choices=["red", "(B) blue"])
-    assert "(A) red\n(B) blue\n" in model.asked[0].text
+    assert "(A) red\n(B) blue\n" in model.calls[0].text
     assert state["decision"]["answer"] == "B"
 
 
