@@ -170,8 +170,8 @@ class HookedChatModel(BaseChatModel):
             start.text,
             Form(**kwargs["response_format"]) if kwargs.get("response_format") else None,
         )
-        prompt = self.channel.encode_prompt(self._readable(to_turns(messages)), self.loaded, self._load)
-        prompt = self.channel.with_prefill(prompt, self._readable([start])[0], self.loaded, self._load)
+        prompt = self.channel.encode_prompt(self._with_readable_messages(to_turns(messages)), self.loaded, self._load)
+        prompt = self.channel.with_prefill(prompt, self._with_readable_messages([start])[0], self.loaded, self._load)
         request = self._spoken(**kwargs).make_request(prompt, self.loaded, speech)
         if request.form is not None:
             self.loaded.engine.check(request)  # here, since the first format of a vocabulary takes a while
@@ -180,7 +180,7 @@ class HookedChatModel(BaseChatModel):
     def _load(self, ref: PayloadRef) -> Payload:
         return ref.load(self.store)
 
-    def _readable(self, turns: Sequence[Turn]) -> list[Turn]:
+    def _with_readable_messages(self, turns: Sequence[Turn]) -> list[Turn]:
         """Return the turns, with messages of lost payloads as words if the store or a protocol of words allows it."""
         from sottovoce.channels.message_validation import with_readable_payloads
 

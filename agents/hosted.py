@@ -71,7 +71,7 @@ def hosted(
         raise UsageError(f"model {name!r} has no key; set {variable} in the environment")
     asked: dict[str, Any] = {"max_tokens": max_tokens, "logprobs": top_logprobs and True, "top_logprobs": top_logprobs}
     asked |= {"timeout": timeout, "max_retries": timeout and 0}
-    options = {each: value for each, value in asked.items() if value is not None and _takes(model, each)}
+    options = {each: value for each, value in asked.items() if value is not None and _accepts(model, each)}
     if options:
         model = _built(name, **options)
     model.callbacks = [_Named(f"{agent}: {name}", timeout)]
@@ -125,13 +125,13 @@ def within(model: BaseChatModel, call: Callable[[], T]) -> T:
         return call()
     coming: Future[T] = Future()
 
-    def made() -> None:
+    def run() -> None:
         try:
             coming.set_result(call())
         except BaseException as error:  # the waiting thread raises it
             coming.set_exception(error)
 
-    Thread(target=copy_context().run, args=(made,), daemon=True).start()
+    Thread(target=copy_context().run, args=(run,), daemon=True).start()
     if not wait([coming], ours.timeout + GRACE).done:
         raise TimeoutError(ours.late)
     return coming.result()
@@ -246,7 +246,7 @@ def _without_key(model: BaseChatModel) -> str | None:
     return None
 
 
-def _takes(model: BaseChatModel, parameter: str) -> bool:
+def _accepts(model: BaseChatModel, parameter: str) -> bool:
     fields = type(model).model_fields
     return parameter in fields or any(info.alias == parameter for info in fields.values())
 

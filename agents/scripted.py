@@ -23,7 +23,7 @@ from sottovoce.core.errors import UsageError
 
 
 @dataclass(frozen=True)
-class Asked:
+class RecordedCall:
     """One call as the model saw it."""
 
     agent: str
@@ -52,7 +52,7 @@ class ScriptedChatModel(BaseChatModel):
     wording: Literal["short", "sentence"] = "short"
     """The wording of requests for answers to the imitated model."""
 
-    _asked: list[Asked] = PrivateAttr(default_factory=list)
+    _recorded: list[RecordedCall] = PrivateAttr(default_factory=list)
     _lock: Any = PrivateAttr(default_factory=threading.Lock)  # Any: a lock has no public type
 
     def __init__(self, replies: Mapping[str, Iterable[str]] | Iterable[str] = (), **kwargs: Any) -> None:
@@ -62,9 +62,9 @@ class ScriptedChatModel(BaseChatModel):
         super().__init__(**given)
 
     @property
-    def asked(self) -> list[Asked]:
+    def calls(self) -> list[RecordedCall]:
         """Every call so far, in order."""
-        return list(self._asked)
+        return list(self._recorded)
 
     @property
     def _llm_type(self) -> str:
@@ -82,8 +82,8 @@ class ScriptedChatModel(BaseChatModel):
         with self._lock:
             place = {name: about[name] for name in Place._fields if name in about}
             options = {**kwargs, **({"stop": stop} if stop else {})}
-            call = Asked(agent, str(about.get("act", "")), int(about.get("round", 0)), turns, options, place)
-            self._asked.append(call)
+            call = RecordedCall(agent, str(about.get("act", "")), int(about.get("round", 0)), turns, options, place)
+            self._recorded.append(call)
             text = self._next(agent)
         return ChatResult(generations=[ChatGeneration(message=AIMessage(content=text))])
 
@@ -91,6 +91,6 @@ class ScriptedChatModel(BaseChatModel):
         queue = self.replies.get(agent, self.replies.get("", []))
         if not queue:
             raise UsageError(
-                f"the script of agent {agent!r} is empty after {len(self._asked)} calls; give it more replies"
+                f"the script of agent {agent!r} is empty after {len(self._recorded)} calls; give it more replies"
             )
         return queue.pop(0)

@@ -15,7 +15,7 @@ import torch
 
 from benchmarks import batches, debates, decoding, formats, guiding, memory, reuse, step
 from benchmarks.loaded_models import BUNDLED, SHAPES, loaded_of
-from benchmarks.measuring import Asked, Table, interleaved
+from benchmarks.measuring import Options, Table, interleaved
 from sottovoce.models.huggingface.packing import parameters_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,19 +29,19 @@ STARTS: Mapping[str, list[str]] = {
 }
 
 
-def starting(asked: Asked) -> Iterator[Table]:
+def starting(options: Options) -> Iterator[Table]:
     """Yield the start-up times of the command line and of a graph, each in a fresh process."""
     start = partial(subprocess.run, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    chosen = [list(STARTS.items())[i] for i in asked.some(*range(len(STARTS)))]
+    chosen = [list(STARTS.items())[i] for i in options.some(*range(len(STARTS)))]
     runs = {name: partial(start, [sys.executable, *arguments]) for name, arguments in chosen}
-    found, table = interleaved(runs, min(asked.repeats, 3)), Table()
+    measured, table = interleaved(runs, min(options.repeats, 3)), Table()
     table.add("a fresh process, wall time", "seconds")
-    for name in found.seconds:
-        table.add(name, f"{found.median(name):.2f}")
+    for name in measured.seconds:
+        table.add(name, f"{measured.median(name):.2f}")
     yield table
 
 
-SECTIONS: Mapping[str, Callable[[Asked], Iterable[Table]]] = {
+SECTIONS: Mapping[str, Callable[[Options], Iterable[Table]]] = {
     "decoding": decoding.tables,
     "formats": formats.tables,
     "step": step.tables,
@@ -60,27 +60,25 @@ OF_REAL = ("decoding", "formats", "step", "debates")  # for a model given by nam
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print; ratios above 1 are in our favor."""
-    asked = _arguments().parse_args(arguments)
-    if asked.device != "cpu" and not torch.accelerator.is_available():
-        sys.exit(f"--device {asked.device} needs a GPU, and torch {torch.__version__} sees none here")
-    shape = asked.model or asked.shape or (BUNDLED if asked.device == "cpu" else "7b")
-    sections = asked.only.split(",") if asked.only else list(_sections(shape))
+    parsed = _arguments().parse_args(arguments)
+    if parsed.device != "cpu" and not torch.accelerator.is_available():
+        sys.exit(f"--device {parsed.device} needs a GPU, and torch {torch.__version__} sees none here")
+    shape = parsed.model or parsed.shape or (BUNDLED if parsed.device == "cpu" else "7b")
+    sections = parsed.only.split(",") if parsed.only else list(_sections(shape))
     if unknown := [name for name in sections if name not in SECTIONS]:
         sys.exit(f"unknown section {unknown[0]!r}; choose from: {', '.join(SECTIONS)}")
-    torch.set_num_threads(asked.threads)
-    batches = tuple(map(int, asked.batches.split(","))) if asked.batches else ()
-    loaded = loaded_of(shape, asked.device, asked.weights)
-    given = Asked(loaded, asked.repeats, asked.clock, asked.threads, batches, asked.tiny)
-    size, cores = parameters_of(given.loaded.model), os.cpu_count()
-    where = f"{cores} cores" if asked.device == "cpu" else f"{torch.cuda.get_device_name()} and {cores} cores"
-    what = f"{shape}, {size:,} parameters, weights in {given.loaded.format}; torch {torch.__version__}"
+    torch.set_num_threads(parsed.threads)
+    batches = tuple(map(int, parsed.batches.split(","))) if parsed.batches else ()
+    loaded = loaded_of(shape, parsed.device, parsed.weights)
+    options = Options(loaded, parsed.repeats, parsed.clock, parsed.threads, batches, parsed.tiny)
+    size, cores = parameters_of(options.loaded.model), os.cpu_count()
+    where = f"{cores} cores" if parsed.device == "cpu" else f"{torch.cuda.get_device_name()} and {cores} cores"
+    what = f"{shape}, {size:,} parameters, weights in {options.loaded.format}; torch {torch.__version__}"
     print(f"`{' '.join(['python -m benchmarks', *sys.argv[1:]])}`: {what}, transformers {version('transformers')},")
-    print(
-        f"{where}; torch threads: {asked.threads} unless stated otherwise; medians of {asked.repeats} repeats in turn,"
-    )
-    print(f"{asked.clock} time.")
+    print(f"{where}; torch threads: {parsed.threads} unless stated otherwise;")
+    print(f"medians of {parsed.repeats} repeats in turn, {parsed.clock} time.")
     for name in sections:
-        for table in SECTIONS[name](given):
+        for table in SECTIONS[name](options):
             print(f"\n{table}", flush=True)
 
 

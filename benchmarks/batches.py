@@ -20,7 +20,7 @@ import torch
 from benchmarks.debates import STEPS, TOKENS, debating, questions
 from benchmarks.decoding import generate
 from benchmarks.loaded_models import as_published, with_engine
-from benchmarks.measuring import Asked, Table, interleaved, times
+from benchmarks.measuring import Options, Table, interleaved, times
 from sottovoce.models import Engine, LoadedModel, Reply, Request
 from sottovoce.settings import Debate
 
@@ -35,66 +35,66 @@ class Unending(Engine):
 
     def __init__(self, *arguments: Any, **limits: Any) -> None:  # Any: as an engine's own
         super().__init__(*arguments, **limits)
-        self.asked: list[Request] = []
+        self.submitted: list[Request] = []
 
     def submit(self, request: Request, on_text: Callable[[str], None] | None = None) -> Future[Reply]:
         """Queue the request without its stop ids and stop texts."""
-        self.asked.append(replace(request, stop=replace(request.stop, ids=(), texts=())))
-        return super().submit(self.asked[-1], on_text)
+        self.submitted.append(replace(request, stop=replace(request.stop, ids=(), texts=())))
+        return super().submit(self.submitted[-1], on_text)
 
 
-def tables(asked: Asked) -> Iterator[Table]:
+def tables(options: Options) -> Iterator[Table]:
     """Yield rates, their ratios and memory, with a column for each number of rows."""
-    sizes = asked.batches or asked.some(*ROWS)
-    found = [_measured(asked, rows) for rows in sizes]
+    sizes = options.batches or options.some(*ROWS)
+    rates = [_measured(options, rows) for rows in sizes]
     table = Table()
     table.add(
         f"debates of 2 agents, 3 rounds, {TOKENS} tokens a reply, tokens a second", *(f"{rows} rows" for rows in sizes)
     )
-    for name in found[0]:
+    for name in rates[0]:
         if name != RIVAL:
-            table.add(name, *(each[name][0] for each in found))
-    table.add(f"{RIVAL}, the same prompts", *(each[RIVAL][0] for each in found))
+            table.add(name, *(each[name][0] for each in rates))
+    table.add(f"{RIVAL}, the same prompts", *(each[RIVAL][0] for each in rates))
     for name in ("cipher", "sde"):
-        table.add(f"`{name}` against `nl`", *(_ratio(each, f"`{name}`", "`nl`") for each in found))
-    table.add(f"`nl` against {RIVAL}", *(_ratio(each, "`nl`", RIVAL) for each in found))
-    for name in found[0] if asked.loaded.network.device.type == "cuda" else ():
-        table.add(f"MB a row at the peak, beside the weights: {name}", *(each[name][1] for each in found))
+        table.add(f"`{name}` against `nl`", *(_ratio(each, f"`{name}`", "`nl`") for each in rates))
+    table.add(f"`nl` against {RIVAL}", *(_ratio(each, "`nl`", RIVAL) for each in rates))
+    for name in rates[0] if options.loaded.network.device.type == "cuda" else ():
+        table.add(f"MB a row at the peak, beside the weights: {name}", *(each[name][1] for each in rates))
     yield table
 
 
-def _ratio(found: dict[str, tuple[str, str]], name: str, against: str) -> str:
-    left, right = found[name][0], found[against][0]
+def _ratio(rates: dict[str, tuple[str, str]], name: str, against: str) -> str:
+    left, right = rates[name][0], rates[against][0]
     return times(float(left) / float(right)) if right.isdigit() else ""
 
 
-def _measured(asked: Asked, rows: int) -> dict[str, tuple[str, str]]:
+def _measured(options: Options, rows: int) -> dict[str, tuple[str, str]]:
     """Return the tokens per second and the MB per row (empty on a CPU) of each rival."""
-    longest = asked.most(TOKENS, 4)
-    fresh = with_engine(asked.loaded, kind=Unending, max_batch=rows, threads=asked.threads)
-    runs = {f"`{name}`": partial(_hold, fresh, name, rows // 2, longest) for name in PROTOCOLS}
-    rounds, published = _rounds(asked.loaded, rows, longest), as_published(asked.loaded)
+    longest = options.most(TOKENS, 4)
+    fresh = with_engine(options.loaded, kind=Unending, max_batch=rows, threads=options.threads)
+    runs = {f"`{name}`": partial(_run_debates, fresh, name, rows // 2, longest) for name in PROTOCOLS}
+    rounds, published = _rounds(options.loaded, rows, longest), as_published(options.loaded)
     runs[RIVAL] = partial(_generate, published, rounds)
-    return {name: _rated(asked, run, rows, longest * rows * len(rounds)) for name, run in runs.items()}
+    return {name: _rated(options, run, rows, longest * rows * len(rounds)) for name, run in runs.items()}
 
 
-def _rated(asked: Asked, run: Callable[[], object], rows: int, tokens: int) -> tuple[str, str]:
+def _rated(options: Options, run: Callable[[], object], rows: int, tokens: int) -> tuple[str, str]:
     """Measure one rival alone, so that rivals do not share memory; one that does not fit is reported, not an error."""
     gc.collect()
-    on_cuda = asked.loaded.network.device.type == "cuda"
+    on_cuda = options.loaded.network.device.type == "cuda"
     if on_cuda:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
     try:
-        seconds = interleaved({"it": run}, min(asked.repeats, 3), asked.clock).median("it")
+        seconds = interleaved({"it": run}, min(options.repeats, 3), options.clock).median("it")
     except torch.OutOfMemoryError:
         return "out of memory", ""
     peak = f"{(torch.cuda.max_memory_allocated() - before) / 1e6 / rows:.0f}" if on_cuda else ""
     return f"{tokens / seconds:.0f}", peak
 
 
-def _hold(loaded: LoadedModel, protocol: str, debates: int, longest: int) -> None:
+def _run_debates(loaded: LoadedModel, protocol: str, debates: int, longest: int) -> None:
     """Run concurrent debates on an engine with an empty prefix cache."""
     loaded.engine.close()
     with debating(loaded, protocol, SETTINGS, longest) as graph:
@@ -104,11 +104,11 @@ def _hold(loaded: LoadedModel, protocol: str, debates: int, longest: int) -> Non
 
 def _rounds(loaded: LoadedModel, rows: int, longest: int) -> list[list[Request]]:
     """Return the requests of natural-language debates by round: prompts grow from round to round."""
-    heard = with_engine(loaded, kind=Unending, max_batch=rows)
-    _hold(heard, "nl", rows // 2, longest)
-    assert isinstance(heard.engine, Unending), "as made"
-    asked = sorted(heard.engine.asked, key=lambda request: request.length)
-    return [asked[i : i + rows] for i in range(0, len(asked), rows)]
+    recorder = with_engine(loaded, kind=Unending, max_batch=rows)
+    _run_debates(recorder, "nl", rows // 2, longest)
+    assert isinstance(recorder.engine, Unending), "as made"
+    requests = sorted(recorder.engine.submitted, key=lambda request: request.length)
+    return [requests[i : i + rows] for i in range(0, len(requests), rows)]
 
 
 def _generate(published: LoadedModel, rounds: list[list[Request]]) -> None:

@@ -22,7 +22,7 @@ import torch
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from benchmarks.degenerate import made
+from benchmarks.degenerate import mixed_questions
 from sottovoce.channels import bridge
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.message import Message, MessageRef, Turn
@@ -32,7 +32,7 @@ from sottovoce.channels.protocol import Prompt, Protocol, Speech
 from sottovoce.channels.store import PayloadStore
 from sottovoce.models import Ids, LoadedModel, Piece, Request, Rows, Stop, load
 from sottovoce.models.huggingface.chat import ChatTemplate
-from sottovoce.nodes.prompt_builder import View
+from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
 from sottovoce.prompts.render import Prompts
 from sottovoce.report.tables import table
@@ -46,7 +46,7 @@ OF_TRUTH = (
 CROSS = Cipher(bridge=True)
 
 
-class Apart(NamedTuple):
+class Distance(NamedTuple):
     """The distance of one distribution from another, averaged over positions."""
 
     nats: float
@@ -77,19 +77,21 @@ def lacking(loaded: LoadedModel, share: float) -> LoadedModel:
     return replace(loaded, name=f"lacks {share:.0%}", tokenizer=tokenizer, chat=ChatTemplate(tokenizer))
 
 
-def spoken(loaded: LoadedModel, asked: Sequence[Question], hearers: Sequence[LoadedModel], t: float) -> list[Payload]:
+def spoken(
+    loaded: LoadedModel, questions: Sequence[Question], hearers: Sequence[LoadedModel], t: float
+) -> list[Payload]:
     """Return the payload of one reply to each question, with mean embeddings over the bridges to all hearers."""
     sampling, requests = replace(loaded.sampling, temperature=t), list[Request]()
-    for question in asked:
+    for question in questions:
         prompt = CROSS.encode_prompt(
-            View(Prompts(), question, None, answers="sentence").independent(), loaded, lambda ref: ref.load()
+            PromptBuilder(Prompts(), question, None, answers="sentence").independent(), loaded, lambda ref: ref.load()
         )
         requests.append(CROSS.make_request(prompt, loaded, Speech(LONGEST, sampling, hearers=tuple(hearers))))
     said = [CROSS.record_reply(reply, loaded) for reply in loaded.engine.run_all(requests)]
     return [payload for payload in said if len(payload)]
 
 
-def heard(protocol: Protocol, payload: Payload, hearer: LoadedModel) -> Prompt:
+def prompt_of_hearer(protocol: Protocol, payload: Payload, hearer: LoadedModel) -> Prompt:
     """Return the prompt of an agent that hears a message."""
     with TemporaryDirectory() as folder:
         message = Message("agent_1", 0, "answer", payload.label.text, payload=PayloadStore(folder).put(payload))
@@ -117,24 +119,24 @@ def distributions(prompt: Prompt, said: tuple[int, ...], hearer: LoadedModel) ->
     return logits[:, : len(hearer.table)].float().log_softmax(-1)
 
 
-def apart(first: torch.Tensor, other: torch.Tensor) -> Apart:
+def distance(first: torch.Tensor, second: torch.Tensor) -> Distance:
     """Return the distance of two arrays of log-probabilities (n, V)."""
-    nats = (first.exp() * (first - other)).sum(-1).mean()
-    return Apart(max(float(nats), 0.0), float((first.exp() - other.exp()).abs().sum(-1).mean()) / 2)
+    nats = (first.exp() * (first - second)).sum(-1).mean()
+    return Distance(max(float(nats), 0.0), float((first.exp() - second.exp()).abs().sum(-1).mean()) / 2)
 
 
-def told(found: Sequence[Apart]) -> str:
+def formatted(distances: Sequence[Distance]) -> str:
     """Format the means over messages."""
-    return f"{fmean(each.nats for each in found):.4f}, {fmean(each.variation for each in found):.3f}"
+    return f"{fmean(each.nats for each in distances):.4f}, {fmean(each.variation for each in distances):.3f}"
 
 
 def losses(payloads: Sequence[Payload], speaker: LoadedModel, hearer: LoadedModel) -> list[str]:
     """Return cells for one bridge: the shares of tokens and of mass it keeps, and of positions heard as words."""
     name = bridge.name(speaker.vocabulary_key, hearer)
     alone = [replace(each, tensors={**_others(each), name: each.tensors[name]}) for each in payloads]
-    found = [bridge.measured(each) for each in alone]
+    distances = [bridge.measured(each) for each in alone]
     share = bridge.between(speaker, hearer).share
-    return [f"{share:.1%}", *(f"{fmean(each[key] for each in found):.1%}" for key in ("shared_mass", "as_words"))]
+    return [f"{share:.1%}", *(f"{fmean(each[key] for each in distances):.1%}" for key in ("shared_mass", "as_words"))]
 
 
 def _others(payload: Payload) -> dict[str, torch.Tensor]:
@@ -143,25 +145,27 @@ def _others(payload: Payload) -> dict[str, torch.Tensor]:
 
 def against_truth(payloads: Sequence[Payload], speaker: LoadedModel, hearer: LoadedModel) -> list[str]:
     """Return cells: the distance of bridge and words from the true message, for a hearer with the speaker's weights."""
-    crossed = [heard(CROSS, each, hearer) for each in payloads]
-    words = [heard(NL(), each, hearer) for each in payloads]
+    crossed = [prompt_of_hearer(CROSS, each, hearer) for each in payloads]
+    words = [prompt_of_hearer(NL(), each, hearer) for each in payloads]
     rows = [each.tensors[f"rows.{speaker.table.key}"] for each in payloads]
     truth = [instead(prompt, Rows(each)) for prompt, each in zip(crossed, rows, strict=True)]
     tokens = [instead(prompt, Ids(each.ids)) for prompt, each in zip(crossed, payloads, strict=True)]
-    found = list[list[Apart]]()
+    distances = list[list[Distance]]()
     for *prompts, said in zip(truth, crossed, words, tokens, said_after(truth, hearer), strict=True):
         first, *others = (distributions(prompt, said, hearer) for prompt in prompts)
-        found.append([apart(first, other) for other in others])
-    nearer = sum(by_bridge.nats < by_words.nats for by_bridge, by_words, _ in found)
-    return [*(told(each) for each in zip(*found, strict=True)), f"{nearer} of {len(found)}"]
+        distances.append([distance(first, second) for second in others])
+    nearer = sum(by_bridge.nats < by_words.nats for by_bridge, by_words, _ in distances)
+    return [*(formatted(each) for each in zip(*distances, strict=True)), f"{nearer} of {len(distances)}"]
 
 
 def against_words(payloads: Sequence[Payload], hearer: LoadedModel) -> str:
     """Return the distance of words from the bridge, for any hearer."""
-    crossed = [heard(CROSS, each, hearer) for each in payloads]
-    words = [heard(NL(), each, hearer) for each in payloads]
+    crossed = [prompt_of_hearer(CROSS, each, hearer) for each in payloads]
+    words = [prompt_of_hearer(NL(), each, hearer) for each in payloads]
     each = zip(crossed, words, said_after(crossed, hearer), strict=True)
-    return told([apart(*(distributions(prompt, said, hearer) for prompt in (one, other))) for one, other, said in each])
+    return formatted(
+        [distance(*(distributions(prompt, said, hearer) for prompt in (first, second))) for first, second, said in each]
+    )
 
 
 def main() -> None:
@@ -174,12 +178,12 @@ def main() -> None:
     model, bundled = load(given.model), load()
     hearers, rows, between = [lacking(model, share) for share in LACKING], list[list[str]](), list[list[str]]()
     for t in given.temperature:
-        payloads = spoken(model, made(given.model, given.n), [*hearers, bundled], t)
+        payloads = spoken(model, mixed_questions(given.model, given.n), [*hearers, bundled], t)
         for hearer in hearers:
             row = [f"{t:g}", hearer.name, *losses(payloads, model, hearer), *against_truth(payloads, model, hearer)]
             rows.append(row)
             print(row, f"{time.process_time():.0f} s", flush=True)
-        back = spoken(bundled, made("bundled", given.n), [model], t)
+        back = spoken(bundled, mixed_questions("bundled", given.n), [model], t)
         for speaker, hearer, said in ((model, bundled, payloads), (bundled, model, back)):
             names = f"{speaker.name} to {hearer.name}"
             between.append([f"{t:g}", names, *losses(said, speaker, hearer), against_words(said, hearer)])

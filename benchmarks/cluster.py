@@ -27,13 +27,13 @@ NONE = "none"
 WORKERS = (NONE, "ray:1", "ray:2")
 
 
-def one(workers: str, model: str, n: str) -> None:
+def run_one(workers: str, model: str, n: str) -> None:
     """Measure one run in this process and print the result as JSON."""
     settings = scheme("debate").settings.model_validate({"model": [model], "rounds": 2, "max_tokens": 64})
-    asked = samples("arithmetic", int(n), settings, 0)
+    questions = samples("arithmetic", int(n), settings, 0)
     limits = Limits(at_once=8, workers=None if workers == NONE else workers)
     with TemporaryDirectory() as folder:
-        run = Run.start(new_manifest("debate", settings, asked), asked, Path(folder) / "run")
+        run = Run.start(new_manifest("debate", settings, questions), questions, Path(folder) / "run")
         began = time.monotonic()
         run_all(run, settings, run.store(), limits=limits)
         seconds = time.monotonic() - began
@@ -44,17 +44,17 @@ def one(workers: str, model: str, n: str) -> None:
 def main() -> None:
     """Print the table."""
     if sys.argv[1:2] == ["--one"]:
-        one(*sys.argv[2:])
+        run_one(*sys.argv[2:])
         return
     parser = argparse.ArgumentParser("python -m benchmarks.cluster", description=__doc__)
     parser.add_argument("--model", default="bundled")
     parser.add_argument("-n", type=int, nargs="+", default=[64, 256], help="questions")
-    given = parser.parse_args()
+    options = parser.parse_args()
     lines = []
     for workers in WORKERS:
-        for n in given.n:
-            told = [sys.executable, "-m", "benchmarks.cluster", "--one", workers, given.model, str(n)]
-            done = subprocess.run(told, capture_output=True, text=True, check=True)
+        for n in options.n:
+            command = [sys.executable, "-m", "benchmarks.cluster", "--one", workers, options.model, str(n)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
             seconds, peak = json.loads(done.stdout.splitlines()[-1])
             lines.append([workers, str(n), f"{seconds:.0f}", f"{60 * n / seconds:.0f}", f"{peak / 2**30:.2f} GiB"])
     print(table("workers | questions | seconds | a minute | peak memory of the process that keeps the run", lines))

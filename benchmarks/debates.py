@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.loaded_models import as_published, with_engine
-from benchmarks.measuring import Asked, Run, Table, interleaved, times
+from benchmarks.measuring import Options, Run, Table, interleaved, times
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.debate import create_debate
@@ -53,44 +53,48 @@ def questions(n: int) -> list[dict[str, str]]:
     return [{"question": f"What is {10 + i} + 3 * 5 - 7?"} for i in range(n)]
 
 
-def tables(asked: Asked) -> Iterator[Table]:
+def tables(options: Options) -> Iterator[Table]:
     """Yield a table of concurrent and sequential debates, and of payload sizes."""
-    n, cores = asked.most(DEBATES, 2), os.cpu_count() or 1
+    n, cores = options.most(DEBATES, 2), os.cpu_count() or 1
     table = Table()
     table.add(
         f"debates of {SETTINGS.agents} agents, {SETTINGS.rounds} rounds, up to {TOKENS} tokens a reply", "", "aim"
     )
-    few = n if asked.loaded.network.small else min(n, IN_TURN)
-    for threads in dict.fromkeys((asked.threads, cores if asked.loaded.network.small else asked.threads)):
+    few = n if options.loaded.network.small else min(n, IN_TURN)
+    for threads in dict.fromkeys((options.threads, cores if options.loaded.network.small else options.threads)):
         runs: dict[str, Run] = {
-            "together": partial(_hold, asked.loaded, n, threads=threads),
-            "in turn": partial(_hold, asked.loaded, few, threads=1, together=False),
-            PAPERS: partial(_hold, _as_papers(asked.loaded), few, together=False, threads=1, max_batch=1, reuse=False),
+            "together": partial(_run_debates, options.loaded, n, threads=threads),
+            "in turn": partial(_run_debates, options.loaded, few, threads=1, together=False),
+            PAPERS: partial(
+                _run_debates, _as_papers(options.loaded), few, together=False, threads=1, max_batch=1, reuse=False
+            ),
         }
-        found = interleaved(runs, min(asked.repeats, 3), asked.clock, warm=int(asked.loaded.network.small))
+        milliseconds = interleaved(runs, min(options.repeats, 3), options.clock, warm=int(options.loaded.network.small))
         name = f"{n} together, torch threads: {threads}"
         for rival, aim in (("in turn", "3x on two threads"), (PAPERS, "8x")):
-            speed = found.speed("together", rival) * n / few
+            speed = milliseconds.speed("together", rival) * n / few
             table.add(f"{name}, against {AGAINST[rival]}, one thread", times(speed), aim)
         for each, debates in (("together", n), ("in turn", few), (PAPERS, few)):
-            table.add(f"seconds a debate: {each}, torch threads: {threads}", f"{found.median(each) / debates:.2f}")
+            table.add(
+                f"seconds a debate: {each}, torch threads: {threads}", f"{milliseconds.median(each) / debates:.2f}"
+            )
     for protocol in PROTOCOLS:
-        size, tokens = payload(asked.loaded, protocol)
+        size, tokens = payload(options.loaded, protocol)
         table.add(f"payload of a message: `{protocol}`", f"{size:,.0f} bytes, {tokens:.0f} tokens")
     yield table
 
 
-def growth(asked: Asked) -> Iterator[Table]:
+def growth(options: Options) -> Iterator[Table]:
     """Yield milliseconds per debate by concurrency and by rounds; each run starts with an empty prefix cache."""
-    table, flying = Table(), asked.some(*IN_FLIGHT)
+    table, flying = Table(), options.some(*IN_FLIGHT)
     table.add("debates in flight", *flying, "aim")
-    table.add("ms a debate", *(f"{_each(asked, n):.0f}" for n in flying), "falling, then flat")
+    table.add("ms a debate", *(f"{_milliseconds(options, n):.0f}" for n in flying), "falling, then flat")
     yield table
-    table, rounds, n = Table(), asked.some(*ROUNDS), asked.most(8, 2)
+    table, rounds, n = Table(), options.some(*ROUNDS), options.most(8, 2)
     table.add(f"rounds, {n} debates in flight", *rounds, "aim")
-    found = [_each(asked, n, SETTINGS.model_copy(update={"rounds": each})) for each in rounds]
-    table.add("ms a debate", *(f"{each:.0f}" for each in found))
-    table.add("ms a debate and round", *(f"{ms / n:.0f}" for ms, n in zip(found, rounds, strict=True)), "flat")
+    milliseconds = [_milliseconds(options, n, SETTINGS.model_copy(update={"rounds": each})) for each in rounds]
+    table.add("ms a debate", *(f"{each:.0f}" for each in milliseconds))
+    table.add("ms a debate and round", *(f"{ms / n:.0f}" for ms, n in zip(milliseconds, rounds, strict=True)), "flat")
     yield table
 
 
@@ -102,10 +106,10 @@ def payload(loaded: LoadedModel, protocol: str) -> tuple[float, float]:
         return median(ref.nbytes for ref in refs), median(ref.tokens for ref in refs)
 
 
-def _each(asked: Asked, n: int, settings: Debate = SETTINGS) -> float:
+def _milliseconds(options: Options, n: int, settings: Debate = SETTINGS) -> float:
     """Return the milliseconds per debate of the median run."""
-    runs: dict[str, Run] = {"debates": partial(_hold, asked.loaded, n, settings, threads=asked.threads)}
-    return 1000 * interleaved(runs, min(asked.repeats, 3), asked.clock).median("debates") / n
+    runs: dict[str, Run] = {"debates": partial(_run_debates, options.loaded, n, settings, threads=options.threads)}
+    return 1000 * interleaved(runs, min(options.repeats, 3), options.clock).median("debates") / n
 
 
 def _as_papers(loaded: LoadedModel) -> LoadedModel:
@@ -113,7 +117,9 @@ def _as_papers(loaded: LoadedModel) -> LoadedModel:
     return replace(published, network=Network(published.model, len(loaded.table)))
 
 
-def _hold(loaded: LoadedModel, n: int, settings: Debate = SETTINGS, *, together: bool = True, **engine: Any) -> None:
+def _run_debates(
+    loaded: LoadedModel, n: int, settings: Debate = SETTINGS, *, together: bool = True, **engine: Any
+) -> None:
     """Run debates on a new engine (Any: its arguments), so that a repeat does not find its prompts cached."""
     fresh = with_engine(loaded, **engine)
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from benchmarks.loaded_models import as_published, with_engine
-from benchmarks.measuring import Asked, Run, Table, Times, interleaved, percent, times
+from benchmarks.measuring import Options, Run, Table, Times, interleaved, percent, times
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.nl import NL
 from sottovoce.channels.protocol import Prompt, Protocol, Speech
@@ -46,8 +46,11 @@ def requests(batch: int, new: int = NEW) -> list[Request]:
 def spoken(protocol: Protocol, bare: Sequence[Request], loaded: LoadedModel, temperature: float = 0.0) -> list[Request]:
     """Return a protocol's requests for the same prompts."""
     sampling = Sampling(temperature)
-    asked = [protocol.make_request(Prompt(each.prompt), loaded, Speech(each.stop.max_new, sampling)) for each in bare]
-    return [replace(each, stop=replace(each.stop, ids=())) for each in asked]
+    options = [
+        protocol.make_request(Prompt(times_of.prompt), loaded, Speech(times_of.stop.max_new, sampling))
+        for times_of in bare
+    ]
+    return [replace(times_of, stop=replace(times_of.stop, ids=())) for times_of in options]
 
 
 def sde(loaded: LoadedModel) -> SDE:
@@ -67,56 +70,68 @@ def with_first(rivals: Callable[[int], Mapping[str, Run]], new: int) -> dict[str
 
 
 @torch.inference_mode()
-def generate(loaded: LoadedModel, asked: Sequence[Request], cache: str | None = None) -> list[list[int]]:
+def generate(loaded: LoadedModel, requests: Sequence[Request], cache: str | None = None) -> list[list[int]]:
     """Generate for the same requests with `transformers.generate`: left padding, greedy, the same number of tokens."""
-    rows = [ids_of(request) for request in asked]
+    rows = [ids_of(request) for request in requests]
     longest = max(map(len, rows))
     ids = torch.tensor([[0] * (longest - len(row)) + row for row in rows], device=loaded.network.device)
     mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows], device=ids.device)
     config = deepcopy(loaded.model.generation_config)
     assert config is not None, "a model that generates has a generation configuration"
     never = loaded.model.config.vocab_size  # None would use the model's end-of-sequence id
-    config.update(do_sample=False, max_new_tokens=asked[0].stop.max_new, eos_token_id=never, pad_token_id=0)
+    config.update(do_sample=False, max_new_tokens=requests[0].stop.max_new, eos_token_id=never, pad_token_id=0)
     config.update(temperature=None, top_p=None, top_k=None, repetition_penalty=None, cache_implementation=cache)
     model: Any = loaded.model  # Any: transformers types the class of `generate` as a tensor
-    made: list[list[int]] = model.generate(ids, attention_mask=mask, generation_config=config)[:, longest:].tolist()
-    return made
+    generated: list[list[int]] = model.generate(ids, attention_mask=mask, generation_config=config)[
+        :, longest:
+    ].tolist()
+    return generated
 
 
-def tables(asked: Asked) -> Iterator[Table]:
+def tables(options: Options) -> Iterator[Table]:
     """Yield ratios by batch size, with their aims; prefixes are not reused, since repeats send the same requests."""
-    loaded = with_engine(asked.loaded, threads=asked.threads, reuse=False)
+    loaded = with_engine(options.loaded, threads=options.threads, reuse=False)
     size, published = parameters_of(loaded.model), as_published(loaded)
-    batches = asked.batches or asked.some(*(LARGE_BATCHES if size >= LARGE else BATCHES))
-    new = asked.most(_new(loaded))
+    batches = options.batches or options.some(*(LARGE_BATCHES if size >= LARGE else BATCHES))
+    new = options.most(_new(loaded))
     rivals = [with_first(partial(_rivals, loaded, published, batch), new) for batch in batches]
-    repeats = [_repeats(asked, loaded, batch) for batch in batches]
-    whole = [interleaved(each, n, asked.clock) for each, n in zip(rivals, repeats, strict=True)]
-    found = [each.beyond(FIRST) for each in whole]
+    repeats = [_repeats(options, loaded, batch) for batch in batches]
+    whole = [interleaved(rival, n, options.clock) for rival, n in zip(rivals, repeats, strict=True)]
+    beyond_first = [times_of.beyond(FIRST) for times_of in whole]
     table, caches = Table(), [name for name in CACHES if name in rivals[0]]
-    title = f"decoding alone, {new} new tokens after {SHORTEST}-{LONGEST}, torch threads: {asked.threads}"
+    title = f"decoding alone, {new} new tokens after {SHORTEST}-{LONGEST}, torch threads: {options.threads}"
     table.add(title, *(f"batch {batch}" for batch in batches), "aim")
     for name, aim, value in _ratios(loaded, caches):
-        table.add(name, *map(value, found), aim)
-    table.add("tokens equal to those of `generate`", *(percent(_agree(loaded, published, each)) for each in batches))
+        table.add(name, *map(value, beyond_first), aim)
+    table.add(
+        "tokens equal to those of `generate`", *(percent(_agree(loaded, published, times_of)) for times_of in batches)
+    )
     for name in (*caches, "`nl`", KEEPING):
-        table.add(f"milliseconds a step: {name}", *(f"{1000 * each.median(name) / (new - 1):.2f}" for each in found))
+        table.add(
+            f"milliseconds a step: {name}",
+            *(f"{1000 * times_of.median(name) / (new - 1):.2f}" for times_of in beyond_first),
+        )
     for name in (*caches, "`nl`"):
         table.add(
-            f"milliseconds for the prompts: {name}", *(f"{1000 * each.median(name + FIRST):.0f}" for each in whole)
+            f"milliseconds for the prompts: {name}",
+            *(f"{1000 * times_of.median(name + FIRST):.0f}" for times_of in whole),
         )
-    table.add("`nl` with statistics: time outside the model", *(percent(_outside(asked, each)) for each in batches))
+    table.add(
+        "`nl` with statistics: time outside the model", *(percent(_outside(options, times_of)) for times_of in batches)
+    )
     if loaded.network.device.type == "cuda":
         for name in rivals[0]:
-            table.add(f"peak GPU memory, weights included: {name}", *(_peak(loaded, each[name]) for each in rivals))
+            table.add(
+                f"peak GPU memory, weights included: {name}", *(_peak(loaded, times_of[name]) for times_of in rivals)
+            )
     yield table
 
 
-def _repeats(asked: Asked, loaded: LoadedModel, batch: int) -> int:
+def _repeats(options: Options, loaded: LoadedModel, batch: int) -> int:
     """Return more repeats for short, noisy measurements, and fewer for those that take minutes."""
     if loaded.network.small:
-        return asked.repeats * max(4 - batch // 4, 1)
-    return max(asked.repeats // max(batch // 8, 1), 1)
+        return options.repeats * max(4 - batch // 4, 1)
+    return max(options.repeats // max(batch // 8, 1), 1)
 
 
 def _new(loaded: LoadedModel) -> int:
@@ -130,15 +145,15 @@ def _ratios(loaded: LoadedModel, caches: list[str]) -> Iterator[tuple[str, str, 
     few = "0.96x" if loaded.network.device.type == "cpu" else whole
     against = "`nl` against `transformers.generate`, the faster of its caches"
     aim = "1.3x, 1.1x, 1.0x" if loaded.network.small else "1.05x, 1.15x, 1.2x"
-    yield against, aim, lambda each: times(min(each.speed("`nl`", name) for name in caches))
-    yield "cost of statistics per token", "3 %", lambda each: percent(1 / each.speed(KEEPING, "`nl`") - 1)
+    yield against, aim, lambda times_of: times(min(times_of.speed("`nl`", name) for name in caches))
+    yield "cost of statistics per token", "3 %", lambda times_of: percent(1 / times_of.speed(KEEPING, "`nl`") - 1)
     for name, temperature in CIPHERS.items():
         yield f"{name} against {KEEPING}", few if temperature < 0.7 else whole, partial(_against, name)
-    yield f"`sde` of two layers against {KEEPING}", "0.97x", lambda each: times(each.speed("`sde`", KEEPING))
+    yield f"`sde` of two layers against {KEEPING}", "0.97x", lambda times_of: times(times_of.speed("`sde`", KEEPING))
 
 
-def _against(name: str, each: Times) -> str:
-    return times(each.speed(name, KEEPING))
+def _against(name: str, times_of: Times) -> str:
+    return times(times_of.speed(name, KEEPING))
 
 
 def _rivals(loaded: LoadedModel, published: LoadedModel, batch: int, new: int) -> dict[str, Run]:
@@ -157,15 +172,15 @@ def _rivals(loaded: LoadedModel, published: LoadedModel, batch: int, new: int) -
             theirs[name] = run
         except Exception as error:  # on a GPU a static cache needs a compiler
             print(f"{name} is left out: {type(error).__name__}: {error}", file=sys.stderr)
-    return theirs | {name: partial(loaded.engine.run_all, each) for name, each in ours.items()}
+    return theirs | {name: partial(loaded.engine.run_all, times_of) for name, times_of in ours.items()}
 
 
 def _agree(loaded: LoadedModel, published: LoadedModel, batch: int) -> float:
     """Return the share of tokens before the first that differs; ties between tokens may cause differences."""
-    asked = requests(batch, _new(loaded))
-    pairs = zip(loaded.engine.run_all(asked), generate(published, asked), strict=True)
+    batched = requests(batch, _new(loaded))
+    pairs = zip(loaded.engine.run_all(batched), generate(published, batched), strict=True)
     equal = [sum(itertools.takewhile(bool, map(operator.eq, own.ids, other))) for own, other in pairs]
-    return float(sum(equal) / (batch * asked[0].stop.max_new))
+    return float(sum(equal) / (batch * batched[0].stop.max_new))
 
 
 class Timed(Network):
@@ -188,11 +203,11 @@ class Timed(Network):
         return seen
 
 
-def _outside(asked: Asked, batch: int) -> float:
+def _outside(options: Options, batch: int) -> float:
     """Return the share of a batch's wall time that is spent outside forward passes."""
-    kept = spoken(NL(), requests(batch, asked.most(_new(asked.loaded))), asked.loaded)
-    network = Timed(asked.loaded.model, len(asked.loaded.table))
-    engine = with_engine(asked.loaded, network=network, threads=asked.threads, reuse=False).engine
+    kept = spoken(NL(), requests(batch, options.most(_new(options.loaded))), options.loaded)
+    network = Timed(options.loaded.model, len(options.loaded.table))
+    engine = with_engine(options.loaded, network=network, threads=options.threads, reuse=False).engine
     engine.run_all(kept)
     network.inside, start = 0.0, time.perf_counter()
     engine.run_all(kept)

@@ -16,7 +16,7 @@ from sottovoce.channels.protocol import Speech
 from sottovoce.channels.registry import create
 from sottovoce.datasets.arithmetic import questions
 from sottovoce.models import LoadedModel, Request, load
-from sottovoce.nodes.prompt_builder import View
+from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
 from sottovoce.prompts.render import Prompts
 from sottovoce.report.tables import table
@@ -26,33 +26,33 @@ WAYS = ("nl:0", "nl:0.7", "nl:1", "cipher:0.2", "cipher:0.4", "cipher:1")
 HEAD = f"way | replies | of {WINDOW} tokens or more | repeats itself | unlikely | either"
 
 
-def made(model: str, n: int) -> list[Question]:
+def mixed_questions(model: str, n: int) -> list[Question]:
     """Return equally many questions of each kind; for the bundled model only arithmetic, which it was trained on."""
     if model == "bundled":
         return list(questions(n, 11))
     return [question for kind in KINDS for question in small_questions(kind, n // len(KINDS))]
 
 
-def spoken(loaded: LoadedModel, asked: list[Question], way: str) -> list[Payload]:
+def spoken(loaded: LoadedModel, samples: list[Question], way: str) -> list[Payload]:
     """Return the payload of one reply to each question."""
     name, _, temperature = way.partition(":")
     protocol, prompts, own = create(name), Prompts(), replace(loaded.sampling, temperature=float(temperature))
 
     def request(seed: int, question: Question) -> Request:
-        turns = View(prompts, question, None, answers="sentence").independent()
+        turns = PromptBuilder(prompts, question, None, answers="sentence").independent()
         prompt = protocol.encode_prompt(turns, loaded, lambda ref: ref.load())
         return protocol.make_request(prompt, loaded, Speech(LONGEST, replace(own, seed=seed)))
 
-    replies = loaded.engine.run_all([request(seed, question) for seed, question in enumerate(asked)])
+    replies = loaded.engine.run_all([request(seed, question) for seed, question in enumerate(samples)])
     return [protocol.record_reply(reply, loaded) for reply in replies]
 
 
 def counts(payloads: list[Payload]) -> list[str]:
     """Return the cells of a row after the first."""
-    found = [signs(payload) for payload in payloads]
+    flags = [signs(payload) for payload in payloads]
     long = sum(len(payload) >= WINDOW for payload in payloads)
-    repeats, unlikely = (sum(any(word in sign for sign in each) for each in found) for word in ("repeats", "unlikely"))
-    return [str(count) for count in (len(payloads), long, repeats, unlikely, sum(map(bool, found)))]
+    repeats, unlikely = (sum(any(word in sign for sign in each) for each in flags) for word in ("repeats", "unlikely"))
+    return [str(count) for count in (len(payloads), long, repeats, unlikely, sum(map(bool, flags)))]
 
 
 def main() -> None:
@@ -62,12 +62,12 @@ def main() -> None:
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--way", nargs="*", default=WAYS, help="PROTOCOL:TEMPERATURE")
     given = parser.parse_args()
-    loaded, asked = load(given.model), made(given.model, given.n)
+    loaded, samples = load(given.model), mixed_questions(given.model, given.n)
     rows, shown = list[list[str]](), list[str]()
     for way in given.way:
-        payloads = spoken(loaded, asked, way)
+        payloads = spoken(loaded, samples, way)
         rows.append([way, *counts(payloads)])
-        shown += [f"{way}: {', '.join(found)}: {one.label.text!r}" for one in payloads if (found := signs(one))]
+        shown += [f"{way}: {', '.join(flags)}: {one.label.text!r}" for one in payloads if (flags := signs(one))]
         print(rows[-1], flush=True)
     print("\n".join([table(HEAD, rows), *shown]))
 

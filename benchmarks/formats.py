@@ -12,11 +12,11 @@ from tempfile import TemporaryDirectory
 from benchmarks.decoding import FIRST, LONGEST, SHORTEST, generate, ids_of, requests, with_first
 from benchmarks.llama_cpp import LlamaCpp, installed
 from benchmarks.loaded_models import as_published, with_engine
-from benchmarks.measuring import Asked, Run, Table, Times, interleaved, times
+from benchmarks.measuring import Options, Run, Table, Times, interleaved, times
 from sottovoce.models import LoadedModel, load
 from sottovoce.models.huggingface.formats import Weights
 from sottovoce.models.sources import CATALOGUE
-from sottovoce.models.sources.packages import fetch, unpack
+from sottovoce.models.sources.pull import fetch, unpack
 
 AIMS: Mapping[Weights, str] = {"float32": "1.05x, 1.15x", "int8": "1.5x, 1.15x", "int4": "2.2x, 1.4x", "bfloat16": ""}
 """Aims against `generate` at each batch size, by format."""
@@ -34,22 +34,22 @@ print(time.perf_counter() - start, (own.memory_info().rss - before) / 1e6)
 """
 
 
-def tables(asked: Asked) -> Iterator[Table]:
+def tables(options: Options) -> Iterator[Table]:
     """Yield tables of decoding and prompts by format, then of the time and memory of loading."""
-    forms = tuple(AIMS)[: 2 if asked.tiny else None]
-    loaded = {form: load(asked.loaded.name, weights=form, device="cpu") for form in forms}
+    forms = tuple(AIMS)[: 2 if options.tiny else None]
+    loaded = {form: load(options.loaded.name, weights=form, device="cpu") for form in forms}
     with TemporaryDirectory() as folder:
-        file = _file(asked.loaded.name, Path(folder)) if installed() else None
-        found = [_times(asked, loaded, batch, file) for batch in BATCHES]
-    yield _decoding(asked, forms, [each.beyond(FIRST) for each in found])
-    yield _prompts(found)
-    yield _loading(asked.loaded.name, forms)
+        file = _file(options.loaded.name, Path(folder)) if installed() else None
+        measured = [_times(options, loaded, batch, file) for batch in BATCHES]
+    yield _decoding(options, forms, [each.beyond(FIRST) for each in measured])
+    yield _prompts(measured)
+    yield _loading(options.loaded.name, forms)
 
 
-def _times(asked: Asked, loaded: Mapping[Weights, LoadedModel], batch: int, file: Path | None) -> Times:
+def _times(options: Options, loaded: Mapping[Weights, LoadedModel], batch: int, file: Path | None) -> Times:
     published = as_published(loaded["float32"])
-    engines = {form: with_engine(each, threads=asked.threads, reuse=False) for form, each in loaded.items()}
-    llama = LlamaCpp(file, batch, asked.threads) if file else None
+    engines = {form: with_engine(each, threads=options.threads, reuse=False) for form, each in loaded.items()}
+    llama = LlamaCpp(file, batch, options.threads) if file else None
 
     def rivals(new: int) -> dict[str, Run]:
         bare = requests(batch, new)
@@ -57,36 +57,36 @@ def _times(asked: Asked, loaded: Mapping[Weights, LoadedModel], batch: int, file
         runs |= {form: partial(each.engine.run_all, bare) for form, each in engines.items()}
         return runs | ({LLAMA: partial(llama.generate, [*map(ids_of, bare)], new)} if llama else {})
 
-    return interleaved(with_first(rivals, asked.most(NEW)), asked.repeats, asked.clock)
+    return interleaved(with_first(rivals, options.most(NEW)), options.repeats, options.clock)
 
 
-def _decoding(asked: Asked, forms: tuple[Weights, ...], found: list[Times]) -> Table:
-    table, new = Table(), asked.most(NEW)
-    title = f"decoding alone, {new} new tokens after {SHORTEST}-{LONGEST}, torch threads: {asked.threads}"
+def _decoding(options: Options, forms: tuple[Weights, ...], measured: list[Times]) -> Table:
+    table, new = Table(), options.most(NEW)
+    title = f"decoding alone, {new} new tokens after {SHORTEST}-{LONGEST}, torch threads: {options.threads}"
     table.add(title, *(f"batch {batch}" for batch in BATCHES), "aim")
     for form in forms:
         table.add(
-            f"`nl`, {form}, against {GENERATE}", *(times(each.speed(form, GENERATE)) for each in found), AIMS[form]
+            f"`nl`, {form}, against {GENERATE}", *(times(each.speed(form, GENERATE)) for each in measured), AIMS[form]
         )
     against = f"`nl`, the best format, against {LLAMA}"
-    if LLAMA in found[0].seconds:
-        best = [max(each.speed(form, LLAMA) for form in forms) for each in found]
+    if LLAMA in measured[0].seconds:
+        best = [max(each.speed(form, LLAMA) for form in forms) for each in measured]
         table.add(against, *map(times, best), "0.65x; 1.0x, 1.3x compiled")
     else:
         table.add(
-            against, *(["left out"] * len(found)), "`llama-cpp-python` is not installed, or there is no GGUF file"
+            against, *(["left out"] * len(measured)), "`llama-cpp-python` is not installed, or there is no GGUF file"
         )
-    for name in found[0].seconds:
-        table.add(f"milliseconds a step: {name}", *(f"{1000 * each.median(name) / (new - 1):.1f}" for each in found))
+    for name in measured[0].seconds:
+        table.add(f"milliseconds a step: {name}", *(f"{1000 * each.median(name) / (new - 1):.1f}" for each in measured))
     return table
 
 
-def _prompts(found: list[Times]) -> Table:
+def _prompts(measured: list[Times]) -> Table:
     table = Table()
     table.add("prompts alone, milliseconds a position", *(f"batch {batch}" for batch in BATCHES))
     positions = [sum(len(ids_of(each)) for each in requests(batch)) for batch in BATCHES]
-    for name in found[0].beyond(FIRST).seconds:
-        each = (1000 * run.median(name + FIRST) / n for run, n in zip(found, positions, strict=True))
+    for name in measured[0].beyond(FIRST).seconds:
+        each = (1000 * run.median(name + FIRST) / n for run, n in zip(measured, positions, strict=True))
         table.add(name, *map("{:.2f}".format, each))
     return table
 

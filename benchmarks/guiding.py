@@ -9,7 +9,7 @@ from functools import partial
 
 from benchmarks.decoding import requests, spoken
 from benchmarks.loaded_models import with_engine
-from benchmarks.measuring import Asked, Run, Table, interleaved, percent
+from benchmarks.measuring import Options, Run, Table, interleaved, percent
 from sottovoce.channels.nl import NL
 from sottovoce.core.response_format import Form
 from sottovoce.models import LoadedModel, Request, Stop
@@ -24,32 +24,32 @@ FORMS = {
 AIM = "2 % where a step takes 5 ms or more"
 
 
-def tables(asked: Asked) -> Iterator[Table]:
+def tables(options: Options) -> Iterator[Table]:
     """Yield the cost by response format and batch; then the one-time costs per model and per format."""
-    loaded, new = with_engine(asked.loaded, threads=asked.threads, reuse=False), max(asked.most(NEW), 64)
-    batches = asked.some(*BATCHES)
+    loaded, new = with_engine(options.loaded, threads=options.threads, reuse=False), max(options.most(NEW), 64)
+    batches = options.some(*BATCHES)
     table = Table()
     table.add(
         f"constrained, against the same number of free tokens (at most {new})", *(f"batch {n}" for n in batches), "aim"
     )
     for name, form in FORMS.items():
         rivals = [_rivals(loaded, form, batch, new) for batch in batches]
-        found = [interleaved(each, asked.repeats, asked.clock, warm=2) for each in rivals]
-        table.add(name, *(percent(1 / each.speed("kept", "free") - 1) for each in found), AIM)
+        measured = [interleaved(each, options.repeats, options.clock, warm=2) for each in rivals]
+        table.add(name, *(percent(1 / each.speed("kept", "free") - 1) for each in measured), AIM)
         steps = [_longest(loaded, form, batch, new) for batch in batches]
-        times = [1000 * each.median("free") / n for each, n in zip(found, steps, strict=True)]
+        times = [1000 * each.median("free") / n for each, n in zip(measured, steps, strict=True)]
         table.add(f"milliseconds per free step: {name}", *(f"{each:.2f}" for each in times))
     yield table
     yield _once(loaded)
 
 
-def _asked(loaded: LoadedModel, batch: int, new: int) -> list[Request]:
+def _requests(loaded: LoadedModel, batch: int, new: int) -> list[Request]:
     return spoken(NL(), requests(batch, new), loaded)
 
 
 def _lengths(loaded: LoadedModel, form: Form, batch: int, new: int) -> list[int]:
-    kept = [replace(each, form=form) for each in _asked(loaded, batch, new)]
-    return [reply.usage.new for reply in loaded.engine.run_all(kept)]
+    constrained = [replace(each, form=form) for each in _requests(loaded, batch, new)]
+    return [reply.usage.new for reply in loaded.engine.run_all(constrained)]
 
 
 def _longest(loaded: LoadedModel, form: Form, batch: int, new: int) -> int:
@@ -58,11 +58,11 @@ def _longest(loaded: LoadedModel, form: Form, batch: int, new: int) -> int:
 
 def _rivals(loaded: LoadedModel, form: Form, batch: int, new: int) -> dict[str, Run]:
     """Return runs of greedy constrained replies, and of free ones of the same lengths."""
-    bare = _asked(loaded, batch, new)
+    bare = _requests(loaded, batch, new)
     lengths = _lengths(loaded, form, batch, new)
     free = [replace(each, stop=replace(each.stop, max_new=n)) for each, n in zip(bare, lengths, strict=True)]
-    kept = [replace(each, form=form) for each in bare]
-    return {"free": partial(loaded.engine.run_all, free), "kept": partial(loaded.engine.run_all, kept)}
+    constrained = [replace(each, form=form) for each in bare]
+    return {"free": partial(loaded.engine.run_all, free), "kept": partial(loaded.engine.run_all, constrained)}
 
 
 def _once(loaded: LoadedModel) -> Table:

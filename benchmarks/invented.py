@@ -63,14 +63,14 @@ class Language:
         )
         return [self._word(*row) for row in rows]
 
-    def _word(self, sort: str, stop: str, common: str, topical: str, ending: str) -> str:
+    def _word(self, sort: str, stop: str, common: str, topical: str, suffix: str) -> str:
         if sort == "stop":
             return stop
         if sort == "odd":
             number = self.rng.randint(1700, 9999)
             odd = (str(number), f"{number:,}", str(number / 100), "U.S.", f"O'{common.title()}", f"{common}-{topical}")
             return self.rng.choice(odd)
-        return (topical if sort == "topic" else common) + ending
+        return (topical if sort == "topic" else common) + suffix
 
     def _sentences(self, words: list[str]) -> str:
         said, left = list[str](), iter(words)
@@ -88,7 +88,7 @@ class Language:
 
 
 def _without_ending(word: str) -> str:
-    found = max((ending for ending in ENDINGS if word.endswith(ending)), key=len)
+    found = max((suffix for suffix in ENDINGS if word.endswith(suffix)), key=len)
     return word.removesuffix(found) if len(word) > len(found) + 2 else word
 
 

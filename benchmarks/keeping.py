@@ -38,7 +38,7 @@ IN_FLIGHT = (1, 8, 32, 128)
 MANY = 512
 
 
-def hold(settings: Settings, asked: list[Question], at_once: int, folder: Path, run: Run | None) -> None:
+def discuss(settings: Settings, questions: list[Question], at_once: int, folder: Path, run: Run | None) -> None:
     """Discuss all questions and save them in a run; None saves nothing."""
     if run is None:
         graph = scheme("debate").create(settings, store=PayloadStore(folder)).compile()
@@ -49,7 +49,7 @@ def hold(settings: Settings, asked: list[Question], at_once: int, folder: Path, 
                 await graph.ainvoke(question, output_keys=["decision"])
 
         async def together() -> None:
-            await asyncio.gather(*map(one_of, asked))
+            await asyncio.gather(*map(one_of, questions))
 
         asyncio.run(together())
         return
@@ -57,31 +57,33 @@ def hold(settings: Settings, asked: list[Question], at_once: int, folder: Path, 
     assert not run.unfinished, "every question has its decision"
 
 
-def measured(mode: str, given: argparse.Namespace, n: int, at_once: int) -> dict[str, float]:
+def measured(mode: str, options: argparse.Namespace, n: int, at_once: int) -> dict[str, float]:
     """Measure one run in its own process: seconds by both clocks, peak memory, and bytes in the folder."""
-    told = [mode, str(n), str(at_once), given.model, given.memory, str(given.max_tokens), given.protocol]
-    done = subprocess.run([sys.executable, "-m", "benchmarks.keeping", "--one", *told], capture_output=True, text=True)
+    arguments = [mode, str(n), str(at_once), options.model, options.memory, str(options.max_tokens), options.protocol]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.keeping", "--one", *arguments], capture_output=True, text=True
+    )
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    measured_runs: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return measured_runs
 
 
-def one(mode: str, n: str, at_once: str, model: str, memory: str, max_tokens: str, protocol: str) -> None:
+def discuss_one(mode: str, n: str, at_once: str, model: str, memory: str, max_tokens: str, protocol: str) -> None:
     """Measure one run in this process and print the result as JSON."""
     options: dict[str, Any] = {"model": [model], "max_tokens": int(max_tokens), "rounds": 2, "protocol": protocol}
     kind = scheme("debate").settings
     settings = kind.model_validate({**options, **({"memory": [memory]} if memory else {}), "temperature": [0.0]})
-    asked = samples("arithmetic", int(n), settings, 0)
+    questions = samples("arithmetic", int(n), settings, 0)
     folder = Path(mkdtemp(prefix="keeping-"))
-    hold(settings, asked[:1], 1, folder, None)  # loads the model
-    head, kept = (
-        new_manifest("debate", settings, asked),
+    discuss(settings, questions[:1], 1, folder, None)  # loads the model
+    manifest, store = (
+        new_manifest("debate", settings, questions),
         folder / "run" if mode == "folder" else None,
     )  # digests it, once
-    run = None if mode == "nothing" else Run.start(head, asked, kept)
+    run = None if mode == "nothing" else Run.start(manifest, questions, store)
     began, used = time.monotonic(), time.process_time()
-    hold(settings, asked, int(at_once), folder, run)
+    discuss(settings, questions, int(at_once), folder, run)
     seconds, cpu = time.monotonic() - began, time.process_time() - used
     left = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     shutil.rmtree(folder)
@@ -89,33 +91,39 @@ def one(mode: str, n: str, at_once: str, model: str, memory: str, max_tokens: st
     print(json.dumps({"seconds": seconds, "cpu": cpu, "peak": peak, "left": left}))
 
 
-def overhead(given: argparse.Namespace) -> str:
+def overhead(options: argparse.Namespace) -> str:
     """Return a table of the modes, repeated in turn: seconds per question, and wall and CPU time added by saving."""
-    found: dict[str, list[dict[str, float]]] = {mode: [] for mode in MODES}
-    for _ in range(given.repeats):
+    measured_runs: dict[str, list[dict[str, float]]] = {mode: [] for mode in MODES}
+    for _ in range(options.repeats):
         for mode in MODES:
-            found[mode].append(measured(mode, given, given.n, given.at_once))
+            measured_runs[mode].append(measured(mode, options, options.n, options.at_once))
     lines = []
-    for mode, runs in found.items():
-        pairs = list(zip(runs, found["nothing"], strict=True))
-        cells = [f"{median(run['seconds'] for run in runs) / given.n:.3f}"]
+    for mode, runs in measured_runs.items():
+        pairs = list(zip(runs, measured_runs["nothing"], strict=True))
+        cells = [f"{median(run['seconds'] for run in runs) / options.n:.3f}"]
         for clock in ("seconds", "cpu"):
             added = median(run[clock] / none[clock] - 1 for run, none in pairs)
             cells.append(f"{added:+.1%}" if mode != "nothing" else "")
-        more = median(run["cpu"] - none["cpu"] for run, none in pairs) / given.n
+        more = median(run["cpu"] - none["cpu"] for run, none in pairs) / options.n
         lines.append([mode, *cells, f"{1000 * more:.1f}" if mode != "nothing" else ""])
     return table("saved | seconds per question | added wall time | added CPU time | added CPU ms per question", lines)
 
 
-def in_flight(given: argparse.Namespace) -> str:
+def in_flight(options: argparse.Namespace) -> str:
     """Return a table of questions per minute and peak memory by the number of concurrent questions."""
     lines = []
-    for at_once in (*IN_FLIGHT, *([MANY] if given.memory else [])):
-        n = max(given.n, min(2 * at_once, MANY))
-        found = measured("folder", given, n, at_once)
-        rate = f"{60 * n / found['seconds']:.0f}"
+    for at_once in (*IN_FLIGHT, *([MANY] if options.memory else [])):
+        n = max(options.n, min(2 * at_once, MANY))
+        measured_runs = measured("folder", options, n, at_once)
+        rate = f"{60 * n / measured_runs['seconds']:.0f}"
         lines.append(
-            [str(at_once), str(n), rate, f"{found['peak'] / 2**30:.2f} GiB", f"{found['left'] / n / 1000:.0f} kB"]
+            [
+                str(at_once),
+                str(n),
+                rate,
+                f"{measured_runs['peak'] / 2**30:.2f} GiB",
+                f"{measured_runs['left'] / n / 1000:.0f} kB",
+            ]
         )
     return table("in flight | questions | per minute | peak memory of the process | saved per question", lines)
 
@@ -125,17 +133,17 @@ def besides(mode: str, n: str, at_once: str, model: str, memory: str, max_tokens
     settings = scheme("debate").settings.model_validate(
         {"model": [model], "max_tokens": int(max_tokens), "rounds": 2, "protocol": protocol, "temperature": [0.0]}
     )
-    asked, folder = samples("arithmetic", int(n), settings, 0), Path(mkdtemp(prefix="keeping-"))
-    hold(settings, asked[:1], 1, folder, None)  # loads the model
-    run = Run.start(new_manifest("debate", settings, asked), asked, folder / "run")
-    whole = _used(lambda: hold(settings, asked, int(at_once), folder / "run", run))
+    questions, folder = samples("arithmetic", int(n), settings, 0), Path(mkdtemp(prefix="keeping-"))
+    discuss(settings, questions[:1], 1, folder, None)  # loads the model
+    run = Run.start(new_manifest("debate", settings, questions), questions, folder / "run")
+    whole = _used(lambda: discuss(settings, questions, int(at_once), folder / "run", run))
     messages = [message for record in run.records.values() for message in record.messages]
     said = {agent: [each.text for each in messages if each.agent == agent] for agent in settings.names()}
     plain, script = scheme("debate").settings.model_validate({"rounds": 2}), ScriptedChatModel(said)
-    again = Run.start(new_manifest("debate", plain, asked, models=script), asked, folder / "again")
+    again = Run.start(new_manifest("debate", plain, questions, models=script), questions, folder / "again")
     graph = _used(lambda: run_all(again, plain, again.store(), models=script))
-    kept = PayloadStore(folder / "run" / "payloads")
-    payloads = [message.payload.load(kept) for message in messages if message.payload]
+    store = PayloadStore(folder / "run" / "payloads")
+    payloads = [message.payload.load(store) for message in messages if message.payload]
     store = PayloadStore(folder / "copies")
     stored = _used(lambda: [store.put(payload) for payload in payloads])
     shutil.rmtree(folder)
@@ -149,12 +157,12 @@ def _used(act: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def frame(given: argparse.Namespace) -> str:
+def frame(options: argparse.Namespace) -> str:
     """Return a table of the median CPU shares outside the model, for a run in a folder."""
-    found = [measured("besides", given, given.n, given.at_once) for _ in range(given.repeats)]
+    measured_runs = [measured("besides", options, options.n, options.at_once) for _ in range(options.repeats)]
     cells = [
-        f"{median(each['whole'] for each in found) / given.n:.3f}",
-        *(f"{median(each[name] / each['whole'] for each in found):.2%}" for name in ("graph", "store")),
+        f"{median(each['whole'] for each in measured_runs) / options.n:.3f}",
+        *(f"{median(each[name] / each['whole'] for each in measured_runs):.2%}" for name in ("graph", "store")),
     ]
     return table("CPU seconds per question | graph, log and checkpoints | writing payloads", [cells])
 
@@ -162,7 +170,7 @@ def frame(given: argparse.Namespace) -> str:
 def main() -> None:
     """Print the table of costs, with `--in-flight` that of rates, or with `--frame` that of costs outside the model."""
     if sys.argv[1:2] == ["--one"]:
-        (besides if sys.argv[2] == "besides" else one)(*sys.argv[2:])
+        (besides if sys.argv[2] == "besides" else discuss_one)(*sys.argv[2:])
         return
     parser = argparse.ArgumentParser("python -m benchmarks.keeping", description=__doc__)
     parser.add_argument("--model", default="bundled")
@@ -174,8 +182,8 @@ def main() -> None:
     parser.add_argument("--memory", default="", help="for keys and values; with it, up to 512 discussions run at once")
     parser.add_argument("--in-flight", action="store_true")
     parser.add_argument("--frame", action="store_true")
-    given = parser.parse_args()
-    print(in_flight(given) if given.in_flight else frame(given) if given.frame else overhead(given))
+    options = parser.parse_args()
+    print(in_flight(options) if options.in_flight else frame(options) if options.frame else overhead(options))
 
 
 if __name__ == "__main__":

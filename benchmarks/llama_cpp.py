@@ -70,9 +70,9 @@ class LlamaCpp:
 
 
 def _silent(api: Any) -> Any:  # Any: a ctypes callback, which must outlive its use
-    global _kept
-    _kept = api.llama_log_callback(lambda level, text, data: None)
-    return _kept
+    global _callback
+    _callback = api.llama_log_callback(lambda level, text, data: None)
+    return _callback
 
 
-_kept: Any = None
+_callback: Any = None

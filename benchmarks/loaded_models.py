@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 from sottovoce.models import Engine, LoadedModel, assemble, load
 from sottovoce.models.huggingface.formats import Weights
 from sottovoce.models.huggingface.network import Network
-from sottovoce.models.huggingface.onednn_linear import ReorderedLinear
+from sottovoce.models.huggingface.onednn_linear import OneDNNLinear
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 CHATML = (
@@ -58,7 +58,7 @@ def as_published(loaded: LoadedModel) -> LoadedModel:
     shared = {id(each): each for each in (*loaded.model.parameters(), *loaded.model.buffers())}
     model = deepcopy(loaded.model, shared)
     for module in model.modules():
-        if isinstance(module, ReorderedLinear):
+        if isinstance(module, OneDNNLinear):
             module.__class__ = nn.Linear  # type: ignore[assignment]  # what it was before
     return replace(loaded, model=model)
 

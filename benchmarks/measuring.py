@@ -16,7 +16,7 @@ CLOCKS: Mapping[Clock, Callable[[], float]] = {"wall": time.perf_counter, "cpu":
 
 
 @dataclass(frozen=True)
-class Asked:
+class Options:
     """The model to measure, and the options."""
 
     loaded: LoadedModel

@@ -11,7 +11,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.decoding import requests, sde, spoken
 from benchmarks.loaded_models import with_engine
-from benchmarks.measuring import Asked, Table
+from benchmarks.measuring import Options, Table
 from sottovoce.channels.nl import NL
 from sottovoce.models import LoadedModel, Request, Statistics
 from sottovoce.models.engine.loop import Loop
@@ -22,10 +22,10 @@ BYTES = "{:,} bytes".format
 WARM = 3
 
 
-def tables(asked: Asked) -> Iterator[Table]:
+def tables(options: Options) -> Iterator[Table]:
     """Yield the peaks of the same requests with and without recording two layers, up to the last reply."""
-    loaded = with_engine(asked.loaded, threads=asked.threads, reuse=False)
-    bare = requests(asked.most(ROWS, 2), asked.most(NEW, 40))
+    loaded = with_engine(options.loaded, threads=options.threads, reuse=False)
+    bare = requests(options.most(ROWS, 2), options.most(NEW, 40))
     kept, recorded = spoken(NL(), bare, loaded), spoken(sde(loaded), bare, loaded)
     for _ in range(WARM):  # one-time allocations do not count
         loaded.engine.run_all(recorded)

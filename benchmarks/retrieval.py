@@ -74,28 +74,30 @@ def _resident(process: psutil.Process) -> int:
 
 def measured(work: Path, corpus: Path, queries: Path, repeats: int) -> dict[str, Found]:
     """Measure all retrievers in turn, every other time in reverse order."""
-    found = {name: Found() for name in RETRIEVERS}
+    reports = {name: Found() for name in RETRIEVERS}
     for repeat in range(repeats):
         for name in RETRIEVERS if repeat % 2 == 0 else reversed(RETRIEVERS):
             folder = work / f"{name}-{repeat}"
-            found[name].builds.append(alone("build", name, corpus, folder))
-            found[name].asks.append(alone("ask", name, folder, queries))
-    return found
+            reports[name].builds.append(alone("build", name, corpus, folder))
+            reports[name].asks.append(alone("ask", name, folder, queries))
+    return reports
 
 
-def speed(found: Mapping[str, Found], passages: int, clock: Clock) -> Table:
+def speed(reports: Mapping[str, Found], passages: int, clock: Clock) -> Table:
     """Return times, memory and disk space: medians of the repeats, and speeds relative to BM25."""
-    builds = Times({name: [each["seconds"][clock] for each in one.builds] for name, one in found.items()})
-    asks = Times({name: [late(each["seconds"], clock, 0.5) for each in one.asks] for name, one in found.items()})
-    told = "build | of BM25's | a query | of BM25's | 95th percentile | memory: build | search"
+    builds = Times({name: [each["seconds"][clock] for each in report.builds] for name, report in reports.items()})
+    asks = Times(
+        {name: [late(each["seconds"], clock, 0.5) for each in report.asks] for name, report in reports.items()}
+    )
+    column = "build | of BM25's | a query | of BM25's | 95th percentile | memory: build | search"
     table = Table()
-    table.add(f"{passages:,} passages, {clock} time", *told.split(" | "), "on disk")
-    for name, one in found.items():
+    table.add(f"{passages:,} passages, {clock} time", *column.split(" | "), "on disk")
+    for name, report in reports.items():
         build, ask = (times(each.speed("bm25", name)) for each in (builds, asks))
-        last = median(late(each["seconds"], clock, 0.95) for each in one.asks)
-        memory = [megabytes(median(each["peak"] for each in told)) for told in (one.builds, one.asks)]
+        last = median(late(each["seconds"], clock, 0.95) for each in report.asks)
+        memory = [megabytes(median(each["peak"] for each in column)) for column in (report.builds, report.asks)]
         row = [f"{builds.median(name):.1f} s", build, milliseconds(asks.median(name)), ask, milliseconds(last)]
-        table.add(name, *row, *memory, megabytes(one.builds[0]["bytes"]))
+        table.add(name, *row, *memory, megabytes(report.builds[0]["bytes"]))
     return table
 
 
@@ -109,18 +111,23 @@ def encoding(work: Path, passages: int, clock: Clock) -> Table:
     words = " ".join(article.text for article in encyclopedia().articles).split()
     cut = [" ".join(words[at : at + CUT]) for at in range(0, ENCODED * CUT, CUT)]
     (corpus := work / "cut.jsonl").write_text("".join(json.dumps({"docid": text, "text": text}) + "\n" for text in cut))
-    (asked := work / "asked.json").write_text(json.dumps([each.text for each in questions("bridge")[:ENCODED]]))
-    told, table = alone("encode", ENCODER, corpus, asked), Table()
-    passage, query = told["passage"][clock], late(told["seconds"], clock, 0.5)
+    (options := work / "asked.json").write_text(json.dumps([each.text for each in questions("bridge")[:ENCODED]]))
+    column, table = alone("encode", ENCODER, corpus, options), Table()
+    passage, query = column["passage"][clock], late(column["seconds"], clock, 0.5)
     table.add(f"encoder, one thread, {clock} time", "a passage", f"{passages:,} would take", "a query", "memory")
-    cells = [milliseconds(passage), f"{passage * passages / 3600:.1f} h", milliseconds(query), megabytes(told["peak"])]
+    cells = [
+        milliseconds(passage),
+        f"{passage * passages / 3600:.1f} h",
+        milliseconds(query),
+        megabytes(column["peak"]),
+    ]
     table.add(ENCODER, *cells)
     return table
 
 
-def agreement(one: Sequence[Sequence[str]], other: Sequence[Sequence[str]]) -> dict[str, float]:
+def agreement(report: Sequence[Sequence[str]], second_ranking: Sequence[Sequence[str]]) -> dict[str, float]:
     """Return how often the best hit, and the shares of the first 6 and 10, agree, over queries with hits in both."""
-    pairs = [(first, second) for first, second in zip(one, other, strict=True) if first and second]
+    pairs = [(first, second) for first, second in zip(report, second_ranking, strict=True) if first and second]
     shares = {k: fmean(len({*a[:k]} & {*b[:k]}) / max(len(a[:k]), len(b[:k])) for a, b in pairs) for k in (6, 10)}
     return {
         "the best is the same": fmean(a[0] == b[0] for a, b in pairs),
@@ -129,12 +136,12 @@ def agreement(one: Sequence[Sequence[str]], other: Sequence[Sequence[str]]) -> d
     }
 
 
-def agreeing(found: Mapping[str, Found]) -> Table:
+def agreeing(reports: Mapping[str, Found]) -> Table:
     """Return the agreement of BM25 and Lucene."""
-    bm25, lucene = (found[name].asks[0]["found"] for name in ("bm25", "lucene"))
-    told, table = agreement(bm25, lucene), Table()
-    table.add(f"bm25 and lucene, {len(bm25)} queries", *told)
-    table.add("share", *map(percent, told.values()))
+    bm25, lucene = (reports[name].asks[0]["found"] for name in ("bm25", "lucene"))
+    column, table = agreement(bm25, lucene), Table()
+    table.add(f"bm25 and lucene, {len(bm25)} queries", *column)
+    table.add("share", *map(percent, column.values()))
     return table
 
 
@@ -142,11 +149,11 @@ def tables(passages: int, queries: int, repeats: int, clock: Clock) -> Iterator[
     """Yield all tables for a number of passages."""
     with TemporaryDirectory() as name:
         work = Path(name)
-        corpus, asked = work / "corpus.jsonl", work / "queries.json"
-        asked.write_text(json.dumps(write_corpus(corpus, passages, queries)))
-        found = measured(work, corpus, asked, repeats)
-        yield speed(found, passages, clock)
-        yield agreeing(found)
+        corpus, options = work / "corpus.jsonl", work / "queries.json"
+        options.write_text(json.dumps(write_corpus(corpus, passages, queries)))
+        reports = measured(work, corpus, options, repeats)
+        yield speed(reports, passages, clock)
+        yield agreeing(reports)
         if is_pulled(ENCODER):
             yield encoding(work, passages, clock)
 
@@ -170,8 +177,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--clock", choices=CLOCKS, default="wall", help="cpu counts only the processes' own time, for a busy machine"
     )
-    asked = parser.parse_args(arguments)
-    for table in tables(asked.passages, asked.queries, asked.repeats, asked.clock):
+    options = parser.parse_args(arguments)
+    for table in tables(options.passages, options.queries, options.repeats, options.clock):
         print(f"{table}\n", flush=True)
 
 

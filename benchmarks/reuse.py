@@ -16,7 +16,7 @@ from pydantic import PrivateAttr
 
 from benchmarks.debates import questions
 from benchmarks.loaded_models import with_engine
-from benchmarks.measuring import Asked, Table, percent
+from benchmarks.measuring import Options, Table, percent
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.debate import create_debate
@@ -41,11 +41,11 @@ SHORT, LONG = 10, 100  # new tokens: half of the requests each, shuffled
 PROMPT = 24  # tokens
 
 
-def slots(asked: Asked) -> Iterator[Table]:
+def slots(options: Options) -> Iterator[Table]:
     """Yield the share of busy slots by number of slots, with more requests than slots and reply lengths of 1:10."""
-    table, requests = Table(), mixed(asked.most(REQUESTS, 40))
+    table, requests = Table(), mixed(options.most(REQUESTS, 40))
     table.add(f"{len(requests)} requests of {SHORT} or {LONG} new tokens", *(f"{n} slots" for n in SLOTS), "aim")
-    found = [busy(asked, n, requests) for n in SLOTS]
+    found = [busy(options, n, requests) for n in SLOTS]
     table.add("slots busy, until the queue is empty", *(percent(queued) for queued, _ in found), "90 %")
     table.add("slots busy, to the last reply", *(percent(whole) for _, whole in found))
     yield table
@@ -59,9 +59,9 @@ def mixed(n: int) -> list[Request]:
     return [Request((Ids(prompt),), Stop(new)) for prompt, new in zip(prompts, lengths, strict=True)]
 
 
-def busy(asked: Asked, slots: int, requests: list[Request]) -> tuple[float, float]:
+def busy(options: Options, slots: int, requests: list[Request]) -> tuple[float, float]:
     """Return the share of slots that decoded, over all steps: while requests waited, and up to the last reply."""
-    engine = with_engine(asked.loaded, threads=asked.threads, reuse=False, max_batch=slots).engine
+    engine = with_engine(options.loaded, threads=options.threads, reuse=False, max_batch=slots).engine
     seen: list[Statistics] = []
 
     def left(_: Any) -> None:  # Any: a future
@@ -82,16 +82,18 @@ class Counting(HookedChatModel):
 
     _rounds: dict[Request, int] = PrivateAttr(default_factory=dict)
 
-    def request(self, messages: Sequence[BaseMessage], stop: list[str] | None = None, **options: Any) -> Request:
+    def request(
+        self, messages: Sequence[BaseMessage], stop: list[str] | None = None, **protocol_options: Any
+    ) -> Request:
         """Create a request and record its round."""  # Any: as a chat model's own
-        request = super().request(messages, stop, **options)
+        request = super().request(messages, stop, **protocol_options)
         self._rounds[request] = sum(message.type == "ai" for message in messages)
         return request
 
 
-def tables(asked: Asked) -> Iterator[Table]:
+def tables(options: Options) -> Iterator[Table]:
     """Yield, by protocol, the shares of later rounds' prompts that were reused, and that could have been."""
-    n = asked.most(QUESTIONS, 2)
+    n = options.most(QUESTIONS, 2)
     table = Table()
     table.add(
         f"positions of prompts from the second of {SETTINGS.rounds} rounds on, {SETTINGS.agents} agents",
@@ -101,22 +103,26 @@ def tables(asked: Asked) -> Iterator[Table]:
         "possible",
         "aim",
     )
-    for name, (protocol, options) in CASES.items():
-        alone = sum((counted(asked, protocol, options, [question]) for question in questions(n)), Counter[str]())
-        together = counted(asked, protocol, options, questions(n))
+    for name, (protocol, protocol_options) in CASES.items():
+        alone = sum(
+            (counted(options, protocol, protocol_options, [question]) for question in questions(n)), Counter[str]()
+        )
+        together = counted(options, protocol, protocol_options, questions(n))
         cells = [percent(found[what] / found["all"]) for found in (alone, together) for what in ("reused", "possible")]
         table.add(name, *cells, AIMS.get(name, "the possible share"))
     yield table
 
 
-def counted(asked: Asked, protocol: str, options: dict[str, str], asking: Sequence[dict[str, str]]) -> Counter[str]:
+def counted(
+    options: Options, protocol: str, protocol_options: dict[str, str], asking: Sequence[dict[str, str]]
+) -> Counter[str]:
     """Count the positions of later rounds' prompts on a new engine: all, reused, and possible."""
-    loaded = with_engine(asked.loaded, Watched, threads=asked.threads)
+    loaded = with_engine(options.loaded, Watched, threads=options.threads)
     engine = loaded.engine
-    assert isinstance(engine, Watched), "as was asked"
+    assert isinstance(engine, Watched), "as requested"
     with tempfile.TemporaryDirectory() as folder:
         model = Counting(
-            preloaded=loaded, protocol=protocol, max_tokens=TOKENS, options=options, store=PayloadStore(folder)
+            preloaded=loaded, protocol=protocol, max_tokens=TOKENS, options=protocol_options, store=PayloadStore(folder)
         )
         graph: Any = create_debate(SETTINGS, models=model).compile()  # Any: its input type is its full state
         asyncio.run(graph.abatch(asking))
@@ -134,8 +140,8 @@ def counted(asked: Asked, protocol: str, options: dict[str, str], asking: Sequen
 class Watched(Engine):
     """An engine that records requests and replies in chronological order."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:  # Any: an engine's own
-        super().__init__(*arguments, **options)
+    def __init__(self, *arguments: Any, **protocol_options: Any) -> None:  # Any: an engine's own
+        super().__init__(*arguments, **protocol_options)
         self.events: list[tuple[Request, Reply | None]] = []
 
     def submit(self, request: Request, on_text: Any = None) -> Future[Reply]:  # Any: as an engine's own

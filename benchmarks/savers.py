@@ -31,7 +31,7 @@ OF_POSTGRES = (
 ON_DISK = "SELECT sum(pg_total_relation_size(relid)) FROM pg_stat_user_tables"
 
 
-def hold(where: str, settings: Debate, folder: Path) -> int:
+def discuss(where: str, settings: Debate, folder: Path) -> int:
     """Run the debate with a saver, and return the bytes that a saver in memory stores."""
     config: Any = {"configurable": {"thread_id": "1"}}
     with open_saver(where) as saver:
@@ -40,14 +40,14 @@ def hold(where: str, settings: Debate, folder: Path) -> int:
         return _bytes_in([vars(saver).get(name, ()) for name in ("storage", "writes", "blobs")])
 
 
-def kept(where: str) -> tuple[int, int]:
+def stored(where: str) -> tuple[int, int]:
     """Return the bytes stored, and the bytes on disk."""
     if kind_of(where) == "postgres":
         import psycopg
 
         with psycopg.connect(where) as connection:
-            found = [connection.execute(each.encode()).fetchone() for each in (OF_POSTGRES, ON_DISK)]
-        return int((found[0] or (0,))[0]), int((found[1] or (0,))[0] or 0)
+            rows = [connection.execute(each.encode()).fetchone() for each in (OF_POSTGRES, ON_DISK)]
+        return int((rows[0] or (0,))[0]), int((rows[1] or (0,))[0] or 0)
     with closing(sqlite3.connect(where)) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return int(database.execute(OF_SQLITE).fetchone()[0]), Path(where).stat().st_size
@@ -69,17 +69,17 @@ def main() -> None:
     parser.add_argument("--agents", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--postgres", help="an empty database: postgresql://USER@HOST/DATABASE")
-    given = parser.parse_args()
+    options = parser.parse_args()
     settings = Debate.model_validate(
-        {name: getattr(given, name) for name in ("protocol", "agents", "rounds")}
-        | {"model": [given.model], "exact": True}  # all debates are equal to the bit
+        {name: getattr(options, name) for name in ("protocol", "agents", "rounds")}
+        | {"model": [options.model], "exact": True}  # all debates are equal to the bit
     )
     with TemporaryDirectory(prefix="savers-") as temporary:
         folder = Path(temporary)
-        lines = [["memory", amount(hold("memory", settings, folder)), ""]]
-        for where in filter(None, (str(folder / "kept.sqlite"), given.postgres)):
-            hold(where, settings, folder)
-            lines.append([kind_of(where), *map(amount, kept(where))])
+        lines = [["memory", amount(discuss("memory", settings, folder)), ""]]
+        for where in filter(None, (str(folder / "kept.sqlite"), options.postgres)):
+            discuss(where, settings, folder)
+            lines.append([kind_of(where), *map(amount, stored(where))])
         files = [path.stat().st_size for path in (folder / "payloads").rglob("*.safetensors")]
     print(table("saver | stored | on disk", lines))
     print(f"besides: {len(files)} payloads, {amount(sum(files))}")

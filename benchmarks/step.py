@@ -10,7 +10,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.decoding import requests
 from benchmarks.loaded_models import with_engine
-from benchmarks.measuring import CLOCKS, Asked, Table
+from benchmarks.measuring import CLOCKS, Options, Table
 from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.passes import Pass, Reading
 
@@ -33,26 +33,28 @@ class Watched(Network):
         return super().step(reading, layers)
 
 
-def tables(asked: Asked) -> Iterator[Table]:
+def tables(options: Options) -> Iterator[Table]:
     """Yield the milliseconds of each part, by batch size."""
-    found = [_parts(asked, batch) for batch in BATCHES]
+    found = [_parts(options, batch) for batch in BATCHES]
     table = Table()
-    table.add(f"a step after 40-120 positions, weights in {asked.loaded.format}, ms", *(f"batch {n}" for n in BATCHES))
+    table.add(
+        f"a step after 40-120 positions, weights in {options.loaded.format}, ms", *(f"batch {n}" for n in BATCHES)
+    )
     for part, *each in zip(PARTS, *found, strict=True):
         table.add(part, *map("{:.1f}".format, each))
     yield table
 
 
 @torch.inference_mode()
-def _parts(asked: Asked, batch: int) -> list[float]:
+def _parts(options: Options, batch: int) -> list[float]:
     """Return milliseconds of products, attention and the rest.
 
     The total is timed without the profiler, which slows short operations.
     """
-    network = Watched(asked.loaded.model, len(asked.loaded.table))
-    engine = with_engine(asked.loaded, network=network, threads=asked.threads, reuse=False).engine
+    network = Watched(options.loaded.model, len(options.loaded.table))
+    engine = with_engine(options.loaded, network=network, threads=options.threads, reuse=False).engine
     engine.run_all(requests(batch, NEW))
-    now, reading = CLOCKS[asked.clock], network.reading
+    now, reading = CLOCKS[options.clock], network.reading
     start = now()
     for _ in range(TIMES):
         network.forward(reading)

@@ -36,9 +36,9 @@ def right(record: DiscussionRecord) -> Right:
     state = cast(Discussion, about)
     spoken = rounds_of(state, scheme(record.scheme).answers)
     return {
-        held: [kinds.right(voted(said[agent], state)["answer"], record.question) for said in spoken]
+        fact: [kinds.right(voted(said[agent], state)["answer"], record.question) for said in spoken]
         for agent in spoken[0]
-        if (held := holds(record.question, agent))
+        if (fact := holds(record.question, agent))
     }
 
 
@@ -52,21 +52,23 @@ def holds(question: Question, agent: str) -> str:
 def alone(rows: Mapping[str, list[Right]]) -> str:
     """Return the table of single agents."""
     lines = [
-        [f"`{name}`", *share_cells(share([answers[0] for said in found for answers in said.values()]))]
-        for name, found in rows.items()
+        [f"`{name}`", *share_cells(share([answers[0] for said in answers_by_fact for answers in said.values()]))]
+        for name, answers_by_fact in rows.items()
     ]
     return table("single agent | right | 95 %", lines)
 
 
 def together(rows: Mapping[str, list[Right]]) -> str:
     """Return the table of debates: right answers by fact and round, answers learned, and answers lost."""
-    headings = " | ".join(f"{held} fact: round 1 | last round | 95 % | learnt, lost" for held in (FIRST, LAST))
-    return table(f"debate | {headings}", [[f"`{name}`", *_cells(found)] for name, found in rows.items()])
+    headings = " | ".join(f"{fact} fact: round 1 | last round | 95 % | learnt, lost" for fact in (FIRST, LAST))
+    return table(
+        f"debate | {headings}", [[f"`{name}`", *_cells(answers_by_fact)] for name, answers_by_fact in rows.items()]
+    )
 
 
-def _cells(found: list[Right]) -> Iterator[str]:
-    for held in (FIRST, LAST):
-        before, after = ([said[held][r] for said in found] for r in (0, -1))
+def _cells(answers_by_fact: list[Right]) -> Iterator[str]:
+    for fact in (FIRST, LAST):
+        before, after = ([said[fact][r] for said in answers_by_fact] for r in (0, -1))
         pairs = list(zip(before, after, strict=True))
         yield percent(share(before).value)
         yield from share_cells(share(after))
@@ -77,8 +79,10 @@ def tables(runs: Mapping[str, Run]) -> str:
     """Return both tables, of all finished rows."""
     over = {name: run for name, run in runs.items() if not run.unfinished}
     rows = {name: [right(record) for record in run.records.values()] for name, run in over.items()}
-    debated = {name: found for name, found in rows.items() if over[name].manifest.scheme != "single"}
-    single = {name: found for name, found in rows.items() if name not in debated}
+    debated = {
+        name: answers_by_fact for name, answers_by_fact in rows.items() if over[name].manifest.scheme != "single"
+    }
+    single = {name: answers_by_fact for name, answers_by_fact in rows.items() if name not in debated}
     return "\n\n".join([*([alone(single)] if single else []), *([together(debated)] if debated else [])])
 
 

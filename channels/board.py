@@ -2,7 +2,7 @@
 
 Writing an equal message again has no effect, so replays and retries are harmless; a different text at the
 same place is an error. Messages are never removed: those that a reset withdrew stay for the record, and
-readers use the current epoch (`nodes.state.heard`). Checkpoints store plain JSON; messages may come as JSON.
+readers use the current epoch (`nodes.state.current_messages`). Checkpoints store plain JSON; messages may come as JSON.
 """
 
 from __future__ import annotations

@@ -19,65 +19,38 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
-from functools import cache, cached_property
-from itertools import pairwise, permutations, zip_longest
-from typing import Any, Literal
+from itertools import pairwise, permutations
 from unittest import SkipTest  # pytest reads it as a skip
 
 import torch
-from tokenizers import Tokenizer
-from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from sottovoce.channels.cipher import Cipher
-from sottovoce.channels.compress import carried_names
+from sottovoce.channels.conformance_steps import (
+    AFTER,
+    BEFORE,
+    DIFFERENCES,
+    OTHER_QUESTION,
+    QUESTION,
+    ProtocolSteps,
+    is_latent,
+    of_words,
+    positions,
+    unlike,
+)
 from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.channels.nl import NL
 from sottovoce.channels.options import COMPAT
-from sottovoce.channels.payload import COMPRESSED, Payload
-from sottovoce.channels.protocol import Protocol, Speech
+from sottovoce.channels.payload import Payload
 from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.channels.store import PayloadRef
-from sottovoce.core.errors import PayloadError, ProtocolError, UsageError
-from sottovoce.models import Ids, LoadedModel, Reply, Request, Rows, Sampling, Stats, assemble, load, tensor_digest
-from sottovoce.models.engine.check import check
-
-Difference = Literal["other weights", "other shape", "other vocabulary"]
-"""The differences between a hearer and the speaker; all else is equal, except that weights differ in all three."""
-DIFFERENCES: tuple[Difference, ...] = ("other weights", "other shape", "other vocabulary")
-
-QUESTION, OTHER_QUESTION = "What is 14 + 3 * 5 - 7?", "What is 8 * 9 + 1?"
-BEFORE, AFTER = "Another agent answered:\n", "\nWhat is right?"
-WORDS = 8  # tokens that an agent of these tests may say
-ENOUGH = 4  # tokens that a message needs so that a part of it can be heard
-WARM = 1.5  # the bundled model is certain about sums: a temperature at which means are not table rows
-SPREAD = 0.1  # standard deviation of random weights; with the default 0.02 distributions are nearly flat
-FLOAT32 = 2e-5  # tolerance, relative to the largest magnitude, for other orders of float32 sums (as in the engine)
+from sottovoce.core.errors import PayloadError, UsageError
+from sottovoce.models import Request, Rows, Stats
 
 
-class ProtocolTests:
+class ProtocolTests(ProtocolSteps):
     """Tests of the promises of every protocol; a subclass sets the attributes and overrides methods if necessary."""
-
-    refuses: Collection[Difference] = ()
-    """The differences between hearer and speaker with which `check` refuses an edge."""
-    retokenises: bool = False
-    """Whether a heard message and the words around it are tokenized together, as text (nl's `reference`)."""
-
-    @property
-    def protocol(self) -> Protocol:
-        """The protocol under test; a subclass must set it."""
-        raise NotImplementedError(f"{type(self).__name__} sets no protocol; write `protocol = YourProtocol()` in it")
-
-    @property
-    def loaded(self) -> LoadedModel:
-        """The model that speaks and hears: the bundled one."""
-        return bundled()
-
-    def other(self, difference: Difference) -> LoadedModel:
-        """Return a model that differs from `loaded`; override both together."""
-        return other(difference)
 
     # The request
 
@@ -124,7 +97,7 @@ class ProtocolTests:
         hooks, message = self._hooks(), self.message()
         (payload,) = self._said.values()
         before = payload.to_bytes(), message.to_dict()
-        request = self.hearing(MessageRef(message), speech=self.speech(2))
+        request = self.request_with(MessageRef(message), speech=self.speech(2))
         read = self.loaded.engine.run(request).usage.prompt
         self.equal(read, request.length, "the positions that the engine read", "mend the pieces of the prompt")
         unchanged = (payload.to_bytes(), message.to_dict()) == before
@@ -153,12 +126,12 @@ class ProtocolTests:
             MessageRef(self.message()),
             self.speech(6, temperature=8.0),
         )  # at which seeds give different replies
-        batch = [self.ask(Turn("user", ("Why?",)), speech=self.speech(3)), self.hearing(heard, speech=hot)]
+        batch = [self.ask(Turn("user", ("Why?",)), speech=self.speech(3)), self.request_with(heard, speech=hot)]
         for words in ("Why?", BEFORE + 10 * QUESTION + AFTER):  # shorter and longer
             batch.insert(0, NL().request([Turn("user", (words,))], self.loaded, self.load, self.speech()))
         exact = self.loaded.dtype == torch.float32  # in other dtypes, another order of sums may give other tokens
         together = self.loaded.engine.run_all(batch if exact else batch[-1:])
-        alone = self.loaded.engine.run(self.hearing(heard, speech=hot))
+        alone = self.loaded.engine.run(self.request_with(heard, speech=hot))
         self.demand(
             not (different := unlike(together[-1], alone)),
             f"a request in a batch of {len(together)} gave another reply than alone: {different}; "
@@ -174,8 +147,10 @@ class ProtocolTests:
         found = (len(empty), empty.label.text, len(one))
         self.equal(found, (0, "", 1), "no token, its text, and one token", "record what the reply holds")
         for payload in (one, empty):
-            self.loaded.engine.run(self.hearing(MessageRef(self.message(payload)), speech=self.speech(2)))
-        self.equal(self.heard(MessageRef(self.message(empty))), [], "an empty message", "let no trace of it in")
+            self.loaded.engine.run(self.request_with(MessageRef(self.message(payload)), speech=self.speech(2)))
+        self.equal(
+            self.read_positions(MessageRef(self.message(empty))), [], "an empty message", "let no trace of it in"
+        )
 
     # The payload
 
@@ -229,17 +204,20 @@ class ProtocolTests:
         said = self.say()
         one, two = self.message(said), self.message(self.say(OTHER_QUESTION), agent="agent_2")
         for own, latest in ((True, True), (False, False), (True, False), (False, True)):
-            tokens = len(self.heard(MessageRef(one, own=own, latest=latest)))
+            tokens = len(self.read_positions(MessageRef(one, own=own, latest=latest)))
             self.equal(tokens, len(said), f"the length of a message with {own=}, {latest=}", "read it token by token")
         heard = [MessageRef(one, own=True, latest=False), MessageRef(one), MessageRef(two)]
         chat = [Turn("user", (QUESTION,)), Turn("assistant", (heard[0],))]
         chat.append(Turn("user", (BEFORE, heard[1], "\nand\n", heard[2], AFTER)))
-        together, alone = positions(self.ask(*chat)), self.expected(chat, *(self.heard(each) for each in heard))
+        together, alone = (
+            positions(self.ask(*chat)),
+            self.expected(chat, *(self.read_positions(each) for each in heard)),
+        )
         self.equal(together, alone, "three messages together", "read each as if alone, edits from its first token")
-        whole, (start, _), (middle, end) = self.heard(MessageRef(one)), *said.spans[1:3]
+        whole, (start, _), (middle, end) = self.read_positions(MessageRef(one)), *said.spans[1:3]
         for span in ((0, len(one.text)), (start, end), (middle, middle + 1), (0, 0)):
             part = [whole[at] for at in said.tokens([span])]
-            found = self.heard(MessageRef(one, (span,)))
+            found = self.read_positions(MessageRef(one, (span,)))
             self.equal(
                 found, part, f"characters {span}", "cut ids, rows and states by `payload.tokens(reference.spans)`"
             )
@@ -247,7 +225,7 @@ class ProtocolTests:
     def test_a_message_brings_what_latent_says(self) -> None:
         """Check that `latent` is True if and only if hearers get more than text, and that text is readable if not."""
         message = self.message()
-        request = self.hearing(MessageRef(message))
+        request = self.request_with(MessageRef(message))
         self.equal(
             self.protocol.latent,
             is_latent(request),
@@ -255,12 +233,12 @@ class ProtocolTests:
             "set it to what `encode_message` returns, or mend `encode_message`",
         )
         for words in (BEFORE, AFTER, *(() if self.protocol.latent else (message.text,))):
-            self._readable(words, request)
+            self._contains(words, request)
 
     def test_a_probe_replaces_what_is_carried_and_nothing_else(self) -> None:
         """Check that a probe changes others' messages only, repeatably, and keeps the length of the prompt."""
         heard = MessageRef(self.message())
-        plain, own = (positions(self.hearing(each)) for each in (heard, replace(heard, own=True)))
+        plain, own = (positions(self.request_with(each)) for each in (heard, replace(heard, own=True)))
         for probe in ("noise", "zeroed", "text"):
             found, again, mine = (self._under(probe, each) for each in (heard, heard, replace(heard, own=True)))
             if found is None:
@@ -279,16 +257,16 @@ class ProtocolTests:
             for message in (replace(self.message(), text=text), Message("expert", 0, "answer", text, source="expert")):
                 heard = MessageRef(message, spans)
                 expected = of_words(self.loaded.chat.ids(heard.text, plain=True))
-                self.equal(self.heard(heard), expected, f"{heard.text!r} in words", "ask `message.latent`")
+                self.equal(self.read_positions(heard), expected, f"{heard.text!r} in words", "ask `message.latent`")
 
     def test_messages_of_other_protocols_are_heard(self) -> None:
         """Check that messages of other protocols are readable: a judge speaks in words, and a run may mix protocols."""
         for speaker in (NL(), Cipher(), SDE(), Hidden()):
             asked = speaker.request([Turn("user", (QUESTION,))], self.loaded, self.load, self.speech())
             said = speaker.record_reply(self.loaded.engine.run(asked), self.loaded)
-            request = self.hearing(MessageRef(self.message(said, agent=speaker.name)), speech=self.speech(2))
+            request = self.request_with(MessageRef(self.message(said, agent=speaker.name)), speech=self.speech(2))
             self.loaded.engine.run(request)
-            self._readable(said.label.text, request)
+            self._contains(said.label.text, request)
 
     def test_a_damaged_payload_names_the_message(self) -> None:
         """Check that a damaged payload is an error; without the payload it would be another experiment."""
@@ -312,7 +290,7 @@ class ProtocolTests:
     def test_every_edge_is_refused_by_name_or_carried(self) -> None:
         """Check each edge between two models: refused before anything runs, then carried in words, or carried."""
         self.equal(self._refusal(self.loaded, self.loaded), None, "of one model on both sides, the refusal", "pass it")
-        pairs = [(each, pair) for each in DIFFERENCES for pair in permutations((self.loaded, self.other(each)))]
+        pairs = [(each, pair) for each in DIFFERENCES for pair in permutations((self.loaded, self.different(each)))]
         for difference, (speaker, hearer) in pairs:
             refusal, declared = self._refusal(speaker, hearer), difference in self.refuses
             told = f"of {difference}, the refusal is {refusal!r}; expected"
@@ -320,198 +298,11 @@ class ProtocolTests:
             named = all(repr(loaded.name) in (refusal or "") for loaded in (speaker, hearer))
             self.demand(named or not declared, f"{told} {speaker.name!r} and {hearer.name!r} in it: name them")
             said = self.say(loaded=speaker, speech=self.speech(4, hearers=() if declared else (hearer,)))
-            request = self.hearing(MessageRef(self.message(said)), loaded=hearer, speech=self.speech(2))
+            request = self.request_with(MessageRef(self.message(said)), loaded=hearer, speech=self.speech(2))
             latent = declared and is_latent(request)
             self.demand(
                 not latent, f"{difference} is refused, yet brings rows or edits; expected words: mend `encode_message`"
             )
             if not any(isinstance(piece, Rows) for piece in request.prompt):
-                self._readable(said.label.text, request, hearer)  # an id means another token in another vocabulary
+                self._contains(said.label.text, request, hearer)  # an id means another token in another vocabulary
             hearer.engine.run(request)
-
-    # Steps of the tests
-
-    def demand(self, kept: object, broken: str) -> None:
-        """Raise an AssertionError with what was found, what was expected and what to do, unless the promise is kept."""
-        if not kept:  # no assert statement: under `python -O` everything would pass
-            raise AssertionError(f"{self.protocol.name}: {broken}")
-
-    def equal(self, found: object, expected: object, what: str, to_do: str) -> None:
-        """Fail unless two values are equal; for two prompts, report their first difference."""
-        one, other, where = found, expected, ""
-        if isinstance(found, list) and isinstance(expected, list):
-            pairs = enumerate(zip_longest(found, expected, fillvalue="nothing"))
-            at, (one, other) = next((each for each in pairs if each[1][0] != each[1][1]), (0, ("", "")))
-            where = f" position {at} of {len(found)} (expected {len(expected)})"
-        self.demand(found == expected, f"{what}:{where} found {one}; expected {other}: {to_do}")
-
-    def speech(self, max_new: int = WORDS, temperature: float = WARM, **options: Any) -> Speech:  # Any: of Speech
-        """Return parameters of a reply: sampled, with a fixed seed."""
-        return Speech(max_new, Sampling(temperature, seed=7), **options)
-
-    def ask(self, *turns: Turn, loaded: LoadedModel | None = None, speech: Speech | None = None) -> Request:
-        """Lower a chat to a request, and check that it fits its model."""
-        loaded = loaded or self.loaded
-        try:
-            request = self.protocol.request(turns, loaded, self.load, speech or self.speech())
-            check(request, loaded.network)
-        except Exception as error:  # a protocol's own code may raise anything
-            heard = [part.message.agent for turn in turns for part in turn.parts if isinstance(part, MessageRef)]
-            raise AssertionError(
-                f"{self.protocol.name}: hearing {heard}: {error!r}; expected a request that {loaded.name!r} can run: "
-                "fix `encode_message`, and read the ids of payloads of other protocols"
-            ) from error
-        return request
-
-    def say(self, question: str = QUESTION, loaded: LoadedModel | None = None, speech: Speech | None = None) -> Payload:
-        """Ask, run and record; check that a default reply has enough tokens to cut."""
-        loaded = loaded or self.loaded
-        request = self.ask(Turn("user", (question,)), loaded=loaded, speech=speech)
-        payload = self.protocol.record_reply(loaded.engine.run(request), loaded)
-        few = f"{loaded.name!r} said {len(payload)} tokens to {question!r}; expected {ENOUGH}: give another `loaded`"
-        self.demand(speech or len(payload) >= ENOUGH, few)
-        return payload
-
-    def message(self, payload: Payload | None = None, *, agent: str = "agent_1") -> Message:
-        """Return a message whose payload is loaded from the bytes of its file; by default, a new reply."""
-        payload = self.say() if payload is None else payload
-        data = payload.to_bytes()
-        ref = PayloadRef.of(payload, data)
-        self._said[ref.sha256] = Payload.from_bytes(data)
-        return Message(agent, 0, "answer", payload.label.text, payload=ref)
-
-    @cached_property
-    def _said(self) -> dict[str, Payload]:
-        return {}
-
-    def load(self, ref: PayloadRef) -> Payload:
-        """Return the payload of a message."""
-        return self._said[ref.sha256]
-
-    def hearing(self, heard: MessageRef, *, loaded: LoadedModel | None = None, speech: Speech | None = None) -> Request:
-        """Return the request of an agent that hears a message between words."""
-        return self.ask(Turn("user", (BEFORE, heard, AFTER)), loaded=loaded, speech=speech)
-
-    def heard(self, heard: MessageRef) -> list[str]:
-        """Return the positions of a heard message, after checking that the words around it are unchanged."""
-        if self.retokenises:
-            raise SkipTest("the protocol tokenizes a message together with the words around it")
-        chat, found = [Turn("user", (BEFORE, heard, AFTER))], positions(self.hearing(heard))
-        start = self.expected(chat, ["here"]).index("here")
-        place = found[start : start + len(found) - len(self.expected(chat, []))]
-        self.equal(found, self.expected(chat, place), "the words around a message", "edits count from its first token")
-        return place
-
-    def expected(self, chat: Sequence[Turn], *messages: Sequence[str]) -> list[str]:
-        """Return the positions of a chat as its template renders it, with these positions for its messages."""
-        places, read = iter(messages), list[str]()
-        for piece in self.loaded.chat.encode(chat, pasted=self.protocol.latent and self.protocol.rules.pasted):
-            read += of_words(piece) if isinstance(piece, tuple) else next(places)
-        return read
-
-    def _readable(self, words: str, request: Request, loaded: LoadedModel | None = None) -> None:
-        loaded = loaded or self.loaded
-        ids: list[int] = []
-        for piece in request.prompt:
-            ids += piece.ids if isinstance(piece, Ids) else loaded.table.nearest(piece.rows).tolist()
-        text = loaded.detokenizer(special=True).text(ids)
-        self.demand(words in text, f"a prompt reads {text!r}; expected {words!r} in it: read its tokens, or its words")
-
-    def _shaped(self, payload: Payload) -> None:
-        n, layers = len(payload), len(payload.label.layers)
-        for name in carried_names(payload.tensors):
-            read = payload.states if name == "states" else payload.rows(name.removeprefix("rows."))
-            shape = (layers, n, self.loaded.network.hidden) if name == "states" else (n,)
-            found = None if read is None else tuple(read.shape[: len(shape)])
-            self.equal(found, shape, f"the shape of {name!r}", "keep what the reply brings")
-            if payload.label.format != COMPRESSED:
-                self.equal(payload.tensors[name].dtype, self.loaded.dtype, f"{name!r}", "keep what the reply brings")
-
-    def _under(self, probe: str, heard: MessageRef) -> list[str] | None:
-        """Return the positions under a probe; None if the protocol rightly refuses it: words, bridges, other data."""
-        try:
-            protocol = type(self.protocol)(**{**self.protocol.options.model_dump(), "probe": probe})
-            turns = [Turn("user", (BEFORE, heard, AFTER))]
-            found = positions(protocol.request(turns, self.loaded, self.load, self.speech()))
-        except UsageError:
-            return None
-        self.demand(protocol.latent, f"words alone took the probe {probe!r}; expected a refusal: call `__init__`")
-        return found
-
-    def _hooks(self) -> int:
-        modules = list(self.loaded.model.modules())
-        return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in modules)
-
-    def _refusal(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
-        try:
-            self.protocol.check(speaker, hearer)
-        except ProtocolError as error:
-            return str(error)
-        except Exception as error:  # what else it may be is the question
-            raise AssertionError(f"{self.protocol.name}: `check` raised {error!r}; expected a ProtocolError") from error
-        return None
-
-
-def positions(request: Request) -> list[str]:
-    """Return what a model reads at each position of a prompt: a token or an embedding row, and added states."""
-    read: list[str] = []
-    for piece in request.prompt:
-        read += of_words(piece.ids) if isinstance(piece, Ids) else [f"row {tensor_digest(row)}" for row in piece.rows]
-    for edit in request.edits:
-        for at, row in enumerate(edit.delta, start=edit.at):
-            read[at] += f" with {tensor_digest(row)} added at layer {edit.layer}"
-    return read
-
-
-def of_words(ids: Sequence[int]) -> list[str]:
-    """Return the positions of tokens without edits."""
-    return [f"token {id}" for id in ids]
-
-
-def is_latent(request: Request) -> bool:
-    """Return whether a prompt has rows or edits besides tokens."""
-    return bool(request.edits) or any(isinstance(piece, Rows) for piece in request.prompt)
-
-
-def unlike(found: Reply, expected: Reply) -> str:
-    """Return how two replies differ beyond float32 rounding; empty if they do not."""
-    if (found.ids, found.finish) != (expected.ids, expected.finish):
-        return f"tokens {found.ids} ({found.finish}), expected {expected.ids} ({expected.finish})"
-    ours, theirs = ({**reply.rows, **reply.states} for reply in (found, expected))
-    for name, tensor in theirs.items():
-        room = FLOAT32 * (tensor.abs().max().item() if tensor.numel() else 0.0)
-        if not torch.allclose(ours[name], tensor, rtol=0.0, atol=room):
-            return f"rows of table or states of layer {name}"
-    return ""
-
-
-def bundled() -> LoadedModel:
-    """Return the bundled model on the CPU, where the float32 tolerances hold."""
-    return load(device="cpu")
-
-
-@cache
-def other(difference: Difference) -> LoadedModel:
-    """Return a model with random weights that differs from the bundled one in this way."""
-    loaded = bundled()
-    config = copy.deepcopy(loaded.model.config)
-    config.initializer_range = SPREAD
-    if difference == "other shape":
-        config.hidden_size = 96  # as many layers: a protocol may name some
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(DIFFERENCES.index(difference))
-        model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    tokenizer = _renumbered(loaded.tokenizer) if difference == "other vocabulary" else loaded.tokenizer
-    return assemble(difference, model, tokenizer)
-
-
-def _renumbered(like: PreTrainedTokenizerBase) -> PreTrainedTokenizerFast:
-    """Return a tokenizer with the same tokens under other ids, except special ones; all ids stay in range."""
-    backend = json.loads(like.backend_tokenizer.to_str())
-    vocabulary, special = backend["model"]["vocab"], set(like.added_tokens_decoder)
-    ids = sorted(set(vocabulary.values()) - special)
-    renumbered = dict(zip(ids, reversed(ids), strict=True))
-    backend["model"]["vocab"] = {token: renumbered.get(id, id) for token, id in vocabulary.items()}
-    again = Tokenizer.from_str(json.dumps(backend))
-    names = {"eos_token": like.eos_token, "pad_token": like.pad_token, "chat_template": like.chat_template}
-    return PreTrainedTokenizerFast(tokenizer_object=again, **names)

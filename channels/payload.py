@@ -95,12 +95,12 @@ class Payload:
         rows = vectors(self.tensors, f"rows.{table.key}")
         if rows is None and "sparse.ids" in self.tensors:
             rows = self._from_sparse(table)
-        return rows if rows is None or self.kept is None else placed(rows, self.tensors, self._as_words(table))
+        return rows if rows is None or self.carrying is None else placed(rows, self.tensors, self._as_words(table))
 
     def _from_sparse(self, table: Table) -> torch.Tensor:
         import torch  # late, as below
 
-        at = slice(None) if self.kept is None else self.kept
+        at = slice(None) if self.carrying is None else self.carrying
         weights, ids = self.tensors["sparse.weights"][at], self.tensors["sparse.ids"][at]
         # The kept weights, scaled to the mass 1 that they approximate.
         scaled = weights / weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
@@ -110,7 +110,7 @@ class Payload:
         return table.rows[self.tensors["ids"].to(table.rows.device)]
 
     @property
-    def kept(self) -> torch.Tensor | None:
+    def carrying(self) -> torch.Tensor | None:
         """The places of tokens that carry rows or states if others are heard as words; None if all carry them."""
         return self.tensors.get(KEPT)
 

@@ -92,7 +92,8 @@ def _noise(
     if not donors:
         return noise(vectors, chance)
     kept = [
-        each if donor.kept is None else each[..., donor.kept, :] for each, donor in zip(samples, donors, strict=True)
+        each if donor.carrying is None else each[..., donor.carrying, :]
+        for each, donor in zip(samples, donors, strict=True)
     ]
     return noise_like(vectors, torch.cat(kept, dim=-2), chance)
 
@@ -109,10 +110,10 @@ def _chance(seed: str) -> torch.Generator:
 
 def _where_kept(payload: Payload, other: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
     """Return the other vectors (..., n, H), except at tokens that are heard as words, which keep their own."""
-    if payload.kept is None:
+    if payload.carrying is None:
         return other
     whole = own.clone()
-    whole[..., payload.kept, :] = other[..., payload.kept, :].to(own)
+    whole[..., payload.carrying, :] = other[..., payload.carrying, :].to(own)
     return whole
 
 

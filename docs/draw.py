@@ -56,15 +56,15 @@ mermaid.render("drawing", text).then(({svg}) => {
 """
 
 
-def file_of(what: str) -> Path:
+def file_of(subject: str) -> Path:
     """Return the file of a drawing, such as "debate agents=3"."""
-    return DRAWINGS / f"{re.sub(r'[^a-z0-9_]+', '-', what)}.svg"
+    return DRAWINGS / f"{re.sub(r'[^a-z0-9_]+', '-', subject)}.svg"
 
 
 def texts() -> dict[Path, str]:
     """Return the mermaid text of every drawing on the pages, by file."""
     pages = [path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))]
-    return {file_of(what): text for page in pages for what, text in DRAWN.findall(page)}
+    return {file_of(subject): text for page in pages for subject, text in DRAWN.findall(page)}
 
 
 def digest(text: str) -> str:
@@ -72,12 +72,12 @@ def digest(text: str) -> str:
     return f"<!-- mermaid sha256 {hashlib.sha256(text.encode()).hexdigest()} -->"
 
 
-def late(wanted: dict[Path, str]) -> list[Path]:
+def late(drawings: dict[Path, str]) -> list[Path]:
     """Return the files that are missing, out of date, or no longer on any page."""
     there = {path: path.read_text(encoding="utf-8") for path in DRAWINGS.glob("*.svg")}
     return [
-        *(path for path, text in wanted.items() if digest(text) not in there.get(path, "")),
-        *sorted(there.keys() - wanted.keys()),
+        *(path for path, text in drawings.items() if digest(text) not in there.get(path, "")),
+        *sorted(there.keys() - drawings.keys()),
     ]
 
 
@@ -120,18 +120,18 @@ def mermaid() -> Iterator[Chrome]:
 
 def main(arguments: list[str]) -> None:
     """Draw the files that are out of date, or list them."""
-    wanted = texts()
-    found = late(wanted)
-    if "--check" in arguments and found:
-        names = ", ".join(path.relative_to(DOCS.parent).as_posix() for path in found)
+    drawings = texts()
+    outdated = late(drawings)
+    if "--check" in arguments and outdated:
+        names = ", ".join(path.relative_to(DOCS.parent).as_posix() for path in outdated)
         sys.exit(f"out of date: {names}; expected what `python docs/draw.py` draws: run it")
-    if "--check" in arguments or not found:
+    if "--check" in arguments or not outdated:
         return
     DRAWINGS.mkdir(exist_ok=True)
     with mermaid() as browser:
-        for path in found:
-            if path in wanted:
-                path.write_text(f"{digest(wanted[path])}\n{svg(browser, wanted[path])}\n", encoding="utf-8")
+        for path in outdated:
+            if path in drawings:
+                path.write_text(f"{digest(drawings[path])}\n{svg(browser, drawings[path])}\n", encoding="utf-8")
             else:
                 path.unlink()
 

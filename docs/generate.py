@@ -32,31 +32,31 @@ SECONDS = re.compile(r"\d+\.\d s(?=$|; of )", re.MULTILINE)
 Schema = dict[str, Any]  # Any: a field of a JSON schema
 
 
-def draw(what: str) -> str:
+def draw(subject: str) -> str:
     """Return a scheme's graph, as the command `graph draw` prints it: "debate agents=3"."""
     from sottovoce.graphs import scheme
     from sottovoce.graphs.discussion import create_discussion
     from sottovoce.nodes.rules import DiscussionRule
 
-    name, *settings = what.split()
+    name, *settings = subject.split()
     if name == "discussion":
         graph = create_discussion(type("Everybody", (DiscussionRule,), {})())
     else:
-        found = scheme(name)
-        graph = found.create(found.settings.model_validate(dict(each.split("=") for each in settings)))
+        record = scheme(name)
+        graph = record.create(record.settings.model_validate(dict(each.split("=") for each in settings)))
     return fenced("mermaid", graph.compile().get_graph().draw_mermaid())
 
 
-def options(what: str) -> str:
+def options(subject: str) -> str:
     """Return a table of the options of a scheme, of a protocol, or of all schemes."""
     lines = [
         f"| `--{name.replace('_', '-')}` | {values(schema)} | {schema['description']} |"
-        for name, schema in fields(what).items()
+        for name, schema in fields(subject).items()
     ]
     return "\n".join(["", "| option | values, the default in bold | meaning |", "|---|---|---|", *lines, "", ""])
 
 
-def fields(what: str) -> dict[str, Schema]:
+def fields(subject: str) -> dict[str, Schema]:
     """Return the schemas of these options, by name."""
     from sottovoce.channels.options import CipherOptions, ProtocolOptions, StateOptions
     from sottovoce.graphs import scheme
@@ -68,7 +68,7 @@ def fields(what: str) -> dict[str, Schema]:
         "cipher": (CipherOptions, ProtocolOptions.model_fields),
         "sde": (StateOptions, ProtocolOptions.model_fields),
     }
-    model, known = tables.get(what) or (scheme(what).settings, Settings.model_fields)
+    model, known = tables.get(subject) or (scheme(subject).settings, Settings.model_fields)
     return {name: schema for name, schema in model.model_json_schema()["properties"].items() if name not in known}
 
 
@@ -87,7 +87,7 @@ def values(schema: Schema) -> str:
     return f"**{first}**" if first not in (None, [], {}) else ""
 
 
-def retrievers(what: str) -> str:
+def retrievers(subject: str) -> str:
     """Return the table of our retrievers."""
     from sottovoce.retrievers.registry import ABOUT
 
@@ -97,43 +97,43 @@ def retrievers(what: str) -> str:
     return "\n".join(["", "| `open_retriever(...)` | searches | needs |", "|---|---|---|", *lines, "", ""])
 
 
-def published(what: str) -> str:
+def published(subject: str) -> str:
     """Return the table of published tables and figures that `experiment reproduce` knows."""
     from sottovoce.experiments.tables.table import names, read_published
 
-    found = {name: read_published(name) for name in names()}
+    tables = {name: read_published(name) for name in names()}
     lines = [
         f"| `{name}` | {each.paper.name}, {each.paper.place} | {', '.join(each.models)} | {', '.join(each.parts)} | "
         f"{len(each.every_row)} |"
-        for name, each in found.items()
+        for name, each in tables.items()
     ]
     return "\n".join(["", "| name | paper | models | data | rows |", "|---|---|---|---|---|", *lines, "", ""])
 
 
-def run(what: str, script: str = "cli.py") -> str:
+def run(subject: str, script: str = "cli.py") -> str:
     """Return the output of a command in a terminal of WIDTH columns."""
     ours = {**os.environ, **ALONE, "COLUMNS": WIDTH, "SOTTOVOCE_RUNS": RUNS}
     return fenced(
-        "text", subprocess.check_output([sys.executable, script, *what.split()], cwd=ROOT, env=ours, text=True)
+        "text", subprocess.check_output([sys.executable, script, *subject.split()], cwd=ROOT, env=ours, text=True)
     )
 
 
-def example(what: str) -> str:
+def example(subject: str) -> str:
     """Return the output of an example, by its name."""
-    return run("", f"examples/{what}.py")
+    return run("", f"examples/{subject}.py")
 
 
-def code(what: str) -> str:
+def code(subject: str) -> str:
     """Return definitions of a file by name, or the whole file: "tests/graphs/toys/palaver.py Talk speak"."""
-    path, *names = what.split()
+    path, *names = subject.split()
     text = (ROOT / path).read_text(encoding="utf-8")
-    lines, found = text.splitlines(), dict[str, str]()
+    lines, definitions = text.splitlines(), dict[str, str]()
     for node in ast.parse(text).body:
         first = min(part.lineno for part in [node, *getattr(node, "decorator_list", [])])
         for named in [node, *getattr(node, "targets", [])]:  # a class or function has a name, a variable an id
             name = getattr(named, "name", getattr(named, "id", ""))
-            found[name] = "\n".join(lines[first - 1 : node.end_lineno])
-    return fenced("python", "\n\n\n".join(found[name] for name in names) if names else text)
+            definitions[name] = "\n".join(lines[first - 1 : node.end_lineno])
+    return fenced("python", "\n\n\n".join(definitions[name] for name in names) if names else text)
 
 
 def fenced(language: str, text: str) -> str:
@@ -141,25 +141,25 @@ def fenced(language: str, text: str) -> str:
     return f"```{language}\n{text.rstrip()}\n```\n"
 
 
-walk = partial(run, script="docs/frames.py")
+walk_lines = partial(run, script="docs/frames.py")
 KINDS: dict[str, Callable[[str], str]] = {
     "draw": draw, "options": options, "retrievers": retrievers, "published": published, "code": code, "run": run,
-    "example": example, "walk": walk
+    "example": example, "walk": walk_lines
 }  # fmt: skip
 
 
 def renewed(text: str, kinds: Collection[str]) -> str:
     """Return a page with its parts regenerated; a part that differs only in seconds stays."""
 
-    def made(found: re.Match[str]) -> str:
-        kind, what, arrow, before = found.groups()
+    def regenerated(match: re.Match[str]) -> str:
+        kind, subject, arrow, before = match.groups()
         if kind not in kinds:
-            return found[0]
-        now = KINDS[kind](what)
+            return match[0]
+        now = KINDS[kind](subject)
         same = SECONDS.sub("", now) == SECONDS.sub("", before)
-        return f"{kind} {what}".rstrip() + arrow + (before if same else now)
+        return f"{kind} {subject}".rstrip() + arrow + (before if same else now)
 
-    return PART.sub(made, text)
+    return PART.sub(regenerated, text)
 
 
 def main(arguments: list[str]) -> None:

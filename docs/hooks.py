@@ -47,9 +47,9 @@ def on_page_markdown(markdown: str, page: Any, **kwargs: Any) -> str:  # Any: mk
     """Replace links that lead out of docs/ with links to pages, and mermaid text, which GitHub draws, with drawings."""
     folder = posixpath.dirname(page.file.src_uri)
 
-    def drawn(found: re.Match[str]) -> str:
-        link = posixpath.relpath(f"drawings/{file_of(found[1]).name}", folder)
-        return f"![The graph of {found[1]}]({link})\n"
+    def drawn(match: re.Match[str]) -> str:
+        link = posixpath.relpath(f"drawings/{file_of(match[1]).name}", folder)
+        return f"![The graph of {match[1]}]({link})\n"
 
     markdown = DRAWN.sub(drawn, markdown)
     for path, page in OUTSIDE.items():
@@ -70,4 +70,4 @@ class Examples(griffe.Extension):
     def on_instance(self, *, obj: griffe.Object | griffe.Alias, **kwargs: Any) -> None:  # Any: griffe's own
         """Put a code fence around text that begins with >>>."""
         if isinstance(obj, griffe.Object) and obj.docstring is not None:
-            obj.docstring.value = EXAMPLE.sub(lambda found: f"```pycon\n{found[0]}\n```", obj.docstring.value)
+            obj.docstring.value = EXAMPLE.sub(lambda match: f"```pycon\n{match[0]}\n```", obj.docstring.value)

@@ -125,10 +125,10 @@ class Driver:
             check(set(ahead) <= nodes, f"{ahead} is next, and not drawn")
         return thread, steps
 
-    def step(self, thread: str, given: Any) -> list[str]:
+    def step(self, thread: str, state: Any) -> list[str]:
         """Continue until the next stop, and return the nodes that ran."""
         parts = self.client.runs.stream(
-            thread, self.assistant, input=given, interrupt_before="*", stream_mode="updates", config=CONFIG
+            thread, self.assistant, input=state, interrupt_before="*", stream_mode="updates", config=CONFIG
         )
         return [name for part in parts for name in of(part, "updates") if name != "__interrupt__"]
 

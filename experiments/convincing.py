@@ -26,7 +26,7 @@ from sottovoce.datasets.table_reader import read_text
 from sottovoce.nodes.act import node
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.convincing_samples import Sample, Samples
-from sottovoce.nodes.prompt_builder import View
+from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question, check_question
 from sottovoce.nodes.reconcile import answer_turns, form, stated
 from sottovoce.nodes.say import say
@@ -170,7 +170,7 @@ async def find_samples(
 
 def convince(run: RunContext[Single], state: Discussion, agent: str) -> Update:
     """Ask a question, and ask again with the explanation if the answer is wrong. Updates: `before`, `after`."""
-    view = run.view(state, agent)
+    view = run.prompt_builder(state, agent)
     before = _answered(run, state, Ask(agent, "answer", answer_turns(view), protocol="nl"), form(view))
     if kinds.right(before, state):
         return {"before": before}
@@ -179,10 +179,10 @@ def convince(run: RunContext[Single], state: Discussion, agent: str) -> Update:
     return {"before": before, "after": after}
 
 
-def convince_turns(view: View) -> tuple[Turn, ...]:
+def convince_turns(view: PromptBuilder) -> tuple[Turn, ...]:
     """Return the chat with the question and its explanation, without history, as in ReConcile's discussion."""
     explained = view.prompts.render("reconcile/convince", explanation=view.question["solution"])
-    return (*view.system_turn(), Turn("user", view.asked(form(view), heard=explained)))
+    return (*view.system_turn(), Turn("user", view.full_turn(form(view), discussion=explained)))
 
 
 def _answered(run: RunContext[Single], state: Discussion, ask: Ask, form: str) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, Unpack
 
-from sottovoce.graphs.scheme import Given, Graph, Scheme, State
+from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
 from sottovoce.settings import CMD, SECRETARY
 
 ON_TIE = {"next_round": "rounds left", "secretary": "a tie", "send_representatives": "a tie"}
@@ -36,14 +36,14 @@ def tied(state: State) -> bool:
     return is_tie(state["votes"], state)
 
 
-def create_cmd(settings: CMD | None = None, **given: Unpack[Given]) -> Graph:
+def create_cmd(settings: CMD | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of CMD. Names in `models`: the agents, and "secretary" if there is one."""
     from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import cmd as acts
     from sottovoce.nodes.decide import vote
 
-    settings = CMD.given(settings)
-    frame = Frame(SCHEME, settings, **given, rule=acts.by_vote, begin=acts.begin, state=acts.Grouped)
+    settings = CMD.parse(settings)
+    frame = Frame(SCHEME, settings, **inputs, rule=acts.by_vote, begin=acts.begin, state=acts.Grouped)
     for number, group in enumerate(settings.groups(), 1):
         for agent in group:  # in parallel, in each round
             frame.graph.add_edge("next_round", agent)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Literal, Unpack
 
 from sottovoce.environments.test_runner import Runner
-from sottovoce.graphs.scheme import Given, Graph, Scheme, State
+from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
 from sottovoce.settings import CodeGen
 from sottovoce.settings.codegen import PASSER, RANKER, REFLECTOR, TESTER
 
@@ -33,35 +33,37 @@ def next_step(state: Any) -> Literal["next_round", "final_tests"]:
     return "final_tests" if over else "next_round"
 
 
-def create_codegen(settings: CodeGen | None = None, *, runner: Runner | None = None, **given: Unpack[Given]) -> Graph:
-    """Return the uncompiled graph of CodeGen. Names in `models`: coders, Tester, Reflector, Ranker; else see `Given`.
+def create_codegen(
+    settings: CodeGen | None = None, *, runner: Runner | None = None, **inputs: Unpack[GraphInputs]
+) -> Graph:
+    """Return the uncompiled graph of CodeGen. Names in `models`: coders, Tester, Reflector, Ranker.
 
     `runner` runs programs instead of the sandbox that the settings name.
     """
     from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import codegen as acts
-    from sottovoce.nodes.codegen_tests import Trials
+    from sottovoce.nodes.codegen_tests import ProgramTests
 
-    settings, trials = CodeGen.given(settings), Trials(runner)
+    settings, tests = CodeGen.parse(settings), ProgramTests(runner)
     coders = settings.speakers()
-    frame = Frame(SCHEME, settings, **given, rule=trials.by_tests, begin=trials.begin, state=acts.Coding)
+    frame = Frame(SCHEME, settings, **inputs, rule=tests.by_tests, begin=tests.begin, state=acts.Coding)
     frame.graph.add_conditional_edges("next_round", who_begins(coders), [*coders, *JUDGES])
     # Not a join of the frame: one that a reset left waiting would not wait for the coders.
-    frame.graph.add_node("report", trials.report(frame.contexts))
-    frame.graph.add_node(PASSER, trials.check(frame.contexts), metadata={"role": "judge"})
+    frame.graph.add_node("report", tests.report(frame.contexts))
+    frame.graph.add_node(PASSER, tests.check(frame.contexts), metadata={"role": "judge"})
     frame.graph.add_edge(PASSER, "report")
     for judge, act in ((TESTER, acts.test), (REFLECTOR, acts.reflect), (RANKER, acts.rank)):
         frame.act(judge, act, role="judge", to="report", watched=False, approved=False)
     for coder in coders:
         frame.graph.add_edge("report", coder)
-        frame.act(coder, acts.write, role="coder", to="hand_in", deed=acts.deed)
+        frame.act(coder, acts.write, role="coder", to="hand_in", effect=acts.effect)
     frame.join(
         "hand_in",
         acts.hand_in(frame.contexts),
         to=next_step,
         labels={"next_round": "rounds left", "final_tests": "agreed, or last"},
     )
-    frame.join("final_tests", trials.final_tests(frame.contexts), to="decide")
+    frame.join("final_tests", tests.final_tests(frame.contexts), to="decide")
     return frame.graph
 
 

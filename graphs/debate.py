@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, Unpack
 
-from sottovoce.graphs.scheme import Given, Graph, Scheme, State
+from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
 from sottovoce.settings import Debate
 
 LAST_OR_NOT = {"next_round": "rounds left", "summarise": "rounds left", "decide": "last round"}
@@ -26,22 +26,22 @@ def summary_or_end(state: State) -> Literal["summarise", "decide"]:
     return "summarise" if another_round(state) == "next_round" else "decide"
 
 
-def create_debate(settings: Debate | None = None, **given: Unpack[Given]) -> Graph:
+def create_debate(settings: Debate | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of a debate.
 
     Args:
         settings: The defaults of its runs; the graph has nodes for their number of agents.
-        given: `models`, `store` and `watch`, see `Given`.
+        inputs: `models`, `store` and `watch`, see `GraphInputs`.
     """
     from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import debate as acts
     from sottovoce.nodes.setup import close_round
 
-    settings = Debate.given(settings)
-    frame = Frame(SCHEME, settings, **given, rule=acts.by_rule)
+    settings = Debate.parse(settings)
+    frame = Frame(SCHEME, settings, **inputs, rule=acts.by_rule)
     for agent in settings.speakers():
         frame.graph.add_edge("next_round", agent)
-        frame.act(agent, acts.speak, role="debater", to="close_round")
+        frame.act(agent, acts.take_turn, role="debater", to="close_round")
     if settings.summarise == "shared":
         frame.join("close_round", close_round, to=summary_or_end, labels=LAST_OR_NOT)
         frame.act("summarise", acts.summarise, agent=acts.SUMMARISER, role="summariser", to="next_round")

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Unpack
 
-from sottovoce.graphs.scheme import Given, Graph, Scheme, State
+from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
 from sottovoce.settings import SECRETARY, MesSync
 
 if TYPE_CHECKING:
@@ -47,20 +47,20 @@ def tie_or_end(state: State) -> Literal["next_round", "secretary", "decide"]:
     return "secretary" if is_tie(state["votes"], state) else "decide"
 
 
-def create_discussion(rule: DiscussionRule, settings: MesSync | None = None, **given: Unpack[Given]) -> Graph:
+def create_discussion(rule: DiscussionRule, settings: MesSync | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of a discussion. Names in `models`: the agents, and "secretary" if there is one."""
     from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import discussion as acts
     from sottovoce.nodes.cmd import secretary
     from sottovoce.nodes.rules import check_rule
 
-    settings = MesSync.given(settings)
+    settings = MesSync.parse(settings)
     check_rule(rule, settings.speakers())
     passing = acts.Passing(rule)
-    frame = Frame(SCHEME, settings, **given, rule=passing.decide, begin=passing.begin, state=acts.Passed)
+    frame = Frame(SCHEME, settings, **inputs, rule=passing.decide, begin=passing.begin, state=acts.Passed)
     for agent in settings.speakers():
         frame.graph.add_edge("next_round", agent)
-        frame.act(agent, passing.speak, to="pass_on")
+        frame.act(agent, passing.reply, to="pass_on")
     if settings.secretary:
         frame.join("pass_on", passing.pass_on(frame.contexts), to=tie_or_end, labels=SENT)
         frame.act(SECRETARY, secretary(passing.last_words), role="secretary", to="decide")

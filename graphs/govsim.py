@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from sottovoce.graphs.scheme import Given, Graph, Scheme
+from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme
 from sottovoce.settings import GovSim
 
 SUMMARISE, REFLECTS, WISHES = "summarise", "{}_reflects", "{}_wishes"
@@ -48,15 +48,15 @@ def another_month(state: Any) -> list[str]:
     return ["decide"] if game_over(state) else _all(state, WISHES)
 
 
-def create_govsim(settings: GovSim | None = None, **given: Unpack[Given]) -> Graph:
+def create_govsim(settings: GovSim | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of a game. Names in `models`: the agents (John, Kate, ...), "summarizer"."""
     from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import govsim as acts
 
-    settings = GovSim.given(settings)
+    settings = GovSim.parse(settings)
     agents = settings.speakers()
     reflects, wishes = [REFLECTS.format(each) for each in agents], [WISHES.format(each) for each in agents]
-    frame = Frame(SCHEME, settings, **given, rule=acts.by_survival, begin=acts.begin, state=acts.Fishery)
+    frame = Frame(SCHEME, settings, **inputs, rule=acts.by_survival, begin=acts.begin, state=acts.Fishery)
     frame.graph.add_conditional_edges("next_round", who_begins, [*wishes, *agents, *reflects])
     for agent in agents:
         frame.act(
@@ -70,7 +70,7 @@ def create_govsim(settings: GovSim | None = None, **given: Unpack[Given]) -> Gra
     frame.join("next_month", acts.next_month(frame.contexts), to=another_month, ends=["decide", *wishes], labels=OVER)
     frame.join("harvest", acts.harvest(frame.contexts), to="next_round", together=acts.wishes)
     for agent, node in zip(agents, wishes, strict=True):
-        frame.act(node, acts.wish, agent=agent, role="fisher", to="harvest", watched=False, deed=acts.deed)
+        frame.act(node, acts.wish, agent=agent, role="fisher", to="harvest", watched=False, effect=acts.effect)
     return frame.graph
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Unpack
 
-from sottovoce.graphs.scheme import Given, Graph, Scheme
+from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme
 from sottovoce.settings import IA
 
 
@@ -20,14 +20,14 @@ def another_round(state: Any) -> Literal["next_round", "decide"]:
     return "decide" if over else "next_round"
 
 
-def create_ia(settings: IA | None = None, **given: Unpack[Given]) -> Graph:
-    """Return the uncompiled graph of information asymmetry. `given`: see `Given`."""
+def create_ia(settings: IA | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
+    """Return the uncompiled graph of information asymmetry. `inputs`: see `GraphInputs`."""
     from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import ia as acts
     from sottovoce.nodes.setup import close_round
 
-    settings = IA.given(settings)
-    frame = Frame(SCHEME, settings, **given, rule=acts.by_box, begin=acts.begin)
+    settings = IA.parse(settings)
+    frame = Frame(SCHEME, settings, **inputs, rule=acts.by_box, begin=acts.begin)
     for agent in settings.speakers():
         frame.graph.add_edge("next_round", agent)
         frame.act(agent, acts.talk, to="close_round")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any, Literal, Unpack
 
-from sottovoce.graphs.scheme import Given, Graph, Scheme
+from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme
 from sottovoce.settings import MAD
 
 VERDICTS = {"decide": "settled", "next_round": "left open", "list_candidates": "left open in the last round"}
@@ -25,13 +25,13 @@ def after_verdict(state: Any) -> Literal["decide", "next_round", "list_candidate
     return "next_round" if state["round"] + 1 < state["settings"]["rounds"] else "list_candidates"
 
 
-def create_mad(settings: MAD | None = None, **given: Unpack[Given]) -> Graph:
-    """Return the uncompiled graph of MAD. Names in `models`: the debaters, "moderator", "judge"; else see `Given`."""
+def create_mad(settings: MAD | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
+    """Return the uncompiled graph of MAD. Names in `models`: the debaters, "moderator", "judge"."""
     from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import mad as acts
 
-    settings = MAD.given(settings)
-    frame = Frame(SCHEME, settings, **given, rule=acts.by_verdict)
+    settings = MAD.parse(settings)
+    frame = Frame(SCHEME, settings, **inputs, rule=acts.by_verdict)
     debaters = settings.speakers()
     frame.graph.add_edge("next_round", debaters[0])
     for debater, following in pairwise([*debaters, "moderator"]):

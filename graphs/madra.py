@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, Unpack
 
-from sottovoce.graphs.scheme import Given, Graph, Scheme, State
+from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
 from sottovoce.settings import MADRA
 
 
@@ -35,15 +35,15 @@ def after_judge(state: Any) -> Literal["next_round", "summarise"]:
     return "summarise" if over else "next_round"
 
 
-def create_madra(settings: MADRA | None = None, **given: Unpack[Given]) -> Graph:
-    """Return the uncompiled graph of MADRA. Names in `models`: debaters, "judge", "summarizer"; else see `Given`."""
+def create_madra(settings: MADRA | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
+    """Return the uncompiled graph of MADRA. Names in `models`: debaters, "judge", "summarizer"."""
     from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import madra as acts
     from sottovoce.nodes.setup import close_round
 
-    settings = MADRA.given(settings)
+    settings = MADRA.parse(settings)
     debaters = settings.speakers()
-    frame = Frame(SCHEME, settings, **given, rule=acts.by_summarizer, begin=acts.begin, state=acts.Madra)
+    frame = Frame(SCHEME, settings, **inputs, rule=acts.by_summarizer, begin=acts.begin, state=acts.Madra)
     frame.graph.add_edge("next_round", "retrieve")
     frame.graph.add_node("retrieve", acts.retrieve(frame.contexts))
     frame.graph.add_conditional_edges("retrieve", who_begins(debaters), debaters)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Unpack
 
-from sottovoce.graphs.scheme import Given, Graph, Scheme, State
+from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
 from sottovoce.settings import ReAct
 
 
@@ -25,13 +25,13 @@ def another_step(state: Any) -> Literal["next_round", "decide"]:
     return "decide" if finished(state) or state["round"] + 1 >= state["settings"]["steps"] else "next_round"
 
 
-def create_react(settings: ReAct | None = None, **given: Unpack[Given]) -> Graph:
-    """Return the uncompiled graph of a relay. Models by agent name may be local or hosted; else see `Given`."""
+def create_react(settings: ReAct | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
+    """Return the uncompiled graph of a relay. Models by agent name may be local or hosted; else see `GraphInputs`."""
     from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import react as acts
 
-    settings = ReAct.given(settings)
-    frame = Frame(SCHEME, settings, **given, rule=acts.by_finish, begin=acts.begin, state=acts.Relay)
+    settings = ReAct.parse(settings)
+    frame = Frame(SCHEME, settings, **inputs, rule=acts.by_finish, begin=acts.begin, state=acts.Relay)
     frame.graph.add_conditional_edges("next_round", whose_turn, settings.speakers())
     for agent in settings.speakers():
         frame.act(agent, acts.take_step, to="environment")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, Unpack
 
-from sottovoce.graphs.scheme import Given, Graph, Scheme, State
+from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
 from sottovoce.settings import ReConcile
 
 
@@ -20,20 +20,20 @@ def after_vote(state: State) -> Literal["next_round", "decide"]:
     return "decide" if agreed(state) or state["round"] >= state["settings"]["rounds"] else "next_round"
 
 
-def create_reconcile(settings: ReConcile | None = None, **given: Unpack[Given]) -> Graph:
-    """Return the uncompiled graph of ReConcile. Models by agent name may be local or hosted; else see `Given`."""
+def create_reconcile(settings: ReConcile | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
+    """Return the uncompiled graph of ReConcile. Models by agent name may be local or hosted; else see `GraphInputs`."""
     from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import reconcile as acts
     from sottovoce.nodes.decide import vote
 
-    settings = ReConcile.given(settings)
-    frame = Frame(SCHEME, settings, **given, rule=acts.by_weight, begin=acts.begin)
+    settings = ReConcile.parse(settings)
+    frame = Frame(SCHEME, settings, **inputs, rule=acts.by_weight, begin=acts.begin)
     for agent in settings.speakers():
         frame.graph.add_edge("next_round", agent)
         frame.act(agent, acts.discuss, to="vote")
     frame.join(
         "vote",
-        vote(frame.contexts, acts.ballot),
+        vote(frame.contexts, acts.read_vote),
         to=after_vote,
         labels={"next_round": "not agreed", "decide": "agreed, or last round"},
     )

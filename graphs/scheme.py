@@ -52,7 +52,7 @@ State = Mapping[str, Any]  # Any: values of the state, which routers read
 Graph: TypeAlias = "StateGraph[Any, Any, Any, Any]"  # Any: the types of every scheme
 
 
-class Given(TypedDict, total=False):
+class GraphInputs(TypedDict, total=False):
     """Arguments of a graph besides its settings."""
 
     models: Models

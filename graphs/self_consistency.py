@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from sottovoce.graphs.scheme import Given, Graph, Scheme
+from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme
 from sottovoce.settings import SelfConsistency
 
 
-def create_self_consistency(settings: SelfConsistency | None = None, **given: Unpack[Given]) -> Graph:
-    """Return the uncompiled graph of k samples. `given`: see `Given`."""
+def create_self_consistency(settings: SelfConsistency | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
+    """Return the uncompiled graph of k samples. `inputs`: see `GraphInputs`."""
     from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes.answer import in_words
     from sottovoce.nodes.evidence import with_evidence
 
-    settings = SelfConsistency.given(settings)
-    frame = Frame(SCHEME, settings, **given, begin=with_evidence)
+    settings = SelfConsistency.parse(settings)
+    frame = Frame(SCHEME, settings, **inputs, begin=with_evidence)
     for sample in settings.speakers():
         frame.graph.add_edge("next_round", sample)
         frame.act(sample, in_words, role="sample", to="decide")

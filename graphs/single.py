@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from sottovoce.graphs.scheme import Given, Graph, Scheme
+from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme
 from sottovoce.settings import Single
 
 
-def create_single(settings: Single | None = None, **given: Unpack[Given]) -> Graph:
-    """Return the uncompiled graph of a single agent. `given`: see `Given`."""
+def create_single(settings: Single | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
+    """Return the uncompiled graph of a single agent. `inputs`: see `GraphInputs`."""
     from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes.answer import answer
     from sottovoce.nodes.evidence import with_evidence
 
-    settings = Single.given(settings)
+    settings = Single.parse(settings)
     (agent,) = settings.speakers()
-    frame = Frame(SCHEME, settings, **given, begin=with_evidence)
+    frame = Frame(SCHEME, settings, **inputs, begin=with_evidence)
     frame.graph.add_edge("next_round", agent)
     frame.act(agent, answer, role="single", to="decide")
     return frame.graph

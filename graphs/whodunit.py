@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from sottovoce.environments.whodunit.metrics import class_noted
-from sottovoce.graphs.scheme import Given, Graph, Scheme, State
+from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
 from sottovoce.settings import WhoDunit
 
 if TYPE_CHECKING:  # its file loads safetensors
@@ -33,13 +33,13 @@ def next_turn(state: Any) -> Literal["next_round", "decide"]:
     return "decide" if game_over(state) else "next_round"
 
 
-def create_whodunit(settings: WhoDunit | None = None, **given: Unpack[Given]) -> Graph:
+def create_whodunit(settings: WhoDunit | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of a game. Names in `models`: "Beth" (Accuser) and "Alex" (Intel), or the peers."""
     from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import whodunit as acts
 
-    settings = WhoDunit.given(settings)
-    frame = Frame(SCHEME, settings, **given, rule=acts.by_award, begin=acts.begin, state=acts.Mystery, back_to=0)
+    settings = WhoDunit.parse(settings)
+    frame = Frame(SCHEME, settings, **inputs, rule=acts.by_award, begin=acts.begin, state=acts.Mystery, back_to=0)
     frame.graph.add_conditional_edges("next_round", whose_turn, settings.speakers())
     for agent in settings.speakers():
         frame.act(
@@ -47,7 +47,7 @@ def create_whodunit(settings: WhoDunit | None = None, **given: Unpack[Given]) ->
             acts.take_turn,
             role=settings.role_of(agent),
             to=next_turn,
-            deed=acts.deed,
+            effect=acts.effect,
             silent=acts.stay_silent,
             labels=OVER,
         )

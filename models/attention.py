@@ -9,7 +9,7 @@ import torch
 
 from sottovoce.core.errors import UsageError
 from sottovoce.models.engine.request import Edit, Ids, Piece
-from sottovoce.models.huggingface.layers import Change
+from sottovoce.models.engine.runner import Addition, added
 from sottovoce.models.loaded import LoadedModel
 
 
@@ -24,9 +24,10 @@ def attention_of_last(loaded: LoadedModel, pieces: Sequence[Piece], edits: Seque
     """
     if not -loaded.layers <= layer < loaded.layers:
         raise UsageError(f"layer {layer} is out of range; {loaded.name!r} has layers 0 to {loaded.layers - 1}")
-    changes: dict[int, Change] = {}
-    for at in {edit.layer for edit in edits}:
-        changes[at] = partial(_added, [edit for edit in edits if edit.layer == at])
+    additions: dict[int, list[Addition]] = {}
+    for edit in edits:
+        additions.setdefault(edit.layer, []).append((0, edit.at, edit.delta))
+    changes = {at: partial(added, deltas) for at, deltas in additions.items()}
     return loaded.network.attention_of_last(_inputs(loaded, pieces), layer, changes).cpu()
 
 
@@ -43,11 +44,3 @@ def _inputs(loaded: LoadedModel, pieces: Sequence[Piece]) -> torch.Tensor:
             for each in pieces
         ]
         return torch.cat([each.to(table) for each in rows])[None]
-
-
-def _added(edits: Sequence[Edit], hidden: torch.Tensor) -> torch.Tensor:
-    hidden = hidden.clone()
-    for edit in edits:
-        here = hidden[0, edit.at : edit.at + len(edit.delta)]
-        here.copy_(here.float() + edit.delta.to(here.device).float())
-    return hidden

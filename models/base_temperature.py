@@ -86,7 +86,7 @@ def base_temperature(loaded: LoadedModel) -> Base:
         return family
     if known := KNOWN.get(loaded.weights_key):
         return Base(known, "measured on these weights")
-    if measured := kept(loaded.weights_key):
+    if measured := saved_measurement(loaded.weights_key):
         return Base(measured.temperature, "as `models doctor` found")
     return Base(CAUTIOUS, "a cautious choice", sure=False)
 
@@ -112,7 +112,7 @@ def family_of(model_type: str, vocabulary: Mapping[str, int]) -> str | None:
     return None
 
 
-def kept(weights: str) -> Measured | None:
+def saved_measurement(weights: str) -> Measured | None:
     """Return this machine's measurement of the weights; None if there is none, or only one in another format."""
     try:
         return Measured.model_validate_json(bytes_of(_file(weights)))
@@ -120,7 +120,7 @@ def kept(weights: str) -> Measured | None:
         return None
 
 
-def keep(weights: str, measured: Measured) -> None:
+def save_measurement(weights: str, measured: Measured) -> None:
     """Save a measurement next to the cached models.
 
     Raises:

@@ -23,7 +23,7 @@ from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.packed_weights import Packing
 from sottovoce.models.huggingface.packing import format_of
 from sottovoce.models.loaded import LoadedModel
-from sottovoce.models.memory_estimate import check_room
+from sottovoce.models.memory_estimate import check_memory
 from sottovoce.models.sources.locate import BUNDLED, locate, ready
 
 LOGGER = logging.getLogger(__name__)
@@ -77,10 +77,10 @@ def load(
             other = next((loaded for (same, *_), loaded in _known.items() if same == wanted), None)
             if other is None:
                 where = ready(wanted.where)
-                check_room(str(name), Path(where), wanted.dtype, wanted.packing, place)
-                begun = time.monotonic()
+                check_memory(str(name), Path(where), wanted.dtype, wanted.packing, place)
+                start = time.monotonic()
                 model, tokenizer = read(str(name), where, wanted.dtype, place, wanted.packing)
-                LOGGER.info("loaded %s from %s in %.1f s", name, where, time.monotonic() - begun)
+                LOGGER.info("loaded %s from %s in %.1f s", name, where, time.monotonic() - start)
                 _known[key] = assemble(str(name), model, tokenizer, layers_path=layers_path, memory=memory, exact=exact)
                 if is_spread(place):
                     _ = _known[key].weights_key  # cached now: weights cannot be fetched while the engine computes

@@ -86,8 +86,8 @@ class LoadedModel:
     def stop_ids(self) -> tuple[int, ...]:
         """All end-of-sequence ids of the generation configuration and the tokenizer."""
         listed = getattr(self.model.generation_config, "eos_token_id", None)
-        found = [listed] if isinstance(listed, int) else list(listed or [])
-        return tuple(dict.fromkeys([*found, *([self.eos] if self.eos is not None else [])]))
+        ids = [listed] if isinstance(listed, int) else list(listed or [])
+        return tuple(dict.fromkeys([*ids, *([self.eos] if self.eos is not None else [])]))
 
     @cached_property
     def sampling(self) -> Sampling:
@@ -98,16 +98,16 @@ class LoadedModel:
         """
         config = self.model.generation_config
 
-        def told(name: str, default: float) -> float:
+        def configured(name: str, default: float) -> float:
             value = getattr(config, name, None)
             return default if value is None else float(value)
 
         greedy = getattr(config, "do_sample", None) is False
         return Sampling(
-            temperature=0.0 if greedy else told("temperature", 1.0),
-            top_p=told("top_p", 1.0),
-            top_k=int(told("top_k", TOP_K)),
-            repetition_penalty=told("repetition_penalty", 1.0),
+            temperature=0.0 if greedy else configured("temperature", 1.0),
+            top_p=configured("top_p", 1.0),
+            top_k=int(configured("top_k", TOP_K)),
+            repetition_penalty=configured("repetition_penalty", 1.0),
         )
 
     @property
@@ -161,5 +161,5 @@ class LoadedModel:
 
 def vocabulary_digest(tokenizer: PreTrainedTokenizerBase) -> str:
     """Return a digest that is equal for tokenizers that give every token the same id."""
-    entries = sorted(tokenizer.get_vocab().items(), key=lambda entry: (entry[1], entry[0]))
+    entries = sorted(tokenizer.get_vocab().items(), key=lambda item: (item[1], item[0]))
     return hashlib.sha256(repr(entries).encode()).hexdigest()[:16]

@@ -32,7 +32,7 @@ class Header(NamedTuple):
     shape: tuple[int, ...]
 
 
-def check_room(name: str, folder: Path, dtype: Dtype, packing: Packing | None, place: Place) -> None:
+def check_memory(name: str, folder: Path, dtype: Dtype, packing: Packing | None, place: Place) -> None:
     """Refuse weights that do not fit in the CPU's memory.
 
     Models on a hub or spread over devices, and files that cannot be read, are not checked here.

@@ -62,9 +62,9 @@ class Games:
 
     def highest(self, scores: Floats) -> Floats:
         """Return the highest score over the turns of each game; minus infinity for a game without turns."""
-        found = np.full(len(self), -np.inf)
-        np.maximum.at(found, self.game, scores)
-        return found
+        highest = np.full(len(self), -np.inf)
+        np.maximum.at(highest, self.game, scores)
+        return highest
 
     def part(self, games: Sequence[int]) -> Games:
         """Return these games, in this order."""
@@ -142,8 +142,8 @@ def games_of(rows: Sequence[Row], name: str = "rows") -> Games:
     places = {game: at for at, game in enumerate(failed)}
     with_features = [(row, row.features) for row in rows if row.features is not None]
     measured = _the_only(name, [row.measured for row in rows], "measured")
-    features = _the_only(name, [tuple(sorted(each)) for _, each in with_features] or [()], "features")
-    columns = {each: np.array([found[each] for _, found in with_features]) for each in features}
+    features = _the_only(name, [tuple(sorted(values)) for _, values in with_features] or [()], "features")
+    columns = {name: np.array([values[name] for _, values in with_features]) for name in features}
     columns[TURN] = np.array([float(row.turn) for row, _ in with_features])
     game = np.array([places[row.game] for row, _ in with_features], dtype=np.intp)
     return Games(rows[0].role, list(failed), np.array(list(failed.values()), dtype=bool), game, columns, measured)
@@ -165,7 +165,7 @@ def _row(line: str, where: str) -> Row:
         raise UsageError(f"{where} is not JSON: {error}") from error
 
 
-def _the_only(name: str, found: Sequence[Any], what: str) -> Any:  # Any: a property that all rows share
-    if others := [each for each in found if each != found[0]]:
-        raise UsageError(f"{name}: {what} is {others[0]} in one row and {found[0]} in another; expected all alike")
-    return found[0]
+def _the_only(name: str, values: Sequence[Any], property: str) -> Any:  # Any: a property that all rows share
+    if others := [value for value in values if value != values[0]]:
+        raise UsageError(f"{name}: {property} is {others[0]} in one row and {values[0]} in another; expected all alike")
+    return values[0]

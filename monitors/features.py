@@ -13,6 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sottovoce.core.errors import UsageError
+from sottovoce.monitors.positions import POSITIONS, Spot
+from sottovoce.monitors.settings import Measure
+from sottovoce.monitors.tokens import Tokens
 
 Features = dict[str, float]
 """Statistics by name."""
@@ -68,26 +71,26 @@ def independent(first: Mapping[str, float], second: Mapping[str, float]) -> Feat
     return {"entropy": first["entropy"] + second["entropy"], "varentropy": a + b, "kurtosis": _ratio(fourth, a + b)}
 
 
-def combined(found: Iterable[Mapping[str, float]], how: Callable[[Iterable[float]], float] = max) -> Features:
+def combined(statistics_at: Iterable[Mapping[str, float]], how: Callable[[Iterable[float]], float] = max) -> Features:
     """Return the highest value of each statistic over positions; `min` over agents gives a group's (GovSim)."""
-    first, *others = found
-    return {name: how([each[name] for each in (first, *others)]) for name in first}
+    first, *others = statistics_at
+    return {name: how([values[name] for values in (first, *others)]) for name in first}
 
 
 def logged(columns: Mapping[str, ArrayLike]) -> dict[str, ArrayLike]:
     """Return the columns with logarithms of entropy and varentropy, floored at 1e-7; the others stay unchanged."""
-    return {name: np.log(np.maximum(each, FLOOR)) if name in LOGGED else each for name, each in columns.items()}
+    return {name: np.log(np.maximum(column, FLOOR)) if name in LOGGED else column for name, column in columns.items()}
 
 
 def _checked(logprobs: ArrayLike) -> NDArray[np.float64]:
     """Return the log-probabilities that are not minus infinity, in float64."""
-    given: Any = np.asarray(logprobs, dtype=np.float64)
-    found: NDArray[np.float64] = given[given != -np.inf]  # tokens without mass add nothing
-    if given.ndim != 1 or not found.size:
-        raise UsageError(f"found log-probabilities of shape {given.shape}; expected a list with a finite value")
-    if not np.isfinite(found).all() or found.max() > ABOVE_ONE:
-        raise UsageError(f"{found.max()} is not a log-probability; expected ln p, at most 0, for each token")
-    return found
+    values: Any = np.asarray(logprobs, dtype=np.float64)
+    finite: NDArray[np.float64] = values[values != -np.inf]  # tokens without mass add nothing
+    if values.ndim != 1 or not finite.size:
+        raise UsageError(f"found log-probabilities of shape {values.shape}; expected a list with a finite value")
+    if not np.isfinite(finite).all() or finite.max() > ABOVE_ONE:
+        raise UsageError(f"{finite.max()} is not a log-probability; expected ln p, at most 0, for each token")
+    return finite
 
 
 def _ratio(fourth: float, variance: float) -> float:
@@ -99,3 +102,33 @@ def _excess(values: NDArray[np.float64]) -> float:
     squares = (values - values.mean()) ** 2
     variance = float(squares.mean())
     return float((squares**2).mean()) / variance**2 - 3 if variance > ENOUGH_VARIANCE else 0.0
+
+
+def features_of(tokens: Tokens, measure: Measure) -> Features | None:
+    """Return the highest value of each statistic over the selected positions, or None if the reply has none of them.
+
+    Whole distributions have entropy, varentropy and kurtosis; the most probable tokens also kurtosis_logprob_excess.
+
+    Raises:
+        UsageError: the model did not return the distributions to measure.
+    """
+    spots = POSITIONS[measure.positions](tokens)
+    return combined(_at(tokens, spot, measure) for spot in spots) if spots else None
+
+
+def _at(tokens: Tokens, spot: Spot, measure: Measure) -> Features:
+    if measure.distribution == "top":
+        tops = [_top(tokens.top[at], measure.top) for at in spot]
+        return statistics(joint(tops), renormalise=measure.renormalise)
+    if not tokens.full:
+        raise UsageError("the model returned only its most probable tokens; measure with distribution=top")
+    first, *others = ({name: values[at] for name, values in tokens.full.items()} for at in spot)
+    for other in others:
+        first = independent(first, other)
+    return first
+
+
+def _top(logprobs: Sequence[float], k: int) -> Sequence[float]:
+    if len(logprobs) < k:
+        raise UsageError(f"a position has {len(logprobs)} most probable tokens; expected top={k}")
+    return logprobs[:k]

@@ -20,9 +20,11 @@ from sottovoce.core.outputs import write
 from sottovoce.core.validation import Checked
 from sottovoce.monitors.dataset import Floats
 from sottovoce.monitors.features import logged
-from sottovoce.monitors.settings import CHANCE, TURN, Measure
+from sottovoce.monitors.settings import ALL, CHANCE, RANDOM, TURN, Measure
 
 FORMAT: Literal[1] = 1
+RANDOM_RATE = 0.1
+"""Share of turns at which `random` triggers if it has no rate."""
 Bounds = tuple[FiniteFloat, FiniteFloat]
 Power = Annotated[int, Field(ge=0, le=20)]
 """Power of a feature; larger ones could overflow a float for values outside the bounds."""
@@ -78,7 +80,7 @@ class Monitor(Checked):
     fitted: Fitted | None = None
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _fits(self) -> Self:
         widths = {len(self.bounds), *map(len, self.exponents)}
         if widths != {len(self.features)} or len(self.exponents) != len(self.coefficients):
             raise UsageError("bounds, exponents and coefficients do not fit the features")
@@ -91,7 +93,7 @@ class Monitor(Checked):
 
     @property
     def is_random(self) -> bool:
-        """True if the monitor draws a number and measures nothing (`chance.random_monitor`)."""
+        """True if the monitor draws a number and measures nothing (`random_monitor`)."""
         return self.features == (CHANCE,)
 
     def scores(self, columns: Mapping[str, ArrayLike]) -> Floats:
@@ -104,8 +106,8 @@ class Monitor(Checked):
         """
         x = matrix(logged(columns) if self.log_features else columns, self.features, self.bounds)
         terms = np.stack([np.prod(x**powers, axis=1) for powers in np.array(self.exponents)], axis=1)
-        found: Floats = terms @ np.array(self.coefficients) + self.intercept
-        return found
+        scores: Floats = terms @ np.array(self.coefficients) + self.intercept
+        return scores
 
     def score(self, features: Mapping[str, float] | None, turn: int) -> float | None:
         """Return the failure score of one turn from its measured features, or None if it has none.
@@ -119,7 +121,7 @@ class Monitor(Checked):
         return float(self.scores(columns)[0])
 
     def triggers(self, features: Mapping[str, float] | None, turn: int) -> bool:
-        """Return whether to intervene: whether the score is above the threshold."""
+        """Return True to intervene: if the score is above the threshold."""
         score = self.score(features, turn)
         return score is not None and score > self.threshold
 
@@ -149,10 +151,10 @@ class Monitor(Checked):
             UsageError: the file cannot be read, has another version, or its features were measured differently.
         """
         name = f"monitor file {str(path)!r}"
-        found = cls._of_json(_json(path, name), name)
+        monitor = cls._of_json(_json(path, name), name)
         if measured is not None:
-            found.check_measured(measured, name)
-        return found
+            monitor.check_measured(measured, name)
+        return monitor
 
     def check_measured(self, measured: Measure | None, name: str = "the monitor") -> None:
         """Raise an error if features were measured differently from those the monitor was fitted on.
@@ -172,6 +174,32 @@ class Monitor(Checked):
             return cls.model_validate(values)
         except UsageError as error:
             raise UsageError(f"{name} is not a monitor: {error}") from error
+
+
+def monitor_of(name: str) -> Monitor:
+    """Return the monitor that a setting names: `random`, `random:RATE`, or a file.
+
+    Raises:
+        UsageError: the rate is not in (0, 1], or the file cannot be read.
+    """
+    kind, colon, rate = name.partition(":")
+    if kind != RANDOM:
+        return Monitor.read(Path(name))
+    return random_monitor(1 - (_rate(name, rate) if colon else RANDOM_RATE))
+
+
+def random_monitor(threshold: float, role: str = ALL) -> Monitor:
+    """Return a monitor whose score is a random number."""
+    return Monitor(
+        role=role,
+        features=(CHANCE,),
+        log_features=False,
+        bounds=((-1.0, 1.0),),  # leaves the number as it is
+        exponents=((1,),),
+        coefficients=(1.0,),
+        intercept=0.0,
+        threshold=threshold,
+    )
 
 
 def matrix(columns: Mapping[str, ArrayLike], features: tuple[str, ...], bounds: tuple[Bounds, ...]) -> Floats:
@@ -198,3 +226,13 @@ def _json(path: Path, name: str) -> Any:  # Any: JSON
         raise UsageError(f"{name} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{name} is not JSON: {error}") from error
+
+
+def _rate(name: str, text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = float("nan")
+    if not 0 < rate <= 1:
+        raise UsageError(f"watch is {name!r}; expected random:RATE with a share of turns in (0, 1], e.g. random:0.2")
+    return rate

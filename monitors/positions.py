@@ -42,7 +42,7 @@ def everywhere(tokens: Tokens) -> list[Spot]:
 
 def suspects(tokens: Tokens) -> list[Spot]:
     """Select the tokens of the numbers under the key "character" or "suspect", one number or a list."""
-    return [spot for found in IDS.finditer(tokens.text) for spot in _numbers(tokens, *found.span(1))]
+    return [spot for match in IDS.finditer(tokens.text) for spot in _numbers(tokens, *match.span(1))]
 
 
 def actions(tokens: Tokens) -> list[Spot]:
@@ -60,15 +60,17 @@ def probable_actions(tokens: Tokens) -> list[Spot]:
         UsageError: these texts are unknown.
     """
     if tokens.best is None:
-        told = "positions 'id_x_action' need the texts of the most probable tokens, and the reply has none"
-        raise UsageError(f"{told}; choose 'action', or pass `of_payload` a decoder of token ids")
+        raise UsageError(
+            "positions 'id_x_action' need the texts of the most probable tokens, and the reply has none; "
+            "choose 'action', or pass `of_payload` a decoder of token ids"
+        )
     return _pairs(tokens.best)
 
 
 def scores(tokens: Tokens) -> list[Spot]:
     """Select the tokens of the helpfulness scores, 1 to 5, in the last list of scores."""
-    found = list(SCORES.finditer(tokens.text))
-    return _numbers(tokens, *found[-1].span()) if found else []
+    matches = list(SCORES.finditer(tokens.text))
+    return _numbers(tokens, *matches[-1].span()) if matches else []
 
 
 def tons(tokens: Tokens) -> list[Spot]:
@@ -83,8 +85,8 @@ def tons(tokens: Tokens) -> list[Spot]:
 
 
 def _numbers(tokens: Tokens, start: int, end: int) -> list[Spot]:
-    found = (tokens.overlapping(*number.span()) for number in NUMBER.finditer(tokens.text, start, end))
-    return [(at,) for at in dict.fromkeys(at for each in found for at in each)]
+    numbers = (tokens.overlapping(*match.span()) for match in NUMBER.finditer(tokens.text, start, end))
+    return [(at,) for at in dict.fromkeys(at for number in numbers for at in number)]
 
 
 def _pairs(texts: Sequence[str]) -> list[Spot]:
@@ -96,9 +98,9 @@ def _first_numbers(texts: Sequence[str], words: Sequence[str]) -> list[int]:
     """Return the first number token after each mention; a word may span several tokens in small vocabularies."""
     ends = list(accumulate(map(len, texts)))
     mentions = re.finditer("|".join(words), "".join(texts), re.IGNORECASE)
-    ahead = (range(last + 1, last + 1 + AHEAD) for last in (bisect_left(ends, each.end()) for each in mentions))
-    found = ([at for at in each if NUMBER_TOKEN.fullmatch("".join(texts[at : at + 1]))][:1] for each in ahead)
-    return list(dict.fromkeys(at for each in found for at in each))
+    ahead = (range(last + 1, last + 1 + AHEAD) for last in (bisect_left(ends, match.end()) for match in mentions))
+    first = ([at for at in places if NUMBER_TOKEN.fullmatch("".join(texts[at : at + 1]))][:1] for places in ahead)
+    return list(dict.fromkeys(at for places in first for at in places))
 
 
 def _is_number(text: str) -> bool:

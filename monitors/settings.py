@@ -11,7 +11,7 @@ from sottovoce.core.bounds import Few
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.validation import Checked
 from sottovoce.monitors.positions import POSITIONS
-from sottovoce.monitors.tokens import WHOLE
+from sottovoce.monitors.tokens import FULL
 
 TURN = "turn"
 """The feature that every fitted monitor has: messages since the game started or was reset, 0-based."""
@@ -83,7 +83,7 @@ class Training(Checked):
     @property
     def candidates(self) -> list[tuple[tuple[str, ...], int]]:
         """Feature sets, each with `turn` last, and degrees; candidates that win ties come first."""
-        names = (*WHOLE[:2], self.kurtosis)
+        names = (*FULL[:2], self.kurtosis)
         sets = [each for n in (1, 2, 3) for each in combinations(names, n)]
         if self.features:
             sets = [tuple(dict.fromkeys(name for name in self.features if name != TURN))]

@@ -4,6 +4,10 @@ A game is reset at most once and then succeeds as often as games do (share q). T
 with gain = q(1 - q)(TPR - FPR), where TPR is the share of failed games that trigger and FPR that of successful ones.
 If a of F failed and b of S successful games trigger among n games, the gain is (a S - b F) / n^2; gains are compared
 as whole numbers, without rounding.
+
+The random baseline (arXiv 2502.05986) draws a uniform number at each turn and triggers when it is above its threshold
+tau, that is in a share 1 - tau of the turns. A game of n turns triggers with probability 1 - tau^n. The expected gain
+is computed from that, without drawing.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from sottovoce.monitors.dataset import Floats
 STEPS = 100
 """Thresholds are 0, 1/100, ..., 1."""
 TAUS: Floats = np.arange(STEPS + 1) / STEPS
+HALVINGS = 60  # an interval of length 1 is then smaller than rounding errors
 
 
 @dataclass(frozen=True)
@@ -50,8 +55,8 @@ def triggered(highest: Floats, failed: NDArray[np.bool_], threshold: float) -> T
 
 def best_threshold(highest: Floats, failed: NDArray[np.bool_]) -> tuple[float, Triggered]:
     """Return the threshold with the largest gain and its counts; ties go to the largest threshold."""
-    found = [(float(tau), triggered(highest, failed, float(tau))) for tau in TAUS]
-    return max(found, key=lambda each: (each[1].surplus, each[0]))
+    counts = [(float(tau), triggered(highest, failed, float(tau))) for tau in TAUS]
+    return max(counts, key=lambda pair: (pair[1].surplus, pair[0]))
 
 
 def conformal_threshold(highest: Floats, false_alarms: float) -> float:
@@ -68,5 +73,33 @@ def conformal_threshold(highest: Floats, false_alarms: float) -> float:
     if rank > m:
         need = ceil(1 / false_alarms - 1 - 1e-9)
         raise UsageError(f"{m} successful games cannot limit false alarms to {false_alarms}; expected at least {need}")
-    found = float(np.sort(highest)[rank - 1])
-    return found if np.isfinite(found) else 0.0  # most games have no score, so any threshold meets the rate
+    threshold = float(np.sort(highest)[rank - 1])
+    return threshold if np.isfinite(threshold) else 0.0  # most games have no score, so any threshold meets the rate
+
+
+def chances(turns: NDArray[np.intp], threshold: float) -> Floats:
+    """Return for each game the probability that it triggers at least once; `turns` are the games' lengths."""
+    probabilities: Floats = 1.0 - np.power(threshold, turns, dtype=np.float64)
+    return probabilities
+
+
+def game_gains(failed: NDArray[np.bool_]) -> Floats:
+    """Return how much each game adds to the gain if it triggers; its dot product with the triggers is the gain."""
+    n, failures = len(failed), int(failed.sum())
+    gains: Floats = np.where(failed, n - failures, -failures) / n**2
+    return gains
+
+
+def best_chance(turns: NDArray[np.intp], failed: NDArray[np.bool_]) -> float:
+    """Return the threshold with the largest expected gain; ties go to the largest threshold."""
+    gains = [float(game_gains(failed) @ chances(turns, float(tau))) for tau in TAUS]
+    return float(max(zip(np.round(gains, 12), TAUS, strict=True))[1])
+
+
+def equal_resets(turns: NDArray[np.intp], resets: float) -> float:
+    """Return the threshold at which `resets` games trigger in expectation; 0 triggers every game that has a turn."""
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if chances(turns, middle).sum() > resets else (low, middle)
+    return high

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from sottovoce.channels.payload import Payload, Span
 
-WHOLE = ("entropy", "varentropy", "kurtosis")
+FULL = ("entropy", "varentropy", "kurtosis")
 """Statistics of the whole distribution at each position in a payload: softmax(logits) at T = 1."""
 BEST = "best"
 """Name of the tensor (n, bytes) with the text of each most probable token in a hosted model's payload."""
@@ -33,7 +33,7 @@ class Tokens:
     """Log-probabilities of the most probable tokens, highest first."""
     best: Sequence[str] | None = None
     """Text of the most probable token at each position, generated or not; None if unknown."""
-    whole: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    full: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """Statistics of the whole distribution by name; {} if only `top` is known."""
 
     def __len__(self) -> int:
@@ -84,8 +84,8 @@ def of_payload(payload: Payload, decode: Decode | None = None) -> Tokens:
         best = [bytes(row).rstrip(b"\0").decode() for row in tensors[BEST].tolist()]
     elif decode is not None:
         best = Decoded([ids[0] for ids in tensors["top_ids"].tolist()], decode)
-    whole = {name: tensors[name].tolist() for name in WHOLE if name in tensors}
-    return Tokens(payload.label.text, payload.spans, tensors["top_logprobs"].tolist(), best, whole)
+    full = {name: tensors[name].tolist() for name in FULL if name in tensors}
+    return Tokens(payload.label.text, payload.spans, tensors["top_logprobs"].tolist(), best, full)
 
 
 def encoded(texts: Sequence[str]) -> list[list[int]]:
@@ -110,19 +110,19 @@ def of_response(message: BaseMessage) -> Tokens:
 def _of_openai(message: BaseMessage) -> Tokens:
     logprobs: Any = message.response_metadata.get("logprobs")  # Any: JSON of a provider
     content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
-    if not content or not all(each.get("top_logprobs") for each in content):
+    if not content or not all(token.get("top_logprobs") for token in content):
         found = "no log-probabilities" if not content else "a token without its most probable candidates"
         raise UsageError(f"the reply has {found}; expected a model that returns them: logprobs=True, top_logprobs=10")
-    tops = [sorted(each["top_logprobs"], key=lambda top: -top["logprob"]) for each in content]
-    texts = [_told(each["token"]) for each in content]
+    tops = [sorted(token["top_logprobs"], key=lambda top: -top["logprob"]) for token in content]
+    texts = [_utf8(token["token"]) for token in content]
     return Tokens(
         "".join(texts),
         list(pairwise(accumulate(map(len, texts), initial=0))),
-        [[top["logprob"] for top in each] for each in tops],
-        [_told(each[0]["token"]) for each in tops],
+        [[top["logprob"] for top in candidates] for candidates in tops],
+        [_utf8(candidates[0]["token"]) for candidates in tops],
     )
 
 
-def _told(token: str) -> str:
+def _utf8(token: str) -> str:
     """Replace lone surrogates, which UTF-8 cannot encode: a byte-level token may be half a character."""
     return token.encode("utf-8", "replace").decode()

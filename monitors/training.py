@@ -17,10 +17,17 @@ from numpy.typing import ArrayLike
 from sottovoce.core.errors import UsageError
 from sottovoce.monitors.dataset import Games, RowFile
 from sottovoce.monitors.features import logged
-from sottovoce.monitors.monitor import Bounds, Fitted, Monitor, matrix
-from sottovoce.monitors.random_baseline import best_chance, chances, random_monitor, worth
+from sottovoce.monitors.monitor import Bounds, Fitted, Monitor, matrix, random_monitor
 from sottovoce.monitors.settings import RANDOM, TURN, Rank, Training
-from sottovoce.monitors.threshold import Triggered, best_threshold, conformal_threshold, triggered
+from sottovoce.monitors.threshold import (
+    Triggered,
+    best_chance,
+    best_threshold,
+    chances,
+    conformal_threshold,
+    game_gains,
+    triggered,
+)
 
 ALPHA = 1.0
 """Strength of the ridge regression's penalty."""
@@ -66,8 +73,8 @@ def train(file: RowFile, role: str | None, training: Training) -> Trained:
     """
     games = file.games(role)
     parts = split(games, training)
-    found = tried(parts, training)
-    monitor, gain = _chosen(found, parts, training)
+    candidates = tried(parts, training)
+    monitor, gain = _chosen(candidates, parts, training)
     fitted = Fitted(
         data=file.path.name,
         sha256=file.digest,
@@ -77,24 +84,24 @@ def train(file: RowFile, role: str | None, training: Training) -> Trained:
         validation=len(games) - len(parts.fitted),
         seed=training.seed,
         alpha=ALPHA,
-        candidates=len(found),
+        candidates=len(candidates),
         rank=training.rank,
         gain=gain,
         chosen_by="gain" if training.false_alarms is None else f"false alarms of {training.false_alarms}",
         random_threshold=best_chance(parts.choosing.turns, parts.choosing.failed),
         made_by={name: version(name) for name in ("sottovoce", "scikit-learn", "numpy")},
     )
-    return Trained(monitor.model_copy(update={"fitted": fitted}), found, parts)
+    return Trained(monitor.model_copy(update={"fitted": fitted}), candidates, parts)
 
 
-def _chosen(found: Sequence[Tried], parts: Split, training: Training) -> tuple[Monitor, float]:
+def _chosen(candidates: Sequence[Tried], parts: Split, training: Training) -> tuple[Monitor, float]:
     """Return the monitor to save, and its gain at the saved threshold."""
     if training.rank == RANDOM:
         return _random(parts.choosing, training)
-    if training.rank != "best" and len(found) < 2:
+    if training.rank != "best" and len(candidates) < 2:
         raise UsageError(f"there is no {training.rank} of one candidate; leave features or degree to be chosen")
     places: dict[Rank, int] = {"best": 0, "second": 1, "worst": -1}
-    chosen = found[places[training.rank]]
+    chosen = candidates[places[training.rank]]
     if training.false_alarms is None:
         return chosen.monitor, chosen.triggered.gain
     monitor, games = calibrated(chosen.monitor, parts.calibrating, training.false_alarms), parts.choosing
@@ -105,7 +112,7 @@ def _random(games: Games, training: Training) -> tuple[Monitor, float]:
     if training.false_alarms is not None:
         raise UsageError("only a fitted monitor can limit false alarms; drop --false-alarms or --rank random")
     threshold = best_chance(games.turns, games.failed)
-    return random_monitor(threshold, games.role), float(worth(games.failed) @ chances(games.turns, threshold))
+    return random_monitor(threshold, games.role), float(game_gains(games.failed) @ chances(games.turns, threshold))
 
 
 def check_installed() -> None:
@@ -125,17 +132,17 @@ def split(games: Games, training: Training) -> Split:
         UsageError: there are too few games, or all games of one part failed or succeeded.
     """
     order = np.random.RandomState(training.seed).permutation(len(games)).tolist()  # numpy's old generator, as the code
-    if not (held := len(games) // TENTH * 3):
+    if not (reserved := len(games) // TENTH * 3):
         raise UsageError(f"{len(games)} games of role {games.role!r} are too few; expected at least {TENTH}")
-    choosing = calibrating = order[:held]
+    choosing = calibrating = order[:reserved]
     if training.false_alarms is not None and len(training.candidates) > 1:
         choosing, calibrating = choosing[::2], choosing[1::2]
-    for what, part in (("fitted to", order[held:]), ("chosen by", choosing)):
+    for use, part in (("fitted to", order[reserved:]), ("chosen by", choosing)):
         failed = games.failed[part]
         if failed.all() or not failed.any():
             how = "failed" if failed.all() else "succeeded"
-            raise UsageError(f"all {len(part)} games of role {games.role!r} that are {what} {how}; expected both kinds")
-    return Split(*(games.part(each) for each in (order[held:], choosing, calibrating)))
+            raise UsageError(f"all {len(part)} games of role {games.role!r} that are {use} {how}; expected both kinds")
+    return Split(*(games.part(part) for part in (order[reserved:], choosing, calibrating)))
 
 
 def tried(parts: Split, training: Training) -> list[Tried]:
@@ -147,13 +154,13 @@ def tried(parts: Split, training: Training) -> list[Tried]:
     check_installed()
     if not len(parts.fitted.game):
         raise UsageError(f"no turn of role {parts.fitted.role!r} has features; expected some")
-    found = []
+    candidates = []
     for features, degree in training.candidates:
         monitor = fit(parts.fitted, features, degree, training)
         highest = parts.choosing.highest(monitor.scores(parts.choosing.columns))
         threshold, triggered = best_threshold(highest, parts.choosing.failed)
-        found.append(Tried(monitor.model_copy(update={"threshold": threshold}), triggered))
-    return sorted(found, key=_order)
+        candidates.append(Tried(monitor.model_copy(update={"threshold": threshold}), triggered))
+    return sorted(candidates, key=_order)
 
 
 def fit(games: Games, features: tuple[str, ...], degree: int, training: Training) -> Monitor:
@@ -194,9 +201,9 @@ def calibrated(monitor: Monitor, games: Games, false_alarms: float) -> Monitor:
     return monitor.model_copy(update={"threshold": conformal_threshold(highest, false_alarms)})
 
 
-def _order(each: Tried) -> tuple[float, ...]:
-    monitor = each.monitor
-    return (-each.triggered.surplus, monitor.degree, len(monitor.features), -monitor.threshold)
+def _order(candidate: Tried) -> tuple[float, ...]:
+    monitor = candidate.monitor
+    return (-candidate.triggered.surplus, monitor.degree, len(monitor.features), -monitor.threshold)
 
 
 def _bounds(columns: Mapping[str, ArrayLike], name: str, training: Training) -> Bounds:

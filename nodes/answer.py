@@ -14,8 +14,8 @@ def answer(run: RunContext[Any], state: Discussion, agent: str, protocol: str | 
     """Answer alone, with the documents of all agents, unless the settings leave some out."""
     known = state.copy()
     known["documents"] = run.settings.dealt(state.get("documents") or [])
-    view = run.view(known, agent, None)
-    ask = Ask(agent, "answer", view.independent(), protocol=protocol)
+    builder = run.prompt_builder(known, agent, None)
+    ask = Ask(agent, "answer", builder.independent(), protocol=protocol)
     return {"board": say_answer(run, state, ask)}
 
 

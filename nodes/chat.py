@@ -5,14 +5,14 @@ from __future__ import annotations
 from langgraph.config import get_config
 
 from sottovoce.nodes.question import question_id
-from sottovoce.nodes.state import JSON, Decision, Discussion, heard
+from sottovoce.nodes.state import JSON, Decision, Discussion, current_messages
 
 DECISION = "decision"
 """The author's name of the last message, the answer."""
 
 
-def chat_of(state: Discussion, decision: Decision | None, *, asked: bool = True) -> list[JSON]:
-    """Return the messages of a discussion so far, as JSON that LangChain reads; `asked`: include the question.
+def chat_of(state: Discussion, decision: Decision | None, *, with_question: bool = True) -> list[JSON]:
+    """Return the messages of a discussion so far, as JSON that LangChain reads; `with_question`: include the question.
 
     They are derived from board and decision when they are shown, and are not stored in checkpoints.
     """
@@ -25,9 +25,9 @@ def chat_of(state: Discussion, decision: Decision | None, *, asked: bool = True)
             "content": message.full_text if message.public is None else message.public,
             "id": "/".join(map(str, (name, *message.place))),
         }
-        for message in heard(state)
+        for message in current_messages(state)
     ]
-    chat = [*([question] if asked else []), *said]
+    chat = [*([question] if with_question else []), *said]
     if decision:
         answer = decision["answer"] or f"No answer: {decision['why']}"
         chat.append({"type": "ai", "name": DECISION, "content": answer, "id": f"{name}/{DECISION}"})

@@ -16,7 +16,7 @@ from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.nodes.act import Act
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.decide import decided, last_votes, voted, votes_of
-from sottovoce.nodes.prompt_builder import View, blocks, viewpoint_slots
+from sottovoce.nodes.prompt_builder import PromptBuilder, blocks, viewpoint_slots
 from sottovoce.nodes.say import say_answer
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, rounds_of, said
 from sottovoce.nodes.votes import leading, number, took, viewpoints
@@ -44,13 +44,13 @@ def begin(run: RunContext[CMD], state: Grouped) -> Update:
 # Prompts
 
 
-def answer_turns(view: View) -> tuple[Turn, ...]:
+def answer_turns(builder: PromptBuilder) -> tuple[Turn, ...]:
     """Return the prompt of the first answer: the question alone."""
-    return (*view.system_turn(*view.prompts.render("cmd/agent")), Turn("user", view.asked()))
+    return (*builder.system_turn(*builder.prompts.render("cmd/agent")), Turn("user", builder.full_turn()))
 
 
 def discuss_turns(
-    view: View, messages: Mapping[str, Message], votes: Sequence[Vote], groups: Groups
+    builder: PromptBuilder, messages: Mapping[str, Message], votes: Sequence[Vote], groups: Groups
 ) -> tuple[Turn, ...]:
     """Return the question, the agent's last answer, the others' by the visibility rule, and the request for an update.
 
@@ -59,32 +59,34 @@ def discuss_turns(
     shown. Agents that were not sent to a higher level are in no group: the rule restricts who hears, not who
     spoke, so their viewpoints are in the tally, as those of one more group.
     """
-    mine = next(group for group in groups if view.agent in group)
-    near = [vote for vote in votes if vote["agent"] in mine and vote["agent"] != view.agent]
+    mine = next(group for group in groups if builder.agent in group)
+    near = [vote for vote in votes if vote["agent"] in mine and vote["agent"] != builder.agent]
     far = [vote for vote in votes if vote["agent"] not in mine]
     left_behind = {vote["agent"] for vote in votes}.difference(*groups)
     heard = {vote["agent"]: MessageRef(messages[vote["agent"]]) for vote in near}
-    parts = view.prompts.render(
+    parts = builder.prompts.render(
         "cmd/discuss",
         groups=len(groups) + bool(left_behind),
-        tally=[line for line, _ in viewpoint_slots(view, [vote for vote in far if vote["answer"] is not None])],
-        viewpoints=viewpoint_slots(view, near, heard),
+        tally=[line for line, _ in viewpoint_slots(builder, [vote for vote in far if vote["answer"] is not None])],
+        viewpoints=viewpoint_slots(builder, near, heard),
     )
-    own = Turn("assistant", (MessageRef(messages[view.agent], own=True),))
-    return (*answer_turns(view), own, Turn("system", parts), view.user("cmd/update"))
+    own = Turn("assistant", (MessageRef(messages[builder.agent], own=True),))
+    return (*answer_turns(builder), own, Turn("system", parts), builder.user("cmd/update"))
 
 
-def secretary_turns(view: View, messages: Mapping[str, Message], votes: Sequence[Vote]) -> tuple[Turn, ...]:
+def secretary_turns(builder: PromptBuilder, messages: Mapping[str, Message], votes: Sequence[Vote]) -> tuple[Turn, ...]:
     """Return the question, and each viewpoint with its number of agents and the first one's explanation."""
     found = viewpoint_slots(
-        view,
+        builder,
         [vote for vote in votes if vote["answer"] is not None],
         {vote["agent"]: MessageRef(messages[vote["agent"]]) for vote in votes},
         most=1,
     )
-    said = view.prompts.render("cmd/secretary", number=number(len(votes)), viewpoints=found)
-    request = blocks(view.prompts.render("cmd/decide", hints=view.question.get("hints", [])), view.question_of())
-    return (*view.system_turn(*blocks(view.known(view.documents()), said)), Turn("user", request))
+    said = builder.prompts.render("cmd/secretary", number=number(len(votes)), viewpoints=found)
+    request = blocks(
+        builder.prompts.render("cmd/decide", hints=builder.question.get("hints", [])), builder.question_of()
+    )
+    return (*builder.system_turn(*blocks(builder.known(builder.documents()), said)), Turn("user", request))
 
 
 # Acts
@@ -95,11 +97,11 @@ def discuss(run: RunContext[CMD], state: Grouped, agent: str) -> Update:
     round = state["round"]
     if not any(agent in group for group in state["groups"]):
         return {}
-    view = run.view(state, agent)
-    turns = answer_turns(view)
+    builder = run.prompt_builder(state, agent)
+    turns = answer_turns(builder)
     if round:
         messages, votes = rounds_of(state, run.answers)[round - 1], votes_of(run, state, round - 1)
-        turns = discuss_turns(view, messages, votes, state["groups"])
+        turns = discuss_turns(builder, messages, votes, state["groups"])
     return {"board": say_answer(run, state, Ask(agent, "revise" if round else "answer", turns))}
 
 
@@ -112,8 +114,8 @@ def secretary(read: Callable[[RunContext[Any], Any], Reading] = last_round) -> A
     """Return the act of a secretary, which gets its input from `read` and decides in text."""
 
     def decide_tie(run: RunContext[Any], state: Discussion, agent: str) -> Update:
-        view = run.view(state, agent)
-        ask = Ask(agent, "decide", secretary_turns(view, *read(run, state)), protocol="nl")
+        builder = run.prompt_builder(state, agent)
+        ask = Ask(agent, "decide", secretary_turns(builder, *read(run, state)), protocol="nl")
         return {"board": say_answer(run, state, ask)}
 
     return decide_tie
@@ -137,7 +139,7 @@ def _representative(run: RunContext[CMD], state: Grouped, group: Sequence[str]) 
     policy = run.settings.representative
     if policy == "random":
         return random.Random(run.seed(state, group[0], "representative")).choice(group)
-    leaders = {name for view in leading(viewpoints(last_votes(run, state), state)) for name in view.agents}
+    leaders = {name for viewpoint in leading(viewpoints(last_votes(run, state), state)) for name in viewpoint.agents}
     return next((name for name in group if policy == "tied" and name in leaders), group[0])
 
 
@@ -160,6 +162,6 @@ def by_secretary(votes: Sequence[Vote], state: Discussion) -> Decision:
     assert message is not None, "the secretary was asked"
     vote = voted(message, state)
     did = "decided" if vote["counts"] else "was asked, and its answer could not be read"
-    why = f"a tie of {' and '.join(view.answer for view in tied)}; the secretary {did}"
+    why = f"a tie of {' and '.join(viewpoint.answer for viewpoint in tied)}; the secretary {did}"
     why += f" ({took(vote)})" if took(vote) else ""
     return {**decided(SECRETARY, why, tied, votes, state, (vote["answer"],)), "by": SECRETARY}

@@ -31,7 +31,7 @@ from sottovoce.nodes.codegen_prompts import (
 )
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.say import say
-from sottovoce.nodes.state import RESTORED, Discussion, Update, Vote, heard, rounds_of, said
+from sottovoce.nodes.state import RESTORED, Discussion, Update, Vote, current_messages, rounds_of, said
 from sottovoce.settings import CodeGen
 from sottovoce.settings.codegen import REFLECTOR
 
@@ -56,20 +56,20 @@ class Coding(Discussion):
 
 def write(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
     """Return one coder's solution."""
-    view, name = run.view(state, agent), entry_point(state)
+    builder, name = run.prompt_builder(state, agent), entry_point(state)
     if state["round"] == 0:
-        ask = Ask(agent, "answer", first_turns(view, name), code_form(scored=False))
+        ask = Ask(agent, "answer", first_turns(builder, name), code_form(scored=False))
         return {"board": say(run, state, ask)}
     spoken, reviews = replies_of(run, state), {review["agent"]: review for review in state["reviews"]}
     reflected = said(state, REFLECTOR, state["round"], (REVIEW,))
     assert reflected is not None, "judges speak before coders"
     best = [(reviews[who], spoken[who]) for who in state["ranked"]]
-    ask = Ask(agent, "revise", later_turns(view, name, best, reflected), code_form(scored=True))
+    ask = Ask(agent, "revise", later_turns(builder, name, best, reflected), code_form(scored=True))
     (message,) = say(run, state, ask)
     return {"board": [replace(message, notes=(*message.notes, _helped(message)))]}
 
 
-def deed(update: Update) -> str:
+def effect(update: Update) -> str:
     """Return the effect of a solution: its program is run."""
     return RUN
 
@@ -97,7 +97,7 @@ def rank(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
 
 def _judge(run: RunContext[CodeGen], state: Coding, ask: Ask, request: Sequence[Part]) -> Update:
     replies = replies_of(run, state)
-    turns = judge_turns(run.view(state, ask.agent), list(replies.values()), request)
+    turns = judge_turns(run.prompt_builder(state, ask.agent), list(replies.values()), request)
     return {"board": say(run, state, replace(ask, turns=turns))}
 
 
@@ -144,7 +144,7 @@ def solution_of(message: Message, state: Discussion) -> str:
 
 def tests_of(state: Discussion) -> list[str]:
     """Return all of the Tester's tests, each once."""
-    replies = [message.full_text for message in heard(state) if message.act == TEST]
+    replies = [message.full_text for message in current_messages(state) if message.act == TEST]
     return list(dict.fromkeys(test for reply in replies for test in assertions(reply)))
 
 

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.core.response_format import Form
 from sottovoce.environments.codegen import HIGHEST, LOWEST, solution_span
-from sottovoce.nodes.prompt_builder import View, blocks
+from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.settings.codegen import PASSER, REFLECTOR, TESTER
 
 SCORED = (PASSER, TESTER, REFLECTOR)
@@ -44,48 +44,48 @@ class Review(TypedDict):
 # Prompts
 
 
-def first_turns(view: View, name: str) -> tuple[Turn, ...]:
+def first_turns(builder: PromptBuilder, name: str) -> tuple[Turn, ...]:
     """Return the prompt with the problem alone."""
-    form = words(view.prompts.render("codegen/solve", function=name))
-    return (*_role(view, "coder"), Turn("user", blocks(view.known([]), view.question_of(form))))
+    form = words(builder.prompts.render("codegen/solve", function=name))
+    return (*_role(builder, "coder"), Turn("user", blocks(builder.known([]), builder.question_of(form))))
 
 
 def later_turns(
-    view: View, name: str, solutions: Sequence[tuple[Review, Message]], reflected: Message
+    builder: PromptBuilder, name: str, solutions: Sequence[tuple[Review, Message]], reflected: Message
 ) -> tuple[Turn, ...]:
     """Return the two best solutions of the round before with their reviews, and the problem."""
-    feedback = [_feedback(view, review, said, reflected) for review, said in solutions]
-    heard = view.prompts.render("codegen/feedback", others=feedback)
-    solve = words(view.prompts.render("codegen/solve", function=name))
-    improve = words(view.prompts.render("codegen/improve", judges=SCORED))
-    asked = blocks(view.known([]), heard, view.question_of(f"{solve} {improve}"))
-    return (*_role(view, "coder"), Turn("user", asked))
+    feedback = [_feedback(builder, review, said, reflected) for review, said in solutions]
+    heard = builder.prompts.render("codegen/feedback", others=feedback)
+    solve = words(builder.prompts.render("codegen/solve", function=name))
+    improve = words(builder.prompts.render("codegen/improve", judges=SCORED))
+    asked = blocks(builder.known([]), heard, builder.question_of(f"{solve} {improve}"))
+    return (*_role(builder, "coder"), Turn("user", asked))
 
 
-def judge_turns(view: View, solutions: Sequence[Message], request: Sequence[Part]) -> tuple[Turn, ...]:
+def judge_turns(builder: PromptBuilder, solutions: Sequence[Message], request: Sequence[Part]) -> tuple[Turn, ...]:
     """Return the solutions with their numbers, the problem, and the request to a judge."""
-    heard = view.prompts.render("codegen/solutions", others=[solution(view, said) for said in solutions])
-    asked = blocks(view.known([]), heard, view.question_of(words(request)))
-    return (*_role(view, "judge"), Turn("user", asked))
+    heard = builder.prompts.render("codegen/solutions", others=[solution(builder, said) for said in solutions])
+    asked = blocks(builder.known([]), heard, builder.question_of(words(request)))
+    return (*_role(builder, "judge"), Turn("user", asked))
 
 
-def solution(view: View, said: Message) -> MessageRef | str:
+def solution(builder: PromptBuilder, said: Message) -> MessageRef | str:
     """Return the solution in a reply, as others hear it."""
     start, end = solution_span(said.text)
     inside = said.text[start:end]
     begin = start + len(inside) - len(inside.lstrip("\n"))  # not spaces: the first line may be indented
     span = (begin, start + len(inside.rstrip()))
-    return MessageRef(said, (span,), own=said.agent == view.agent) if span[0] < span[1] else NOTHING
+    return MessageRef(said, (span,), own=said.agent == builder.agent) if span[0] < span[1] else NOTHING
 
 
-def _feedback(view: View, review: Review, said: Message, reflected: Message) -> list[object]:
+def _feedback(builder: PromptBuilder, review: Review, said: Message, reflected: Message) -> list[object]:
     start, end = review["reflection"] or (0, 0)
     reflection = MessageRef(reflected, ((start, end),)) if start < end else ""
-    return [solution(view, said), review["error"], review["passed"], review["failed"], reflection]
+    return [solution(builder, said), review["error"], review["passed"], review["failed"], reflection]
 
 
-def _role(view: View, kind: str) -> list[Turn]:
-    return view.system_turn(*view.prompts.render(f"codegen/{kind}", role=view.agent))
+def _role(builder: PromptBuilder, kind: str) -> list[Turn]:
+    return builder.system_turn(*builder.prompts.render(f"codegen/{kind}", role=builder.agent))
 
 
 # Forms of replies

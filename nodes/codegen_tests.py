@@ -47,10 +47,10 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Trials:
+class ProgramTests:
     """The nodes that run programs, by the settings or by a given runner."""
 
-    given: Runner | None = None
+    own_runner: Runner | None = None
 
     def begin(self, run: RunContext[CodeGen], state: Discussion) -> Update:
         """Return the first state, before any solution.
@@ -59,14 +59,14 @@ class Trials:
             UsageError: no sandbox is set, it is not available, or the question's problem is invalid.
         """
         problem_of(state)
-        if self.given is None and "sandbox" not in run.memo:
+        if self.own_runner is None and "sandbox" not in run.memo:
             run.memo["sandbox"] = uncontained(run.settings)
         known: Update = {"errors": {}, "reviews": [], "ranked": [], "passed": {}, "kind": run.settings.answers_in}
         return known | {"notes": run.memo.get("sandbox", [])}
 
     def runner(self, settings: CodeGen) -> Runner:
         """Return the function that runs programs."""
-        return self.given or in_sandbox(settings)
+        return self.own_runner or in_sandbox(settings)
 
     def check(self, contexts: Contexts[CodeGen]) -> RunnableLambda[Coding, Update]:
         """Return the Passer's node: checks that solutions run, and have the required function."""
@@ -77,7 +77,7 @@ class Trials:
             look = partial(tried, program=entry_point(state), run=self.runner(run.settings))
             errors = {coder: why or "" for coder, why in of_each(look, solutions).items()}
             lines = [f"{_named(n, coder)}: {why or 'runs'}" for n, (coder, why) in enumerate(errors.items(), 1)]
-            return {"errors": errors, "board": [_told(run, state, PASSER, CHECK, lines).to_dict()]}
+            return {"errors": errors, "board": [_rule_message(run, state, PASSER, CHECK, lines).to_dict()]}
 
         return RunnableLambda(check, name=PASSER)
 
@@ -96,7 +96,7 @@ class Trials:
             ]
             best, how = ranked(run, state, len(replies))
             lines = [*_lines(reviews, tests), *([] if spans else ["no reviews could be read"]), how]
-            told = replace(_told(run, state, TESTER, REPORT, lines), turn=REPORTED)
+            told = replace(_rule_message(run, state, TESTER, REPORT, lines), turn=REPORTED)
             shown = {"reviews": reviews, "ranked": [reviews[n]["agent"] for n in best]}
             return {**shown, "board": [told.to_dict()], "turn": REPORTED + 1}
 
@@ -236,7 +236,7 @@ def _named(number: int, coder: str) -> str:
     return f"{number} ({coder})"
 
 
-def _told(run: RunContext[CodeGen], state: Discussion, agent: str, act: str, lines: list[str]) -> Message:
+def _rule_message(run: RunContext[CodeGen], state: Discussion, agent: str, act: str, lines: list[str]) -> Message:
     epoch, round, turn = moment(state)
     attempt = attempt_of(state, agent, act)
     text = "\n".join(lines)

@@ -25,7 +25,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.core.trust import Allowed
 from sottovoce.nodes.inputs import Models, check_models, check_same, check_store, context_of
-from sottovoce.nodes.prompt_builder import View
+from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.state import Discussion, moment
 from sottovoce.nodes.state_validation import check_state, check_types, check_whole, settings_of
@@ -61,11 +61,13 @@ class RunContext(Generic[AnySettings]):
     memo: dict[str, Any] = field(default_factory=dict)  # Any: values of acts
     """Values that acts read once in a run, e.g. a file that the settings name."""
 
-    def view(self, question: Question, agent: str, owner: str | None = "") -> View:
-        """Return `agent`'s view of the question, with the documents of `owner`: by default its own; None means all."""
+    def prompt_builder(self, question: Question, agent: str, owner: str | None = "") -> PromptBuilder:
+        """Return a builder of `agent`'s prompts with the documents of `owner`: by default its own; None means all."""
         system = self.settings.of("system", agent) or "" if agent in self.settings.names() else ""
         documents, components = agent if owner == "" else owner, self.settings.components()
-        return View(self.prompts_of(agent), question, documents, system, agent, components, self.wording(agent))
+        return PromptBuilder(
+            self.prompts_of(agent), question, documents, system, agent, components, self.wording(agent)
+        )
 
     def prompts_of(self, agent: str) -> Prompts:
         """Return an agent's prompts; an agent without a model of its own uses the first agent's."""

@@ -10,7 +10,7 @@ from sottovoce.channels.message import Message, Turn
 from sottovoce.nodes.ablation import others_of
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, last_votes, majority
-from sottovoce.nodes.prompt_builder import View
+from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.say import say, say_answer
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, attempt_of, moment, rounds_of
 from sottovoce.prompts import kinds
@@ -21,17 +21,17 @@ SUMMARISER = "summariser"
 SUMMARISE = ("summarise",)
 
 
-def speak(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
+def take_turn(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
     """Return one debater's message of the round: the first answer, or a revision of it."""
     round, role = state["round"], run.settings.roles()[agent]
     if not _speaks(run, agent, round):
         return {}
     if role != "debater":
-        return {"board": [_given(run, state, agent, role)]}
+        return {"board": [_prescribed(run, state, agent, role)]}
     if not round:
-        view = view_of(run, state, agent)
-        shares = view.knows_a_part and run.settings.rounds > 1  # facts, and the answer in a later round
-        first = Ask(agent, "answer", view.independent())
+        builder = view_of(run, state, agent)
+        shares = builder.knows_a_part and run.settings.rounds > 1  # facts, and the answer in a later round
+        first = Ask(agent, "answer", builder.independent())
         return {"board": (say(run, state, first) if shares else say_answer(run, state, first))}
     summary: list[Message] = []
     if run.settings.summarise == "each":
@@ -41,9 +41,9 @@ def speak(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
     return {"board": [*summary, *say_answer(run, state, Ask(agent, "revise", turns))]}
 
 
-def view_of(run: RunContext[Debate], state: Discussion, agent: str) -> View:
-    """Return a debater's view, with the wording set by `share`."""
-    return replace(run.view(state, agent), share=run.settings.share)
+def view_of(run: RunContext[Debate], state: Discussion, agent: str) -> PromptBuilder:
+    """Return a debater's builder, with the wording set by `share`."""
+    return replace(run.prompt_builder(state, agent), share=run.settings.share)
 
 
 def summarise(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
@@ -56,7 +56,9 @@ def summarise(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
 def summary_of(run: RunContext[Debate], state: Discussion, agent: str, messages: list[Message]) -> list[Message]:
     """Return `agent`'s summary of messages, which it hears by the protocol; the summary is text."""
     reader = run.settings.speakers()[0] if agent == SUMMARISER else agent
-    return say(run, state, Ask(agent, SUMMARISE[0], run.view(state, reader).summarise(messages), protocol="nl"))
+    return say(
+        run, state, Ask(agent, SUMMARISE[0], run.prompt_builder(state, reader).summarise(messages), protocol="nl")
+    )
 
 
 def deciding_agent(run: RunContext[Debate]) -> str:
@@ -74,20 +76,20 @@ def _speaks(run: RunContext[Debate], agent: str, round: int) -> bool:
 
 
 def _later_turns(run: RunContext[Debate], state: Discussion, agent: str, summary: list[Message]) -> tuple[Turn, ...]:
-    settings, view = run.settings, view_of(run, state, agent)
+    settings, builder = run.settings, view_of(run, state, agent)
     rounds = rounds_of(state, run.answers)[:-1]
     own = [spoken[agent] for spoken in rounds]
     if settings.summarise != "none":  # an agent reads its own summaries in the round after
         by = SUMMARISER if settings.summarise == "shared" else agent
         summaries = [spoken[by] for spoken in rounds_of(state, SUMMARISE) if by in spoken]
-        return view.history_of_summaries(own, [*summaries, *summary])
+        return builder.history_of_summaries(own, [*summaries, *summary])
     others = [others_of(run, state, spoken, agent) for spoken in rounds]
     if settings.shape == "fresh":
-        return view.fresh(own[-1], others[-1], settings.order)
-    return view.history(own, others, settings.order)
+        return builder.fresh(own[-1], others[-1], settings.order)
+    return builder.history(own, others, settings.order)
 
 
-def _given(run: RunContext[Debate], state: Discussion, agent: str, role: str) -> Message:
+def _prescribed(run: RunContext[Debate], state: Discussion, agent: str, role: str) -> Message:
     """Return the message of an expert or a dummy: text without a payload (CIPHER's bounds)."""
     texts = [state["solution"]] if role == "expert" else state["decoys"]  # `setup` checked that they exist
     # Drawn again at each call, as in the published code.

@@ -13,7 +13,7 @@ from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.progress import is_decided
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, concluded, rounds_of
-from sottovoce.nodes.votes import Viewpoint, ballot, leading, viewpoints
+from sottovoce.nodes.votes import Viewpoint, leading, read_vote, viewpoints
 from sottovoce.prompts import kinds
 
 Rule = Callable[[RunContext[Any], Any], Decision]  # Any: the settings and the state of every scheme
@@ -26,12 +26,12 @@ def decide(contexts: Contexts[Any], rule: Rule) -> RunnableLambda[Discussion, Up
     def decide(state: Discussion) -> Update:
         decision = rule(contexts.of(state), state)
         is_decided(decision)
-        return {"decision": decision, "messages": chat_of(state, decision, asked=not is_inside())}
+        return {"decision": decision, "messages": chat_of(state, decision, with_question=not is_inside())}
 
     return RunnableLambda(decide, name="decide")
 
 
-def vote(contexts: Contexts[Any], read: Read = ballot) -> RunnableLambda[Discussion, Update]:
+def vote(contexts: Contexts[Any], read: Read = read_vote) -> RunnableLambda[Discussion, Update]:
     """Return the node that counts the round's votes, for routers and readers of the stream."""
 
     def vote(state: Discussion) -> Update:
@@ -40,23 +40,23 @@ def vote(contexts: Contexts[Any], read: Read = ballot) -> RunnableLambda[Discuss
     return RunnableLambda(vote, name="vote")
 
 
-def last_votes(run: RunContext[Any], state: Discussion, read: Read = ballot) -> list[Vote]:
+def last_votes(run: RunContext[Any], state: Discussion, read: Read = read_vote) -> list[Vote]:
     """Return the votes in the last message of each agent that spoke in the last round, edits included."""
     return votes_of(run, state, state["round"], read)
 
 
-def votes_of(run: RunContext[Any], state: Discussion, round: int, read: Read = ballot) -> list[Vote]:
+def votes_of(run: RunContext[Any], state: Discussion, round: int, read: Read = read_vote) -> list[Vote]:
     """Return one vote for each agent that answered in a round: those that discuss, in order, then all others."""
     spoken = rounds_of(state, run.answers)[round]
     names = [name for name in run.settings.speakers() if name in spoken]
     return [voted(spoken[name], state, read) for name in dict.fromkeys([*names, *spoken])]
 
 
-def voted(message: Message, state: Discussion, read: Read = ballot) -> Vote:
+def voted(message: Message, state: Discussion, read: Read = read_vote) -> Vote:
     """Return the vote in a message; if it cannot be read, that in its answer turn, if there was one."""
     vote, last = read(message, state), concluded(state, message)
     if vote["answer"] is None and last is not None:
-        return {**vote, **ballot(last, state), "asked": "answer"}
+        return {**vote, **read_vote(last, state), "asked": "answer"}
     return {**vote, "asked": "repair"} if message.asked == "repair" else vote
 
 
@@ -78,11 +78,11 @@ def decided(
     best: Sequence[Viewpoint],
     votes: Sequence[Vote],
     question: Question,
-    asked: tuple[str | None] | None = None,
+    answer_of: tuple[str | None] | None = None,
 ) -> Decision:
-    """Return the decision for the first of the best viewpoints, or for `asked`, the answer of another agent."""
-    if asked is not None:
-        answer = asked[0]
+    """Return the decision for the first of the best viewpoints, or for `answer_of`, the answer of another agent."""
+    if answer_of is not None:
+        answer = answer_of[0]
     elif best:
         answer = best[0].answer
         why += f"; a tie of {len(best)} answers, {best[0].agents[0]} spoke first" if len(best) > 1 else ""
@@ -95,4 +95,4 @@ def decided(
         "votes": list(votes),
         "score": None if question.get("target") is None else float(kinds.right(answer, question)),
     }
-    return {**decision, "tied": [view.answer for view in best]} if len(best) > 1 else decision
+    return {**decision, "tied": [viewpoint.answer for viewpoint in best]} if len(best) > 1 else decision

@@ -21,7 +21,7 @@ from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule, first_of, receivers_of
 from sottovoce.nodes.say import has_answer, say
-from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, heard, moment, said
+from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, current_messages, moment, said
 from sottovoce.settings import SECRETARY, MesSync
 
 Where = list[int | str]
@@ -48,21 +48,21 @@ class Passing:
         """Return the first speakers, which have heard nothing."""
         return {"heard": [{agent: [] for agent in first_of(self.rule, run.settings.speakers())}], "held": {}}
 
-    def speak(self, run: RunContext[MesSync], state: Passed, agent: str) -> Update:
+    def reply(self, run: RunContext[MesSync], state: Passed, agent: str) -> Update:
         """Return an agent's answer to the messages that it hears; without any, it says nothing."""
         if agent not in state["heard"][state["round"]]:
             return {}
-        view, (own, messages) = run.view(state, agent), _exchanges(run, state, agent)
-        turns = tuple(self.rule.modify(view, self.rule.merge(view, own, messages)))
+        builder, (own, messages) = run.prompt_builder(state, agent), _exchanges(run, state, agent)
+        turns = tuple(self.rule.modify(builder, self.rule.merge(builder, own, messages)))
         ask = Ask(agent, "revise" if own else "answer", turns)
 
         def validate(text: str) -> str:
-            return "" if _is_silent(text) else self.rule.validate(view, text)
+            return "" if _is_silent(text) else self.rule.validate(builder, text)
 
         def needs_answer(text: str) -> bool:
             return bool(has_answer(state)(text))
 
-        board = say(run, state, ask, validate=validate, requested=view.form(), needs_answer=needs_answer)
+        board = say(run, state, ask, validate=validate, requested=builder.form(), needs_answer=needs_answer)
         return {"board": board}
 
     def pass_on(self, contexts: Contexts[MesSync]) -> RunnableLambda[Passed, Update]:
@@ -127,7 +127,7 @@ class Passing:
         held = dict(state["held"])
         for agent, fresh in sent.items():
             messages = [*_messages(state, held.pop(agent, [])), *fresh]
-            to = held if self.rule.hold(agent, messages, state) else now
+            to = held if self.rule.should_wait(agent, messages, state) else now
             to[agent] = [[message.round, message.turn, message.agent, message.act] for message in messages]
         return now, held
 
@@ -136,7 +136,7 @@ class Passing:
         votes = list[Vote]()
         for agent, message in _last_words(state, run.settings.speakers()).items():
             vote = voted(message, state)
-            wrong = vote.get("asked") != "answer" and self.rule.validate(run.view(state, agent), message.text)
+            wrong = vote.get("asked") != "answer" and self.rule.validate(run.prompt_builder(state, agent), message.text)
             votes.append({"agent": agent, "answer": None, "counts": False} if wrong else vote)
         return votes
 
@@ -150,7 +150,7 @@ def _exchanges(run: RunContext[MesSync], state: Passed, agent: str) -> tuple[lis
 
 def _messages(state: Passed, places: Iterable[Where]) -> list[Message]:
     there: dict[tuple[int | str, ...], Message] = {
-        (*message.time, message.agent, message.act): message for message in heard(state)
+        (*message.time, message.agent, message.act): message for message in current_messages(state)
     }
     found = list[Message]()
     for where in places:
@@ -167,7 +167,7 @@ def _messages(state: Passed, places: Iterable[Where]) -> list[Message]:
 
 def _last_words(state: Passed, agents: Iterable[str]) -> dict[str, Message]:
     """Return each agent's last message that is not silence, in agents' order."""
-    found = {message.agent: message for message in heard(state) if not _is_silent(message.text)}
+    found = {message.agent: message for message in current_messages(state) if not _is_silent(message.text)}
     return {agent: found[agent] for agent in agents if agent in found}
 
 

@@ -80,7 +80,9 @@ def passages(pool: Mapping[str, Evidence], keys: Sequence[str]) -> list[Passage]
     return [_passage(pool[key]) for key in keys]
 
 
-def told(state: Discussion, pool: Mapping[str, Evidence], keys: Sequence[str], found: Found, first: int = 0) -> Message:
+def evidence_message(
+    state: Discussion, pool: Mapping[str, Evidence], keys: Sequence[str], found: Found, first: int = 0
+) -> Message:
     """Return a message that lists the pieces and their origins, from number `first` on."""
     lines = [f"[{number}] {_named(pool[key])}" for number, key in enumerate(keys) if number >= first]
     epoch, round, turn = moment(state)
@@ -117,7 +119,10 @@ def with_evidence(run: RunContext[Any], state: Discussion) -> Update:
         return {}
     found = search(run, state, [Search(state["question"])])
     keys = numbers(run.settings, found, found.pool)
-    return {"documents": passages(found.pool, keys), "board": [told(state, found.pool, keys, found).to_dict()]}
+    return {
+        "documents": passages(found.pool, keys),
+        "board": [evidence_message(state, found.pool, keys, found).to_dict()],
+    }
 
 
 def _documents(

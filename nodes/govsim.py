@@ -24,10 +24,10 @@ from sottovoce.environments.govsim.fishery_rules import Month, World, first_stat
 from sottovoce.environments.govsim.game_metrics import Ended, ended, measures
 from sottovoce.environments.govsim.talk import next_speaker, read_limit, read_summary, read_tons, read_utterance
 from sottovoce.nodes.context import Contexts, RunContext
-from sottovoce.nodes.prompt_builder import View, blocks
+from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.say import ANSWER_PREFILL, say
-from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, heard, moment, said
+from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, current_messages, moment, said
 from sottovoce.settings import GovSim
 
 TALK, SUMMARISE, LIMIT, REFLECT, WISH, HARVEST = "talk", "summarise", "limit", "reflect", "wish", "harvest"
@@ -73,10 +73,10 @@ def talk(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
 
 def summarise(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
     """Return a one-sentence summary of the talk, and the agreed limit, both as text; the talk is heard by protocol."""
-    view, most = run.view(state, agent), game_of(state).start
-    board = say(run, state, Ask(agent, SUMMARISE, _told(run, view, state, SUMMARISE), protocol=WORDS))
-    ask = Ask(agent, LIMIT, _told(run, view, state, LIMIT), protocol=WORDS)
-    board += say(run, state, _answering(ask, view, f"N/A|{tons_pattern(most)}"))
+    builder, most = run.prompt_builder(state, agent), game_of(state).start
+    board = say(run, state, Ask(agent, SUMMARISE, _summary_turns(run, builder, state, SUMMARISE), protocol=WORDS))
+    ask = Ask(agent, LIMIT, _summary_turns(run, builder, state, LIMIT), protocol=WORDS)
+    board += say(run, state, _answering(ask, builder, f"N/A|{tons_pattern(most)}"))
     return {"board": board, "turn": state["turn"] + 1}
 
 
@@ -88,13 +88,13 @@ def reflect(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
 def wish(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
     """Ask for the tons that an agent wants, in private; an unreadable reply counts as 0."""
     pool, turns = state["world"]["pool"], wish_turns(run, state, agent)
-    ask = _answering(Ask(agent, WISH, turns, protocol=WORDS), run.view(state, agent), tons_pattern(pool))
+    ask = _answering(Ask(agent, WISH, turns, protocol=WORDS), run.prompt_builder(state, agent), tons_pattern(pool))
     *before, message = say(run, state, ask, validate=_unreadable, retries=0)
     tons = read_tons(message.full_text)
     return {"board": [*before, _noted(message, f"wants {tons or 0} tons")]}
 
 
-def deed(update: Update) -> str:
+def effect(update: Update) -> str:
     """Return the effect of a wish: a harvest, which takes fish from the lake."""
     return HARVEST
 
@@ -132,7 +132,7 @@ def harvest(contexts: Contexts[GovSim]) -> RunnableLambda[Fishery, Update]:
 
 def wishes(state: Fishery) -> list[Message]:
     """Return the wishes of this month."""
-    return [each for each in heard(state) if each.act == WISH and each.round == state["round"]]
+    return [each for each in current_messages(state) if each.act == WISH and each.round == state["round"]]
 
 
 def game_of(state: Discussion) -> Game:
@@ -164,7 +164,7 @@ def game_over(state: Fishery) -> bool:
 
 
 def _spoken(state: Fishery) -> list[Message]:
-    return [each for each in heard(state) if each.act == TALK and each.round == state["round"]]
+    return [each for each in current_messages(state) if each.act == TALK and each.round == state["round"]]
 
 
 def _unreadable(text: str) -> str:
@@ -189,9 +189,9 @@ def _shown(game: Game, done: Month) -> tuple[str, ...]:
 # The forms of replies
 
 
-def _answering(ask: Ask, view: View, pattern: str) -> Ask:
+def _answering(ask: Ask, builder: PromptBuilder, pattern: str) -> Ask:
     """Constrain the answer's line to a pattern, after free reasoning; without steps the reply is only the answer."""
-    if view.steps:
+    if builder.steps:
         return replace(ask, response_format=Form(pattern=pattern, after=ANSWER_PREFILL, unknown=False))
     form = Form(pattern=pattern, spaced=True, unknown=False)
     return replace(ask, response_format=form, prefill=ANSWER_PREFILL, stop=("\n",))
@@ -212,42 +212,42 @@ def utterance_form(others: Sequence[str]) -> Form:
 
 def talk_turns(run: RunContext[GovSim], state: Fishery, agent: str) -> tuple[Turn, ...]:
     """Return the memory of the previous talk, the harvest, and the talk about it so far."""
-    view, others = run.view(state, agent), [each for each in present(state) if each != agent]
-    asked = view.prompts.render("govsim/talk", others=others)
-    return _asked(state, view, _memory(state, view, state["round"] - 1), _talk(state, view), asked)
+    builder, others = run.prompt_builder(state, agent), [each for each in present(state) if each != agent]
+    asked = builder.prompts.render("govsim/talk", others=others)
+    return _with_rules(state, builder, _memory(state, builder, state["round"] - 1), _talk(state, builder), asked)
 
 
 def reflect_turns(run: RunContext[GovSim], state: Fishery, agent: str) -> tuple[Turn, ...]:
     """Return the harvest, and the whole talk about it."""
-    view = run.view(state, agent)
-    return _asked(state, view, _talk(state, view), view.prompts.render("govsim/reflect"))
+    builder = run.prompt_builder(state, agent)
+    return _with_rules(state, builder, _talk(state, builder), builder.prompts.render("govsim/reflect"))
 
 
 def wish_turns(run: RunContext[GovSim], state: Fishery, agent: str) -> tuple[Turn, ...]:
     """Return the agent's memory, the state of the lake, and the question."""
-    view, world = run.view(state, agent), state["world"]
-    lake = view.prompts.render("govsim/lake", month=world["month"], pool=world["pool"])
-    form = words(view.prompts.render("govsim/wish", pool=world["pool"], steps=view.steps))
-    return _asked(state, view, _memory(state, view, state["round"]), lake, view.question_of(form))
+    builder, world = run.prompt_builder(state, agent), state["world"]
+    lake = builder.prompts.render("govsim/lake", month=world["month"], pool=world["pool"])
+    form = words(builder.prompts.render("govsim/wish", pool=world["pool"], steps=builder.steps))
+    return _with_rules(state, builder, _memory(state, builder, state["round"]), lake, builder.question_of(form))
 
 
-def _asked(state: Fishery, view: View, *parts: Sequence[Part]) -> tuple[Turn, ...]:
+def _with_rules(state: Fishery, builder: PromptBuilder, *parts: Sequence[Part]) -> tuple[Turn, ...]:
     """Return the rules, the task's context, and these parts."""
     game = game_of(state)
-    others = [each for each in present(state) if each != view.agent]
-    system = view.prompts.render("govsim/fisher", me=view.agent, others=others, start=game.start)
-    return (*view.system_turn(*system), Turn("user", blocks(view.known([]), *parts)))
+    others = [each for each in present(state) if each != builder.agent]
+    system = builder.prompts.render("govsim/fisher", me=builder.agent, others=others, start=game.start)
+    return (*builder.system_turn(*system), Turn("user", blocks(builder.known([]), *parts)))
 
 
-def _memory(state: Fishery, view: View, round: int) -> tuple[Part, ...]:
+def _memory(state: Fishery, builder: PromptBuilder, round: int) -> tuple[Part, ...]:
     """Return an agent's memory of a round and the harvest before it; empty if it was absent."""
-    note = said(state, view.agent, round, (REFLECT,))
+    note = said(state, builder.agent, round, (REFLECT,))
     if note is None:
         return ()
     summary, limit = (said(state, SUMMARIZER, round, (act,)) for act in (SUMMARISE, LIMIT))
-    return view.prompts.render(
+    return builder.prompts.render(
         "govsim/memory",
-        harvest=_harvested(state, view.agent, round),
+        harvest=_harvested(state, builder.agent, round),
         summary_text=read_summary(summary.full_text) if summary else "",
         limit=read_limit(limit.full_text) if limit else None,
         notes=note.full_text.strip(),
@@ -260,13 +260,13 @@ def _harvested(state: Fishery, agent: str, month: int) -> str:
     return f"{report(done)} {own_catch(done, agent)}" if agent in done["caught"] else report(done)
 
 
-def _talk(state: Fishery, view: View) -> tuple[Part, ...]:
+def _talk(state: Fishery, builder: PromptBuilder) -> tuple[Part, ...]:
     """Return the harvest, and the utterances about it: the part of each reply that is meant for others."""
     game, done = game_of(state), state["world"]["harvests"][-1]
-    own = own_catch(done, view.agent) if view.agent in done["caught"] else ""
-    spoken = [[each.agent, _utterance(state, each, view.agent)] for each in _spoken(state)]
+    own = own_catch(done, builder.agent) if builder.agent in done["caught"] else ""
+    spoken = [[each.agent, _utterance(state, each, builder.agent)] for each in _spoken(state)]
     slots = {"report": report(done), "own": own, "trajectory": spoken, "talks": game.language}
-    return view.prompts.render("govsim/talk_so_far", **slots)
+    return builder.prompts.render("govsim/talk_so_far", **slots)
 
 
 def _utterance(state: Fishery, message: Message, hearer: str) -> MessageRef | str:
@@ -275,9 +275,9 @@ def _utterance(state: Fishery, message: Message, hearer: str) -> MessageRef | st
     return MessageRef(message, ((start, end),), own=message.agent == hearer) if start < end else ""
 
 
-def _told(run: RunContext[GovSim], view: View, state: Fishery, act: str) -> tuple[Turn, ...]:
-    asked = blocks(_talk(state, view), view.prompts.render(f"govsim/{act}", steps=view.steps))
-    return (*view.system_turn(), Turn("user", asked))
+def _summary_turns(run: RunContext[GovSim], builder: PromptBuilder, state: Fishery, act: str) -> tuple[Turn, ...]:
+    asked = blocks(_talk(state, builder), builder.prompts.render(f"govsim/{act}", steps=builder.steps))
+    return (*builder.system_turn(), Turn("user", asked))
 
 
 # Decision

@@ -13,10 +13,9 @@ from typing import Any, Literal
 
 from sottovoce.channels.message import Message
 from sottovoce.core.errors import UsageError, choose
-from sottovoce.monitors.monitor import Monitor
-from sottovoce.monitors.random_baseline import monitor_of
+from sottovoce.monitors.monitor import Monitor, monitor_of
 from sottovoce.monitors.settings import ALL, CHANCE, EXCESS, TURN, Measure
-from sottovoce.monitors.tokens import WHOLE
+from sottovoce.monitors.tokens import FULL
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.monitor_node import NEXT, Intervention
 from sottovoce.nodes.question import question_id
@@ -71,7 +70,7 @@ class Guard:
         for role, monitor in self.monitors.items():
             if role not in (*roles, ALL):
                 raise UsageError(choose("role of a monitor:", role, [*roles, ALL]))
-            known = (*WHOLE, EXCESS, TURN) if _measure(monitor).distribution == "top" else (*WHOLE, TURN)
+            known = (*FULL, EXCESS, TURN) if _measure(monitor).distribution == "top" else (*FULL, TURN)
             if monitor.is_random:
                 continue
             if other := next((name for name in monitor.features if name not in known), None):

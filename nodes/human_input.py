@@ -63,10 +63,10 @@ def by_person(state: Discussion, call: Call, node: str) -> AIMessage | None:
         return None
     turns = [[turn.role, words(turn.parts)] for turn in ask.turns]
     value = {"agent": ask.agent, "act": ask.act, "why": why, "turns": turns, "begun": ask.prefill_text}
-    return AIMessage(str(asked(value, text_of)), additional_kwargs={"source": HUMAN})
+    return AIMessage(str(ask_person(value, text_of)), additional_kwargs={"source": HUMAN})
 
 
-def asked(
+def ask_person(
     value: JSON, read: Callable[[Any], Reply | None], expected: str = EXPECTED
 ) -> Reply:  # Any: what somebody resumes the graph with
     """Interrupt with `value` until the graph is resumed with a valid reply; the error is added as "wrong".

@@ -18,11 +18,11 @@ from sottovoce.nodes.ablation import others_of
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import majority
 from sottovoce.nodes.evidence import LIBRARY, evidence_of, retriever_of
-from sottovoce.nodes.prompt_builder import View, blocks
+from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.question import Passage, Question
 from sottovoce.nodes.say import answer_pattern, say
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
-from sottovoce.nodes.votes import ballot
+from sottovoce.nodes.votes import read_vote
 from sottovoce.prompts import kinds
 from sottovoce.retrievers.passage import plain
 from sottovoce.settings import IA
@@ -69,7 +69,7 @@ def talk(run: RunContext[IA], state: Discussion, agent: str) -> Update:
     others = [others_of(run, state, spoken, agent) for spoken in rounds]
     last = state["round"] + 1 >= run.settings.rounds
     form = (small_form if run.wording(agent) == "sentence" else box_form)(state, last=last)
-    ask = Ask(agent, TALK, talk_turns(run.view(state, agent), own, others), form)
+    ask = Ask(agent, TALK, talk_turns(run.prompt_builder(state, agent), own, others), form)
     return {"board": say(run, state, ask)}
 
 
@@ -102,23 +102,23 @@ def _passage(document: Document) -> Passage:
 # Prompts
 
 
-def talk_turns(view: View, own: Sequence[Message], others: Sequence[Sequence[Message]]) -> tuple[Turn, ...]:
+def talk_turns(builder: PromptBuilder, own: Sequence[Message], others: Sequence[Sequence[Message]]) -> tuple[Turn, ...]:
     """Return the documents as system turn, the question, and the chat so far: own messages, each before the others'."""
-    form, told = _form(view), view.prompts.render("ia/system", documents=view.documents())
-    asked = Turn("user", blocks(view.known([]), view.question_of(form)))
-    turns = [*view.system_turn(*told), asked]
+    form, told = _form(builder), builder.prompts.render("ia/system", documents=builder.documents())
+    asked = Turn("user", blocks(builder.known([]), builder.question_of(form)))
+    turns = [*builder.system_turn(*told), asked]
     for r, (said, heard) in enumerate(zip(own, others, strict=True)):
         last = r == len(own) - 1
         turns.append(Turn("assistant", (MessageRef(said, latest=last, own=True),)))
-        turns.append(view.user("ia/reply", form, others=[MessageRef(message, latest=last) for message in heard]))
+        turns.append(builder.user("ia/reply", form, others=[MessageRef(message, latest=last) for message in heard]))
     return tuple(turns)
 
 
-def _form(view: View) -> str:
-    described = "answer_description" in view.components
-    choices = view.question.get("choices") or [] if view.kind == "label" else []
-    slots = {"steps": view.steps, "described": described, "value": view.value(), "choices": choices}
-    return words(view.prompts.render("ia/form", **slots))
+def _form(builder: PromptBuilder) -> str:
+    described = "answer_description" in builder.components
+    choices = builder.question.get("choices") or [] if builder.kind == "label" else []
+    slots = {"steps": builder.steps, "described": described, "value": builder.value(), "choices": choices}
+    return words(builder.prompts.render("ia/form", **slots))
 
 
 # Readers and decision
@@ -178,7 +178,7 @@ def _vote(message: Message, question: Question, *, raw: bool) -> Vote:
     """Return the vote in a message; an empty box counts as a wrong answer, a reply without a box as an abstention."""
     inside = boxed(message.full_text)
     if inside is None:
-        return ballot(message, question) if raw else {"agent": message.agent, "answer": None, "counts": False}
+        return read_vote(message, question) if raw else {"agent": message.agent, "answer": None, "counts": False}
     return {"agent": message.agent, "answer": kinds.read_field(inside, question), "counts": True, "read": "boxed"}
 
 

@@ -69,21 +69,21 @@ def context_of(kind: type[Settings]) -> dict[str, Any]:  # Any: values of settin
     return {name: value for name, value in context.items() if name in known}
 
 
-def check_same(settings: AnySettings, asked: Mapping[str, Any]) -> None:  # Any: see `context_of`
+def check_same(settings: AnySettings, context: Mapping[str, Any]) -> None:  # Any: see `context_of`
     """Refuse a context with settings that differ from those that the discussion was opened with.
 
     Raises:
         UsageError: names the settings that differ.
     """
-    if all(getattr(settings, name) == value for name, value in asked.items()):
+    if all(getattr(settings, name) == value for name, value in context.items()):
         return
-    wanted = type(settings).model_validate({**settings.model_dump(), **asked})  # values as settings have them
-    pairs = [(name, getattr(wanted, name), getattr(settings, name)) for name in asked]
-    told = [f"{name} is {new!r}, and was {old!r}" for name, new, old in pairs if new != old]
-    if told:
+    wanted = type(settings).model_validate({**settings.model_dump(), **context})  # values as settings have them
+    pairs = [(name, getattr(wanted, name), getattr(settings, name)) for name in context]
+    differences = [f"{name} is {new!r}, and was {old!r}" for name, new, old in pairs if new != old]
+    if differences:
         raise UsageError(
-            f"the context asks for other settings than this discussion was opened with: {'; '.join(told)}; resume it "
-            "with its own, or start a new discussion"
+            f"the context asks for other settings than this discussion was opened with: {'; '.join(differences)}; "
+            "resume it with its own, or start a new discussion"
         )
 
 

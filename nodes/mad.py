@@ -14,11 +14,11 @@ from sottovoce.channels.message import Message, MessageRef, Turn, words
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, voted
-from sottovoce.nodes.prompt_builder import View, blocks
+from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.say import form_of, say
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of, said
-from sottovoce.nodes.votes import ballot, boxed, took, vote_of
+from sottovoce.nodes.votes import boxed, read_vote, took, vote_of
 from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import read_json, read_lines
 from sottovoce.settings import MAD
@@ -49,16 +49,16 @@ Read = Callable[[str, Question], Verdict]
 def argue(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
     """Return one debater's statement, after those of earlier speakers of the round."""
     order, rounds = run.settings.speakers(), rounds_of(state, run.answers)
-    turns = debater_turns(run.view(state, agent), order, rounds, run.settings.disagreement)
+    turns = debater_turns(run.prompt_builder(state, agent), order, rounds, run.settings.disagreement)
     ask = Ask(agent, "revise" if state["round"] else "answer", turns)
     return {"board": say(run, state, ask), "turn": state["turn"] + 1}
 
 
 def moderate(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
     """Return the moderator's verdict on the round."""
-    view, order = run.view(state, agent), run.settings.speakers()
-    turns = moderator_turns(view, order, rounds_of(state, MODERATED))
-    form = verdict_form(view, order)
+    builder, order = run.prompt_builder(state, agent), run.settings.speakers()
+    turns = moderator_turns(builder, order, rounds_of(state, MODERATED))
+    form = verdict_form(builder, order)
     # Reasons first, so that the rest can follow from them.
     kept_to = Form.of_object(REASON, PREFERENCE, SIDE, ANSWER, **{PREFERENCE: EITHER, ANSWER: form_of(state)})
     ask = Ask(agent, "moderate", turns, kept_to, protocol="nl")
@@ -67,18 +67,18 @@ def moderate(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
 
 def list_candidates(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
     """Return the judge's list of the debaters' answers."""
-    turns = candidates_turns(run.view(state, agent), run.settings.speakers(), _read_by_judge(run, state))
+    turns = candidates_turns(run.prompt_builder(state, agent), run.settings.speakers(), _read_by_judge(run, state))
     ask = Ask(agent, "list_candidates", turns, protocol="nl")
     return {"board": say(run, state, ask), "turn": state["turn"] + 1}
 
 
 def judge(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
     """Return the judge's choice among the listed answers."""
-    view, listed = run.view(state, agent), said(state, agent, state["round"], ("list_candidates",))
+    builder, listed = run.prompt_builder(state, agent), said(state, agent, state["round"], ("list_candidates",))
     assert listed is not None, "the judge lists candidates before it chooses"
-    turns = judge_turns(view, run.settings.speakers(), _read_by_judge(run, state), listed)
+    turns = judge_turns(builder, run.settings.speakers(), _read_by_judge(run, state), listed)
     ask = Ask(agent, "judge", turns, Form.of_object(REASON, ANSWER, **{ANSWER: form_of(state)}), protocol="nl")
-    return {"board": _in_json(run, state, ask, judgement, judgement_form(view), judges=True)}
+    return {"board": _in_json(run, state, ask, judgement, judgement_form(builder), judges=True)}
 
 
 def _in_json(
@@ -98,52 +98,54 @@ def _read_by_judge(run: RunContext[MAD], state: Discussion) -> Rounds:
 # Prompts
 
 
-def debater_turns(view: View, order: Sequence[str], rounds: Rounds, disagreement: int = 2) -> tuple[Turn, ...]:
+def debater_turns(
+    builder: PromptBuilder, order: Sequence[str], rounds: Rounds, disagreement: int = 2
+) -> tuple[Turn, ...]:
     """Return a debater's chat: its own statements, each after the messages since its previous one."""
-    turns = view.system_turn(*view.prompts.render("mad/debater", disagreement=disagreement))
-    exchanges = _exchanges(view.agent, order, rounds)
+    turns = builder.system_turn(*builder.prompts.render("mad/debater", disagreement=disagreement))
+    exchanges = _exchanges(builder.agent, order, rounds)
     for i, (heard, own) in enumerate(exchanges):
-        asks = _argue(view, heard, latest=i == len(exchanges) - 1, first=i == 0)
+        asks = _argue(builder, heard, latest=i == len(exchanges) - 1, first=i == 0)
         turns.append(asks)
         if own is not None:
             turns.append(Turn("assistant", (MessageRef(own, latest=i == len(exchanges) - 2, own=True),)))
     return tuple(turns)
 
 
-def moderator_turns(view: View, order: Sequence[str], rounds: Rounds) -> tuple[Turn, ...]:
+def moderator_turns(builder: PromptBuilder, order: Sequence[str], rounds: Rounds) -> tuple[Turn, ...]:
     """Return the moderator's chat: each round's statements, and its own verdicts."""
-    turns = _office(view)
+    turns = _office(builder)
     for r, spoken in enumerate(rounds):
         last = r == len(rounds) - 1
         statements = _named([spoken[name] for name in order], latest=last)
-        turns.append(view.user("mad/moderate", verdict_form(view, order), round=r + 1, statements=statements))
+        turns.append(builder.user("mad/moderate", verdict_form(builder, order), round=r + 1, statements=statements))
         if not last:
             turns.append(Turn("assistant", (MessageRef(spoken["moderator"], latest=r == len(rounds) - 2, own=True),)))
     return tuple(turns)
 
 
-def candidates_turns(view: View, order: Sequence[str], rounds: Rounds) -> tuple[Turn, ...]:
+def candidates_turns(builder: PromptBuilder, order: Sequence[str], rounds: Rounds) -> tuple[Turn, ...]:
     """Return the judge's first prompt: which answers were given in these rounds."""
     named = [_named([spoken[name] for name in order], latest=spoken is rounds[-1]) for spoken in rounds]
-    parts = view.prompts.render("mad/candidates", statements=[each for row in named for each in row])
-    return (*_office(view), Turn("user", parts))
+    parts = builder.prompts.render("mad/candidates", statements=[each for row in named for each in row])
+    return (*_office(builder), Turn("user", parts))
 
 
-def judge_turns(view: View, order: Sequence[str], rounds: Rounds, candidates: Message) -> tuple[Turn, ...]:
+def judge_turns(builder: PromptBuilder, order: Sequence[str], rounds: Rounds, candidates: Message) -> tuple[Turn, ...]:
     """Return the judge's second prompt: which of the answers is right."""
     listed = Turn("assistant", (MessageRef(candidates, own=True),))
-    return (*candidates_turns(view, order, rounds), listed, view.user("mad/judge", judgement_form(view)))
+    return (*candidates_turns(builder, order, rounds), listed, builder.user("mad/judge", judgement_form(builder)))
 
 
-def verdict_form(view: View, order: Sequence[str]) -> str:
+def verdict_form(builder: PromptBuilder, order: Sequence[str]) -> str:
     """Return the JSON form that a moderator is asked for."""
     sides = " or ".join(_side(name).capitalize() for name in order)
-    return words(view.prompts.render("mad/verdict", sides=sides, value=view.value()))
+    return words(builder.prompts.render("mad/verdict", sides=sides, value=builder.value()))
 
 
-def judgement_form(view: View) -> str:
+def judgement_form(builder: PromptBuilder) -> str:
     """Return the JSON form that a judge is asked for."""
-    return words(view.prompts.render("mad/judgement", value=view.value()))
+    return words(builder.prompts.render("mad/judgement", value=builder.value()))
 
 
 # Decisions
@@ -157,7 +159,7 @@ def verdict(text: str, question: Question) -> Verdict:
         return Verdict(None, f'"{ANSWER}" {read.missing[ANSWER]}')
     undecided = re.match(r"\W*(no|none|neither|false)\b", found.get(PREFERENCE, "").lower())
     given = found[ANSWER]
-    read_as = _readable(given, question)  # first: a choice may be "Cannot be determined"
+    read_as = _read_field(given, question)  # first: a choice may be "Cannot be determined"
     is_open = read_as.answer is None and kinds.is_open(given, question)
     return Verdict(None) if undecided or is_open else read_as
 
@@ -167,7 +169,7 @@ def judgement(text: str, question: Question) -> Verdict:
     read = read_json(text, (REASON, ANSWER), may_be_empty=(REASON,))
     given = read.values.get(ANSWER) or read_lines(text, (REASON, ANSWER)).get(ANSWER)
     if given:
-        return _readable(given, question)
+        return _read_field(given, question)
     answer = kinds.stated_beside(text, question)  # also of an object with the field "answer"
     return Verdict(answer, "" if answer is not None else f'"{ANSWER}" {read.missing[ANSWER]}')
 
@@ -195,12 +197,12 @@ def by_verdict(run: RunContext[MAD], state: Discussion) -> Decision:
         did = "decided" if vote["counts"] else "was asked, and its answer could not be read,"
         why = f"the judge {did} after round {round + 1}" + (f" ({took(vote)})" if took(vote) else "")
     spoken = rounds_of(state, run.answers)[-1]
-    votes: list[Vote] = [{**ballot(spoken[name], state), "counts": False} for name in run.settings.speakers()]
+    votes: list[Vote] = [{**read_vote(spoken[name], state), "counts": False} for name in run.settings.speakers()]
     return {**decided(by, why, [], votes, state, (answer,)), "by": by}
 
 
-def _readable(given: str, question: Question) -> Verdict:
-    kind, answer = kinds.kind_of(question), kinds.read_field(given, question)
+def _read_field(text: str, question: Question) -> Verdict:
+    kind, answer = kinds.kind_of(question), kinds.read_field(text, question)
     return Verdict(answer, "" if answer is not None else f'"{ANSWER}" holds no {kinds.named(kind)}')
 
 
@@ -217,17 +219,20 @@ def _exchanges(me: str, order: Sequence[str], rounds: Rounds) -> list[tuple[list
     return exchanges
 
 
-def _argue(view: View, heard: Sequence[Message], *, latest: bool, first: bool) -> Turn:
+def _argue(builder: PromptBuilder, heard: Sequence[Message], *, latest: bool, first: bool) -> Turn:
     statements = _named(heard, latest=latest)
     if not first:
-        return view.user("mad/rebut", statements=statements)
-    return Turn("user", view.asked(heard=view.prompts.render("mad/oppose", statements=statements) if heard else ()))
+        return builder.user("mad/rebut", statements=statements)
+    return Turn(
+        "user",
+        builder.full_turn(discussion=builder.prompts.render("mad/oppose", statements=statements) if heard else ()),
+    )
 
 
-def _office(view: View) -> list[Turn]:
+def _office(builder: PromptBuilder) -> list[Turn]:
     """Return the system turn that moderator and judge share."""
-    office = view.prompts.render("mad/moderator")
-    return view.system_turn(*blocks(office, view.known(view.documents()), view.question_of("")))
+    office = builder.prompts.render("mad/moderator")
+    return builder.system_turn(*blocks(office, builder.known(builder.documents()), builder.question_of("")))
 
 
 def _named(messages: Sequence[Message], *, latest: bool) -> list[tuple[str, MessageRef]]:

@@ -19,10 +19,10 @@ from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.decide import decided, majority, voted
-from sottovoce.nodes.evidence import Search, numbers, passages, search, told
+from sottovoce.nodes.evidence import Search, evidence_message, numbers, passages, search
 from sottovoce.nodes.madra_choice import CHOSEN, marked_choice, selected, selection_form
-from sottovoce.nodes.madra_verdict import AGREED, agree, ballot, stated, verdict
-from sottovoce.nodes.prompt_builder import View, blocks
+from sottovoce.nodes.madra_verdict import AGREED, agree, read_vote, stated, verdict
+from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.question import Passage, shown
 from sottovoce.nodes.say import CUT, say, say_answer
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, rounds_of, said
@@ -61,7 +61,7 @@ def retrieve(contexts: Contexts[MADRA]) -> RunnableLambda[Madra, Update]:
         found = search(run, state, searches, state["round"])
         pool = merged(state["evidence"], found.pool)
         keys = numbers(run.settings, found, pool, before)
-        message = told(state, pool, keys, found, first=len(before))
+        message = evidence_message(state, pool, keys, found, first=len(before))
         return {"evidence": found.pool, "numbers": keys, "board": [message.to_dict()]}
 
     return RunnableLambda(retrieve, name="retrieve")
@@ -69,15 +69,15 @@ def retrieve(contexts: Contexts[MADRA]) -> RunnableLambda[Madra, Update]:
 
 def talk(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
     """Let a debater choose its evidence and then talk; others hear only the talk."""
-    offered, view = passages(state["evidence"], state["numbers"]), _view(run, state, agent)
+    offered, builder = passages(state["evidence"], state["numbers"]), _view(run, state, agent)
     messages, places = list[Message](), [*range(len(offered))]
     if run.settings.self_selection and offered:
-        picked = (say(run, state, _selection(run.settings, view, offered)))[-1]
+        picked = (say(run, state, _selection(run.settings, builder, offered)))[-1]
         places = selected(picked.full_text, len(offered), run.settings.most, cut=CUT in picked.notes)
         messages.append(replace(picked, notes=(*picked.notes, _chose(picked, offered, places))))
     evidence = [(place, offered[place]) for place in places]
     own, others = _latest(state, run.settings.speakers(), agent)
-    ask = Ask(agent, "revise" if state["round"] else "answer", talk_turns(view, evidence, own, others))
+    ask = Ask(agent, "revise" if state["round"] else "answer", talk_turns(builder, evidence, own, others))
     messages += say_answer(run, state, ask, stated)
     simultaneous = state["round"] == 0
     return {"board": messages} if simultaneous else {"board": messages, "turn": state["turn"] + 1}
@@ -107,37 +107,37 @@ def _searches(settings: MADRA, state: Madra) -> list[Search]:
     return [Search(spoken[name].full_text, name) for name in settings.speakers() if spoken[name].full_text.strip()]
 
 
-def _view(run: RunContext[MADRA], state: Madra, agent: str) -> View:
-    """Return the view of the question without its documents, which agents can only search."""
+def _view(run: RunContext[MADRA], state: Madra, agent: str) -> PromptBuilder:
+    """Return the builder of the question without its documents, which agents can only search."""
     known = state.copy()
     known["documents"] = []
-    return run.view(known, agent)
+    return run.prompt_builder(known, agent)
 
 
-def _selection(settings: MADRA, view: View, offered: Sequence[Passage]) -> Ask:
-    turns, form = select_turns(view, offered, settings.most), selection_form(len(offered), settings.most)
-    if view.steps:
-        return Ask(view.agent, SELECT, turns, form, max_tokens=settings.select_tokens, protocol=WORDS)
+def _selection(settings: MADRA, builder: PromptBuilder, offered: Sequence[Passage]) -> Ask:
+    turns, form = select_turns(builder, offered, settings.most), selection_form(len(offered), settings.most)
+    if builder.steps:
+        return Ask(builder.agent, SELECT, turns, form, max_tokens=settings.select_tokens, protocol=WORDS)
     at_once = replace(form, after="", spaced=True)
-    return Ask(view.agent, SELECT, turns, at_once, CHOSEN, ("\n",), settings.select_tokens, protocol=WORDS)
+    return Ask(builder.agent, SELECT, turns, at_once, CHOSEN, ("\n",), settings.select_tokens, protocol=WORDS)
 
 
 # Prompts
 
 
-def select_turns(view: View, offered: Sequence[Passage], most: int) -> tuple[Turn, ...]:
+def select_turns(builder: PromptBuilder, offered: Sequence[Passage], most: int) -> tuple[Turn, ...]:
     """Return all passages with their numbers, the question, and the request to choose.
 
     The request repeats their titles: a small model chooses what is near, and "[No Found]" if nothing else is.
     """
     titles = [_titled(number, passage) for number, passage in enumerate(offered)]
-    request = view.prompts.render("madra/select", titles=titles, most=most, steps=view.steps)
-    asked = blocks(_passages("passages", view, enumerate(offered)), view.question_of(""), request)
-    return (*_debater(view), Turn("user", asked))
+    request = builder.prompts.render("madra/select", titles=titles, most=most, steps=builder.steps)
+    asked = blocks(_passages("passages", builder, enumerate(offered)), builder.question_of(""), request)
+    return (*_debater(builder), Turn("user", asked))
 
 
 def talk_turns(
-    view: View, evidence: Iterable[tuple[int, Passage]], own: Message | None, others: Sequence[Message]
+    builder: PromptBuilder, evidence: Iterable[tuple[int, Passage]], own: Message | None, others: Sequence[Message]
 ) -> tuple[Turn, ...]:
     """Return the evidence with its numbers, the last messages of others and its own, the question and the usual form.
 
@@ -146,33 +146,35 @@ def talk_turns(
     """
     heard = [MessageRef(message) for message in others]
     said = (
-        view.prompts.render("madra/talk", others=heard, own=MessageRef(own, own=True) if own else "") if others else ()
+        builder.prompts.render("madra/talk", others=heard, own=MessageRef(own, own=True) if own else "")
+        if others
+        else ()
     )
-    asked = blocks(view.known([]), _passages("evidence", view, evidence), said, view.question_of())
-    return (*_debater(view), Turn("user", asked))
+    asked = blocks(builder.known([]), _passages("evidence", builder, evidence), said, builder.question_of())
+    return (*_debater(builder), Turn("user", asked))
 
 
-def judge_turns(view: View, answers: Sequence[Message]) -> tuple[Turn, ...]:
+def judge_turns(builder: PromptBuilder, answers: Sequence[Message]) -> tuple[Turn, ...]:
     """Return the question and the answers."""
-    request = view.prompts.render("madra/agree", others=[MessageRef(message) for message in answers])
-    system = view.system_turn(*view.prompts.render("madra/judge"))
-    return (*system, Turn("user", blocks(view.question_of(""), request)))
+    request = builder.prompts.render("madra/agree", others=[MessageRef(message) for message in answers])
+    system = builder.system_turn(*builder.prompts.render("madra/judge"))
+    return (*system, Turn("user", blocks(builder.question_of(""), request)))
 
 
-def summary_turns(view: View, answers: Sequence[Message]) -> tuple[Turn, ...]:
+def summary_turns(builder: PromptBuilder, answers: Sequence[Message]) -> tuple[Turn, ...]:
     """Return the answers, the question and the form."""
-    request = view.prompts.render("madra/summarise", others=[MessageRef(message) for message in answers])
-    system = view.system_turn(*view.prompts.render("madra/summarizer"))
-    return (*system, Turn("user", blocks(request, view.question_of())))
+    request = builder.prompts.render("madra/summarise", others=[MessageRef(message) for message in answers])
+    system = builder.system_turn(*builder.prompts.render("madra/summarizer"))
+    return (*system, Turn("user", blocks(request, builder.question_of())))
 
 
-def _debater(view: View) -> list[Turn]:
-    return view.system_turn(*view.prompts.render("madra/debater"))
+def _debater(builder: PromptBuilder) -> list[Turn]:
+    return builder.system_turn(*builder.prompts.render("madra/debater"))
 
 
-def _passages(prompt: str, view: View, evidence: Iterable[tuple[int, Passage]]) -> Sequence[Part]:
+def _passages(prompt: str, builder: PromptBuilder, evidence: Iterable[tuple[int, Passage]]) -> Sequence[Part]:
     found = [shown(passage, number) for number, passage in evidence]
-    return view.prompts.render(f"madra/{prompt}", passages=found) if found else ()
+    return builder.prompts.render(f"madra/{prompt}", passages=found) if found else ()
 
 
 def _latest(state: Madra, order: Sequence[str], agent: str) -> tuple[Message | None, list[Message]]:
@@ -201,10 +203,10 @@ def agreed(state: Discussion) -> bool:
 
 def by_summarizer(run: RunContext[MADRA], state: Madra) -> Decision:
     """Decide by the summarizer's answer; if it cannot be read, by most of the debaters' last answers."""
-    votes = [voted(message, state, ballot) for message in _spoken(run.settings, state)]
+    votes = [voted(message, state, read_vote) for message in _spoken(run.settings, state)]
     message, round, agrees = said(state, SUMMARIZER, state["round"], (SUMMARISE,)), state["round"] + 1, agreed(state)
     assert message is not None, "the summarizer speaks last"
-    answer = voted(message, state, ballot)["answer"]
+    answer = voted(message, state, read_vote)["answer"]
     how = f"they agreed in round {round}" if agrees else f"they never agreed in {round} round{'s' * (round > 1)}"
     if answer is None:
         decision = majority(votes, state)

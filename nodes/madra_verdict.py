@@ -113,6 +113,6 @@ def uncited(text: str, *, is_number: bool = False) -> str:
     return _CITATION.sub(without, text)
 
 
-def ballot(message: Message, question: Question) -> Vote:
+def read_vote(message: Message, question: Question) -> Vote:
     """Return the vote in a message."""
     return vote_of(message, reading(message.full_text, question))

@@ -21,7 +21,7 @@ from sottovoce.nodes.human_input import HUMAN, check_saver
 from sottovoce.nodes.redraw import AGAIN, warmed
 from sottovoce.nodes.state import JSON, NOTE, Discussion, Intervened, Update, attempt_of, moment, reset
 
-What = Literal["again", "reset", "rollback", "augment", "mute", "human", "edit", "reject"]
+Kind = Literal["again", "reset", "rollback", "augment", "mute", "human", "edit", "reject"]
 Next = Literal["publish", "again", "reset", "nothing"]
 NEXT: dict[str, Next] = {"reset": "reset", "rollback": "reset", "mute": "publish", "reject": "publish"}
 """The next step after an intervention; after all others the act runs again."""
@@ -33,7 +33,7 @@ MONITOR = "monitor"
 class Intervention:
     """An intervention instead of publishing; withdrawn messages stay on the board, but nobody hears them."""
 
-    what: What
+    kind: Kind
     """again: ask the agent again. reset: return to the last action that cannot be undone, or in a scheme without any
     to the beginning of the round, in a new epoch. rollback: return some rounds further. augment: add a note for all
     agents, and ask the agent again. mute: publish an empty message. human: a person plays the agent from then on, and
@@ -49,7 +49,7 @@ class Intervention:
     """For a rollback: rounds to take back besides the current one; actions that cannot be undone stay."""
     note: str = ""
     """For an augmentation: the note for all agents."""
-    written: Mapping[str, str] = field(default_factory=dict)
+    replacements: Mapping[str, str] = field(default_factory=dict)
     """For an edit: by act, the text that replaces the model's reply."""
 
 
@@ -83,7 +83,7 @@ def check_watch(watch: Watch, run: RunContext[Any], config: RunnableConfig) -> l
     return begin(run)
 
 
-def judging(watch: Watch) -> Watch:
+def restricted(watch: Watch) -> Watch:
     """Return the watch, restricted to rounds from `watched_from` on, and without messages of people."""
 
     def look(run: RunContext[Any], state: Any, messages: Sequence[Message]) -> Intervention | None:
@@ -95,16 +95,16 @@ def judging(watch: Watch) -> Watch:
     return look
 
 
-def held_back(act: Act, name: str) -> Act:
+def deferred(act: Act, name: str) -> Act:
     """Return the act, changed to leave its update pending under the node's name."""
 
-    def speak(run: RunContext[Any], state: Discussion, agent: str) -> Update:
+    def deferred_act(run: RunContext[Any], state: Discussion, agent: str) -> Update:
         return {"pending": {name: plain(act(run, state, agent))}}
 
-    return speak
+    return deferred_act
 
 
-def watching(
+def monitor_node(
     contexts: Contexts[Any], watch: Watch, name: str, silent: Silent | None = None, back_to: int = -1
 ) -> RunnableLambda[Discussion, Update]:
     """Return the node that checks the pending update of a node."""
@@ -114,21 +114,26 @@ def watching(
         messages = [Message.from_dict(message) for message in update.get("board", [])]
         if any(message.epoch < len(state["epochs"]) for message in messages):
             return _too_late(name, update)
-        found = watch(run, state, messages) if messages else None
-        if found is None:
+        intervention = watch(run, state, messages) if messages else None
+        if intervention is None:
             return {**update, "pending": {name: None}}
         agent = messages[-1].agent
-        kept = [replace(each, withdrawn=True, notes=(*each.notes, f"withdrawn: {found.why}")) for each in messages]
-        done = _intervened(run, state, found, messages) | {"pending": {name: _onwards(state, found, back_to)}}
-        if NEXT.get(found.what) != "publish":
-            return plain({**done, "board": [*kept, *_note(run, state, found, agent)]})
+        withdrawn = [
+            replace(message, withdrawn=True, notes=(*message.notes, f"withdrawn: {intervention.why}"))
+            for message in messages
+        ]
+        done = _intervened(run, state, intervention, messages) | {
+            "pending": {name: _onwards(state, intervention, back_to)}
+        }
+        if NEXT.get(intervention.kind) != "publish":
+            return plain({**done, "board": [*withdrawn, *_note(run, state, intervention, agent)]})
         instead = update if silent is None else silent(run, state, agent)
-        return plain({**instead, **done, "board": [*kept, *map(_nothing, latest(messages))]})
+        return plain({**instead, **done, "board": [*withdrawn, *map(_nothing, latest(messages))]})
 
     return RunnableLambda(look, name=f"watch_{name}")
 
 
-def watching_all(
+def joint_monitor_node(
     contexts: Contexts[Any], watch: Watch, name: str, together: Callable[[Any], list[Message]], back_to: int = -1
 ) -> RunnableLambda[Discussion, Update]:
     """Return the node that checks the messages of several agents together, before the step `name` acts on them.
@@ -139,10 +144,10 @@ def watching_all(
 
     def look(state: Discussion) -> Update:
         run, messages = contexts.of(state), together(state)
-        found = watch(run, state, messages) if messages else None
-        if found is None:
+        intervention = watch(run, state, messages) if messages else None
+        if intervention is None:
             return {"pending": {name: None}}
-        back = found if NEXT.get(found.what) == "reset" else replace(found, what="reset")
+        back = intervention if NEXT.get(intervention.kind) == "reset" else replace(intervention, kind="reset")
         return _intervened(run, state, back, messages) | {"pending": {name: _onwards(state, back, back_to)}}
 
     return RunnableLambda(look, name=f"watch_{name}")
@@ -158,13 +163,13 @@ def next_of(name: str) -> Callable[[Discussion], Next]:
     return what_next
 
 
-def go_back() -> RunnableLambda[Discussion, Update]:
+def reset_node() -> RunnableLambda[Discussion, Update]:
     """Return the node that resets the discussion to the earliest mark of all pending interventions."""
 
     def reset_to(state: Discussion) -> Update:
         pending = state.get("pending", {})
-        asked = {name: found["to"] for name, found in pending.items() if found.get("next") == "reset"}
-        return {**reset(state, min(asked.values())), "pending": dict.fromkeys(asked)}
+        marks = {name: update["to"] for name, update in pending.items() if update.get("next") == "reset"}
+        return {**reset(state, min(marks.values())), "pending": dict.fromkeys(marks)}
 
     return RunnableLambda(reset_to, name="reset")
 
@@ -174,19 +179,21 @@ def _too_late(name: str, update: Update) -> Update:
     return {"board": update["board"], "pending": {name: {"next": "nothing"}}}
 
 
-def _onwards(state: Discussion, found: Intervention, back_to: int) -> JSON | None:
+def _onwards(state: Discussion, intervention: Intervention, back_to: int) -> JSON | None:
     """Return the pending entry: the next step, and for a reset the index of the mark."""
-    what_next = NEXT.get(found.what, "again")
+    what_next = NEXT.get(intervention.kind, "again")
     if what_next == "publish":
         return None
     if what_next == "again":
-        return {"next": what_next, **({"written": {**found.written}} if found.written else {})}
+        return {"next": what_next, **({"written": {**intervention.replacements}} if intervention.replacements else {})}
     marks = len(state["marks"])
-    to = back_to % marks if found.what == "reset" else max(marks - 1 - found.rounds, 0)
+    to = back_to % marks if intervention.kind == "reset" else max(marks - 1 - intervention.rounds, 0)
     return {"next": what_next, "to": to}
 
 
-def _intervened(run: RunContext[Any], state: Discussion, found: Intervention, messages: Sequence[Message]) -> Update:
+def _intervened(
+    run: RunContext[Any], state: Discussion, intervention: Intervention, messages: Sequence[Message]
+) -> Update:
     """Return the record of an intervention in state, which no reset removes."""
     last = messages[-1]
     agents = list(dict.fromkeys(message.agent for message in messages))
@@ -199,21 +206,23 @@ def _intervened(run: RunContext[Any], state: Discussion, found: Intervention, me
         round=round,
         turn=turn,
         attempt=last.attempt,
-        score=found.score,
-        what=found.what,
-        why=found.why,
+        score=intervention.score,
+        what=intervention.kind,
+        why=intervention.why,
     )
-    if found.what in AGAIN and (warm := warmed(run, last.agent)) is not None:
+    if intervention.kind in AGAIN and (warm := warmed(run, last.agent)) is not None:
         entry["temperature"] = warm
-    return {**found.update, "interventions": [entry]}
+    return {**intervention.update, "interventions": [entry]}
 
 
-def _note(run: RunContext[Any], state: Discussion, found: Intervention, agent: str) -> list[Message]:
-    if found.what != "augment":
+def _note(run: RunContext[Any], state: Discussion, intervention: Intervention, agent: str) -> list[Message]:
+    if intervention.kind != "augment":
         return []
     who, (epoch, round, turn) = f"{MONITOR} of {agent}", moment(state)
     at = attempt_of(state, who, NOTE)
-    return [Message(who, round, NOTE, found.note, at, epoch=epoch, turn=turn, order=run.order(who), source="rule")]
+    return [
+        Message(who, round, NOTE, intervention.note, at, epoch=epoch, turn=turn, order=run.order(who), source="rule")
+    ]
 
 
 def _nothing(last: Message) -> Message:

@@ -156,7 +156,7 @@ def with_donors(run: RunContext[Any], state: Discussion, agent: str, turns: tupl
     store, seed = run.store_of(agent), run.settings.seed
     question = donors.question(state) if donors else ""
 
-    def given(part: Part) -> Part:
+    def with_donor(part: Part) -> Part:
         if isinstance(part, str) or part.own or part.plain or (ref := part.message.latent) is None:
             return part
         part = replace(part, chance=json.dumps([seed, question_id(state)]))
@@ -167,7 +167,7 @@ def with_donors(run: RunContext[Any], state: Discussion, agent: str, turns: tupl
         refs = (donors.of(message, question, seed),) if one else donors.some(message, question, seed)
         return replace(part, donors=tuple(donors.copied(each, store) for each in refs))
 
-    return tuple(replace(turn, parts=tuple(map(given, turn.parts))) for turn in turns)
+    return tuple(replace(turn, parts=tuple(map(with_donor, turn.parts))) for turn in turns)
 
 
 def donated(turns: tuple[Turn, ...]) -> tuple[tuple[PayloadRef, ...], tuple[str, ...]]:

@@ -36,22 +36,22 @@ class Progress(TypedDict):
 
 def round_begins(round: int) -> None:
     """Write the event that a round begins."""
-    _tell({"type": "round", "round": round})
+    _write({"type": "round", "round": round})
 
 
 def act_begins(call: Call) -> None:
     """Write the event that an agent is asked."""
     place = call.place
     when: Progress = {"type": "act", "agent": place.agent, "act": place.act, "round": place.round, "turn": place.turn}
-    _tell({**when, "attempt": place.attempt, "asked": call.asked})
+    _write({**when, "attempt": place.attempt, "asked": call.asked})
 
 
 def is_decided(decision: Decision) -> None:
     """Write the event of the decision."""
-    _tell({"type": "decided", "answer": decision["answer"], "why": decision["why"]})
+    _write({"type": "decided", "answer": decision["answer"], "why": decision["why"]})
 
 
-def _tell(progress: Progress) -> None:
+def _write(progress: Progress) -> None:
     try:
         write = get_stream_writer()
     except KeyError:  # the node runs outside a graph

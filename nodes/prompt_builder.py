@@ -21,8 +21,8 @@ from sottovoce.settings import COMPONENTS, Answers, Order, Share
 
 
 @dataclass(frozen=True)
-class View:
-    """One agent's view of a question: its prompts, documents and system prompt."""
+class PromptBuilder:
+    """The prompts of one agent about a question, with its documents and system prompt."""
 
     prompts: Prompts
     question: Question
@@ -30,7 +30,7 @@ class View:
     """The owner of the documents it shows; None shows those of all agents, as in the single baselines."""
     system: str = ""
     agent: str = ""
-    """The agent whose wording of the question and starting view it shows."""
+    """The agent whose wording of the question and starting builder it shows."""
     components: frozenset[str] = frozenset(COMPONENTS)
     """The prompt components that are switched on."""
     answers: Answers = "short"
@@ -43,20 +43,20 @@ class View:
 
         A model that answers from a part of the facts invents the rest, and hearers cannot see what it invented.
         """
-        alone = self.asked(form, demonstrations) if form is not None or not self.knows_a_part else self._shares()
+        alone = self.full_turn(form, demonstrations) if form is not None or not self.knows_a_part else self._shares()
         return (*self.system_turn(), Turn("user", alone))
 
-    def asked(
-        self, form: str | None = None, demonstrations: Sequence[str] = (), heard: Sequence[Part] = ()
+    def full_turn(
+        self, form: str | None = None, demonstrations: Sequence[str] = (), discussion: Sequence[Part] = ()
     ) -> tuple[Part, ...]:
         """Return a full turn: what the agent knows, what it hears, and last the question and the form.
 
         `form` replaces the request for the answer's form; `demonstrations` come before the task's own.
         """
-        return blocks(self.known(self.documents(), demonstrations), heard, self.question_of(form))
+        return blocks(self.known(self.documents(), demonstrations), discussion, self.question_of(form))
 
     def known(self, documents: Sequence[str], demonstrations: Sequence[str] = ()) -> tuple[Part, ...]:
-        """Return the question's context: description, worked examples, documents and starting view."""
+        """Return the question's context: description, worked examples, documents and starting builder."""
         task = self.question
         shown = task.get("demonstrations") if self._on("demonstrations") else None
         return self.prompts.render(
@@ -126,7 +126,7 @@ class View:
             if not r and heard and not order and self.knows_a_part:
                 slots = self._blocks(heard, said, None, latest=last)
                 shared = self.prompts.render("debate/revise_shared", others=slots["others"], own=slots["own"])
-                turns = [*self.system_turn(), Turn("user", self.asked(heard=shared))]
+                turns = [*self.system_turn(), Turn("user", self.full_turn(discussion=shared))]
                 continue
             turns.append(Turn("assistant", (MessageRef(said, latest=last, own=True),)))
             turns.append(self._revise(said, heard, last=last, order=order if last else None))
@@ -144,7 +144,7 @@ class View:
     def fresh(self, own: Message, others: Sequence[Message], order: Order | None = None) -> tuple[Turn, ...]:
         """Return one prompt: the question's context, and the last round's answers, the agent's own last (or first)."""
         heard = self.prompts.render("debate/revise", **self._blocks(others, own, order or "others_first", latest=True))
-        return (*self.system_turn(), Turn("user", self.asked(heard=heard)))
+        return (*self.system_turn(), Turn("user", self.full_turn(discussion=heard)))
 
     def summarise(self, others: Sequence[Message]) -> tuple[Turn, ...]:
         """Return the question, and the answers to summarize."""
@@ -219,21 +219,26 @@ def blocks(*parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def viewpoint_slots(
-    view: View, votes: Sequence[Vote], heard: Mapping[str, MessageRef] | None = None, most: int | None = None
+    builder: PromptBuilder,
+    votes: Sequence[Vote],
+    heard: Mapping[str, MessageRef] | None = None,
+    most: int | None = None,
 ) -> list[tuple[str, list[MessageRef]]]:
     """Return each answer as a line with its number of agents, and the messages of at most `most` of them.
 
     Abstentions come last, under a line that cannot be mistaken for an answer.
     """
-    held: list[tuple[str | None, list[str]]] = [(each.answer, each.agents) for each in viewpoints(votes, view.question)]
+    held: list[tuple[str | None, list[str]]] = [
+        (each.answer, each.agents) for each in viewpoints(votes, builder.question)
+    ]
     if silent := abstaining(votes):
         held.append((None, silent))
     return [
-        (_line(view, answer, agents), [(heard or {})[name] for name in agents[:most] if heard])
+        (_line(builder, answer, agents), [(heard or {})[name] for name in agents[:most] if heard])
         for answer, agents in held
     ]
 
 
-def _line(view: View, answer: str | None, agents: Sequence[str]) -> str:
+def _line(builder: PromptBuilder, answer: str | None, agents: Sequence[str]) -> str:
     count, answer = len(agents), answer and without_marks(answer)
-    return words(view.prompts.render("shared/viewpoint", number=number(count), count=count, answer=answer))
+    return words(builder.prompts.render("shared/viewpoint", number=number(count), count=count, answer=answer))

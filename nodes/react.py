@@ -24,10 +24,10 @@ from sottovoce.environments.react import Action, Malformed, World
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.decide import decided, voted
 from sottovoce.nodes.evidence import evidence_of
-from sottovoce.nodes.prompt_builder import View, blocks
+from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.retrieval import FoundPassages, library_of
 from sottovoce.nodes.say import answer_pattern, say
-from sottovoce.nodes.state import JSON, RESTORED, Decision, Discussion, Update, attempt_of, heard, moment
+from sottovoce.nodes.state import JSON, RESTORED, Decision, Discussion, Update, attempt_of, current_messages, moment
 from sottovoce.retrievers.pool import Origin
 from sottovoce.settings import ReAct
 
@@ -79,7 +79,7 @@ def take_step(run: RunContext[ReAct], state: Relay, agent: str) -> Update:
 
     Thoughts of small models are limited to one line, since longer ones lose the topic.
     """
-    number, turns = state["round"] + 1, step_turns(run.view(state, agent), run.settings, steps_of(state))
+    number, turns = state["round"] + 1, step_turns(run.prompt_builder(state, agent), run.settings, steps_of(state))
     action, most = action_form(state), run.settings.step_tokens
     guided = replace(action, after=f"Action {number}:", one_line=run.wording(agent) == "sentence")
     ask = Ask(agent, STEP, turns, guided, f"Thought {number}:", ("\nObservation",), most)
@@ -144,52 +144,62 @@ def action_form(state: Discussion) -> Form:
 # Prompts
 
 
-def step_turns(view: View, settings: ReAct, steps: Sequence[tuple[Said, Message | None]]) -> tuple[Turn, ...]:
+def step_turns(
+    builder: PromptBuilder, settings: ReAct, steps: Sequence[tuple[Said, Message | None]]
+) -> tuple[Turn, ...]:
     """Return the list of actions, examples, the question, and all steps so far with their observations."""
     passages = settings.search == "passages"
-    told = view.prompts.render("react/relay", agents=settings.agents, steps=settings.steps, passages=passages)
+    told = builder.prompts.render("react/relay", agents=settings.agents, steps=settings.steps, passages=passages)
     seen = [
-        (number, _heard(said, view.agent, settings, latest=number == len(steps)), MessageRef(observation, latest=False))
+        (
+            number,
+            _step_parts(said, builder.agent, settings, latest=number == len(steps)),
+            MessageRef(observation, latest=False),
+        )
         for number, (said, observation) in enumerate(steps, 1)
         if observation is not None
     ]
-    asked = blocks(view.known([], _examples(view, passages=passages)), _question(view, seen))
-    return (*view.system_turn(*told), Turn("user", asked))
+    asked = blocks(builder.known([], _examples(builder, passages=passages)), _question(builder, seen))
+    return (*builder.system_turn(*told), Turn("user", asked))
 
 
 def steps_of(state: Discussion) -> list[tuple[Said, Message | None]]:
     """Return all steps in order, each with its observation; None if it is not there yet."""
     rounds: dict[int, dict[str, Message]] = {}
-    for message in heard(state):
+    for message in current_messages(state):
         rounds.setdefault(message.round, {})[message.act] = message
     return [(Said(found[STEP], found.get(ACTION)), found.get(OBSERVE)) for found in rounds.values() if STEP in found]
 
 
-def _question(view: View, seen: Sequence[tuple[int, list[Part], MessageRef]]) -> tuple[Part, ...]:
+def _question(builder: PromptBuilder, seen: Sequence[tuple[int, list[Part], MessageRef]]) -> tuple[Part, ...]:
     """Return form, question and steps; the steps follow the question as in the examples, so that a model continues."""
-    slots, described = view.slots(), "answer_description" in view.components
-    choices = view.question.get("choices") or [] if view.kind == "label" else []
-    form = view.prompts.render("react/form", steps=view.steps, described=described, value=view.value(), choices=choices)
-    return view.prompts.render(
-        "react/question", **slots, form=words(form), claim=bool(_of_claims(view)), trajectory=seen
+    slots, described = builder.slots(), "answer_description" in builder.components
+    choices = builder.question.get("choices") or [] if builder.kind == "label" else []
+    form = builder.prompts.render(
+        "react/form", steps=builder.steps, described=described, value=builder.value(), choices=choices
+    )
+    return builder.prompts.render(
+        "react/question", **slots, form=words(form), claim=bool(_of_claims(builder)), trajectory=seen
     )
 
 
-def _examples(view: View, *, passages: bool) -> list[str]:
+def _examples(builder: PromptBuilder, *, passages: bool) -> list[str]:
     """Return the worked examples, whose endings fit the question's kind, if they are switched on."""
-    if "demonstrations" not in view.components:
+    if "demonstrations" not in builder.components:
         return []
-    names = _of_claims(view) or EXAMPLES.get(view.kind, USUAL)
-    return [words(view.prompts.render(f"react/{name}", passages=passages)) for name in names]
+    names = _of_claims(builder) or EXAMPLES.get(builder.kind, USUAL)
+    return [words(builder.prompts.render(f"react/{name}", passages=passages)) for name in names]
 
 
-def _of_claims(view: View) -> tuple[str, ...]:
+def _of_claims(builder: PromptBuilder) -> tuple[str, ...]:
     """Return the examples that end in the question's labels; none if these are not FEVER's."""
-    labels = [label.strip().upper() for label in view.question.get("choices") or []] if view.kind == "label" else []
+    labels = (
+        [label.strip().upper() for label in builder.question.get("choices") or []] if builder.kind == "label" else []
+    )
     return tuple(name for label, name in OF_LABELS.items() if label in labels) if {*labels} <= {*OF_LABELS} else ()
 
 
-def _heard(said: Said, hearer: str, settings: ReAct, *, latest: bool) -> list[Part]:
+def _step_parts(said: Said, hearer: str, settings: ReAct, *, latest: bool) -> list[Part]:
     """Return a step as it is heard, with the action of a second call after the thought of the first."""
 
     def part(message: Message, *spans: Span) -> MessageRef:
@@ -248,7 +258,7 @@ def counted(state: Discussion) -> Counts:
 
 def by_finish(run: RunContext[ReAct], state: Discussion) -> Decision:
     """Decide by the answer of the agent that finished; without one there is no answer."""
-    counts, last = counted(state), next((each for each in heard(state) if each.act == ANSWER), None)
+    counts, last = counted(state), next((each for each in current_messages(state) if each.act == ANSWER), None)
     repaired = f"; {counts.second_calls} of them took a second call" if counts.second_calls else ""
     if last is None:
         why = f"nobody finished within {counts.steps} steps: no answer{repaired}"

@@ -12,7 +12,7 @@ from sottovoce.core.response_format import Form
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.convincing_samples import ANSWER, CONFIDENCE, REASONING, rendered
 from sottovoce.nodes.decide import decided, last_votes, votes_of
-from sottovoce.nodes.prompt_builder import View, viewpoint_slots
+from sottovoce.nodes.prompt_builder import PromptBuilder, viewpoint_slots
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.say import form_of, say
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
@@ -46,27 +46,27 @@ class Stated:
     """True if the answer cannot be read; "unknown" can be read."""
 
 
-def form(view: View) -> str:
+def form(builder: PromptBuilder) -> str:
     """Return the JSON form that agents are asked for."""
-    return words(view.prompts.render("reconcile/form", steps=view.steps, value=view.value()))
+    return words(builder.prompts.render("reconcile/form", steps=builder.steps, value=builder.value()))
 
 
-def answer_turns(view: View, samples: Sequence[str] = ()) -> tuple[Turn, ...]:
+def answer_turns(builder: PromptBuilder, samples: Sequence[str] = ()) -> tuple[Turn, ...]:
     """Return the prompt of the first answer: convincing samples, then the question."""
-    return view.independent(form(view), samples)
+    return builder.independent(form(builder), samples)
 
 
 def discuss_turns(
-    view: View, messages: Mapping[str, Message], votes: Sequence[Vote], samples: Sequence[str] = ()
+    builder: PromptBuilder, messages: Mapping[str, Message], votes: Sequence[Vote], samples: Sequence[str] = ()
 ) -> tuple[Turn, ...]:
     """Return the question, and all answers of the round before by viewpoint, including the agent's own; no history."""
     heard = {
-        name: MessageRef(message, own=name == view.agent)  # all are from the round before
+        name: MessageRef(message, own=name == builder.agent)  # all are from the round before
         for name, message in messages.items()
     }
-    groups = viewpoint_slots(view, votes, heard)
-    said = view.prompts.render("reconcile/discuss", viewpoints=groups)
-    return (*view.system_turn(), Turn("user", view.asked(form(view), samples, said)))
+    groups = viewpoint_slots(builder, votes, heard)
+    said = builder.prompts.render("reconcile/discuss", viewpoints=groups)
+    return (*builder.system_turn(), Turn("user", builder.full_turn(form(builder), samples, said)))
 
 
 def stated(text: str, question: Question) -> Stated:
@@ -99,7 +99,7 @@ def _in_words(text: str, question: Question, read: Structured) -> Stated:
     return Stated(answer, confidence, "" if is_read else error, unread=answer is None)
 
 
-def ballot(message: Message, question: Question) -> Vote:
+def read_vote(message: Message, question: Question) -> Vote:
     """Return a vote with its weight; an unreadable confidence is 0, as in the published code, others are clamped.
 
     An answer that cannot be read is an abstention, where the published code uses a random or an earlier one.
@@ -115,12 +115,12 @@ def ballot(message: Message, question: Question) -> Vote:
 
 def discuss(run: RunContext[ReConcile], state: Discussion, agent: str) -> Update:
     """Return one agent's message of the round: a first answer, or another after reading all agents' answers."""
-    round, view = state["round"], run.view(state, agent)
+    round, builder = state["round"], run.prompt_builder(state, agent)
     samples = samples_for(run, agent) if round or run.settings.convincing_in == "all" else []
-    turns = answer_turns(view, samples)
+    turns = answer_turns(builder, samples)
     if round:
         before = rounds_of(state, run.answers)[round - 1]
-        turns = discuss_turns(view, before, votes_of(run, state, round - 1, ballot), samples)
+        turns = discuss_turns(builder, before, votes_of(run, state, round - 1, read_vote), samples)
     kept_to = Form.of_object(REASONING, ANSWER, CONFIDENCE, **{ANSWER: form_of(state), CONFIDENCE: SURE})
     ask = Ask(agent, "revise" if round else "answer", turns, kept_to)
     messages = say(
@@ -128,7 +128,7 @@ def discuss(run: RunContext[ReConcile], state: Discussion, agent: str) -> Update
         state,
         ask,
         validate=lambda text: stated(text, state).error,
-        requested=form(view),
+        requested=form(builder),
         needs_answer=lambda text: stated(text, state).unread,
     )
     return {"board": messages}
@@ -144,7 +144,7 @@ def samples_for(run: RunContext[ReConcile], agent: str) -> list[str]:
     """Return the convincing samples of the other agents' models, each once."""
     if SAMPLES not in run.memo:  # another process began the run
         begin(run, {})  # type: ignore[typeddict-item]  # it only reads settings
-    files = zip(run.settings.names(), run.settings.each("convincing"), strict=False)  # no files, or one for each
+    files = zip(run.settings.names(), run.settings.per_agent("convincing"), strict=False)  # no files, or one for each
     others = [file for name, file in files if name != agent]
     return list(dict.fromkeys(sample for file in others for sample in run.memo[SAMPLES][file]))
 
@@ -156,14 +156,14 @@ def agreed(state: Mapping[str, Any]) -> bool:
 
 def by_weight(run: RunContext[ReConcile], state: Discussion) -> Decision:
     """Decide by the greatest weight (or the most votes); at a tie, by the answer that was given first."""
-    votes = last_votes(run, state, ballot)
+    votes = last_votes(run, state, read_vote)
     found = viewpoints(votes, state)
     best = {"weighted": leading(found, weighed=True), "plain": leading(found)}
     rule = run.settings.vote
     why = f"after round {state['round'] + 1}" + (", all agree" if agreed({**state, "votes": votes}) else "")
     if best[rule]:
         first = best[rule][0]
-        support = f"{first.weight:g} of {sum(view.weight for view in found):g} in weight"
+        support = f"{first.weight:g} of {sum(viewpoint.weight for viewpoint in found):g} in weight"
         support = support if rule == "weighted" else f"{len(first.votes)} of {len(votes)}"
         why = f"{support} for {first.answer} {why}"
     decision = decided(rule, why, best[rule], votes, state)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.nodes.decide import majority
-from sottovoce.nodes.prompt_builder import View, blocks
+from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Discussion, Vote
 
@@ -38,26 +38,28 @@ class DiscussionRule:
         """Return the agents that hear a message in the next round: any, also its author, or none."""
         return [agent for agent in agents if agent != message.agent]
 
-    def hold(self, agent: str, messages: Sequence[Message], state: Discussion) -> bool:
+    def should_wait(self, agent: str, messages: Sequence[Message], state: Discussion) -> bool:
         """Return True if `agent` stays silent in the next round, and keeps its messages until it receives more.
 
         `messages` are all that it has not answered, the ones it kept first.
         """
         return False
 
-    def merge(self, view: View, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> Sequence[Turn]:
-        """Return the prompt of `view.agent`, from all messages that it wrote and heard.
+    def merge(
+        self, builder: PromptBuilder, own: Sequence[Message], heard: Sequence[Sequence[Message]]
+    ) -> Sequence[Turn]:
+        """Return the prompt of `builder.agent`, from all messages that it wrote and heard.
 
         `own[i]` was its answer to `heard[i]`; the last of `heard` has no answer yet. Messages are in senders'
         order, after those that were kept.
         """
-        return chat(view, own, heard)
+        return chat(builder, own, heard)
 
-    def modify(self, view: View, turns: Sequence[Turn]) -> Sequence[Turn]:
+    def modify(self, builder: PromptBuilder, turns: Sequence[Turn]) -> Sequence[Turn]:
         """Return the final prompt, from the merged one."""
         return turns
 
-    def validate(self, view: View, text: str) -> str:
+    def validate(self, builder: PromptBuilder, text: str) -> str:
         """Return a short description of what is wrong with an answer, or ""; `say.has_answer` returns the usual check.
 
         The agent is asked once more; a reply that is still wrong is heard as it is, and counts as an abstention.
@@ -80,29 +82,31 @@ class DiscussionRule:
         return majority(votes, question)
 
 
-def chat(view: View, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> list[Turn]:
+def chat(builder: PromptBuilder, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> list[Turn]:
     """Return a debater's chat: the question, and before each of its answers the messages heard (Du et al. 2023).
 
     Messages received before its first answer follow the question; an agent that hears nobody else verifies
     its own answer.
     """
-    turns = view.system_turn()
+    turns = builder.system_turn()
     for i, messages in enumerate(heard):
-        turns.append(_asked(view, messages, first=i == 0, latest=i == len(own)))
+        turns.append(_user_turn(builder, messages, first=i == 0, latest=i == len(own)))
         if i < len(own):
             turns.append(Turn("assistant", (MessageRef(own[i], latest=i == len(own) - 1, own=True),)))
     return turns
 
 
-def _asked(view: View, messages: Sequence[Message], *, first: bool, latest: bool) -> Turn:
-    others = [MessageRef(message, latest=latest) for message in messages if message.agent not in (view.agent, RULE)]
+def _user_turn(builder: PromptBuilder, messages: Sequence[Message], *, first: bool, latest: bool) -> Turn:
+    others = [MessageRef(message, latest=latest) for message in messages if message.agent not in (builder.agent, RULE)]
     remarks = [(message.text,) for message in messages if message.agent == RULE]
     said: Sequence[Part] = ()
     if others:
-        said = view.prompts.render("debate/revise", others=others, own="", own_first=False)
+        said = builder.prompts.render("debate/revise", others=others, own="", own_first=False)
     elif not first:
-        said = view.prompts.render("debate/verify")
-    return Turn("user", blocks(view.known(view.documents()) if first else (), *remarks, said, view.question_of()))
+        said = builder.prompts.render("debate/verify")
+    return Turn(
+        "user", blocks(builder.known(builder.documents()) if first else (), *remarks, said, builder.question_of())
+    )
 
 
 def check_rule(rule: DiscussionRule, agents: Sequence[str]) -> None:
@@ -135,11 +139,11 @@ def receivers_of(rule: DiscussionRule, message: Message, state: Discussion, agen
     return _among(agents, found, where)
 
 
-def _among(agents: Sequence[str], found: Iterable[str], what: str) -> list[str]:
-    if isinstance(found, str):  # would be read letter by letter
-        raise UsageError(f"{what}: found {found!r}; expected a list of agents, like [{found!r}]")
-    named = list(found)
-    for name in named:
+def _among(agents: Sequence[str], names: Iterable[str], described: str) -> list[str]:
+    if isinstance(names, str):  # would be read letter by letter
+        raise UsageError(f"{described}: found {names!r}; expected a list of agents, like [{names!r}]")
+    chosen = list(names)
+    for name in chosen:
         if name not in agents:
-            raise UsageError(choose(f"{what}:", name, list(agents)))
-    return [agent for agent in agents if agent in named]
+            raise UsageError(choose(f"{described}:", name, list(agents)))
+    return [agent for agent in agents if agent in chosen]

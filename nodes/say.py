@@ -23,7 +23,7 @@ from sottovoce.nodes.probes import donated, with_donors
 from sottovoce.nodes.prompt_builder import blocks
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.redraw import redrawn
-from sottovoce.nodes.state import NOTE, Discussion, attempt_of, heard, moment
+from sottovoce.nodes.state import NOTE, Discussion, attempt_of, current_messages, moment
 from sottovoce.nodes.uncertainty import measured
 from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import encodable
@@ -188,7 +188,7 @@ def reported_usage(reply: AIMessage) -> UsageMetadata | None:
 
 def _noted_turns(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     """Return a prompt with each of the monitors' notes to all agents once, before the last request."""
-    notes = list(dict.fromkeys(message.text for message in heard(state) if message.act == NOTE))
+    notes = list(dict.fromkeys(message.text for message in current_messages(state) if message.act == NOTE))
     if not notes:
         return turns
     shown = run.prompts.render("shared/note", notes=notes)

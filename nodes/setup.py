@@ -27,7 +27,7 @@ def nothing(run: RunContext[Any], state: Discussion) -> Update:
     return {}
 
 
-def opening(
+def setup(
     contexts: Contexts[Any],
     begin: Begin = nothing,
     schema: type[Any] = Question,
@@ -40,7 +40,7 @@ def opening(
     of the same thread.
     """
 
-    def opening(state: Discussion, config: RunnableConfig) -> Update:
+    def setup(state: Discussion, config: RunnableConfig) -> Update:
         before = cleared() if state.get("settings") else {}
         asked: Any = {key: value for key, value in state.items() if key not in before}  # Any: some keys of a TypedDict
         settings = contexts.settings()
@@ -54,7 +54,7 @@ def opening(
         notes = [*check_edges(run), *check_probes(run), *check_escalation(run), *told, *begun.get("notes", [])]
         return _over(before, {**first, **begun, "notes": notes})
 
-    return RunnableLambda(opening, name="opening")
+    return RunnableLambda(setup, name="opening")
 
 
 def _over(before: Update, update: Update) -> Update:

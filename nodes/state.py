@@ -161,7 +161,7 @@ def outcome_of(state: type[Any], question: type[Any] = Question) -> type[Any]:
     return made
 
 
-def heard(state: Discussion) -> list[Message]:
+def current_messages(state: Discussion) -> list[Message]:
     """Return the messages of the current epoch and those of earlier ones that were not withdrawn.
 
     Only the last of several attempts is heard. Answer turns are read but not heard: hearers get the reply before.
@@ -210,7 +210,7 @@ def rounds_of(state: Discussion, acts: Collection[str]) -> list[dict[str, Messag
     if state["round"] < 0:
         raise UsageError("no round has begun, so there are no messages; resume the run from a later step")
     rounds: list[dict[str, Message]] = [Spoken(round) for round in range(state["round"] + 1)]
-    for message in heard(state):
+    for message in current_messages(state):
         if message.act not in acts:
             continue
         if message.round >= len(rounds):
@@ -221,7 +221,9 @@ def rounds_of(state: Discussion, acts: Collection[str]) -> list[dict[str, Messag
 
 def said(state: Discussion, agent: str, round: int, acts: Collection[str]) -> Message | None:
     """Return the last message of an agent in a round and in one of these acts; None without one."""
-    spoken = [each for each in heard(state) if (each.agent, each.round) == (agent, round) and each.act in acts]
+    spoken = [
+        each for each in current_messages(state) if (each.agent, each.round) == (agent, round) and each.act in acts
+    ]
     return spoken[-1] if spoken else None
 
 

@@ -79,8 +79,7 @@ def features_of_acts(
         UsageError: a model returned no log-probabilities.
         PayloadError: a payload is missing or damaged.
     """
-    from sottovoce.monitors.features import combined
-    from sottovoce.monitors.measure import features_of
+    from sottovoce.monitors.features import combined, features_of
     from sottovoce.monitors.tokens import of_payload
 
     found: dict[str, list[Features]] = {}

@@ -35,15 +35,15 @@ class Viewpoint:
         return round(fsum(vote.get("weight", 1.0) for vote in self.votes), 9)
 
 
-def ballot(message: Message, question: Question) -> Vote:
+def read_vote(message: Message, question: Question) -> Vote:
     """Return the vote in a message."""
     return vote_of(message, kinds.reading(message.full_text, question))
 
 
-def vote_of(message: Message, found: kinds.Reading) -> Vote:
+def vote_of(message: Message, reading: kinds.Reading) -> Vote:
     """Return the vote of a message's agent from a reading; an abstention does not count."""
-    vote: Vote = {"agent": message.agent, "answer": found.answer, "counts": found.answer is not None}
-    return vote if found.how is None else {**vote, "read": found.how}
+    vote: Vote = {"agent": message.agent, "answer": reading.answer, "counts": reading.answer is not None}
+    return vote if reading.how is None else {**vote, "read": reading.how}
 
 
 def boxed(answer: str | None) -> kinds.Reading:
@@ -53,23 +53,26 @@ def boxed(answer: str | None) -> kinds.Reading:
 
 def viewpoints(votes: Iterable[Vote], question: Mapping[str, Any]) -> list[Viewpoint]:  # Any: of a Question
     """Return the distinct answers, most votes first, then in the order in which agents first gave them."""
-    kind, asked, found = kinds.kind_of(question), question.get("question", ""), list[Viewpoint]()
+    kind, text, distinct = kinds.kind_of(question), question.get("question", ""), list[Viewpoint]()
     for order, vote in enumerate(votes):
-        if vote["answer"] is None:
+        if (answer := vote["answer"]) is None:
             continue
-        at = next((i for i, view in enumerate(found) if kinds.same(view.answer, vote["answer"], kind, asked)), None)
+        at = next((i for i, known in enumerate(distinct) if kinds.same(known.answer, answer, kind, text)), None)
         if at is None:
-            found.append(Viewpoint(vote["answer"], (vote,), order))
+            distinct.append(Viewpoint(answer, (vote,), order))
         else:
-            found[at] = replace(found[at], votes=(*found[at].votes, vote))
-    return sorted(found, key=lambda view: -len(view.votes))
+            distinct[at] = replace(distinct[at], votes=(*distinct[at].votes, vote))
+    return sorted(distinct, key=lambda viewpoint: -len(viewpoint.votes))
 
 
-def leading(found: Sequence[Viewpoint], *, weighed: bool = False) -> list[Viewpoint]:
+def leading(viewpoints: Sequence[Viewpoint], *, weighed: bool = False) -> list[Viewpoint]:
     """Return the viewpoints with the most votes (or weight), in agents' order; several are a tie."""
-    support = {view.answer: view.weight if weighed else len(view.votes) for view in found}
+    support = {viewpoint.answer: viewpoint.weight if weighed else len(viewpoint.votes) for viewpoint in viewpoints}
     most = max(support.values(), default=0)
-    return sorted((view for view in found if support[view.answer] == most), key=lambda view: view.order)
+    return sorted(
+        (viewpoint for viewpoint in viewpoints if support[viewpoint.answer] == most),
+        key=lambda viewpoint: viewpoint.order,
+    )
 
 
 def is_tie(votes: Iterable[Vote], question: Mapping[str, Any]) -> bool:  # Any: of a Question

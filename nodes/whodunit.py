@@ -26,10 +26,10 @@ from sottovoce.environments.whodunit.rules import RETRIES, cancelled, first_stat
 from sottovoce.environments.whodunit.wording import described, fact, people
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided
-from sottovoce.nodes.prompt_builder import View, blocks
+from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.say import say
-from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, attempt_of, heard, moment
+from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, attempt_of, current_messages, moment
 from sottovoce.settings import WhoDunit
 
 ACTS: dict[Role, str] = {"accuser": "request", "intel": "reply", "peer": "act"}
@@ -88,7 +88,7 @@ def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
     if settings.golden and role == "intel":
         messages = [_by_rule(run, state, agent, players.intel(game, world, agent, wording))]
     else:
-        kept_to = form(role, game, settings, facts, _question_of(run.view(state, agent), settings, game))
+        kept_to = form(role, game, settings, facts, _question_of(run.prompt_builder(state, agent), settings, game))
         ask = Ask(agent, ACTS[role], turn_of(run, state, agent), kept_to)
         messages = say(run, state, ask, validate=validate, retries=RETRIES, show_failed=False)
     done = action(messages[-1].full_text)
@@ -100,7 +100,7 @@ def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
     return {"board": [*messages[:-1], said], "world": after}
 
 
-def deed(update: Update) -> str:
+def effect(update: Update) -> str:
     """Return the name of a turn's action; empty if it could not be read."""
     world: World = update["world"]
     return "" if world["cancelled"] else world["done"][-1]["action"]
@@ -166,11 +166,11 @@ def _escaped(sign: re.Match[str]) -> str:
 
 def turn_of(run: RunContext[WhoDunit], state: Mystery, agent: str) -> tuple[Turn, ...]:
     """Return the rules and the agent's knowledge, the published lines, and the request for an action."""
-    settings, view, game = run.settings, run.view(state, agent), game_of(state)
-    known = view.prompts.render(f"whodunit/{settings.role_of(agent)}", **_rules(settings, game, agent))
-    request = view.question_of(_question_of(view, settings, game))
-    asked = blocks(view.known([]), _facts(view, settings, game), _channel(run, state, view), request)
-    return (*view.system_turn(*known), Turn("user", asked))
+    settings, builder, game = run.settings, run.prompt_builder(state, agent), game_of(state)
+    known = builder.prompts.render(f"whodunit/{settings.role_of(agent)}", **_rules(settings, game, agent))
+    request = builder.question_of(_question_of(builder, settings, game))
+    asked = blocks(builder.known([]), _facts(builder, settings, game), _channel(run, state, builder), request)
+    return (*builder.system_turn(*known), Turn("user", asked))
 
 
 def _rules(settings: WhoDunit, game: Game, agent: str) -> dict[str, object]:
@@ -188,23 +188,27 @@ def _rules(settings: WhoDunit, game: Game, agent: str) -> dict[str, object]:
     return {**slots, "people": people(game.suspects, settings.words)}
 
 
-def _facts(view: View, settings: WhoDunit, game: Game) -> tuple[Part, ...]:
-    own = (game.agents or {}).get(view.agent, ()) if settings.variant == "sym" else ()
+def _facts(builder: PromptBuilder, settings: WhoDunit, game: Game) -> tuple[Part, ...]:
+    own = (game.agents or {}).get(builder.agent, ()) if settings.variant == "sym" else ()
     facts = [fact(name, value, settings.words) for name, value in own]
-    return view.prompts.render("whodunit/facts", facts=facts, w=settings.words) if facts else ()
+    return builder.prompts.render("whodunit/facts", facts=facts, w=settings.words) if facts else ()
 
 
-def _channel(run: RunContext[WhoDunit], state: Mystery, view: View) -> tuple[Part, ...]:
+def _channel(run: RunContext[WhoDunit], state: Mystery, builder: PromptBuilder) -> tuple[Part, ...]:
     """Return the published lines; after those of others, if set, their published values."""
-    spoken, settings, shown = [message for message in heard(state) if message.public], run.settings, list[object]()
+    spoken, settings, shown = (
+        [message for message in current_messages(state) if message.public],
+        run.settings,
+        list[object](),
+    )
     wanted = settings.protocol != WORDS if settings.values == "auto" else settings.values == "on"
     for message in spoken:
-        under = wanted and message.agent != view.agent
+        under = wanted and message.agent != builder.agent
         latest = message is spoken[-1]
         values = _values(settings, state, message, latest=latest) if under else ""
         shown.append([message.public, values])
     turn, most = state["world"]["turn"] + 1, settings.most_turns
-    return view.prompts.render("whodunit/channel", trajectory=shown, turn=turn, turns=most)
+    return builder.prompts.render("whodunit/channel", trajectory=shown, turn=turn, turns=most)
 
 
 def _values(settings: WhoDunit, state: Mystery, message: Message, *, latest: bool) -> MessageRef | str:
@@ -232,12 +236,12 @@ def values_in(text: str, keys: Collection[str], place: Span) -> Span | None:
     return found.start(), found.start() + len(found[0].rstrip())
 
 
-def _question_of(view: View, settings: WhoDunit, game: Game) -> str:
+def _question_of(builder: PromptBuilder, settings: WhoDunit, game: Game) -> str:
     """Return the request for an action, with a value of this game as an example."""
-    role, name = settings.role_of(view.agent), game.names[0]
+    role, name = settings.role_of(builder.agent), game.names[0]
     known = game.person(game.winner if role == "accuser" else 1)
     slots = {"w": settings.words, "example": [name, known[name]]}
-    return words(view.prompts.render(f"whodunit/{role}_form", **slots))
+    return words(builder.prompts.render(f"whodunit/{role}_form", **slots))
 
 
 # Decision

@@ -52,7 +52,7 @@ from sottovoce.nodes.state import RESTORED as RESTORED
 from sottovoce.nodes.state import Decision as Decision
 from sottovoce.nodes.state import Discussion as Discussion
 from sottovoce.nodes.state import Vote as Vote
-from sottovoce.nodes.state import heard as heard
+from sottovoce.nodes.state import current_messages as current_messages
 from sottovoce.retrievers import open_retriever as open_retriever
 from sottovoce.runs.api import RunResults as RunResults
 from sottovoce.runs.api import open_run as open_run

@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.__main__ import SECTIONS, main
 from benchmarks.loaded_models import loaded_of
-from benchmarks.measuring import Asked, Times
+from benchmarks.measuring import Options, Times
 from sottovoce.models import LoadedModel
 
 
@@ -22,7 +22,7 @@ def loaded(name: str = "tiny") -> LoadedModel:
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_section_prints_tables_whose_rows_are_as_long_as_their_heads(section: str) -> None:
     model = loaded("bundled" if section == "formats" else "tiny")  # formats are those of files, and a shape has none
-    tables = list(SECTIONS[section](Asked(model, repeats=1, tiny=True)))
+    tables = list(SECTIONS[section](Options(model, repeats=1, tiny=True)))
     assert tables
     for table in tables:
         lines = str(table).splitlines()

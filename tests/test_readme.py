@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import runpy
@@ -56,6 +57,34 @@ def test_readme_is_read_in_five_minutes() -> None:
     prose = re.sub(r"^    .*$", "", FENCED.sub("", README.read_text(encoding="utf-8")), flags=re.MULTILINE)
 
     assert len(prose.split()) <= MOST_WORDS
+
+
+NAME = re.compile(r"`(sottovoce(?:\.\w+)+)`")
+FILE = re.compile(r"`((?:[\w.-]+/)+[\w-]+\.(?:py|md|yaml|toml))`")
+OF_USERS = ("packs/", "panel/", "sottovoce/sottovoce.toml")  # paths of examples
+GROUPS = "schemes protocols kinds retrievers positions datasets".split()  # of entry points
+
+
+def exists(name: str) -> bool:
+    """Whether a dotted name is a module, an attribute of one or of a class in one, or a group of entry points."""
+    module, _, attribute = name.rpartition(".")
+    if module == "sottovoce" and attribute in [*GROUPS, "toml"]:
+        return True
+    try:
+        return bool(importlib.util.find_spec(name)) or hasattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError:
+        if not module:
+            return False
+        owner, _, kind = module.rpartition(".")
+        return bool(owner) and hasattr(getattr(importlib.import_module(owner), kind, None), attribute)
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=named)
+def test_every_name_and_file_in_backticks_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    files = [path for path in FILE.findall(text) if not path.startswith(OF_USERS)]
+    absent = [path for path in files if not any((folder / path).exists() for folder in (ROOT, page.parent))]
+    assert [name for name in NAME.findall(text) if not exists(name)] + absent == []
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=named)

@@ -18,7 +18,17 @@ from sottovoce.prompts.render import Prompts
 from sottovoce.training import problems, product
 from sottovoce.training.data import Chat, replies
 from sottovoce.training.problems import Problem
-from sottovoce.training.product import Order, Place, Said, Turn, View, documents_of, in_words, seen_by, trained_prompts
+from sottovoce.training.product import (
+    Order,
+    Place,
+    PromptBuilder,
+    Said,
+    Turn,
+    documents_of,
+    in_words,
+    seen_by,
+    trained_prompts,
+)
 
 FRESH, REORDERED = 0.15, 0.15
 """Shares of chats with one prompt per round, and of others that restate the agent's own answer with the others'."""
@@ -104,7 +114,7 @@ def next_of(problem: Problem, me: str | None, statements: Iterable[tuple[str, st
     return problem.reply(problem.known(context)), frozenset(right)
 
 
-def alone(problem: Problem, view: View) -> Chat:
+def alone(problem: Problem, view: PromptBuilder) -> Chat:
     """Return the chat of the question alone, for one agent or for one that has all documents."""
     return Chat(in_words(view), problem.reply(problem.known(view.documents())))
 

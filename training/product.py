@@ -15,16 +15,16 @@ from sottovoce.experiments.convincing import convince_turns
 from sottovoce.graphs.scheme import scheme
 from sottovoce.nodes import cmd, mad, reconcile
 from sottovoce.nodes.convincing_samples import ANSWER, CONFIDENCE, REASONING
-from sottovoce.nodes.prompt_builder import View
+from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.nodes.say import ANSWER_PREFILL, form_of, has_answer
-from sottovoce.nodes.votes import ballot
+from sottovoce.nodes.votes import read_vote
 from sottovoce.prompts import kinds
 from sottovoce.prompts.packs import SHIPPED
 from sottovoce.prompts.render import Prompts
 from sottovoce.settings import COMPONENTS, SECRETARY, Order, grouped
 
-__all__ = ["COMPONENTS", "SECRETARY", "Order", "Question", "Turn", "View", "grouped"]
+__all__ = ["COMPONENTS", "SECRETARY", "Order", "PromptBuilder", "Question", "Turn", "grouped"]
 
 Said = Mapping[str, str]  # what each agent said in a round, in order
 
@@ -54,13 +54,13 @@ def documents_of(question: Question, agent: str | None) -> list[str]:
     return [shown(passage) for passage in passages_of(question, agent)]
 
 
-def seen_by(agent: str | None, question: Question, prompts: Prompts) -> View:
+def seen_by(agent: str | None, question: Question, prompts: Prompts) -> PromptBuilder:
     """Return an agent's prompt builder for a question; None gets all documents."""
-    return View(prompts, question, agent, agent=agent or "", answers="sentence")
+    return PromptBuilder(prompts, question, agent, agent=agent or "", answers="sentence")
 
 
 def history(
-    view: View, said: Sequence[Said], order: Order | None = None, summaries: Sequence[str] = ()
+    view: PromptBuilder, said: Sequence[Said], order: Order | None = None, summaries: Sequence[str] = ()
 ) -> Sequence[Turn]:
     """Return the whole chat of one agent, which hears the others or `summaries` of them."""
     rounds = _messages(said)
@@ -70,36 +70,36 @@ def history(
     return view.history(own, [_others(spoken, view) for spoken in rounds], order)
 
 
-def fresh(view: View, spoken: Said, order: Order | None = None) -> Sequence[Turn]:
+def fresh(view: PromptBuilder, spoken: Said, order: Order | None = None) -> Sequence[Turn]:
     """Return one prompt with the messages of the last round."""
     (messages,) = _messages([spoken])
     return view.fresh(messages[view.agent], _others(messages, view), order)
 
 
-def summarise(view: View, spoken: Said) -> Sequence[Turn]:
+def summarise(view: PromptBuilder, spoken: Said) -> Sequence[Turn]:
     """Return the prompt to summarize the others' answers of the last round."""
     return view.summarise(_others(_messages([spoken])[0], view))
 
 
-def in_words(view: View, turns: Sequence[Turn] = ()) -> Place:
+def in_words(view: PromptBuilder, turns: Sequence[Turn] = ()) -> Place:
     """Return a place for a reply in words; without `turns`, the question alone."""
     choices = view.question.get("choices")
     prompt = turns or view.independent()
     return Place(prompt, view.form(), lambda text: kinds.read(text, view.kind, choices), has_answer(view.question))
 
 
-def mad_debater(view: View, order: Sequence[str], said: Sequence[Said], disagreement: int) -> Place:
+def mad_debater(view: PromptBuilder, order: Sequence[str], said: Sequence[Said], disagreement: int) -> Place:
     """Return a debater's turn; `said` ends with the agents that spoke before it."""
     return in_words(view, mad.debater_turns(view, order, _messages(said), disagreement))
 
 
-def mad_moderator(view: View, order: Sequence[str], said: Sequence[Said], verdicts: Sequence[str]) -> Place:
+def mad_moderator(view: PromptBuilder, order: Sequence[str], said: Sequence[Said], verdicts: Sequence[str]) -> Place:
     """Return the moderator's turn after its own earlier verdicts."""
     rounds = _messages([{**spoken, "moderator": own} for spoken, own in zip(said, [*verdicts, ""], strict=True)])
     return _in_form(view, mad.moderator_turns(view, order, rounds), mad.verdict_form(view, order), mad.verdict)
 
 
-def mad_judge(view: View, order: Sequence[str], said: Sequence[Said], candidates: str) -> Place:
+def mad_judge(view: PromptBuilder, order: Sequence[str], said: Sequence[Said], candidates: str) -> Place:
     """Return the judge's turn after its list of candidates."""
     listed = Message("judge", len(said), "list_candidates", candidates)
     turns = mad.judge_turns(view, order, _messages(said), listed)
@@ -112,17 +112,17 @@ def mad_json(reason: str, answer: str, *sides: str) -> str:
     return json.dumps({mad.REASON: reason, **chosen, mad.ANSWER: answer})
 
 
-def reconcile_place(view: View, spoken: Said | None = None, samples: Sequence[str] = ()) -> Place:
+def reconcile_place(view: PromptBuilder, spoken: Said | None = None, samples: Sequence[str] = ()) -> Place:
     """Return ReConcile's first turn, or a later one after the answers of a round, the agent's own included."""
     turns = reconcile.answer_turns(view, samples)
     if spoken is not None:
         (messages,) = _messages([spoken])
-        votes = [reconcile.ballot(message, view.question) for message in messages.values()]
+        votes = [reconcile.read_vote(message, view.question) for message in messages.values()]
         turns = reconcile.discuss_turns(view, messages, votes, samples)
     return _in_form(view, turns, reconcile.form(view), reconcile.stated)
 
 
-def reconcile_convinced(view: View) -> Place:
+def reconcile_convinced(view: PromptBuilder) -> Place:
     """Return ReConcile's turn after an explanation, the question's `solution`."""
     return _in_form(view, convince_turns(view), reconcile.form(view), reconcile.stated)
 
@@ -132,12 +132,12 @@ def reconcile_json(reasoning: str, answer: str, confidence: str) -> str:
     return json.dumps({REASONING: reasoning, ANSWER: answer, CONFIDENCE: confidence})
 
 
-def cmd_place(view: View, spoken: Said | None = None, groups: cmd.Groups = ()) -> Place:
+def cmd_place(view: PromptBuilder, spoken: Said | None = None, groups: cmd.Groups = ()) -> Place:
     """Return CMD's first turn, or a later one after a round in groups; without groups, the secretary's turn."""
     if spoken is None:
         return in_words(view, cmd.answer_turns(view))
     (messages,) = _messages([spoken])
-    votes = [ballot(message, view.question) for message in messages.values()]
+    votes = [read_vote(message, view.question) for message in messages.values()]
     if not groups:
         return in_words(view, cmd.secretary_turns(view, messages, votes))
     return in_words(view, cmd.discuss_turns(view, messages, votes, groups))
@@ -149,7 +149,7 @@ def asked_again(prompts: Prompts, place: Place, said: str) -> Place:
     return replace(place, turns=[*place.turns, spoken_turn(said), Turn("user", request)])
 
 
-def asked_for_answer(view: View, place: Place, said: str) -> Place:
+def asked_for_answer(view: PromptBuilder, place: Place, said: str) -> Place:
     """Return the place after an unreadable reply there, when `nodes.say` asks for the answer alone."""
     form, wanted = form_of(view.question), kinds.KINDS[view.kind].placeholder
     offered = list(form.choices if form else view.question.get("choices") or [])
@@ -169,7 +169,10 @@ def spoken_turn(said: str, prefill: str = "") -> Turn:
 
 
 def _in_form(
-    view: View, turns: Sequence[Turn], form: str, read: Callable[[str, Question], mad.Verdict | reconcile.Stated]
+    view: PromptBuilder,
+    turns: Sequence[Turn],
+    form: str,
+    read: Callable[[str, Question], mad.Verdict | reconcile.Stated],
 ) -> Place:
     task = view.question
     return Place(turns, form, lambda text: read(text, task).answer, lambda text: read(text, task).error)
@@ -179,7 +182,7 @@ def _messages(said: Sequence[Said]) -> list[dict[str, Message]]:
     return [{name: Message(name, r, "say", text) for name, text in spoken.items()} for r, spoken in enumerate(said)]
 
 
-def _others(spoken: Mapping[str, Message], view: View) -> list[Message]:
+def _others(spoken: Mapping[str, Message], view: PromptBuilder) -> list[Message]:
     return [message for name, message in spoken.items() if name != view.agent]
 
 

@@ -18,7 +18,7 @@ from transformers import GenerationConfig
 
 from sottovoce.channels.message import Part
 from sottovoce.models import BUNDLED_FOLDER
-from sottovoce.models.sources.checksum import write_sums
+from sottovoce.models.sources.cache import write_sums
 from sottovoce.prompts.packs import SHIPPED
 from sottovoce.prompts.render import BUILT_IN, Prompts
 from sottovoce.training.skills import SKILLS

@@ -14,7 +14,7 @@ from sottovoce.training import problems, product
 from sottovoce.training.data import Chat
 from sottovoce.training.debates import Talk, names, next_of
 from sottovoce.training.problems import UNKNOWN, Form, Problem, equal, pose, spoilt
-from sottovoce.training.product import SECRETARY, Question, Said, View, documents_of, grouped
+from sottovoce.training.product import SECRETARY, PromptBuilder, Question, Said, documents_of, grouped
 from sottovoce.training.sources import Source
 
 SAMPLES = 0.06  # share of ReConcile's chats with one or two convincing samples
@@ -200,7 +200,7 @@ def _by_lot(rng: random.Random, agents: Sequence[str]) -> list[list[str]]:
     return groups
 
 
-def _alone(rng: random.Random, source: Source) -> tuple[Problem, View]:
+def _alone(rng: random.Random, source: Source) -> tuple[Problem, PromptBuilder]:
     problem = source.alone(rng, source.form(rng))
     return problem, source.view(rng, problem, "agent_1")
 

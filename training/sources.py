@@ -12,7 +12,7 @@ from sottovoce.prompts.render import Prompts
 from sottovoce.training import problems
 from sottovoce.training.debates import Talk
 from sottovoce.training.problems import FORMS, Form, Problem, pose, spoilt
-from sottovoce.training.product import COMPONENTS, Question, View, documents_of
+from sottovoce.training.product import COMPONENTS, PromptBuilder, Question, documents_of
 
 SHARES: dict[Form, float] = {"number": 0.46, "yes_no": 0.18, "label": 0.18, "option": 0.18}
 ON_POLICY = 0.3  # share of discussions with real messages of copies of the model
@@ -62,7 +62,7 @@ class Source:
         agents = naming(n)
         return argued(rng, pose(rng, self._problem(rng, agents), self.form(rng)), agents, rounds, in_turn=in_turn)
 
-    def view(self, rng: random.Random, problem: Problem, me: str | None, share: float = 0.03) -> View:
+    def view(self, rng: random.Random, problem: Problem, me: str | None, share: float = 0.03) -> PromptBuilder:
         """Return the prompt builder of `me` (None has all documents), with each component in `share` of the chats."""
         question: Question = {**problem.question}
         if rng.random() < share:
@@ -75,7 +75,7 @@ class Source:
         off = {"answer_description"} if rng.random() < share else set[str]()
         system = rng.choice(SYSTEMS) if rng.random() < share else ""
         shown = frozenset(COMPONENTS) - off
-        return View(self.prompts, question, me, system, me or "agent_1", shown, answers="sentence")
+        return PromptBuilder(self.prompts, question, me, system, me or "agent_1", shown, answers="sentence")
 
     def _problem(self, rng: random.Random, agents: Sequence[str]) -> Problem:
         kind = rng.random()

@@ -13,10 +13,11 @@ from sottovoce.agents.hosted import passes
 from sottovoce.channels.message import Message
 from sottovoce.core.errors import UsageError
 from sottovoce.core.trust import Allow, Allowed
+from sottovoce.graphs.runtime.compiled import FIRST
 from sottovoce.graphs.runtime.threads import DiscussionGraph
 from sottovoce.graphs.scheme import Graph, Scheme
 from sottovoce.nodes.act import Act, node
-from sottovoce.nodes.approval import Approval, Deed, no_deed
+from sottovoce.nodes.approval import Approval, Effect, no_effect
 from sottovoce.nodes.cache_key import key_of
 from sottovoce.nodes.context import Contexts
 from sottovoce.nodes.decide import Rule, by_majority, decide
@@ -25,15 +26,15 @@ from sottovoce.nodes.monitor_node import (
     MONITORS,
     Silent,
     Watch,
-    go_back,
-    held_back,
-    judging,
+    deferred,
+    joint_monitor_node,
+    monitor_node,
     next_of,
-    watching,
-    watching_all,
+    reset_node,
+    restricted,
 )
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.setup import Begin, next_round, nothing, opening
+from sottovoce.nodes.setup import Begin, next_round, nothing, setup
 from sottovoce.nodes.state import RESTORED, Discussion, outcome_of
 from sottovoce.settings import Settings
 
@@ -71,7 +72,7 @@ class Frame:
         Args:
             scheme: The scheme's record.
             settings: The defaults of the graph's runs; the graph's nodes depend on them.
-            models: See `Given`, as for `store`, `watch`, `cached` and `allow`.
+            models: See `GraphInputs`, as for `store`, `watch`, `cached` and `allow`.
             rule: The rule that decides.
             begin: Returns the first values of the scheme's own state keys.
             state: `Discussion`, or a subclass of the scheme; `question` likewise.
@@ -81,7 +82,7 @@ class Frame:
         allowed = Allowed.of(allow, scheme.settings)
         self.watch, self.back_to, self.cached = _watch_of(watch, allowed.resolved(settings)), back_to, cached
         self._approves = bool(settings.approve)
-        held = self._held = self._approves or self.watch is not None
+        self._defers = self._approves or self.watch is not None
         self.contexts: Contexts[Any] = Contexts(
             scheme.settings,
             settings,
@@ -101,14 +102,14 @@ class Frame:
             output_schema=outcome_of(state, question),
         )
         self.graph: Graph = graph
-        self.graph.add_node("opening", opening(self.contexts, begin, question, self.watch, graph.cleared))
+        self.graph.add_node(FIRST, setup(self.contexts, begin, question, self.watch, graph.cleared))
         self.graph.add_node("next_round", next_round(self.contexts, watched=self.watch is not None))
-        self.graph.add_node("decide", decide(self.contexts, rule), defer=held)
-        self.graph.add_edge(START, "opening")
-        self.graph.add_edge("opening", "next_round")
+        self.graph.add_node("decide", decide(self.contexts, rule), defer=self._defers)
+        self.graph.add_edge(START, FIRST)
+        self.graph.add_edge(FIRST, "next_round")
         self.graph.add_edge("decide", END)
         if self.watch is not None:
-            self.graph.add_node(RESET, go_back())
+            self.graph.add_node(RESET, reset_node())
             self.graph.add_edge(RESET, "next_round")
 
     def act(
@@ -122,7 +123,7 @@ class Frame:
         agent: str = "",
         watched: bool = True,
         approved: bool = True,
-        deed: Deed = no_deed,
+        effect: Effect = no_effect,
         silent: Silent | None = None,
         labels: Labels = PLAIN,
     ) -> None:
@@ -131,13 +132,13 @@ class Frame:
         `agent` is the node's name unless given. `to` is a node, or a router to one or several of `ends`, by default
         those of its `Literal` return type; `labels` give the reason for each. A watched act has two nodes, and the
         edges follow the second; a node that waits for several acts is a `join`. A monitor never stops an act that is
-        not `watched`, and people never approve one that is not `approved`; `deed` describes the act to them.
+        not `watched`, and people never approve one that is not `approved`; `effect` describes the act to them.
         `silent` updates the world if the act is muted.
         """
-        watch = judging(self.watch) if self.watch and watched else None
+        watch = restricted(self.watch) if self.watch and watched else None
         if self._approves and approved:
-            watch = Approval(watch, name, deed)
-        spoken = act if watch is None else held_back(act, name)
+            watch = Approval(watch, name, effect)
+        spoken = act if watch is None else deferred(act, name)
         self.graph.add_node(
             name,
             node(self.contexts, spoken, agent or name, name),
@@ -149,7 +150,7 @@ class Frame:
             self._follow(name, to, ends, labels)
         else:
             self.graph.add_edge(name, f"watch_{name}")
-            self._watch(name, watching(self.contexts, watch, name, silent, self.back_to), to, ends, labels)
+            self._watch(name, monitor_node(self.contexts, watch, name, silent, self.back_to), to, ends, labels)
 
     def join(
         self,
@@ -168,10 +169,10 @@ class Frame:
         `together` returns the messages that a watch judges together before the step uses them; add such a node
         before the nodes that lead to it.
         """
-        self.graph.add_node(name, step, defer=self._held)
+        self.graph.add_node(name, step, defer=self._defers)
         self._follow(name, to, ends, labels)
         if self.watch is not None and together is not None:
-            watch = watching_all(self.contexts, judging(self.watch), name, together, self.back_to)
+            watch = joint_monitor_node(self.contexts, restricted(self.watch), name, together, self.back_to)
             self._watch(name, watch, name, (), defer=True)
             self._gates[name] = f"watch_{name}"
 

@@ -86,7 +86,7 @@ class open_saver:  # used like the function `open`
         self._open, self._aopen = ExitStack(), AsyncExitStack()
 
     def __enter__(self) -> BaseCheckpointSaver[Any]:
-        with ExitStack() as stack, self._told():
+        with ExitStack() as stack, self._database_errors():
             saver = stack.enter_context(self._manager(_kinds(self._kind)[0]))
             _make_plain(saver)
             if self._kind != "memory":
@@ -98,7 +98,7 @@ class open_saver:  # used like the function `open`
         self._open.__exit__(*error)
 
     async def __aenter__(self) -> BaseCheckpointSaver[Any]:
-        with self._told():
+        with self._database_errors():
             async with AsyncExitStack() as stack:
                 saver = await stack.enter_async_context(self._manager(_kinds(self._kind)[1]))
                 _make_plain(saver)
@@ -124,7 +124,7 @@ class open_saver:  # used like the function `open`
         return made.from_conn_string(_address(str(self._where)))
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _database_errors(self) -> Iterator[None]:
         """Turn an error of the database into a RecordError of one line."""
         try:
             yield

@@ -15,20 +15,19 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from sottovoce.core.errors import ModelError
 from sottovoce.core.text import amount
 from sottovoce.models.base_temperature import default_sampling, drawn_temperature, known_top_p
-from sottovoce.models.doctor.readable import temperature
+from sottovoce.models.doctor.cipher_temperature import temperature
 from sottovoce.models.doctor.selftest import CHECKS, WHAT_TO_DO, Found, Trial
 from sottovoce.models.engine.cache_budget import default_budget
 from sottovoce.models.huggingface.devices import place_of
 from sottovoce.models.huggingface.family import LAYERS_READ_IDS, layers_read_ids, streams
 from sottovoce.models.huggingface.formats import PACKINGS, Dtype, Weights, settled
 from sottovoce.models.huggingface.load_files import read
-from sottovoce.models.huggingface.onednn_linear import reordered_bytes
+from sottovoce.models.huggingface.onednn_linear import onednn_bytes
 from sottovoce.models.huggingface.packing import Inventory, parameters_of
 from sottovoce.models.load import assemble
 from sottovoce.models.loaded import LoadedModel
-from sottovoce.models.memory_estimate import check_room
-from sottovoce.models.sources.cache import Source, source_of
-from sottovoce.models.sources.checksum import changed
+from sottovoce.models.memory_estimate import check_memory
+from sottovoce.models.sources.cache import Source, changed, source_of
 from sottovoce.models.sources.locate import locate, ready
 
 SEEN = {
@@ -67,14 +66,14 @@ def diagnose(
     place = place_of(device)
     dtype, packing = settled(dtype, weights, place)
     where = ready(locate(name))
-    check_room(str(name), Path(where), dtype, packing, place)
+    check_memory(str(name), Path(where), dtype, packing, place)
     model, tokenizer = read(str(name), where, dtype, place, packing)
     source = source_of(Path(where))
-    came = [Finding("source", None, _told(source))] if source else []
-    return chain(came, _whole(Path(where)), examine(str(name), model, tokenizer, layers_path=layers_path))
+    origin = [Finding("source", None, _source(source))] if source else []
+    return chain(origin, _files(Path(where)), examine(str(name), model, tokenizer, layers_path=layers_path))
 
 
-def _whole(folder: Path) -> Iterator[Finding]:
+def _files(folder: Path) -> Iterator[Finding]:
     """Yield a finding about the digests of the weights, if any were recorded."""
     files = changed(folder)
     if files is not None:
@@ -82,7 +81,7 @@ def _whole(folder: Path) -> Iterator[Finding]:
         yield Finding("files", not files, is_not if files else "the weights match their recorded digests")
 
 
-def _told(source: Source) -> str:
+def _source(source: Source) -> str:
     """Return where a model came from, and how the tensors of its GGUF file were converted."""
     said, conversion = f"{source.origin}, licence {source.licence}", source.conversion
     if conversion is None:
@@ -103,21 +102,21 @@ def examine(
         yield Finding("layers", False, str(error))
         return
     for check, look in FACTS.items():
-        yield _found(check, partial(look, loaded))
-    trial, sound = Trial.of(loaded), True
+        yield _checked(check, partial(look, loaded))
+    trial, passed = Trial.of(loaded), True
     for check, test in CHECKS.items():
-        finding = _found(check, partial(test, trial))
-        sound = sound and finding.ok is not False
+        finding = _checked(check, partial(test, trial))
+        passed = passed and finding.ok is not False
         yield finding
-    last = partial(temperature, loaded) if sound else _unsound
-    yield _found("CIPHER temperature", last)
+    last = partial(temperature, loaded) if passed else _not_measured
+    yield _checked("CIPHER temperature", last)
 
 
-def _unsound() -> Found:
+def _not_measured() -> Found:
     return None, "not measured, because the model fails the checks above"
 
 
-def _found(check: str, look: Callable[[], Found]) -> Finding:
+def _checked(check: str, look: Callable[[], Found]) -> Finding:
     try:
         return Finding(check, *look())
     except Exception as error:  # any error in a model's own code
@@ -189,17 +188,17 @@ def _sampling(loaded: LoadedModel) -> Found:
     sampling, temperature, top_p = default_sampling(loaded), drawn_temperature(loaded), known_top_p(loaded)
     sources = {"temperature": temperature.why, "top_p": top_p.why if top_p else ""}
     values = {"temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": sampling.top_k}
-    told = [
+    parts = [
         f"{name} {value:g}" + (f" ({sources[name]})" if sources.get(name) else "") for name, value in values.items()
     ]
-    return None, ", ".join([*told, f"repetition penalty {sampling.repetition_penalty:g}"])
+    return None, ", ".join([*parts, f"repetition penalty {sampling.repetition_penalty:g}"])
 
 
 def _memory(loaded: LoadedModel) -> Found:
     """Return the memory of weights, keys and values, measured on one token, so that compressed caches count as such."""
     parts = [*loaded.model.parameters(), *loaded.model.buffers()]
     weights = amount(sum(part.numel() * part.element_size() for part in parts))
-    if again := reordered_bytes(loaded.model):
+    if again := onednn_bytes(loaded.model):
         weights += f" and {amount(again)} for a second copy of the linear maps, reordered for speed"
     kinds = loaded.network.kinds
     size, budget = sum(kind.nbytes for kind in kinds), default_budget(kinds)
@@ -238,7 +237,7 @@ class _Said(NamedTuple):
     parts: tuple[str | int, ...]
 
 
-def _heard(loaded: LoadedModel) -> Found:
+def _messages(loaded: LoadedModel) -> Found:
     """Check that messages from other agents come through the chat template whole and in order."""
     chat = [
         _Said("user", ("? They said: ", 0, " And: ", 1, ".")),
@@ -266,5 +265,5 @@ FACTS: Mapping[str, Callable[[LoadedModel], Found]] = {
     "sampling": _sampling,
     "memory": _memory,
     "chat template": _template,
-    "heard messages": _heard,
+    "heard messages": _messages,
 }

@@ -50,12 +50,12 @@ class Trial:
         if layers_read_ids(self.loaded.model):
             return None, f"not tested: {LAYERS_READ_IDS}, so cipher is refused"
         rows = Rows(self.loaded.network.embed(torch.tensor(self.prompt, device=self.loaded.network.device)).detach())
-        return self._close((self._after(self.fresh.run(self._asked(rows)))[0], self._plain(self.prompt)))
+        return self._close((self._after(self.fresh.run(self._request(rows)))[0], self._plain(self.prompt)))
 
     def batch(self) -> Found:
         """Check two prompts of different lengths in one batch, and a step after each, against the model alone."""
         prompts = (self.prompt, self.prompt[: len(self.prompt) // 2])
-        replies = self.fresh.run_all([self._asked(Ids(prompt), 2) for prompt in prompts])
+        replies = self.fresh.run_all([self._request(Ids(prompt), 2) for prompt in prompts])
         pairs: list[Pair] = []
         for prompt, reply in zip(prompts, replies, strict=True):
             for i, found in enumerate(self._after(reply)):
@@ -65,7 +65,7 @@ class Trial:
     def reused(self) -> Found:
         """Check a prompt, its reply and more tokens, read with cached prefixes, against all of it read at once."""
         longer = (*self.prompt, *self._reply(Feed()).ids, *self.prompt[:2])
-        reply = self.loaded.engine.run(self._asked(Ids(longer)))
+        reply = self.loaded.engine.run(self._request(Ids(longer)))
         ok, detail = self._close((self._after(reply)[0], self._plain(longer)))
         return ok, f"{detail}; {reply.usage.reused} of {len(longer)} positions reused" if ok else detail
 
@@ -90,10 +90,10 @@ class Trial:
         return TOLERANCE.get(self.loaded.format, TOLERANCE["bfloat16"])
 
     def _reply(self, feed: Feed) -> Reply:
-        asked = Request((Ids(self.prompt),), Stop(NEW), feed=feed, record=Record(stats=True, top=2))
-        return self.loaded.engine.run(asked)
+        request = Request((Ids(self.prompt),), Stop(NEW), feed=feed, record=Record(stats=True, top=2))
+        return self.loaded.engine.run(request)
 
-    def _asked(self, prompt: Ids | Rows, new: int = 1) -> Request:
+    def _request(self, prompt: Ids | Rows, new: int = 1) -> Request:
         return Request((prompt,), Stop(new), record=Record(stats=True, top=len(self.loaded.table)))
 
     def _after(self, reply: Reply) -> torch.Tensor:

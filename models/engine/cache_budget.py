@@ -22,21 +22,21 @@ CGROUP = Path("/sys/fs/cgroup")  # of a container on Linux
 LIMITS = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
 
 
-class Holder(Protocol):
+class CacheOwner(Protocol):
     """An owner of keys and values that may allocate more."""
 
     def may_take(self, device: torch.device) -> int:
         """Return the bytes of a device that it may still allocate."""
 
 
-_holders: weakref.WeakSet[Holder] = weakref.WeakSet()
+_owners: weakref.WeakSet[CacheOwner] = weakref.WeakSet()
 _lock = threading.Lock()
 
 
-def hold(holder: Holder) -> None:
+def register(owner: CacheOwner) -> None:
     """Count what this owner may still allocate when later engines set their budgets, as long as it lives."""
     with _lock:
-        _holders.add(holder)
+        _owners.add(owner)
 
 
 def free_memory(device: torch.device) -> int:
@@ -48,11 +48,11 @@ def free_memory(device: torch.device) -> int:
 
 def left_in_container(folder: Path = CGROUP) -> list[int]:
     """Return the bytes left below the limits that a control-group folder sets; sys.maxsize if it sets none."""
-    found = []
+    free = []
     for limit, used in LIMITS:
         with suppress(OSError, ValueError):  # no such file, or no limit: "max"
-            found.append(max(int((folder / limit).read_text()) - int((folder / used).read_text()), 0))
-    return found or [sys.maxsize]
+            free.append(max(int((folder / limit).read_text()) - int((folder / used).read_text()), 0))
+    return free or [sys.maxsize]
 
 
 def default_budget(kinds: Sequence[Kind]) -> int:
@@ -61,20 +61,20 @@ def default_budget(kinds: Sequence[Kind]) -> int:
     Bytes that other engines on the same device may still allocate do not count as free.
     """
     shares = shares_of(kinds)
-    return min((int(_room(device) / share) for device, share in shares.items()), default=UNKNOWN)
+    return min((int(_available(device) / share) for device, share in shares.items()), default=UNKNOWN)
 
 
 def shares_of(kinds: Sequence[Kind]) -> dict[torch.device, float]:
     """Return the share of a position's keys and values on each device; the shares add up to 1."""
-    whole, found = sum(kind.nbytes for kind in kinds), dict[torch.device, float]()
+    total, shares = sum(kind.nbytes for kind in kinds), dict[torch.device, float]()
     for kind in kinds:
-        found[kind.device] = found.get(kind.device, 0.0) + kind.nbytes / whole
-    return found
+        shares[kind.device] = shares.get(kind.device, 0.0) + kind.nbytes / total
+    return shares
 
 
-def _room(device: torch.device) -> float:
+def _available(device: torch.device) -> float:
     with _lock:
-        promised = sum(holder.may_take(device) for holder in _holders)
+        promised = sum(owner.may_take(device) for owner in _owners)
     free = free_memory(device)
     return max(free - promised, LEAST * free) * (ON_CPU if device.type == "cpu" else ON_ACCELERATOR)
 
@@ -87,5 +87,5 @@ def out_of_memory(error: BaseException) -> bool:
 
 def upload(values: Sequence[Any], device: torch.device, dtype: torch.dtype | None = None) -> torch.Tensor:
     """Return numbers as a tensor on a device, without waiting for pending work of the device."""
-    made = torch.tensor(values, dtype=dtype)
-    return made.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else made.to(device)
+    tensor = torch.tensor(values, dtype=dtype)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)

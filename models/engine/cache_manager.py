@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from sottovoce.models.engine.cache_budget import default_budget, hold, out_of_memory, shares_of
+from sottovoce.models.engine.cache_budget import default_budget, out_of_memory, register, shares_of
 from sottovoce.models.engine.kv_cache import KVCache
 from sottovoce.models.engine.prefix_cache import PrefixCache
 from sottovoce.models.engine.runner import ROUND, whole_rounds
@@ -42,12 +42,12 @@ class CacheManager:
         self.budget = default_budget(network.kinds) if limits.memory is None else limits.memory
         """Bytes for the KV cache and the prefix cache together."""
         self.prefixes = PrefixCache(self.budget if limits.reuse else 0, limits.block)
-        hold(self)
+        register(self)
 
     @property
     def nbytes(self) -> int:
         """Bytes of keys and values in use now."""
-        return self.prefixes.nbytes + self.kv.held
+        return self.prefixes.nbytes + self.kv.allocated
 
     def may_take(self, device: torch.device) -> int:
         """Return the bytes of a device that this engine may still allocate."""
@@ -84,7 +84,7 @@ class CacheManager:
 
     def rest(self) -> None:
         """Release large slots when no sequence runs, so that prefixes can use the memory."""
-        if self.kv.held > self.budget // 4:
+        if self.kv.allocated > self.budget // 4:
             self.kv = KVCache(self.kv.kinds)
             self.prefixes.budget = self.budget if self.limits.reuse else 0
 

@@ -1,12 +1,12 @@
 """Constrained decoding of one reply: free text first if the format allows it, then token by token.
 
-A guide is an immutable value. A pass's choice makes the next guide, which the sequence adopts after the pass, so a
+A `Constraint` is an immutable value. A sampled token gives the next one, which the sequence adopts after the pass, so a
 failed pass or a restarted request leaves nothing behind.
 
     Free    -> Marker   at a stop id, or when the remaining tokens are needed, if the format is forced
-            -> Guided   as soon as the marker stands at the beginning of a line
-    Marker  -> Guided   once it is written, whatever the model prefers
-    Guided  -> the end  when the format is complete and neither the model nor the format continues
+            -> Constrained   as soon as the marker stands at the beginning of a line
+    Marker  -> Constrained   once it is written, whatever the model prefers
+    Constrained  -> the end  when the format is complete and neither the model nor the format continues
 
 Until the format is complete, a token is written only if it leads there and leaves enough tokens to get there. After
 that the model is free again: its first token that the format does not accept ends the reply, at the point where the
@@ -23,7 +23,7 @@ from typing import Literal
 from llguidance import LLMatcher
 
 from sottovoce.models.engine.forced_completion import EMPTY
-from sottovoce.models.engine.grammar import ROOM, Grammar
+from sottovoce.models.engine.grammar import FIELD_TOKENS, Grammar
 from sottovoce.models.engine.vocabulary import Mask
 from sottovoce.models.huggingface.text import BROKEN
 
@@ -54,10 +54,10 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Written:
+class Effect:
     """The effect of a choice on the reply."""
 
-    then: Guide
+    then: Constraint
     id: int | None
     """The token to write; None ends the reply before it."""
     as_token: bool = True
@@ -74,7 +74,7 @@ class Written:
 
 
 @dataclass(frozen=True, eq=False)
-class Guide:
+class Constraint:
     """The progress of a reply through its format."""
 
     grammar: Grammar
@@ -92,38 +92,38 @@ class Guide:
         """Return the tokens that may be chosen; None if all may."""
         return None
 
-    def next(self, chosen: Chosen) -> Written:
+    def next(self, chosen: Chosen) -> Effect:
         """Return the effect of a pass's choice."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Free(Guide):
+class Free(Constraint):
     """The state before the marker."""
 
-    room: int
+    reserved: int
     """Tokens that marker and format need."""
     decode: Callable[[Sequence[int]], str]
 
-    def next(self, chosen: Chosen) -> Written:
+    def next(self, chosen: Chosen) -> Effect:
         """Return the choice, or the marker where the reply, or its one free line, would end."""
-        over, freely = chosen.stops or self._breaks(chosen), Written(self, chosen.freely, as_token=False)
-        if over or chosen.left <= self.room:
+        over, freely = chosen.stops or self._breaks(chosen), Effect(self, chosen.freely, as_token=False)
+        if over or chosen.left <= self.reserved:
             if not self.grammar.form.forced:
-                return Written(self, None) if over else freely
+                return Effect(self, None) if over else freely
             return self._write(self.grammar.marker(self.decode(chosen.ids)), chosen, short=not over)
         if not self._may_close(chosen.freely):
             return freely
         before, text = self.decode(chosen.ids), self.decode([*chosen.ids, chosen.freely])
-        found = re.search(BEFORE + re.escape(self.grammar.form.after), text, re.MULTILINE | re.IGNORECASE)
-        if found is None:
+        match = re.search(BEFORE + re.escape(self.grammar.form.after), text, re.MULTILINE | re.IGNORECASE)
+        if match is None:
             return freely
         vocabulary = self.grammar.vocabulary
-        behind = vocabulary.after(self.grammar.start, vocabulary.ids(text[found.end() :]))
-        begun = None if behind is None else begin(self.grammar, behind, chosen, short=False)
-        if begun is None:  # the token continues in a way that the format does not allow
-            return self._write(vocabulary.ids(text[len(before) : found.end()]), chosen, short=False)
-        return replace(freely, then=begun)
+        behind = vocabulary.after(self.grammar.start, vocabulary.ids(text[match.end() :]))
+        start = None if behind is None else begin(self.grammar, behind, chosen, short=False)
+        if start is None:  # the token continues in a way that the format does not allow
+            return self._write(vocabulary.ids(text[len(before) : match.end()]), chosen, short=False)
+        return replace(freely, then=start)
 
     def _breaks(self, chosen: Chosen) -> bool:
         """Return True if this choice ends the one free line; lines before the first word do not count."""
@@ -131,7 +131,7 @@ class Free(Guide):
             return False
         return bool(self.decode(chosen.ids).strip())
 
-    def _write(self, marker: tuple[int, ...], chosen: Chosen, *, short: bool) -> Written:
+    def _write(self, marker: tuple[int, ...], chosen: Chosen, *, short: bool) -> Effect:
         return Marker(self.grammar, short, queue=marker).next(chosen)
 
     def _may_close(self, id: int) -> bool:
@@ -141,7 +141,7 @@ class Free(Guide):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Marker(Guide):
+class Marker(Constraint):
     """The state while the marker is written."""
 
     queue: tuple[int, ...]
@@ -151,21 +151,21 @@ class Marker(Guide):
         """Always True."""
         return True
 
-    def next(self, chosen: Chosen) -> Written:
+    def next(self, chosen: Chosen) -> Effect:
         """Return the next token of the marker."""
         id, rest = self.queue[0], self.queue[1:]
-        begun = None if rest else begin(self.grammar, self.grammar.start, chosen, short=self.short)
-        return Written(begun or replace(self, queue=rest), id)
+        start = None if rest else begin(self.grammar, self.grammar.start, chosen, short=self.short)
+        return Effect(start or replace(self, queue=rest), id)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Guided(Guide):
+class Constrained(Constraint):
     """The state within the format."""
 
     matcher: LLMatcher
     path: tuple[int, ...]
     """A short completion; () once the format was complete."""
-    room: int
+    reserved: int
     """Tokens reserved for each text that the path leaves empty."""
     queue: int = 0
     """The number of tokens of the path to write next."""
@@ -182,17 +182,17 @@ class Guided(Guide):
         mask = self.grammar.vocabulary.mask(self.matcher)
         return mask if mask.any() else None  # llguidance reached one of its limits: only the path remains
 
-    def next(self, chosen: Chosen) -> Written:
+    def next(self, chosen: Chosen) -> Effect:
         """Return the choice if it leads on and leaves enough tokens, else the next token of the path."""
         if self.forced:
             return self._close(chosen, self.queue)
         if chosen.nearest is not None and (after := self._behind(chosen.nearest, chosen)):
-            return Written(after, chosen.nearest, as_token=False, ends=after.matcher.is_stopped())
+            return Effect(after, chosen.nearest, as_token=False, ends=after.matcher.is_stopped())
         if after := self._behind(chosen.token, chosen):
-            return Written(after, chosen.token, ends=after.matcher.is_stopped())
-        return Written(self, None) if self.complete is not None else self._close(chosen, self._to_close())
+            return Effect(after, chosen.token, ends=after.matcher.is_stopped())
+        return Effect(self, None) if self.complete is not None else self._close(chosen, self._to_close())
 
-    def _behind(self, id: int, chosen: Chosen) -> Guided | None:
+    def _behind(self, id: int, chosen: Chosen) -> Constrained | None:
         """Return the state after one more token; None if the token does not lead on or leaves too few tokens."""
         matcher = self.grammar.vocabulary.after(self.matcher, (id,))
         if matcher is None:
@@ -202,8 +202,8 @@ class Guided(Guide):
         if self.complete is not None:
             return replace(self, matcher=matcher)
         left, grammar = chosen.left - 1, self.grammar
-        path = grammar.endings.onward(self.path, id, matcher) or grammar.ending(matcher, left)
-        if path is None or len(path) + self.room * grammar.fields(path) > left:
+        path = grammar.completions.onward(self.path, id, matcher) or grammar.completion(matcher, left)
+        if path is None or len(path) + self.reserved * grammar.fields(path) > left:
             return None
         return replace(self, matcher=matcher, path=path)
 
@@ -216,34 +216,34 @@ class Guided(Guide):
                 return i or len(self.path)
         return len(self.path)
 
-    def _close(self, chosen: Chosen, queue: int) -> Written:
+    def _close(self, chosen: Chosen, queue: int) -> Effect:
         id, path = self.path[0], self.path[1:]
         matcher = self.grammar.vocabulary.after(self.matcher, (id,))
         assert matcher is not None, "a path leads on"
         complete = None if path else len(chosen.ids) + 1
         after = replace(self, matcher=matcher, path=path, queue=queue - 1, complete=complete, short=True)
-        return Written(after, id, ends=not path)
+        return Effect(after, id, ends=not path)
 
 
-def begin(grammar: Grammar, matcher: LLMatcher, chosen: Chosen, *, short: bool) -> Guided | None:
+def begin(grammar: Grammar, matcher: LLMatcher, chosen: Chosen, *, short: bool) -> Constrained | None:
     """Return the state within the format after this choice; None if too few tokens are left."""
-    return guided(grammar, matcher, len(chosen.ids) + 1, chosen.left - 1, short=short)
+    return constrained(grammar, matcher, len(chosen.ids) + 1, chosen.left - 1, short=short)
 
 
-def guided(grammar: Grammar, matcher: LLMatcher, at: int, left: int, *, short: bool = False) -> Guided | None:
+def constrained(grammar: Grammar, matcher: LLMatcher, at: int, left: int, *, short: bool = False) -> Constrained | None:
     """Return the state within the format after `at` tokens, with `left` more allowed; None if these are too few."""
-    path = grammar.path if matcher is grammar.start else grammar.ending(matcher, left)
+    path = grammar.path if matcher is grammar.start else grammar.completion(matcher, left)
     if path is None or len(path) > left:
         return None
-    room = min(ROOM, (left - len(path)) // (grammar.fields(path) + 1))
+    reserved = min(FIELD_TOKENS, (left - len(path)) // (grammar.fields(path) + 1))
     complete = at if matcher.is_accepting() else None
-    return Guided(grammar, short, complete, matcher=matcher.deep_copy(), path=path, room=room)
+    return Constrained(grammar, short, complete, matcher=matcher.deep_copy(), path=path, reserved=reserved)
 
 
-def guide_of(grammar: Grammar, max_new: int, decode: Callable[[Sequence[int]], str]) -> Guide:
-    """Return the guide at the beginning of a reply."""
+def constraint_of(grammar: Grammar, max_new: int, decode: Callable[[Sequence[int]], str]) -> Constraint:
+    """Return the constraint at the beginning of a reply."""
     if grammar.form.after:
-        return Free(grammar, room=grammar.room(max_new), decode=decode)
-    begun = guided(grammar, grammar.start, 0, max_new)
-    assert begun is not None, "the engine checked the request"
-    return begun
+        return Free(grammar, reserved=grammar.reserved(max_new), decode=decode)
+    start = constrained(grammar, grammar.start, 0, max_new)
+    assert start is not None, "the engine checked the request"
+    return start

@@ -12,12 +12,11 @@ import torch
 
 from sottovoce.models.engine import mean_embedding, sampling
 from sottovoce.models.engine.cache_budget import upload
-from sottovoce.models.engine.sequence import Choice, Sequence
-from sottovoce.models.huggingface import vocabulary_search
-from sottovoce.models.huggingface.embedding_table import Table
+from sottovoce.models.engine.sequence import SampledToken, Sequence
+from sottovoce.models.huggingface.embedding_table import Table, argmax
 
 
-def choose(own: Table, sequences: list[Sequence], logits: torch.Tensor, at_least: int = 0) -> list[Choice]:
+def choose(own: Table, sequences: list[Sequence], logits: torch.Tensor, at_least: int = 0) -> list[SampledToken]:
     """Return the next input of each sequence from logits (b, V); means use the table `own` and the requests' tables.
 
     Matrix products have at least `at_least` rows, so that their sums are computed in the same order for any batch.
@@ -41,29 +40,29 @@ def choose(own: Table, sequences: list[Sequence], logits: torch.Tensor, at_least
     finite = logits.amax(-1).isfinite() & logits.amin(-1).isfinite()
     checked = torch.where(finite, ids, -1)
     if any(each.wants_best for each in sequences):
-        chosen, best = torch.stack([checked, vocabulary_search.argmax(allowed)]).tolist()  # the only sync of a pass
+        chosen, best = torch.stack([checked, argmax(allowed)]).tolist()  # the only sync of a pass
     else:
         chosen, best = checked.tolist(), [-1] * len(sequences)  # likewise
     known = mean_embedding.look_up(own, sequences, averaged, chosen, at_least)
     found = enumerate(zip(known, best, logits.unbind(), strict=True))
-    choices = [Choice(*each, *averaged.get(i, ())) for i, each in found]
+    choices = [SampledToken(*each, *averaged.get(i, ())) for i, each in found]
     return [_in_form(own, *each) for each in zip(sequences, choices, strict=True)]
 
 
-def _in_form(own: Table, sequence: Sequence, choice: Choice) -> Choice:
+def _in_form(own: Table, sequence: Sequence, choice: SampledToken) -> SampledToken:
     """Apply a sequence's response format to a choice; a token that replaces a mean is a mean of one token."""
-    written = sequence.write(choice) if choice.sound else None
-    if written is None:
+    effect = sequence.write(choice) if choice.is_finite else None
+    if effect is None:
         return choice
-    if written.id is None or not written.as_token:
-        return replace(choice, written=written)
-    id, feed = written.id, sequence.request.feed
+    if effect.id is None or not effect.as_token:
+        return replace(choice, effect=effect)
+    id, feed = effect.id, sequence.request.feed
     if feed.kind == "token":
-        return replace(choice, id=id, written=written)
+        return replace(choice, id=id, effect=effect)
     rows = {table.key: table.rows[id] for table in (own, *feed.tables)}
     weights = torch.zeros_like(choice.logits).index_fill(0, upload([id], choice.logits.device), 1.0)
     (largest,) = mean_embedding.largest(weights[None], sequence.request.record.sparse)
-    return replace(choice, id=id, written=written, rows=rows, largest=largest)
+    return replace(choice, id=id, effect=effect, rows=rows, largest=largest)
 
 
 def _draw(logits: torch.Tensor, sequences: list[Sequence]) -> torch.Tensor:
@@ -72,6 +71,6 @@ def _draw(logits: torch.Tensor, sequences: list[Sequence]) -> torch.Tensor:
     if any(penalty != 1.0 for penalty in penalties):
         logits = sampling.penalise(logits, [[*each.prompt_ids, *each.ids] for each in sequences], penalties)
     if all(each.temperature == 0 for each in samplings):
-        return vocabulary_search.argmax(logits)
+        return argmax(logits)
     u = [one.u if each.temperature > 0 else 0.0 for one, each in zip(sequences, samplings, strict=True)]
     return sampling.draw(logits, samplings, upload(u, logits.device, torch.float64))

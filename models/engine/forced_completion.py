@@ -28,7 +28,7 @@ State = tuple[tuple[int, ...], LLMatcher]
 Ids = NDArray[np.int64]
 
 
-class Endings:
+class Completions:
     """The search for short completions over one vocabulary."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:

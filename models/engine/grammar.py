@@ -15,14 +15,13 @@ from transformers import PreTrainedTokenizerBase
 
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form, Schema
-from sottovoce.models.engine.forced_completion import EMPTY, Endings
+from sottovoce.models.engine.forced_completion import EMPTY, Completions
 from sottovoce.models.engine.request import Stop
 from sottovoce.models.engine.vocabulary import Vocabulary
 
 LONGEST = 4096  # tokens; longer completions are not searched for
-ROOM = (
-    16  # tokens that each field of an answer has at the end of a reply, beyond the shortest; at most a quarter of all
-)
+# Tokens that each field of an answer has at the end of a reply, beyond the shortest; at most a quarter of all
+FIELD_TOKENS = 16
 SHOWN = 80  # characters of a format in a message
 JSON = {  # no spaces but those of `json.dumps`: a model could repeat them forever
     "whitespace_flexible": False,
@@ -39,7 +38,7 @@ class Grammar:
 
     form: Form
     vocabulary: Vocabulary
-    endings: Endings
+    completions: Completions
 
     @cached_property
     def start(self) -> LLMatcher:
@@ -61,19 +60,19 @@ class Grammar:
         Raises:
             UsageError: none was found.
         """
-        path = self.ending(self.start, LONGEST)
+        path = self.completion(self.start, LONGEST)
         if path is None:
             raise UsageError(f"no text of this format was found: {_shown(self.form)}; use another format or none")
         return path
 
-    def ending(self, matcher: LLMatcher, most: int) -> tuple[int, ...] | None:
+    def completion(self, matcher: LLMatcher, most: int) -> tuple[int, ...] | None:
         """Return a short completion of at most `most` tokens from a matcher; None if none was found."""
-        return self.endings.find(matcher, most, json=self.form.schema is not None)
+        return self.completions.find(matcher, most, json=self.form.schema is not None)
 
     @cached_property
     def least(self) -> int:
         """The number of tokens that the format needs: for choices that of the longest, so that all can be written."""
-        return max(map(self._written, self.form.choices), default=len(self.path))
+        return max(map(self._length, self.form.choices), default=len(self.path))
 
     def fields(self, path: Sequence[int]) -> int:
         """Return the number of texts that a completion leaves empty."""
@@ -83,9 +82,9 @@ class Grammar:
         """Return the tokens that lead from a free reply to its format, on a line of their own."""
         return self.vocabulary.ids(self.form.after if before[-1:] in ("", "\n") else "\n" + self.form.after)
 
-    def room(self, max_new: int) -> int:
+    def reserved(self, max_new: int) -> int:
         """Return the tokens reserved for marker and format at the end of a reply of `max_new` tokens."""
-        wanted = len(self.path) + ROOM * max(self.fields(self.path), 1)
+        wanted = len(self.path) + FIELD_TOKENS * max(self.fields(self.path), 1)
         marker = max(len(self.marker(before)) for before in ("", "?"))
         return marker + max(self.least, min(wanted, max_new // 4))
 
@@ -114,12 +113,12 @@ class Grammar:
 
     @property
     def _longest(self) -> str:
-        return max(self.form.choices, key=self._written)
+        return max(self.form.choices, key=self._length)
 
-    def _written(self, choice: str) -> int:
+    def _length(self, choice: str) -> int:
         """Return the number of tokens of one choice."""
         alone = self.vocabulary.matcher(_lark(json.dumps(choice), self.form))
-        path = self.ending(alone, LONGEST)
+        path = self.completion(alone, LONGEST)
         if path is None:
             raise UsageError(f"the model's tokenizer cannot write the choice {choice!r}; reword it")
         return len(path)
@@ -131,7 +130,7 @@ class Grammars:
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         """Read the tokenizer; takes up to 2 s. Errors: see `Vocabulary`."""
         vocabulary = Vocabulary(tokenizer)
-        self._parts = vocabulary, Endings(vocabulary)
+        self._parts = vocabulary, Completions(vocabulary)
         self.of = lru_cache(64)(self._of)
         """Returns the grammar for a format's key."""
 

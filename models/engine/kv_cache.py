@@ -22,7 +22,7 @@ class KVCache:
         self.tensors: Pages = ()
 
     @property
-    def held(self) -> int:
+    def allocated(self) -> int:
         """Bytes allocated now."""
         return self.nbytes(self.slots, self.columns)
 
@@ -45,10 +45,10 @@ class KVCache:
             tensor[:, target, :, :n] = tensor[:, source, :, :n]
         self.clear(source, n)
 
-    def swap(self, one: int, other: int, n: int) -> None:
+    def swap(self, first: int, second: int, n: int) -> None:
         """Exchange the first n columns of two slots."""
         for tensor in self.tensors:
-            tensor[:, [one, other], :, :n] = tensor[:, [other, one], :, :n]
+            tensor[:, [first, second], :, :n] = tensor[:, [second, first], :, :n]
 
     def clear(self, slot: int, n: int | None = None) -> None:
         """Zero the first n columns of a slot, or all columns, so that all values are finite."""

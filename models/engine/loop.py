@@ -17,14 +17,14 @@ from transformers import PreTrainedTokenizerBase
 from sottovoce.core.errors import EngineError
 from sottovoce.models.engine.cache_manager import Limits
 from sottovoce.models.engine.request import Statistics
-from sottovoce.models.engine.runner import Batch, Made, Runner
+from sottovoce.models.engine.runner import Batch, Runner, StepOutput
 from sottovoce.models.engine.scheduler import Scheduler
 from sottovoce.models.engine.sequence import Job, Sequence, failure
-from sottovoce.models.huggingface.nan_diagnosis import unsound
+from sottovoce.models.huggingface.checkpoint_check import diagnose_nan
 from sottovoce.models.huggingface.network import Network
 
 LONGEST_END = 10.0  # seconds that a finalizer waits for the thread of a freed engine
-QUIET = 0.001  # seconds without a new request after which an idle engine starts
+QUIET_SECONDS = 0.001  # seconds without a new request after which an idle engine starts
 LONGEST_WAIT = 0.01  # seconds after which it starts even if requests keep arriving
 
 
@@ -45,27 +45,27 @@ class Loop:
         batch = self.scheduler.schedule()
         if batch.sequences:
             try:
-                made = self._runner.run(batch, self.scheduler.caches.kv)
+                output = self._runner.run(batch, self.scheduler.caches.kv)
             except Exception as error:  # an error in a model's own code must reach its own request, and no other
                 self.scheduler.retry(batch.sequences, error)
             else:
-                self._postprocess(batch, made)
+                self._postprocess(batch, output)
         self.scheduler.rest()
 
-    def _postprocess(self, batch: Batch, made: Made) -> None:
+    def _postprocess(self, batch: Batch, output: StepOutput) -> None:
         """Give each sequence its result, and remove those that have ended."""
         self.scheduler.count(batch)
-        for i, (sequence, taken) in enumerate(zip(batch.sequences, batch.takes, strict=True)):
+        for i, (sequence, taken) in enumerate(zip(batch.sequences, batch.num_tokens, strict=True)):
             sequence.read(taken)
-            choice = made.choices.get(i)
+            choice = output.choices.get(i)
             if choice is None:
                 continue
-            if sequence.filled == sequence.length and choice.sound:  # its prompt gave finite values
+            if sequence.filled == sequence.length and choice.is_finite:  # its prompt gave finite values
                 self.scheduler.remember(sequence, replied=False)
             try:
-                if not choice.sound:
+                if not choice.is_finite:
                     raise self._not_finite(sequence)
-                sequence.see(i, made.states)
+                sequence.see(i, output.states)
                 sequence.keep(choice)
             except Exception as error:  # not finite, or raised by a listener: it ends only its own request
                 sequence.fail(error)
@@ -76,7 +76,7 @@ class Loop:
     def _not_finite(self, sequence: Sequence) -> EngineError:
         """Return an error with the diagnosis of the weights, made once per model version, or general advice."""
         if self._looked is None or self._looked[0] != self._network.version:
-            self._looked = self._network.version, unsound(self._network.model)
+            self._looked = self._network.version, diagnose_nan(self._network.model)
         advice = "check the weights, the dtype, and the size of the deltas or rows that were fed in"
         why = self._looked[1] or advice
         return EngineError(f"the model's logits were not finite after {sequence.n} new tokens; {why}")
@@ -146,7 +146,8 @@ class Worker(threading.Thread):
         self._accept(jobs, self._queue.get())
         end = time.monotonic() + LONGEST_WAIT
         while time.monotonic() < end:
-            time.sleep(QUIET)  # get(timeout=...) may block forever: Python 3.11 waits without end past its deadline
+            # get(timeout=...) may block forever: Python 3.11 waits without end past its deadline.
+            time.sleep(QUIET_SECONDS)
             if not self._take_queued(jobs):
                 break
         return jobs

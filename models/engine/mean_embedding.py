@@ -1,7 +1,7 @@
 """The mean embeddings that sequences feed, and their nearest tokens as far as decoding needs them.
 
 Finding a mean's nearest token takes a product with the whole table, as expensive as the output head. Few steps
-need it; the other lookups wait and are made many at a time (`pending.py`).
+need it; the other lookups wait and are made many at a time (`recorder.Pending`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ import torch
 
 from sottovoce.models.engine import sampling
 from sottovoce.models.engine.cache_budget import upload
-from sottovoce.models.engine.pending import LATER
-from sottovoce.models.engine.recorder import Largest
+from sottovoce.models.engine.recorder import LATER, Largest
 from sottovoce.models.engine.sequence import Sequence
-from sottovoce.models.huggingface import vocabulary_search
-from sottovoce.models.huggingface.embedding_table import Table
+from sottovoce.models.huggingface.embedding_table import Table, argmax, count_nonzero
 
 NOW = LATER - 1  # in place of a mean's nearest token that may be a stop; LATER marks one that cannot be a stop
 
@@ -44,7 +42,7 @@ def average(
     weights = weigh(logits, p) if weigh else p
     tables = {table.key: table for each in sequences for table in (own, *each.request.feed.tables)}
     padded = _padded(weights, at_least)
-    found = {key: table.mean(padded[:, : len(table)], whole=at_least > 0) for key, table in tables.items()}
+    found = {key: table.mean(padded[:, : len(table)], all_rows=at_least > 0) for key, table in tables.items()}
     each_row = {key: rows.unbind() for key, rows in found.items()}
     keys = [[table.key for table in (own, *each.request.feed.tables)] for each in sequences]
     each_largest = largest(weights, max(1, *(each.request.record.sparse for each in sequences)))
@@ -58,13 +56,13 @@ def _tokens(own: Table, sequences: list[Sequence], weights: torch.Tensor, rows: 
     A one-hot mean keeps its token: duplicate rows of a table make its nearest neighbor ambiguous. A mean that is
     nearer to its heaviest token than to any stop cannot have a stop as its nearest token.
     """
-    heaviest = vocabulary_search.argmax(weights)
+    heaviest = argmax(weights)
     open = torch.full_like(heaviest, LATER)
     if longest := max(len(each.nearest_stops) for each in sequences):
         # Sequences with fewer stops get token 0 instead, which costs at most one unneeded lookup.
         stops = [(*each.nearest_stops, *[0] * (longest - len(each.nearest_stops))) for each in sequences]
         open = torch.where(own.nearer(rows, heaviest, upload(stops, rows.device)), LATER, NOW)
-    return torch.where(vocabulary_search.count_nonzero(weights) == 1, heaviest, open)
+    return torch.where(count_nonzero(weights) == 1, heaviest, open)
 
 
 def largest(weights: torch.Tensor, k: int) -> list[Largest]:

@@ -12,9 +12,44 @@ import torch
 
 from sottovoce.models.engine import sampling
 from sottovoce.models.engine.cache_budget import upload
-from sottovoce.models.engine.pending import LATER, Pending
 from sottovoce.models.engine.request import Record, Sparse, Stats
+from sottovoce.models.huggingface.embedding_table import Table
 from sottovoce.models.huggingface.passes import FINAL
+
+LATER = -2  # in place of an id that is not looked up yet
+MAX_PENDING = 1024  # maximum number of waiting means
+
+
+class Pending:
+    """The waiting means of all sequences on one network; the first request for a token looks all of them up.
+
+    A product with the whole table costs little more over many means than over one.
+    """
+
+    def __init__(self, table: Table) -> None:
+        """`table` has the embedding rows of the tokens."""
+        self.table = table
+        self._places: list[tuple[list[int], int]] = []
+        self._mean_rows: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def add(self, ids: list[int], mean: torch.Tensor, guess: torch.Tensor) -> None:
+        """Queue a mean (E,) whose token comes next in `ids`; `guess` () is a token close to it."""
+        self._places.append((ids, len(ids)))
+        ids.append(LATER)
+        self._mean_rows.append((mean, guess))
+        if len(self._mean_rows) >= MAX_PENDING:
+            self.look_up()
+
+    def look_up(self) -> None:
+        """Look up all waiting means and put their nearest tokens in their places."""
+        if not self._mean_rows:
+            return
+        rows, guesses = map(torch.stack, zip(*self._mean_rows, strict=True))
+        found = self.table.nearest(rows, guesses).tolist()
+        for (ids, at), id in zip(self._places, found, strict=True):
+            ids[at] = id
+        self._places, self._mean_rows = [], []  # last: if memory runs out, they still wait
+
 
 STEPS = 32  # maximum number of waiting positions
 WAITING = 1 << 21  # maximum number of waiting logits of one sequence: 8 MB
@@ -58,7 +93,7 @@ class Recorder:
         self.n = 0
         """Number of positions whose states are recorded."""
         self._states = {layer: _Series(lambda states: (states.cpu(),)) for layer in record.layers}
-        self._means: dict[str, _Series] = {}
+        self._mean_rows: dict[str, _Series] = {}
         self._ids: list[int] = []
         self._stats = _Series(self._numbers)
         self._sparse = [_Series(_as_they_are), _Series(_as_they_are)]
@@ -77,7 +112,7 @@ class Recorder:
         None stands for the token nearest to the mean in the model's own table, which is looked up on demand.
         """
         for key, row in rows.items():
-            self._means.setdefault(key, _Series(_as_they_are)).append(row)
+            self._mean_rows.setdefault(key, _Series(_as_they_are)).append(row)
         if id is None:
             assert largest is not None, "a mean has a heaviest token"
             self._pending.add(self._ids, rows[self._pending.table.key], largest[0][0])
@@ -107,9 +142,9 @@ class Recorder:
         """Return the first n states (n, H) by layer, on the CPU."""
         return {layer: series.first(n)[0] for layer, series in self._states.items()}
 
-    def means(self, n: int) -> dict[str, torch.Tensor]:
+    def mean_rows(self, n: int) -> dict[str, torch.Tensor]:
         """Return the first n means (n, E) by table, on the model's device."""
-        return {key: series.first(n)[0] for key, series in self._means.items()} if n else {}
+        return {key: series.first(n)[0] for key, series in self._mean_rows.items()} if n else {}
 
     def stats(self, n: int) -> Stats | None:
         """Return the statistics of the first n positions; None if they are not recorded."""

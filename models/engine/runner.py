@@ -13,13 +13,16 @@ from sottovoce.models.engine.cache_budget import upload
 from sottovoce.models.engine.decode import choose
 from sottovoce.models.engine.kv_cache import KVCache
 from sottovoce.models.engine.request import Ids
-from sottovoce.models.engine.sequence import Choice, Sequence
+from sottovoce.models.engine.sequence import SampledToken, Sequence
 from sottovoce.models.huggingface.layers import Change
 from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.passes import FINAL, Reading
 
 ROUND = 64  # exact passes attend to a multiple of this many columns, and cache prefixes in such blocks
 SHORTEST = 256  # columns of a captured step: attending to a few more costs less than another capture
+
+Addition = tuple[int, int, torch.Tensor]
+"""Index in the batch, first position, and the delta (n, H) to add there."""
 
 
 @dataclass(frozen=True)
@@ -29,18 +32,18 @@ class Batch:
     sequences: list[Sequence]
     first: int
     """The slot of the first sequence."""
-    takes: list[int]
+    num_tokens: list[int]
     """Positions to read: of prompts, or 1 for each decoding sequence."""
     prompts: bool
 
 
 @dataclass(frozen=True)
-class Made:
+class StepOutput:
     """The output of a pass."""
 
     states: abc.Mapping[int, torch.Tensor]
     """The state (b, H) of each sequence's last position, by layer."""
-    choices: abc.Mapping[int, Choice]
+    choices: abc.Mapping[int, SampledToken]
     """The choices by index in the batch; there is none for a prompt that is not read to its end."""
 
 
@@ -51,23 +54,22 @@ class Runner:
         """`exact`: passes have one shape, with `slots` sequences in every step, so that sums have one order."""
         self._network, self._exact, self._at_least = network, exact, slots if exact else 0
 
-    def run(self, batch: Batch, cache: KVCache) -> Made:
+    def run(self, batch: Batch, cache: KVCache) -> StepOutput:
         """Read the batch, and choose the next input of sequences whose prompts are read."""
         sequences, network = batch.sequences, self._network
         layers = recorded(sequences, len(network.layers) - 1)
         if batch.prompts:
             reading = self._prompts(batch, cache)
-            seen = network.forward(reading, layers, edits(batch, reading.inputs.shape[1]))
+            seen = network.forward(reading, layers, changes_of(batch, reading.inputs.shape[1]))
         else:
             seen = network.step(self._step(sequences, cache), layers)
-        done = [
-            i for i, (each, n) in enumerate(zip(sequences, batch.takes, strict=True)) if each.filled + n >= each.length
-        ]
+        last = zip(sequences, batch.num_tokens, strict=True)
+        done = [i for i, (sequence, n) in enumerate(last) if sequence.filled + n >= sequence.length]
         if not done:
-            return Made(seen.states, {})
+            return StepOutput(seen.states, {})
         logits = seen.logits[: len(sequences)] if len(done) == len(sequences) else seen.logits[done]
         choices = choose(network.table, [sequences[i] for i in done], logits, self._at_least)
-        return Made(seen.states, dict(zip(done, choices, strict=True)))
+        return StepOutput(seen.states, dict(zip(done, choices, strict=True)))
 
     def _prompts(self, batch: Batch, cache: KVCache) -> Reading:
         """Return the next positions of prompts.
@@ -75,8 +77,8 @@ class Runner:
         All rows end together, so that the last query of each is the last of the pass. Shorter rows begin with padding,
         which reads id 0 at position 0 and is written to the spare column.
         """
-        sequences, n, device = batch.sequences, max(batch.takes), self._network.device
-        read = [range(each.filled, each.filled + take) for each, take in zip(sequences, batch.takes, strict=True)]
+        sequences, n, device = batch.sequences, max(batch.num_tokens), self._network.device
+        read = [range(each.filled, each.filled + take) for each, take in zip(sequences, batch.num_tokens, strict=True)]
         pads = [n - len(at) for at in read]
         end = max(at.stop for at in read)
         return Reading(
@@ -100,7 +102,7 @@ class Runner:
             inputs = torch.cat([inputs, inputs.new_zeros(idle, *inputs.shape[1:])])
         positions = upload(filled + [0] * idle, device)[:, None]
         columns = upload(filled + [cache.columns] * idle, device)[:, None] if idle else positions
-        plain = not self._exact and not self._network.captures and min(filled) == max(filled)
+        plain = not self._exact and not self._network.uses_cuda_graphs and min(filled) == max(filled)
         return Reading(
             inputs[:, None], positions, columns, torch.arange(end, device=device), cache.window(0, queries), plain
         )
@@ -109,7 +111,7 @@ class Runner:
         """Return the queries and columns of a step, for a number of sequences and the columns of the longest one."""
         if self._exact:  # all slots and whole rounds of columns: sums have one order in any batch
             return cache.slots, whole_rounds(columns)
-        if self._network.captures:  # powers of two: few shapes, so that each can be captured
+        if self._network.uses_cuda_graphs:  # powers of two: few shapes, so that each can be captured
             queries, wide = (1 << (n - 1).bit_length() for n in (sequences, columns))
             return min(queries, cache.slots), min(max(wide, SHORTEST), cache.columns)
         return sequences, columns
@@ -149,23 +151,24 @@ def _step_inputs(network: Network, sequences: list[Sequence]) -> torch.Tensor:
     return inputs
 
 
-def edits(batch: Batch, n: int) -> abc.Mapping[int, Change]:
+def changes_of(batch: Batch, n: int) -> abc.Mapping[int, Change]:
     """Return changes of layer outputs (b, n, H) that add the prompts' deltas at their positions, in float32."""
-    by_layer: dict[int, list[tuple[int, int, torch.Tensor]]] = {}
-    for i, (sequence, take) in enumerate(zip(batch.sequences, batch.takes, strict=True)):
+    by_layer: dict[int, list[Addition]] = {}
+    for i, (sequence, take) in enumerate(zip(batch.sequences, batch.num_tokens, strict=True)):
         start, end = sequence.filled, sequence.filled + take
         for edit in sequence.request.edits:
             a, b = max(start, edit.at), min(end, edit.at + len(edit.delta))
             if a < b:
                 by_layer.setdefault(edit.layer, []).append((i, n - (end - a), edit.delta[a - edit.at : b - edit.at]))
-    return {layer: partial(_added, additions) for layer, additions in by_layer.items()}
+    return {layer: partial(added, additions) for layer, additions in by_layer.items()}
 
 
-def _added(additions: abc.Sequence[tuple[int, int, torch.Tensor]], hidden: torch.Tensor) -> torch.Tensor:
+def added(additions: abc.Sequence[Addition], hidden: torch.Tensor) -> torch.Tensor:
+    """Return states (b, n, H) with each delta added in float32."""
     hidden = hidden.clone()
     for i, at, delta in additions:
-        here = hidden[i, at : at + len(delta)]
-        here.copy_(here.float() + delta.to(here.device).float())
+        states = hidden[i, at : at + len(delta)]
+        states.copy_(states.float() + delta.to(states.device).float())
     return hidden
 
 

@@ -17,18 +17,18 @@ from sottovoce.core.errors import EngineError, SottovoceError
 from sottovoce.core.text import amount
 from sottovoce.models.engine.cache_budget import out_of_memory
 from sottovoce.models.engine.cache_manager import CacheManager, Limits
-from sottovoce.models.engine.pending import Pending
 from sottovoce.models.engine.prefix_cache import chain
+from sottovoce.models.engine.recorder import Pending
 from sottovoce.models.engine.request import Reply, Statistics
 from sottovoce.models.engine.runner import ROUND, Batch
 from sottovoce.models.engine.sequence import Job, Sequence, let_go
 from sottovoce.models.huggingface.network import Network
 
 LOGGER = logging.getLogger(__name__)
-CHUNK = 1024  # positions of prompts that are read between two decoding steps
-UNWATCHED = 4  # factor of CHUNK while no sequence decodes, so that none waits for its next step
-WORTH = 8  # positions: for a shorter common beginning of two prompts, no request waits
-CALM = 256  # passes after memory ran out until twice as many sequences are tried
+MAX_PREFILL_TOKENS = 1024  # positions of prompts that are read between two decoding steps
+IDLE_PREFILL_FACTOR = 4  # factor of MAX_PREFILL_TOKENS while no sequence decodes, so that none waits for its next step
+MIN_SHARED_PREFIX = 8  # positions: for a shorter common beginning of two prompts, no request waits
+PASSES_BEFORE_GROWTH = 256  # passes after memory ran out until twice as many sequences are tried
 
 
 class Scheduler:
@@ -52,7 +52,7 @@ class Scheduler:
         self._tokenizer, self._version = tokenizer, network.version
         self._pending = Pending(network.table)
         self._prompts_next = True
-        self._most, self._calm = limits.slots, 0
+        self._most, self._passes_since_failure = limits.slots, 0
         """Maximum number of sequences at a time, lower for a while after memory ran out; and the passes since then."""
         self._suspects: set[Job] = set()
         """Jobs of which one caused a failed pass: until all have ended, one job runs at a time."""
@@ -75,7 +75,7 @@ class Scheduler:
     def _prompts(self) -> Batch:
         """Return one chunk of the unread prompts, divided among them."""
         first, sequences = self.decoding, self.running[self.decoding :]
-        chunk = max((CHUNK if first else CHUNK * UNWATCHED) // len(sequences), 1)
+        chunk = max((MAX_PREFILL_TOKENS if first else MAX_PREFILL_TOKENS * IDLE_PREFILL_FACTOR) // len(sequences), 1)
         if self._limits.exact:
             sequences, chunk = sequences[:1], ROUND
         elif self._network.attention.alone:
@@ -130,9 +130,9 @@ class Scheduler:
         prefixes = self.caches.prefixes
         known = prefixes.known(job.blocks)
         shared = list(takewhile(coming.__contains__, job.blocks[known:]))
-        if len(shared) * prefixes.block < WORTH or not prefixes.budget or self._network.hooked:
+        if len(shared) * prefixes.block < MIN_SHARED_PREFIX or not prefixes.budget or self._network.hooked:
             return False
-        soon = coming[shared[0]] <= CHUNK
+        soon = coming[shared[0]] <= MAX_PREFILL_TOKENS
         return soon or 2 * len(shared) * prefixes.block >= job.request.length - known * prefixes.block
 
     def _start(self, job: Job) -> Sequence:
@@ -206,7 +206,7 @@ class Scheduler:
         if out_of_memory(error) and self.caches.prefixes.nbytes:
             self.caches.prefixes.shrink(0)  # and the pass is repeated
         elif out_of_memory(error) and len(self.running) > 1:
-            self._most, self._calm = -(-len(self.running) // 2), 0
+            self._most, self._passes_since_failure = -(-len(self.running) // 2), 0
             self._send_back(self.running[self._most :])
         elif len(sequences) > 1:
             self._suspects.update(each.job for each in sequences)
@@ -236,9 +236,9 @@ class Scheduler:
         """Update the statistics, allow more sequences again after a while, and free memory when idle."""
         self._statistics.running, self._statistics.cache = len(self.running), self.caches.nbytes
         self._statistics.cache_peak = max(self._statistics.cache_peak, self.caches.nbytes)
-        self._calm += 1
+        self._passes_since_failure += 1
         if not self.busy:
             self.caches.rest()
             self._most = self._limits.slots
-        elif self._calm % CALM == 0:
+        elif self._passes_since_failure % PASSES_BEFORE_GROWTH == 0:
             self._most = min(2 * self._most, self._limits.slots)

@@ -13,15 +13,14 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from sottovoce.core.errors import EngineError, SottovoceError
-from sottovoce.models.engine.constrained_decoding import Chosen, Finish, Free, Written, guide_of
+from sottovoce.models.engine.constrained_decoding import Chosen, Effect, Finish, Free, constraint_of
 from sottovoce.models.engine.grammar import Grammar
-from sottovoce.models.engine.pending import Pending
 from sottovoce.models.engine.prefix_cache import id_keys, row_keys
-from sottovoce.models.engine.recorder import Largest, Recorder
+from sottovoce.models.engine.recorder import Largest, Pending, Recorder
 from sottovoce.models.engine.request import Ids, Reply, Request, Usage
 from sottovoce.models.engine.sampling import Uniforms
 from sottovoce.models.engine.vocabulary import Mask
-from sottovoce.models.huggingface.text import Detokenizer, TextStream, first_stop, held_back, overlapping, settled
+from sottovoce.models.huggingface.text import Detokenizer, TextStream, first_stop, overlapping, partial_stop, settled
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +50,7 @@ class Job:
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class SampledToken:
     """The choice of a pass for one sequence."""
 
     id: int | None
@@ -64,11 +63,11 @@ class Choice:
     """The mean (E,) by table key; empty if a token is fed."""
     largest: Largest | None = None
     """The largest weights of a mean, at least as many as are recorded."""
-    written: Written | None = None
+    effect: Effect | None = None
     """The effect of the response format on the choice; None if there is no format."""
 
     @property
-    def sound(self) -> bool:
+    def is_finite(self) -> bool:
         """True if the logits were finite."""
         return self.id != -1
 
@@ -95,7 +94,7 @@ class Sequence:
         self._detokenizer = Detokenizer(tokenizer, special=stop.special)
         self._text = TextStream(self._detokenizer)
         grammar = job.grammar
-        self.guide = guide_of(grammar, stop.max_new, self._detokenizer.text) if grammar else None
+        self.constraint = constraint_of(grammar, stop.max_new, self._detokenizer.text) if grammar else None
         """The state of constrained decoding; None without a response format."""
         self._own_table = pending.table.key
         self._shown = 0
@@ -116,10 +115,10 @@ class Sequence:
         """True once it needs no further forward pass."""
         if self.error or self.job.future.done():
             return True
-        return self.finish is not None and not self._lacks_state
+        return self.finish is not None and not self._needs_state
 
     @property
-    def _lacks_state(self) -> bool:
+    def _needs_state(self) -> bool:
         return bool(self.request.record.layers) and self._recorder.n < self.n + 1
 
     @property
@@ -129,26 +128,26 @@ class Sequence:
 
     def mask(self) -> Mask | None:
         """Return the tokens that its format allows next; None if all are allowed or the next one is forced."""
-        return None if self.guide is None else self.guide.mask()
+        return None if self.constraint is None else self.constraint.mask()
 
     def chooses(self, mask: Mask | None) -> Literal["token", "mean"] | None:
         """Return the kind of its next input: its feed's, but within a format a mean only in the middle of a text."""
         kind = self.request.feed.kind
-        if self.guide is None or isinstance(self.guide, Free):
+        if self.constraint is None or isinstance(self.constraint, Free):
             return kind
-        if self.guide.forced or (kind == "mean" and (mask is None or 2 * mask.sum() < len(mask))):
+        if self.constraint.forced or (kind == "mean" and (mask is None or 2 * mask.sum() < len(mask))):
             return None
         return kind
 
     @property
     def complete(self) -> int | None:
         """The number of tokens at which its format was last complete; None if never, or without a format."""
-        return None if self.guide is None else self.guide.complete
+        return None if self.constraint is None else self.constraint.complete
 
     @property
     def wants_best(self) -> bool:
         """True if the argmax is needed, of all logits or of those that the format allows."""
-        in_form = self.guide is not None and not isinstance(self.guide, Free)
+        in_form = self.constraint is not None and not isinstance(self.constraint, Free)
         return self.request.stop.by == "argmax" or (in_form and self.request.feed.kind == "mean")
 
     @property
@@ -159,20 +158,20 @@ class Sequence:
     @property
     def reads_along(self) -> bool:
         """True if its text is needed at every step: for streaming, stop strings or a response format."""
-        return self.job.on_text is not None or bool(self.request.stop.texts) or self.guide is not None
+        return self.job.on_text is not None or bool(self.request.stop.texts) or self.constraint is not None
 
-    def write(self, choice: Choice) -> Written | None:
+    def write(self, choice: SampledToken) -> Effect | None:
         """Return the effect of its format on a pass's choice; change nothing."""
-        if self.guide is None:
+        if self.constraint is None:
             return None
         stop, is_mean = self.request.stop, self.request.feed.kind == "mean"
         assert choice.id is not None, "a response format needs every token at once"
         token = choice.argmax if is_mean else choice.id
         nearest = choice.id if choice.rows else None
         left = stop.max_new - self.n
-        return self.guide.next(Chosen(token, nearest, self._stops(choice), self.ids, left))
+        return self.constraint.next(Chosen(token, nearest, self._stops(choice), self.ids, left))
 
-    def _stops(self, choice: Choice) -> bool:
+    def _stops(self, choice: SampledToken) -> bool:
         stop = self.request.stop
         return (choice.argmax if stop.by == "argmax" else choice.id) in stop.ids
 
@@ -186,17 +185,17 @@ class Sequence:
         """Return the keys of all positions read so far."""
         if self.request.feed.kind == "token":
             return [*self.job.keys, *id_keys(self._fed)]
-        means = self._recorder.means(len(self._fed))  # each is recorded before it is read
+        means = self._recorder.mean_rows(len(self._fed))  # each is recorded before it is read
         return [*self.job.keys, *(row_keys(means[self._own_table]) if means else ())]
 
     def see(self, i: int, states: abc.Mapping[int, torch.Tensor]) -> None:
         """Record the states of a forward pass by layer; i is the sequence's index in the batch."""
-        if self.finish is None or self._lacks_state:
+        if self.finish is None or self._needs_state:
             self._recorder.see(i, states)
 
-    def keep(self, choice: Choice) -> None:
+    def keep(self, choice: SampledToken) -> None:
         """Take the choice of a pass, and set `finish` if the reply ends with it."""
-        assert choice.sound, "the loop fails a choice that is not finite"
+        assert choice.is_finite, "the loop fails a choice that is not finite"
         if self.finish is not None:  # it only waited for its last state
             return
         self.next_id, self.next_rows = choice.id or 0, choice.rows
@@ -209,11 +208,11 @@ class Sequence:
             self.n = self.complete
         self._show()
 
-    def _take(self, choice: Choice) -> tuple[bool, Finish | None]:
+    def _take(self, choice: SampledToken) -> tuple[bool, Finish | None]:
         """Return whether the choice is kept, and how the reply ends with it, by its format or its stop ids."""
-        if choice.written is not None:
-            self.guide = choice.written.then
-            return choice.written.id is not None, choice.written.finish
+        if choice.effect is not None:
+            self.constraint = choice.effect.then
+            return choice.effect.id is not None, choice.effect.finish
         stopped = self._stops(choice)
         return not stopped or self.request.stop.keep, "stop" if stopped else None
 
@@ -243,11 +242,11 @@ class Sequence:
 
     def _settled(self, text: str) -> int:
         """Return the length of text that no later token can remove: a stop string removes tokens that it overlaps."""
-        held = held_back(text, self.request.stop.texts)
-        if not held:
+        partial = partial_stop(text, self.request.stop.texts)
+        if not partial:
             return len(text)
         spans = self._detokenizer.spans(self.ids)
-        return spans[overlapping(spans, (len(text) - held, len(text)))[0]][0]
+        return spans[overlapping(spans, (len(text) - partial, len(text)))[0]][0]
 
     def _lasting(self, text: str) -> int:
         """Return the length of the text that stays if the format is not completed again."""
@@ -270,7 +269,7 @@ class Sequence:
             ids=tuple(self.ids),
             finish=finish,
             usage=Usage(self.length, n, self.reused),
-            rows={key: means.cpu() for key, means in kept.means(n).items()},
+            rows={key: means.cpu() for key, means in kept.mean_rows(n).items()},
             states=kept.states(n + 1),
             stats=kept.stats(n),
             sparse=kept.sparse(n),

@@ -157,7 +157,7 @@ class ChatTemplate:
         for i, part in enumerate(parts):
             if isinstance(part, str):
                 seam = i and isinstance(parts[i - 1], str)
-                text += ("\ue000\ue001" if seam else "") + hidden.sub(lambda found: mark(found[0]), part)
+                text += ("\ue000\ue001" if seam else "") + hidden.sub(lambda match: mark(match[0]), part)
             else:
                 text += mark(part)
         return text
@@ -180,31 +180,31 @@ class ChatTemplate:
         raise ModelError(f"the model's chat template refuses the turns ({roles}): {refusal}") from refusal
 
     def rendered(self, chat: Chat, opened: bool, **more: Any) -> str:  # Any: a template's own variables
-        """Return a chat as the template writes it. Errors: see `written`."""
+        """Return a chat as the template writes it. Errors: see `render`."""
         try:
             template = self.tokenizer.get_chat_template()
         except ValueError as error:  # several templates and no default
             raise TemplateError(" ".join(str(error).split())) from error
         said = {"messages": chat, "tools": None, "documents": None, "add_generation_prompt": opened}
-        return written(template, self.tokenizer.special_tokens_map | self._set | more | said)
+        return render(template, self.tokenizer.special_tokens_map | self._set | more | said)
 
 
-def written(template: str, slots: dict[str, Any]) -> str:  # Any: as above
+def render(template: str, slots: dict[str, Any]) -> str:  # Any: as above
     """Return a chat as a template writes it. The template may be hostile, so time and memory are limited.
 
     Raises:
         TemplateError: the template refuses the chat or fails; one line.
         ModelError: it takes more time or memory than any template needs.
     """
-    found = RENDERER.ask([template, slots])
-    if found is None:
+    rendered = RENDERER.ask([template, slots])
+    if rendered is None:
         raise ModelError(
             "the model's chat template takes more time or memory than any chat needs; "
             "give the tokenizer another chat_template"
         )
-    if "error" in found:
-        raise TemplateError(found["error"])
-    return str(found["text"])
+    if "error" in rendered:
+        raise TemplateError(rendered["error"])
+    return str(rendered["text"])
 
 
 def _joined(chat: Chat) -> Chat:

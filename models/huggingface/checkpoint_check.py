@@ -1,4 +1,7 @@
-"""Checks that a model's files are valid and fit one another; an error is one line: file, found, expected."""
+"""Checks that a model's files are valid and fit one another, and a diagnosis of nonfinite logits.
+
+An error is one line: file, found, expected.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from sottovoce.core.errors import ModelError, SottovoceError
 from sottovoce.core.files import text_of
+from sottovoce.models.sources.cache import changed
 
 CONFIG, ADAPTER = "config.json", "adapter_config.json"
 ATTENTIONS = ("eager", "sdpa")
@@ -28,18 +32,18 @@ AGAIN = "fetch the folder again, as one"
 
 
 @contextmanager
-def reading(name: str, what: str = "") -> Iterator[None]:
+def reading(name: str, part: str = "") -> Iterator[None]:
     """Turn any error of a library that reads untrusted files into a ModelError of one line.
 
     Raises:
-        ModelError: with the model, `what` was read, and the library's message.
+        ModelError: with the model, the `part` that was read, and the library's message.
     """
     try:
         yield
     except SottovoceError:
         raise
     except Exception as error:  # each library has its own error classes, and few are documented
-        raise ModelError(f"model {name!r} cannot be loaded: {what and f'{what}: '}{reason(error)}") from error
+        raise ModelError(f"model {name!r} cannot be loaded: {part and f'{part}: '}{reason(error)}") from error
 
 
 def reason(error: Exception) -> str:
@@ -48,8 +52,8 @@ def reason(error: Exception) -> str:
     if "trust_remote_code" in text:
         return "it needs code of its own, which is never run; use a model that transformers supports"
     first = text.split("\n")[0].rstrip()
-    told = " ".join(text.split()) if first.endswith(":") else first
-    return told if " " in told else f"{type(error).__name__} {told}".rstrip()  # a KeyError has only the key
+    line = " ".join(text.split()) if first.endswith(":") else first
+    return line if " " in line else f"{type(error).__name__} {line}".rstrip()  # a KeyError has only the key
 
 
 def check_files(name: str, folder: Path) -> None:
@@ -205,3 +209,41 @@ def _files(tensors: Mapping[str, tuple[str, object]]) -> str:
 
 def _by(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape))
+
+
+ABSURD = 1e6
+"""Far above all weights of a trained model, and far below one with a flipped exponent bit."""
+SCALES = ".scales"
+"""Suffix of buffers of packed weights."""
+
+
+def diagnose_nan(model: PreTrainedModel) -> str:
+    """Return a clause that names damaged weights and their file; empty if none are found.
+
+    If the digests of the files are known, it reads the files; otherwise it checks every weight on a device.
+    """
+    folder = Path(model.name_or_path or "")
+    if model.name_or_path and (files := changed(folder)):
+        return f"{str(folder / files[0])!r} is not what it was when its digest was recorded; fetch it again"
+    for name, value in _weights(model):
+        low, high = value.aminmax()
+        most = max(-float(low), float(high))
+        if not most < ABSURD:  # also true for NaN
+            holds = f"{_file(folder, name)} {name!r} with values up to {most:g}"
+            return f"{holds}; expected finite and small ones, fetch it again"
+    return ""
+
+
+def _weights(model: PreTrainedModel) -> Iterator[tuple[str, torch.Tensor]]:
+    scales = ((name, each) for name, each in model.named_buffers() if name.endswith(SCALES))
+    for name, value in (*model.named_parameters(), *scales):  # other buffers may contain -inf on purpose
+        if value.is_floating_point() and value.numel() and not value.is_meta:
+            yield name, value
+
+
+def _file(folder: Path, tensor: str) -> str:
+    try:
+        files = {name: file for name, (file, _) in shapes(str(folder), folder).items()}
+    except ModelError:
+        files = {}
+    return f"{str(folder / files[tensor])!r} holds" if tensor in files else "the model holds"

@@ -17,7 +17,7 @@ import torch
 from sottovoce.models.huggingface.passes import FINAL, Pass, Reading
 
 WARM = 8  # steps of a shape before it is captured
-MOST = 32  # maximum number of graphs; each keeps the activations of a step
+MAX_GRAPHS = 32  # maximum number of graphs; each keeps the activations of a step
 TOLERANCE = 3e-2  # of the largest logit: far above other orders of bfloat16 sums, far below wrong logits
 Forward = Callable[[Reading, Sequence[int]], Pass]
 Key = tuple[object, ...]
@@ -29,18 +29,18 @@ class _Graph:
 
     graph: torch.cuda.CUDAGraph
     reading: Reading
-    made: Pass
+    output: Pass
 
     def replay(self, reading: Reading, layers: Sequence[int]) -> Pass:
         """Make the step; return copies, because the next replay overwrites the outputs."""
         for name in ("inputs", "positions", "columns"):
             getattr(self.reading, name).copy_(getattr(reading, name))
         self.graph.replay()
-        return Pass(self.made.logits.clone(), {layer: self.made.states[layer].clone() for layer in layers})
+        return Pass(self.output.logits.clone(), {layer: self.output.states[layer].clone() for layer in layers})
 
 
-class Captured:
-    """The graphs of one model's steps; one thread at a time uses them."""
+class CudaGraphs:
+    """The CUDA graphs of one model's steps; one thread at a time uses them."""
 
     def __init__(self, forward: Forward, layers: int) -> None:
         """Capture nothing yet; `forward` makes a step of the model's layers."""
@@ -59,28 +59,28 @@ class Captured:
         self._counts[key] += 1
         if key not in self._graphs and self._counts[key] >= WARM:
             self._let_go(key)
-            self._graphs[key] = self._captured(reading)
+            self._graphs[key] = self._verified(reading)
         graph = self._graphs.get(key)
         return graph.replay(reading, layers) if graph else None
 
     def _let_go(self, key: Key) -> None:
         """Drop graphs of a KV cache that no longer exists, and the oldest graph if there are too many."""
-        self._graphs = {other: graph for other, graph in self._graphs.items() if other[0] == key[0]}
-        self._counts = Counter({other: count for other, count in self._counts.items() if other[0] == key[0]})
-        if len(self._graphs) >= MOST:
+        self._graphs = {known: graph for known, graph in self._graphs.items() if known[0] == key[0]}
+        self._counts = Counter({known: count for known, count in self._counts.items() if known[0] == key[0]})
+        if len(self._graphs) >= MAX_GRAPHS:
             first = next(iter(self._graphs))
             del self._graphs[first], self._counts[first]
         if not any(self._graphs.values()):
             self._pool = None  # freed with its last graph, and torch (2.11) cannot capture into such a pool
 
-    def _captured(self, reading: Reading) -> _Graph | None:
+    def _verified(self, reading: Reading) -> _Graph | None:
         try:
             graph = self._capture(reading)
-            found, expected = graph.replay(reading, ()).logits, self._forward(reading, ()).logits
+            replayed, expected = graph.replay(reading, ()).logits, self._forward(reading, ()).logits
         except Exception:  # what cannot be captured (a sync with the host, memory) is computed as usual
             torch.cuda.synchronize(reading.inputs.device)
             return None
-        return graph if (found - expected).abs().max() <= TOLERANCE * expected.abs().max() else None
+        return graph if (replayed - expected).abs().max() <= TOLERANCE * expected.abs().max() else None
 
     def _capture(self, reading: Reading) -> _Graph:
         copies = {name: getattr(reading, name).clone() for name in ("inputs", "positions", "columns", "span")}
@@ -93,9 +93,9 @@ class Captured:
         graph = torch.cuda.CUDAGraph()
         # Other threads may copy payloads meanwhile: only this thread's calls are captured and checked.
         with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-            made = self._forward(static, self._layers)
+            output = self._forward(static, self._layers)
         self._pool = graph.pool()
-        return _Graph(graph, static, made)
+        return _Graph(graph, static, output)
 
 
 def _key(reading: Reading) -> Key:

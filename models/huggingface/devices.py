@@ -76,7 +76,7 @@ def _check_names(model: PreTrainedModel, names: list[str]) -> None:
         )
 
 
-def entry(module: nn.Module) -> torch.device:
+def input_device(module: nn.Module) -> torch.device:
     """Return the device of a module's inputs: the CPU for offloaded weights, which accelerate moves itself."""
     device = next(module.parameters()).device
     return torch.device("cpu") if device.type == "meta" else device

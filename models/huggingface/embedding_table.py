@@ -1,4 +1,4 @@
-"""The embedding table of a model, and a digest of all its weights."""
+"""The embedding table of a model, searches over its vocabulary, and a digest of all weights."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import nn
 
-from sottovoce.models.huggingface import vocabulary_search
-from sottovoce.models.huggingface.devices import entry
+from sottovoce.models.huggingface.devices import input_device
 
 SPACED = 64  # values of each tensor in a digest of weights
 LEFT_OUT = 1e-7  # maximum share of the weights' sum that is left out: as much as float32 rounds
@@ -47,7 +47,7 @@ class Table:
         `vocabulary` excludes rows that pad a table beyond its tokenizer.
         """
         with torch.no_grad():
-            return cls(embedding(torch.arange(vocabulary, device=entry(embedding))).detach())
+            return cls(embedding(torch.arange(vocabulary, device=input_device(embedding))).detach())
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -73,14 +73,14 @@ class Table:
     def _unit(self) -> torch.Tensor:
         return nn.functional.normalize(self.rows.float(), dim=-1).to(self.rows.dtype)
 
-    def mean(self, weights: torch.Tensor, *, whole: bool = False) -> torch.Tensor:
+    def mean(self, weights: torch.Tensor, *, all_rows: bool = False) -> torch.Tensor:
         """Average the rows under weights (b, V) -> (b, E), in the table's dtype.
 
-        On a CPU only the heaviest rows of the table are read, unless `whole`: the weights left out are at most
+        On a CPU only the heaviest rows of the table are read, unless `all_rows`: the weights left out are at most
         LEFT_OUT of their sum, which moves a mean by at most LEFT_OUT * max|row|.
         """
         weights = weights.to(self.rows.device)
-        found = None if whole or self.rows.device.type != "cpu" else self._mean_of_heaviest(weights)
+        found = None if all_rows or self.rows.device.type != "cpu" else self._mean_of_heaviest(weights)
         return weights.to(self.rows.dtype) @ self.rows if found is None else found
 
     def _mean_of_heaviest(self, weights: torch.Tensor) -> torch.Tensor | None:
@@ -88,7 +88,7 @@ class Table:
         sizes = weights.abs()
         total = sizes.sum(-1, keepdim=True)
         # V weights below this add up to at most LEFT_OUT of the total, so the tail need not be summed.
-        heavy = vocabulary_search.larger(sizes, total * (LEFT_OUT / len(self)))
+        heavy = larger(sizes, total * (LEFT_OUT / len(self)))
         if len(heavy) > len(self) or not total.isfinite().all():
             return None
         first = torch.searchsorted(heavy, torch.arange(len(weights)) * len(self))  # of each mean; `heavy` is sorted
@@ -114,7 +114,7 @@ class Table:
         return cosines[:, 0] > cosines[:, 1:].amax(-1) + self._rounding
 
     def _look_through(self, rows: torch.Tensor) -> torch.Tensor:
-        return torch.cat([vocabulary_search.argmax(block @ self._unit.T) for block in rows.split(BLOCK)])
+        return torch.cat([argmax(block @ self._unit.T) for block in rows.split(BLOCK)])
 
     def _among_neighbours(self, rows: torch.Tensor, guesses: torch.Tensor) -> torch.Tensor:
         """Return the ids (b,) of the nearest rows that are certainly among the neighbors of the guesses, else -1.
@@ -197,3 +197,34 @@ def _fetched(module: nn.Module) -> AbstractContextManager[None]:
 
     fetched: AbstractContextManager[None] = align_module_device(module)
     return fetched
+
+
+# On a CPU numpy searches are up to ten times as fast as torch (2.13), with the same results.
+
+
+def argmax(values: torch.Tensor) -> torch.Tensor:
+    """Return the ids (...) of the largest values (..., V); the first wins ties."""
+    if not _on_cpu(values):
+        return values.argmax(-1)
+    return torch.from_numpy(np.asarray(values.numpy().argmax(-1)))
+
+
+def count_nonzero(values: torch.Tensor) -> torch.Tensor:
+    """Return the number (...) of nonzero values (..., V)."""
+    if not _on_cpu(values):
+        return values.count_nonzero(-1)
+    return torch.from_numpy(np.asarray(np.count_nonzero(values.numpy(), axis=-1)))
+
+
+def larger(values: torch.Tensor, bounds: torch.Tensor) -> torch.Tensor:
+    """Return the indices (n,), in order, of flattened values (b, V) that exceed their row's bound (b, 1).
+
+    On a GPU the host waits for their number.
+    """
+    if not _on_cpu(values):
+        return (values > bounds).flatten().nonzero()[:, 0]
+    return torch.from_numpy(np.flatnonzero(values.numpy() > bounds.numpy()))
+
+
+def _on_cpu(values: torch.Tensor) -> bool:
+    return values.device.type == "cpu" and values.dtype != torch.bfloat16  # numpy has no bfloat16

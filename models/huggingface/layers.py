@@ -109,11 +109,11 @@ class Hooks:
     def __init__(self, model: nn.Module) -> None:
         own = [hooks for module in model.modules() for hooks in (module._forward_hooks, module._forward_pre_hooks)]
         every: Any = nn.modules.module  # Any: not typed by torch
-        self._kept = [*own, every._global_forward_hooks, every._global_forward_pre_hooks]
+        self._hooks = [*own, every._global_forward_hooks, every._global_forward_pre_hooks]
 
     def __bool__(self) -> bool:
         """Return True while there are any; call it between passes, when our own hooks are removed."""
-        return any(self._kept) and any(not _idle(hook) for hooks in self._kept for hook in hooks.values())
+        return any(self._hooks) and any(not _idle(hook) for hooks in self._hooks for hook in hooks.values())
 
 
 def _idle(hook: Callable[..., Any]) -> bool:

@@ -32,9 +32,9 @@ from sottovoce.models.huggingface.checkpoint_check import (
     reading,
     reason,
 )
-from sottovoce.models.huggingface.devices import Place, device_map, entry, on_cpu, placed
+from sottovoce.models.huggingface.devices import Place, device_map, input_device, on_cpu, placed
 from sottovoce.models.huggingface.formats import Dtype
-from sottovoce.models.huggingface.onednn_linear import reorder
+from sottovoce.models.huggingface.onednn_linear import use_onednn
 from sottovoce.models.huggingface.packed_weights import GROUP, ROWS, Packing
 from sottovoce.models.huggingface.packing import format_of, pack
 from sottovoce.models.huggingface.quiet import quiet
@@ -73,7 +73,7 @@ def read(
     if quantised:
         _check_computes(name, model)
     if packing is None:
-        reorder(model)
+        use_onednn(model)
     else:
         _pack(name, model, packing, Path(where))
     return model, tokenizer
@@ -162,7 +162,7 @@ def _is_quantised(name: str, config: PreTrainedConfig, packing: Packing | None) 
 
 def _check_computes(name: str, model: PreTrainedModel) -> None:
     """Run one token through a quantized model, because some kinds fail only when they compute."""
-    ids = torch.zeros(1, 1, dtype=torch.long, device=entry(model.get_input_embeddings()))
+    ids = torch.zeros(1, 1, dtype=torch.long, device=input_device(model.get_input_embeddings()))
     try:
         with torch.no_grad():
             model(input_ids=ids)

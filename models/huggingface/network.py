@@ -14,11 +14,11 @@ from torch import nn
 from transformers import DynamicCache, PreTrainedModel
 
 from sottovoce.core.errors import ModelError
-from sottovoce.models.huggingface.cuda_graphs import Captured
+from sottovoce.models.huggingface.cuda_graphs import CudaGraphs
 from sottovoce.models.huggingface.embedding_table import Table
 from sottovoce.models.huggingface.family import Attention
 from sottovoce.models.huggingface.layers import Change, Hooks, capture, decoder_layers, hooked
-from sottovoce.models.huggingface.onednn_linear import ReorderedLinear
+from sottovoce.models.huggingface.onednn_linear import OneDNNLinear
 from sottovoce.models.huggingface.packing import parameters_of
 from sottovoce.models.huggingface.passes import FINAL, CacheView, Kind, Pass, Reading, kinds_of
 
@@ -111,7 +111,7 @@ class Network:
     def step(self, reading: Reading, layers: Sequence[int] = ()) -> Pass:
         """Make a pass like `forward` with one query per sequence; it may return the states of other layers too."""
         with self._lock:
-            again = self._captured.step(reading, layers) if self._captured and not self.hooked else None
+            again = self._cuda_graphs.step(reading, layers) if self._cuda_graphs and not self.hooked else None
             return again or self.forward(reading, layers)
 
     def attention_of_last(self, inputs: torch.Tensor, layer: int, edits: Mapping[int, Change]) -> torch.Tensor:
@@ -144,21 +144,21 @@ class Network:
         with self._lock:
             self.version += 1
             self._hooks = Hooks(self.model)
-            self.__dict__.pop("_captured", None)
+            self.__dict__.pop("_cuda_graphs", None)
             for module in self.model.modules():
-                if isinstance(module, ReorderedLinear):
+                if isinstance(module, OneDNNLinear):
                     module.forget()
 
     @property
-    def captures(self) -> bool:
+    def uses_cuda_graphs(self) -> bool:
         """True if steps of few shapes are cheaper, because they are captured once and replayed."""
-        return self._captured is not None
+        return self._cuda_graphs is not None
 
     @cached_property
-    def _captured(self) -> Captured | None:
+    def _cuda_graphs(self) -> CudaGraphs | None:
         """The CUDA graphs of decoding steps, if the whole model is on one GPU."""
         one_gpu = self.device.type == "cuda" and {kind.device for kind in self.kinds} == {self.device}
-        return Captured(self.forward, len(self.layers)) if one_gpu and not self.attention.alone else None
+        return CudaGraphs(self.forward, len(self.layers)) if one_gpu and not self.attention.alone else None
 
     def _arguments(self, reading: Reading) -> dict[str, Any]:
         """Return the model's keyword arguments (Any: of various types)."""

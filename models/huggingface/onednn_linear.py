@@ -20,7 +20,7 @@ SMALLEST = 20_000_000  # parameters: with fewer, the call dominates a product, a
 FEWEST = 5  # rows of a product
 
 
-class ReorderedLinear(nn.Linear):
+class OneDNNLinear(nn.Linear):
     """A linear layer that shares its parameters with the one it was made from."""
 
     def __init__(self, linear: nn.Linear) -> None:
@@ -30,7 +30,7 @@ class ReorderedLinear(nn.Linear):
         self.register_parameter("weight", linear.weight)  # type: ignore[arg-type]  # a parameter
         self.register_parameter("bias", linear.bias)
         self.training = linear.training
-        self._reordered: tuple[tuple[int, int], torch.Tensor] | None = None
+        self._onednn_weight: tuple[tuple[int, int], torch.Tensor] | None = None
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Map inputs (..., in) to outputs (..., out); with gradients, as any linear layer."""
@@ -42,36 +42,36 @@ class ReorderedLinear(nn.Linear):
         n = rows.shape[0]
         if n < FEWEST:
             rows = nn.functional.pad(rows, (0, 0, 0, FEWEST - n))
-        made: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, self._order(weight), bias, "none", [], "")
-        return made[:n].view(*input.shape[:-1], self.out_features)
+        output: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, self._order(weight), bias, "none", [], "")
+        return output[:n].view(*input.shape[:-1], self.out_features)
 
     def _order(self, weight: torch.Tensor) -> torch.Tensor:
         """Return the reordered weight; reorder it again if it was replaced or changed in place."""
         key = (id(weight), 0 if weight.is_inference() else weight._version)
-        if self._reordered is None or self._reordered[0] != key:
-            self._reordered = key, torch.ops.mkldnn._reorder_linear_weight(weight.detach())
-        return self._reordered[1]
+        if self._onednn_weight is None or self._onednn_weight[0] != key:
+            self._onednn_weight = key, torch.ops.mkldnn._reorder_linear_weight(weight.detach())
+        return self._onednn_weight[1]
 
     def forget(self) -> None:
         """Reorder again at the next product: a change through `weight.data` cannot be detected."""
-        self._reordered = None
+        self._onednn_weight = None
 
     def __getstate__(self) -> dict[str, object]:
         """Return the state without the reordered weight, which cannot be copied."""
-        return self.__dict__ | {"_reordered": None}
+        return self.__dict__ | {"_onednn_weight": None}
 
 
-def reorder(model: nn.Module, *, least: int = SMALLEST, most: int | None = None) -> None:
+def use_onednn(model: nn.Module, *, least: int = SMALLEST, most: int | None = None) -> None:
     """Replace the float32 linear layers on the CPU if they have `least` to `most` values in total.
 
     By default `most` is what fits in an eighth of the machine's memory, or in half of its free memory if less.
     """
-    found = {name: each for name, each in model.named_modules() if _fits(each)}
-    values = sum(each.weight.numel() for each in found.values())
-    if available() and least <= values <= (_room() if most is None else most):
-        for name, linear in found.items():
+    linears = {name: module for name, module in model.named_modules() if _fits(module)}
+    values = sum(linear.weight.numel() for linear in linears.values())
+    if available() and least <= values <= (_max_values() if most is None else most):
+        for name, linear in linears.items():
             parent, _, child = name.rpartition(".")
-            setattr(model.get_submodule(parent), child, ReorderedLinear(linear))
+            setattr(model.get_submodule(parent), child, OneDNNLinear(linear))
 
 
 def _fits(module: nn.Module) -> TypeGuard[nn.Linear]:
@@ -79,16 +79,14 @@ def _fits(module: nn.Module) -> TypeGuard[nn.Linear]:
     return type(module) is nn.Linear and (module.weight.dtype, module.weight.device.type) == (torch.float32, "cpu")
 
 
-def _room() -> int:
+def _max_values() -> int:
     memory = psutil.virtual_memory()
     return int(min(SHARE * memory.total, memory.available / 2)) // torch.float32.itemsize
 
 
-def reordered_bytes(model: nn.Module) -> int:
+def onednn_bytes(model: nn.Module) -> int:
     """Return the bytes of a model's reordered weights, not counting the weights themselves."""
-    return sum(
-        each.weight.numel() * each.weight.itemsize for each in model.modules() if isinstance(each, ReorderedLinear)
-    )
+    return sum(each.weight.numel() * each.weight.itemsize for each in model.modules() if isinstance(each, OneDNNLinear))
 
 
 def available() -> bool:

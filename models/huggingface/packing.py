@@ -12,11 +12,11 @@ from torch import nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from sottovoce.models.huggingface.onednn_linear import ReorderedLinear
+from sottovoce.models.huggingface.onednn_linear import OneDNNLinear
 from sottovoce.models.huggingface.packed_weights import GROUP, ROWS, Grid, Packed, Packing
 
 LEVELS_8, LEVELS_4 = 127, 15  # largest absolute level of int8; number of steps of int4
-PLAIN = (nn.Linear, ReorderedLinear, Conv1D)  # a family's own class may compute differently
+PLAIN = (nn.Linear, OneDNNLinear, Conv1D)  # a family's own class may compute differently
 
 
 class Own(Protocol):

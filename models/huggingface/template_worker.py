@@ -43,9 +43,9 @@ class Generation(ext.Extension):
 class Dict:
     """The `dict` of templates, without attributes other than these."""
 
-    def __call__(self, *given: object, **named: object) -> dict[str, object]:
+    def __call__(self, *args: object, **named: object) -> dict[str, object]:
         """Return a dict."""
-        return dict(*given, **named)
+        return dict(*args, **named)
 
     def fromkeys(self, keys: Iterable[object], value: object = None) -> dict[object, object]:
         """Return a dict of these keys."""
@@ -57,10 +57,10 @@ class Names(Namespace):
 
     def __init__(*args: object, **named: object) -> None:  # a template may name one `self`
         """Keep the given names."""
-        self, *given = args
-        for name in (kept := dict(*given, **named)):
+        self, *rest = args
+        for name in (values := dict(*rest, **named)):
             check_name(name)
-        Namespace.__init__(self, kept)
+        Namespace.__init__(self, values)
 
     def __setitem__(self, name: str, value: object) -> None:
         """Set one name."""
@@ -80,14 +80,14 @@ def refuse(message: object) -> None:
 
 
 def to_json(
-    given: object,
+    value: object,
     ensure_ascii: bool = False,
     indent: int | None = None,
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
     """Return a value as JSON, with HTML characters unescaped."""
-    return json.dumps(given, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 @lru_cache(maxsize=16)
@@ -98,7 +98,7 @@ def compiled(text: str) -> Template:
     )
     jinja.filters["tojson"] = to_json
     jinja.globals |= {"raise_exception": refuse, "dict": Dict(), "namespace": Names}
-    jinja.globals["strftime_now"] = lambda written: datetime.now().strftime(written)
+    jinja.globals["strftime_now"] = lambda format: datetime.now().strftime(format)
     return jinja.from_string(text)
 
 
@@ -119,10 +119,10 @@ def rendered(template: str, slots: dict[str, object]) -> str:
     return text
 
 
-def answer(asked: tuple[str, dict[str, object]]) -> dict[str, str]:
+def answer(request: tuple[str, dict[str, object]]) -> dict[str, str]:
     """Return the text, or the error in one line."""
     try:
-        return {"text": rendered(*asked)}
+        return {"text": rendered(*request)}
     except TemplateError as error:
         return {"error": " ".join(str(error.message).split())[:300]}
     except (Exception, RecursionError, MemoryError) as error:  # untrusted code, run by jinja2 and Python
@@ -152,9 +152,9 @@ def main() -> None:
     print("ready", flush=True)
     for line in sys.stdin:
         timed(SECONDS)
-        found = answer(json.loads(line))
+        reply = answer(json.loads(line))
         timed(0)
-        print(json.dumps(found), flush=True)
+        print(json.dumps(reply), flush=True)
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ def first_stop(text: str, stops: Sequence[str]) -> int | None:
     return min(found) if found else None
 
 
-def held_back(text: str, stops: Sequence[str]) -> int:
+def partial_stop(text: str, stops: Sequence[str]) -> int:
     """Return the number of final characters that may become a stop string, and so are not shown yet."""
     longest = max((len(stop) for stop in stops), default=0)
     for size in range(min(longest - 1, len(text)), 0, -1):

@@ -3,15 +3,14 @@
 from sottovoce.models.sources.cache import Source, root, source_of
 from sottovoce.models.sources.catalogue import CATALOGUE, Package
 from sottovoce.models.sources.locate import locate, ready
-from sottovoce.models.sources.pull import Kept, is_pulled, kept, pull, pulled, remove
+from sottovoce.models.sources.pull import StoredModel, is_pulled, pull, pulled, remove, stored_models
 
 __all__ = [
     "CATALOGUE",
-    "Kept",
     "Package",
     "Source",
+    "StoredModel",
     "is_pulled",
-    "kept",
     "locate",
     "pull",
     "pulled",
@@ -19,4 +18,5 @@ __all__ = [
     "remove",
     "root",
     "source_of",
+    "stored_models",
 ]

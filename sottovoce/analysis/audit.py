@@ -39,16 +39,18 @@ class Audited:
 
 def audit(run: Run) -> list[Audited]:
     """Return the run under all policies that apply to any of its discussions; [] if no question has a target."""
-    found = {name: _scores(run, policy) for name, policy in POLICIES.items()}
-    if any(each.failed for each in run.results()):
-        scores = {(each.question, each.seed): each.failed_wrong for each in run.results()}
-        found[FAILED] = {key: score for key, score in scores.items() if score is not None}
-    return [_audited(name, scores, found[OURS]) for name, scores in found.items() if scores]
+    scores_by_policy = {name: _scores(run, policy) for name, policy in POLICIES.items()}
+    if any(result.failed for result in run.results()):
+        scores = {(result.question, result.seed): result.failed_wrong for result in run.results()}
+        scores_by_policy[FAILED] = {key: score for key, score in scores.items() if score is not None}
+    return [_audited(name, scores, scores_by_policy[OURS]) for name, scores in scores_by_policy.items() if scores]
 
 
 def _scores(run: Run, policy: Policy) -> dict[Key, float]:
-    ended = {key: each for key, each in run.records.items() if each.decision and each.decision["score"] is not None}
-    scored = {key: policy(each, each.decision) for key, each in ended.items() if each.decision}
+    ended = {
+        key: record for key, record in run.records.items() if record.decision and record.decision["score"] is not None
+    }
+    scored = {key: policy(record, record.decision) for key, record in ended.items() if record.decision}
     return {key: score for key, score in scored.items() if score is not None}
 
 
@@ -76,7 +78,7 @@ def _wrong(record: DiscussionRecord, decision: Decision) -> float | None:
     return 0.0 if abstains(decision) else decision["score"]
 
 
-def _each(record: DiscussionRecord, decision: Decision) -> float | None:
+def _mean_of_agents(record: DiscussionRecord, decision: Decision) -> float | None:
     """Return the mean over the agents' own answers; an unreadable answer is wrong."""
     votes = decision["votes"]
     return fmean(kinds.right(vote["answer"], record.question) for vote in votes) if votes else None
@@ -111,7 +113,7 @@ POLICIES: dict[str, Policy] = {
     OURS: _ours,
     "abstention excluded": _excluded,
     "abstention wrong": _wrong,
-    "each agent by itself": _each,
+    "each agent by itself": _mean_of_agents,
     "majority, ties to the last": _ties_last,
     **{name: _published(scorers) for name, scorers in SCORERS.items()},
 }

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from sottovoce.agents.scripted import Asked, ScriptedChatModel
+from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import MessageRef, Place
 from sottovoce.core.errors import UsageError
 from sottovoce.settings import Settings
@@ -70,11 +70,11 @@ class NeverAgreeing(ScriptedChatModel):
     """Agents that give no answer."""
 
     def _next(self, agent: str) -> str:
-        if len(self._asked) > MOST_CALLS:
+        if len(self._recorded) > MOST_CALLS:
             raise UsageError(f"the discussion has more than {MOST_CALLS} calls, too many; give fewer agents or rounds")
-        asked = self._asked[-1]
+        asked = self._recorded[-1]
         states = asked.act in self.answers and agent not in self.undecided
-        value = str(FIRST_VALUE + len(self._asked)) if states else "unknown"
+        value = str(FIRST_VALUE + len(self._recorded)) if states else "unknown"
         if not (schema := (asked.options.get("response_format") or {}).get("schema")):
             return f"The answer is {value}."
         # A confidence is valid for any other field.
@@ -93,7 +93,7 @@ def unroll(create: Create, settings: Settings, answers: Acts = ("answer", "revis
     chosen = settings.model_fields_set - settings.of_models() - {*People.model_fields}
     values = settings.model_dump(include=chosen)
 
-    def hold(undecided: Iterable[str] = (), seed: int = 0) -> tuple[NeverAgreeing, Any, list[set[str]]]:
+    def run(undecided: Iterable[str] = (), seed: int = 0) -> tuple[NeverAgreeing, Any, list[set[str]]]:
         model = NeverAgreeing(answers=answers, undecided=frozenset(undecided))
         graph = create(type(settings).model_validate({**values, "seed": settings.seed + seed}), models=model).compile()
         config = {"recursion_limit": 10**6, "max_concurrency": 1}
@@ -101,12 +101,12 @@ def unroll(create: Create, settings: Settings, answers: Acts = ("answer", "revis
         rounds = range(state["board"][-1].round + 1)
         return model, state, [{each.agent for each in state["board"] if each.round == round} for round in rounds]
 
-    model, state, speakers = hold()
+    model, state, speakers = run()
     board, names = state["board"], settings.names()
-    end = _settled_until(speakers, (hold(speakers[-1], seed)[-1] for seed in (1, 2, 3)))
-    asked = {Place(**each.place)[1:5]: each for each in model.asked if each.round < end and not each.place["attempt"]}
+    end = _settled_until(speakers, (run(speakers[-1], seed)[-1] for seed in (1, 2, 3)))
+    asked = {Place(**each.place)[1:5]: each for each in model.calls if each.round < end and not each.place["attempt"]}
     told = {each.place[1:5]: each.source for each in board if each.round < end and each.agent in names}  # a dummy's
-    told |= {key: _told(each, names) for key, each in asked.items()}
+    told |= {key: _distinct_lines(each, names) for key, each in asked.items()}
     calls = {key: Call(key[2], key[0], told[key], key[1]) for each in board if (key := each.place[1:5]) in told}
     stated = {value: each.place[1:5] for each in board for value in VALUE.findall(each.text)}
     edges = [Edge(None, call, "question") for call in calls.values()]
@@ -127,13 +127,15 @@ def _settled_until(speakers: list[set[str]], other_runs: Iterable[list[set[str]]
     """
     runs = other_runs if speakers[-1] < speakers[0] else ()  # else no agents were selected to continue
     differ = ([one != other for one, other in zip(speakers, run, strict=False)] for run in runs)
-    return next((each.index(True) for each in differ if True in each), len(speakers))
+    return next((changes.index(True) for changes in differ if True in changes), len(speakers))
 
 
-def _edges(asked: dict[Key, Asked], stated: dict[str, Key], answers: Acts) -> Iterator[tuple[Key, Key, Carries]]:
+def _edges(
+    prompts: dict[Key, RecordedCall], stated: dict[str, Key], answers: Acts
+) -> Iterator[tuple[Key, Key, Carries]]:
     """Yield who hears whom: others' messages, and their values in a prompt's text; what was read before is skipped."""
     read = defaultdict[str, set[tuple[Key, Carries]]](set)
-    for hearer, each in asked.items():
+    for hearer, each in prompts.items():
         parts = [part for turn in each.turns for part in turn.parts]
         values = VALUE.findall("\n".join(part for part in parts if isinstance(part, str)))
         heard: dict[Key, Carries] = {stated[value]: "viewpoint" for value in values if value in stated}
@@ -144,11 +146,11 @@ def _edges(asked: dict[Key, Asked], stated: dict[str, Key], answers: Acts) -> It
         yield from ((speaker, hearer, carries) for speaker, carries in new)
 
 
-def _told(asked: Asked, names: list[str]) -> str:
+def _distinct_lines(prompt: RecordedCall, names: list[str]) -> str:
     """Return the act and the distinct lines of a prompt, sorted, with values and agents' names replaced."""
-    turns = ("".join(part if isinstance(part, str) else "<said>" for part in turn.parts) for turn in asked.turns)
-    told = set(VALUE.sub("<said>", "\n".join(turns)).split("\n"))
-    for name in (asked.agent, *names):  # prompts write "debater 3"
+    turns = ("".join(part if isinstance(part, str) else "<said>" for part in turn.parts) for turn in prompt.turns)
+    lines = set(VALUE.sub("<said>", "\n".join(turns)).split("\n"))
+    for name in (prompt.agent, *names):  # prompts write "debater 3"
         named = re.compile(rf"\b{name.replace('_', '[_ ]')}\b")
-        told = {named.sub("<you>" if name == asked.agent else "<another>", line) for line in told}
-    return "\n".join([asked.act, *sorted(told)])
+        lines = {named.sub("<you>" if name == prompt.agent else "<another>", line) for line in lines}
+    return "\n".join([prompt.act, *sorted(lines)])

@@ -71,15 +71,15 @@ def compare(runs: Mapping[str, Sequence[Result]], against: str | None = None, no
     """
     _check(runs, against)
     couples = [(against, name) for name in runs if name != against] if against is not None else combinations(runs, 2)
-    matched = {(run, other): match(runs[other], runs[run]) for other, run in couples}
-    common = {names: each for names, each in matched.items() if each.left}
+    matched = {(run, baseline): match(runs[baseline], runs[run]) for baseline, run in couples}
+    common = {names: scores for names, scores in matched.items() if scores.left}
     return Comparison(
         tuple(_summary(name, results) for name, results in runs.items()),
-        correct([paired(*names, each, len(common)) for names, each in common.items()]),
+        correct([paired(*names, scores, len(common)) for names, scores in common.items()]),
         (
             *notes,
             *(note for name, results in runs.items() for note in _left_out(name, results)),
-            *(note for names, each in matched.items() for note in _unmatched(names, each)),
+            *(note for names, scores in matched.items() for note in _unmatched(names, scores)),
         ),
     )
 
@@ -97,31 +97,33 @@ def _check(runs: Mapping[str, Sequence[Result]], against: str | None) -> None:
 
 def _check_once(name: str, results: Iterable[Result]) -> None:
     seen: set[tuple[str, int]] = set()
-    for each in results:
-        if (each.question, each.seed) in seen:
-            found = f"run {name!r} contains question {each.question!r}, seed {each.seed} twice"
-            raise UsageError(f"{found}; expected it once")
-        seen.add((each.question, each.seed))
+    for result in results:
+        if (result.question, result.seed) in seen:
+            repeated = f"run {name!r} contains question {result.question!r}, seed {result.seed} twice"
+            raise UsageError(f"{repeated}; expected it once")
+        seen.add((result.question, result.seed))
 
 
 def _summary(name: str, results: Sequence[Result]) -> Summary:
-    ended = [each for each in results if not each.failed]
-    found = {(each.question, each.seed): each.score for each in ended if each.score is not None}
-    whole = {(each.question, each.seed): each.failed_wrong for each in results if each.failed_wrong is not None}
+    ended = [result for result in results if not result.failed]
+    scores = {(result.question, result.seed): result.score for result in ended if result.score is not None}
+    whole = {
+        (result.question, result.seed): result.failed_wrong for result in results if result.failed_wrong is not None
+    }
     return Summary(
         run=name,
-        questions=len({each.question for each in results}),
+        questions=len({result.question for result in results}),
         discussions=len(results),
-        scored=len(found),
-        accuracy=_share(found),
+        scored=len(scores),
+        accuracy=_share(scores),
         failed_wrong=_share(whole),
-        abstained=sum(each.abstained for each in results),
+        abstained=sum(result.abstained for result in results),
         failed=len(results) - len(ended),
-        tokens_in=_mean(each.tokens_in for each in ended),
-        tokens_reused=_mean(each.tokens_reused for each in ended),
-        tokens_out=_mean(each.tokens_out for each in ended),
-        flops=_mean(each.flops for each in ended),
-        seconds=_mean(each.seconds for each in ended),
+        tokens_in=_mean(result.tokens_in for result in ended),
+        tokens_reused=_mean(result.tokens_reused for result in ended),
+        tokens_out=_mean(result.tokens_out for result in ended),
+        flops=_mean(result.flops for result in ended),
+        seconds=_mean(result.seconds for result in ended),
         measures=measured(results),
     )
 
@@ -132,19 +134,19 @@ def _share(scores: Scores) -> Share | None:
 
 def _mean(values: Iterable[float | None]) -> float | None:
     """Return the mean; None if there are no values or one is unknown."""
-    found = list(values)
-    known = [value for value in found if value is not None]
-    return fmean(known) if known and len(known) == len(found) else None
+    listed = list(values)
+    known = [value for value in listed if value is not None]
+    return fmean(known) if known and len(known) == len(listed) else None
 
 
 def _left_out(name: str, results: Sequence[Result]) -> Iterable[str]:
-    if outside := _named(each.question for each in results if each.failed and each.outside):
+    if outside := _named(result.question for result in results if result.failed and result.outside):
         yield f"`{name}`: failed by causes outside of scheme and protocol, and left out of verdicts too: {outside}."
-    if failed := _named(each.question for each in results if each.failed and not each.outside):
+    if failed := _named(result.question for result in results if result.failed and not result.outside):
         yield f"`{name}`: failed, left out of accuracy, and wrong in verdicts: {failed}."
-    if mined := sum(each.mined for each in results):
+    if mined := sum(result.mined for result in results):
         yield f"`{name}`: {mined} of {counted(len(results), 'discussion')} count answers that were mined from prose."
-    if unscored := _named(each.question for each in results if each.score is None and not each.failed):
+    if unscored := _named(result.question for result in results if result.score is None and not result.failed):
         yield f"`{name}`: without a target, and left out of accuracy: {unscored}."
 
 
@@ -156,12 +158,12 @@ def _unmatched(names: tuple[str, str], matched: Matched) -> Iterable[str]:
         yield f"{both}: different questions under the same id, not paired: {_named(matched.other_questions)}."
     if not matched.left:
         yield f"{both}: not compared, as they have no scored question in common."
-    elif matched.means:
+    elif matched.only_means:
         yield f"{both}: no seed in common, so each question's mean over its seeds is compared."
 
 
 def _named(questions: Iterable[str]) -> str:
     """Return the first few questions by name and the number of further ones; empty if there are none."""
-    found = list(dict.fromkeys(questions))
-    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-    return one_line(", ".join(found[:NAMED])) + more
+    distinct = list(dict.fromkeys(questions))
+    more = f" and {len(distinct) - NAMED} more" if len(distinct) > NAMED else ""
+    return one_line(", ".join(distinct[:NAMED])) + more

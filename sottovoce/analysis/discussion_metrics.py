@@ -90,12 +90,12 @@ def _decided_right(record: DiscussionRecord) -> bool:
 
 def _observed(record: DiscussionRecord, rounds: Sequence[Round], longest: int) -> Iterator[Observation]:
     question, agents = question_id(record.question), {agent for each in rounds for agent in each}
-    made = {agent: each.model for agent, each in record.models.items()}
+    loaded = {agent: each.model for agent, each in record.models.items()}
     chosen = record.chosen()
     names = chosen.names()  # a log may contain messages of other agents
-    models = {agent: made.get(agent) or (chosen.of("model", agent) if agent in names else None) for agent in agents}
-    found = [*_of_answers(rounds), *_of_steps(rounds, record), *_propagation(rounds, record.question)]
-    for measure, happened, round, agent in (*found, *_judged(rounds, record)):
+    models = {agent: loaded.get(agent) or (chosen.of("model", agent) if agent in names else None) for agent in agents}
+    cases = [*_of_answers(rounds), *_of_steps(rounds, record), *_propagation(rounds, record.question)]
+    for measure, happened, round, agent in (*cases, *_judge_mistakes(rounds, record)):
         yield Observation(measure, question, happened, round, agent, models.get(agent or ""))
     agreed = [_all_same(each, record.question) if len(each) > 1 else None for each in rounds]
     for r, now in enumerate(agreed):
@@ -113,11 +113,11 @@ def rates(observations: Iterable[Observation], by: str | None = None) -> list[Ra
         UsageError: the extra `eval` is not installed.
     """
     groups: dict[tuple[str, str], list[Observation]] = {}
-    for each in observations:
-        of = None if by is None else getattr(each, by)
-        if (by is None and each.limit is None) or of is not None:
-            groups.setdefault((each.measure, _named(by, of)), []).append(each)
-    return [_rate(*key, found) for key, found in sorted(groups.items(), key=lambda pair: _order(pair[0]))]
+    for observation in observations:
+        of = None if by is None else getattr(observation, by)
+        if (by is None and observation.limit is None) or of is not None:
+            groups.setdefault((observation.measure, _named(by, of)), []).append(observation)
+    return [_rate(*key, members) for key, members in sorted(groups.items(), key=lambda pair: _order(pair[0]))]
 
 
 DECIDED = "decided right"
@@ -143,9 +143,15 @@ def _named(by: str | None, of: object) -> str:
     return "" if by is None else f"round {int(str(of)) + 1}" if by == "round" else str(of)
 
 
-def _rate(measure: str, of: str, found: Sequence[Observation]) -> Rate:
-    happened = [float(each.happened) for each in found]
-    return Rate(measure, of, int(sum(happened)), len(found), share(happened, [each.question for each in found]))
+def _rate(measure: str, of: str, observations: Sequence[Observation]) -> Rate:
+    happened = [float(observation.happened) for observation in observations]
+    return Rate(
+        measure,
+        of,
+        int(sum(happened)),
+        len(observations),
+        share(happened, [observation.question for observation in observations]),
+    )
 
 
 # Counting
@@ -157,8 +163,11 @@ Counted = tuple[str, bool, int | None, str | None]
 def _rounds(record: DiscussionRecord) -> list[Round]:
     question, read = record.question, record.answered_as()
     return [
-        {name: Said(said, vote["answer"], kinds.right(vote["answer"], question)) for name, (said, vote) in each.items()}
-        for each in read
+        {
+            name: Said(said, vote["answer"], kinds.right(vote["answer"], question))
+            for name, (said, vote) in answers.items()
+        }
+        for answers in read
     ]
 
 
@@ -186,11 +195,11 @@ def _of_steps(rounds: Sequence[Round], record: DiscussionRecord) -> Iterator[Cou
             yield "flips", not silent and not _same(old.answer, new.answer, record.question), r, agent
             if old.right:
                 yield "abandoning", not new.right, r, agent
-            elif any((other, agent) in edges and said.right for other, said in _heard(agent, before, after)):
+            elif any((other, agent) in edges and said.right for other, said in _answers_before(agent, before, after)):
                 yield "obstinate", not new.right, r, agent
 
 
-def _heard(agent: str, before: Round, after: Round) -> Iterator[tuple[str, Said]]:
+def _answers_before(agent: str, before: Round, after: Round) -> Iterator[tuple[str, Said]]:
     """Yield the others' answers of the previous round and those of this round before the agent's turn."""
     yield from ((other, said) for other, said in before.items() if other != agent)
     turn = after[agent].message.turn
@@ -201,17 +210,17 @@ def _propagation(rounds: Sequence[Round], question: Question) -> Iterator[Counte
     for agent, first in (rounds[0] if rounds else {}).items():
         later = [(r, round[agent]) for r, round in enumerate(rounds) if r and agent in round]
         if first.right and later:
-            taken = (r for r, said in later if not said.right and _held(said, agent, rounds[: r + 1], question))
+            taken = (r for r, said in later if not said.right and _said_before(said, agent, rounds[: r + 1], question))
             yield "propagation", next(taken, None) is not None, None, agent
 
 
-def _held(said: Said, agent: str, rounds: Sequence[Round], question: Question) -> bool:
+def _said_before(said: Said, agent: str, rounds: Sequence[Round], question: Question) -> bool:
     """Return whether another agent gave the same answer earlier: in an earlier round or an earlier turn."""
     others = [each for round in rounds for name, each in round.items() if name != agent]
     return any(each.message.time < said.message.time and _same(each.answer, said.answer, question) for each in others)
 
 
-def _judged(rounds: Sequence[Round], record: DiscussionRecord) -> Iterator[Counted]:
+def _judge_mistakes(rounds: Sequence[Round], record: DiscussionRecord) -> Iterator[Counted]:
     assert record.decision is not None, "discussions that ended"
     last = rounds[-1] if rounds else {}
     agents = {name for round in rounds for name in round}
@@ -227,11 +236,13 @@ def accuracy_by_round(records: Iterable[DiscussionRecord]) -> dict[int, Share]:
     Raises:
         UsageError: the extra `eval` is not installed.
     """
-    found: dict[int, list[Observation]] = {}
-    for each in observed(records):
-        if each.measure == "accuracy" and each.round is not None:
-            found.setdefault(each.round, []).append(each)
+    by_round: dict[int, list[Observation]] = {}
+    for observation in observed(records):
+        if observation.measure == "accuracy" and observation.round is not None:
+            by_round.setdefault(observation.round, []).append(observation)
     return {
-        round: share([float(each.happened) for each in said], [each.question for each in said])
-        for round, said in sorted(found.items())
+        round: share(
+            [float(observation.happened) for observation in said], [observation.question for observation in said]
+        )
+        for round, said in sorted(by_round.items())
     }

@@ -34,22 +34,22 @@ def judge_settings(model: str) -> Single:
     return Single(model=[model], temperature=[0], chain_of_thought=False, guide="on", max_tokens=LONGEST)
 
 
-def asked_of(run: Run) -> list[Question]:
+def judge_questions(run: Run) -> list[Question]:
     """Return the judge's questions about a run: one for every answer to a question with a known right answer.
 
     Raises:
         UsageError: there is no such answer.
     """
-    prompts, found = Prompts(), []
+    prompts, questions = Prompts(), []
     for key, record in run.records.items():
         if (answer := _answer(record)) is not None:
             question: Mapping[str, Any] = record.question  # Any: fields may be missing
             slots = {"choices": question.get("choices") or [], "references": golds_of(question), "answer": answer}
             text = words(prompts.render("judge/verdict", question=question["question"], **slots))
-            found.append(Question(question=text, kind="yes_no", id=verdict_id(key)))
-    if not found:
+            questions.append(Question(question=text, kind="yes_no", id=verdict_id(key)))
+    if not questions:
         raise UsageError("the run has no answer to judge; expected finished discussions of questions with a target")
-    return found
+    return questions
 
 
 def _answer(record: DiscussionRecord) -> str | None:
@@ -58,16 +58,16 @@ def _answer(record: DiscussionRecord) -> str | None:
     return record.decision["answer"]
 
 
-def raters(run: Run, judged: Run, labels: Verdicts) -> dict[str, Verdicts]:
+def raters(run: Run, judge_run: Run, labels: Verdicts) -> dict[str, Verdicts]:
     """Return the verdicts on each answer by rater: our score, EM if it was measured, the judge, human labels."""
-    results = {(each.question, each.seed): each for each in run.results() if each.answer is not None}
-    found: dict[str, Verdicts] = {
-        "ours": {key: each.score == 1 for key, each in results.items() if each.score is not None},
-        "EM": {key: each.measures["EM"] == 1 for key, each in results.items() if "EM" in each.measures},
-        "judge": {key: said == 1 for key, said in verdicts(judged).items()},
+    results = {(result.question, result.seed): result for result in run.results() if result.answer is not None}
+    verdicts_by_rater: dict[str, Verdicts] = {
+        "ours": {key: result.score == 1 for key, result in results.items() if result.score is not None},
+        "EM": {key: result.measures["EM"] == 1 for key, result in results.items() if "EM" in result.measures},
+        "judge": {key: said == 1 for key, said in verdicts(judge_run).items()},
         "labels": labels,
     }
-    return {name: said for name, said in found.items() if said}
+    return {name: said for name, said in verdicts_by_rater.items() if said}
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Agreement:
 
 def agreements(raters: Mapping[str, Verdicts]) -> list[Agreement]:
     """Return the agreement of every pair of raters with at least one answer in common."""
-    return [found for pair in combinations(raters, 2) if (found := _agreement(*pair, raters)) is not None]
+    return [agreement for pair in combinations(raters, 2) if (agreement := _agreement(*pair, raters)) is not None]
 
 
 def _agreement(left: str, right: str, raters: Mapping[str, Verdicts]) -> Agreement | None:
@@ -92,7 +92,7 @@ def _agreement(left: str, right: str, raters: Mapping[str, Verdicts]) -> Agreeme
     if not common:
         return None
     pairs = [(raters[left][key], raters[right][key]) for key in common]
-    same = share([float(one == other) for one, other in pairs], [question for question, _ in common])
+    same = share([float(first == second) for first, second in pairs], [question for question, _ in common])
     return Agreement(left, right, len(pairs), same, kappa(pairs))
 
 
@@ -102,7 +102,7 @@ def kappa(pairs: Iterable[tuple[bool, bool]]) -> float | None:
     >>> kappa([(True, True), (True, False), (False, False), (False, False)])
     0.5
     """
-    told = [*pairs]
-    n, left, right = len(told), sum(one for one, _ in told), sum(other for _, other in told)
+    listed = [*pairs]
+    n, left, right = len(listed), sum(first for first, _ in listed), sum(second for _, second in listed)
     chance = (left * right + (n - left) * (n - right)) / n**2
-    return None if chance == 1 else (sum(one == other for one, other in told) / n - chance) / (1 - chance)
+    return None if chance == 1 else (sum(first == second for first, second in listed) / n - chance) / (1 - chance)

@@ -25,11 +25,11 @@ class Measured:
 
 def by_name(results: Iterable[Result]) -> dict[str, Games]:
     """Return the games of each measure, in order of first appearance; [] if a measure applies to none."""
-    found: dict[str, Games] = {}
+    games_by_measure: dict[str, Games] = {}
     for result in results:
         for name, value in result.measures.items():
-            found.setdefault(name, []).extend([] if value is None else [(result.question, value)])
-    return found
+            games_by_measure.setdefault(name, []).extend([] if value is None else [(result.question, value)])
+    return games_by_measure
 
 
 def measured(results: Iterable[Result]) -> dict[str, Measured]:
@@ -45,19 +45,19 @@ def measured(results: Iterable[Result]) -> dict[str, Measured]:
     }
 
 
-def means(results: Iterable[Result]) -> str:
+def mean_line(results: Iterable[Result]) -> str:
     """Format all means in a line, without intervals: "success 0.6, precision 0.75 (of 16 games), turns 12.4"."""
-    found = by_name(results)
-    most = max((len(games) for games in found.values()), default=0)
-    return ", ".join(_told(name, [value for _, value in games], most) for name, games in found.items())
+    games_by_measure = by_name(results)
+    most = max((len(games) for games in games_by_measure.values()), default=0)
+    return ", ".join(_mean_of(name, [value for _, value in games], most) for name, games in games_by_measure.items())
 
 
-def told(measures: Mapping[str, float | None]) -> str:
+def game_line(measures: Mapping[str, float | None]) -> str:
     """Format the measures of one game in a line, without those that do not apply."""
     return ", ".join(f"{one_line(name)} {figure(value)}" for name, value in measures.items() if value is not None)
 
 
-def _told(name: str, values: list[float], most: int) -> str:
+def _mean_of(name: str, values: list[float], most: int) -> str:
     if not values:
         return f"{one_line(name)} of no game"
     fewer = f" (of {counted(len(values), 'game')})" if len(values) < most else ""

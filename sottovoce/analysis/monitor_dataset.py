@@ -53,7 +53,7 @@ def collected(runs: Sequence[Run], measure: Measure, trust: Trust = NO_TRUST) ->
             game = f"{run.folder.name if run.folder else ''}/{question}/{seed}"
             rows += _rows(run, record, game, measure, passed, trust)
     if not rows:
-        why = ", ".join(f"{n} {what}" for what, n in passed.items() if n) or "no discussion"
+        why = ", ".join(f"{n} {reason}" for reason, n in passed.items() if n) or "no discussion"
         raise UsageError(f"no turn is usable for training: found {why}; expected replies of local models, and targets")
     return rows, passed
 
@@ -64,10 +64,10 @@ def _rows(
     settings, store = settings_of(run), run.store()
     failed = record.decision is not None and (record.decision["score"] or 0) < 1
     done, decoders = finished(record.messages), _decoders(run, trust)
-    told = [message for message in done if message.uncertainty is not None]
-    judged = _judged(told, settings)
-    passed["messages without a payload"] += len(done) - len(told)
-    passed["messages that monitors do not see"] += len(told) - sum(map(len, judged))
+    measurable = [message for message in done if message.uncertainty is not None]
+    judged = _groups(measurable, settings)
+    passed["messages without a payload"] += len(done) - len(measurable)
+    passed["messages that monitors do not see"] += len(measurable) - sum(map(len, judged))
     for messages in judged:
         first = messages[0]
         yield Row(
@@ -107,22 +107,22 @@ def _tokenizer(name: str, vocabulary: str) -> PreTrainedTokenizerBase:
 
     tokenizer = load_tokenizer(name)
     if vocabulary_digest(tokenizer) != vocabulary:
-        told = f"the vocabulary of {name!r} has changed since the run, so its token ids would decode to other texts"
-        raise UsageError(f"{told}; restore that model, or choose other positions")
+        changed = f"the vocabulary of {name!r} has changed since the run, so its token ids would decode to other texts"
+        raise UsageError(f"{changed}; restore that model, or choose other positions")
     return tokenizer
 
 
-def _judged(messages: Sequence[Message], settings: Settings) -> list[list[Message]]:
+def _groups(messages: Sequence[Message], settings: Settings) -> list[list[Message]]:
     """Group messages as a monitor sees them: those of an agent in one step, or those the scheme combines."""
-    found = list[list[Message]]()
+    groups = list[list[Message]]()
     for message in messages:
         if message.round < settings.watched_from or settings.together not in ("", message.act):
             continue
-        if found and _at_once(found[-1], message, settings):
-            found[-1].append(message)
+        if groups and _at_once(groups[-1], message, settings):
+            groups[-1].append(message)
         else:
-            found.append([message])
-    return found
+            groups.append([message])
+    return groups
 
 
 def _at_once(before: Sequence[Message], message: Message, settings: Settings) -> bool:

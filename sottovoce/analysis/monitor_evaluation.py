@@ -15,7 +15,7 @@ from sottovoce.analysis.statistics import Difference, paired_bootstrap
 from sottovoce.core.errors import UsageError
 from sottovoce.monitors.dataset import Floats, Games
 from sottovoce.monitors.monitor import Monitor
-from sottovoce.monitors.random_baseline import chances, equal_resets, worth
+from sottovoce.monitors.threshold import chances, equal_resets, game_gains
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Resets:
 
 
 @dataclass(frozen=True)
-class Foretold:
+class MonitorEvaluation:
     """The evaluation of a monitor on held-out games."""
 
     games: int
@@ -44,7 +44,7 @@ class Foretold:
     """The gain of the first minus that of the second."""
 
 
-def foretell(monitor: Monitor, games: Games) -> Foretold:
+def evaluate_monitor(monitor: Monitor, games: Games) -> MonitorEvaluation:
     """Evaluate a monitor and random baselines on games of its role.
 
     Raises:
@@ -57,15 +57,15 @@ def foretell(monitor: Monitor, games: Games) -> Foretold:
     above = _triggered(monitor, games)
     equal = equal_resets(games.turns, float(above.sum()))
     by_chance = chances(games.turns, equal)
-    found = [
+    triggers = [
         _resets("monitor", monitor.threshold, above, games),
         _resets("random, as many resets", equal, by_chance, games),
     ]
     if monitor.fitted is not None:
         own = monitor.fitted.random_threshold
-        found.append(_resets("random, chosen by gain", own, chances(games.turns, own), games))
-    differences = len(games) * worth(games.failed) * (above - by_chance)
-    return Foretold(len(games), int(games.failed.sum()), found, paired_bootstrap(differences.tolist()))
+        triggers.append(_resets("random, chosen by gain", own, chances(games.turns, own), games))
+    differences = len(games) * game_gains(games.failed) * (above - by_chance)
+    return MonitorEvaluation(len(games), int(games.failed.sum()), triggers, paired_bootstrap(differences.tolist()))
 
 
 def _triggered(monitor: Monitor, games: Games) -> Floats:
@@ -78,5 +78,5 @@ def _triggered(monitor: Monitor, games: Games) -> Floats:
 def _resets(trigger: str, threshold: float, triggered: Floats, games: Games) -> Resets:
     """Return the effect of triggers, given as 0 or 1 or a probability for each game."""
     of_failed, of_successful = (float(triggered[of].mean()) for of in (games.failed, ~games.failed))
-    gain = float(worth(games.failed) @ triggered)
+    gain = float(game_gains(games.failed) @ triggered)
     return Resets(trigger, threshold, float(triggered.sum()), of_failed, of_successful, gain)

@@ -30,8 +30,8 @@ class Matched:
     """Questions that the runs scored against different targets; they are left out."""
     other_questions: tuple[str, ...]
     """Ids under which the runs asked different questions; they are left out."""
-    means: bool
-    """Whether the runs share no seed, so that each question's mean over its seeds is compared."""
+    only_means: bool
+    """True if the runs share no seed, so that each question's mean over its seeds is compared."""
 
 
 @dataclass(frozen=True)
@@ -63,15 +63,16 @@ class Pair:
     @property
     def verdict(self) -> str:
         """Return the outcome of the tests as a sentence."""
-        asked = counted(self.questions, "question")
+        questions = counted(self.questions, "question")
         if self.corrected > ALPHA:
-            none = f"`{self.run}` and `{self.against}`: no difference that {asked} could show{self._by_itself()}"
+            none = f"`{self.run}` and `{self.against}`: no difference that {questions} could show{self._by_itself()}"
             return f"{none}; {self._excluded()}, and {self._would_show()}."
-        found, sign = self.difference, 1 if self.difference.value > 0 else -1
+        difference, sign = self.difference, 1 if self.difference.value > 0 else -1
         better, worse = (self.run, self.against)[::sign]
-        low, high = sorted((sign * found.low, sign * found.high))
-        by = f"{points(abs(found.value))} points (95 %: {points(low)} to {points(high)})"
-        return f"`{better}` is better than `{worse}` by {by} on {asked}; {self._tested(self.corrected)}{self._after()}."
+        low, high = sorted((sign * difference.low, sign * difference.high))
+        by = f"{points(abs(difference.value))} points (95 %: {points(low)} to {points(high)})"
+        tested = f"{self._tested(self.corrected)}{self._after()}"
+        return f"`{better}` is better than `{worse}` by {by} on {questions}; {tested}."
 
     def _by_itself(self) -> str:
         """Explain an interval that excludes 0 next to "no difference": the correction made it insignificant."""
@@ -101,17 +102,23 @@ def match(left: Sequence[Result], right: Sequence[Result]) -> Matched:
     names = _names(left, right)
     targets = _other_targets(left, right, names)
     dealt = _other_documents(left, right, names)
-    out = {names[id(each)] for each in (*left, *right) if each.question in {*targets, *dealt}}
-    one, two = (
-        {(names[id(each)], each.seed): each.comparable_score for each in results if each.comparable_score is not None}
+    out = {names[id(result)] for result in (*left, *right) if result.question in {*targets, *dealt}}
+    first, second = (
+        {
+            (names[id(result)], result.seed): result.comparable_score
+            for result in results
+            if result.comparable_score is not None
+        }
         for results in (left, right)
     )
-    means = not one.keys() & two.keys()
-    if means:
-        one, two = _by_question(one), _by_question(two)
-    keys = [key for key in one if key in two and key[0] not in out]
+    only_means = not first.keys() & second.keys()
+    if only_means:
+        first, second = _by_question(first), _by_question(second)
+    keys = [key for key in first if key in second and key[0] not in out]
     questions = dict.fromkeys((*_other_questions(left, right, names), *dealt))
-    return Matched({key: one[key] for key in keys}, {key: two[key] for key in keys}, targets, tuple(questions), means)
+    return Matched(
+        {key: first[key] for key in keys}, {key: second[key] for key in keys}, targets, tuple(questions), only_means
+    )
 
 
 def paired(run: str, against: str, matched: Matched, family: int = 1) -> Pair:
@@ -123,15 +130,15 @@ def paired(run: str, against: str, matched: Matched, family: int = 1) -> Pair:
     left, right = list(matched.left.values()), list(matched.right.values())
     differences = [after - before for before, after in zip(left, right, strict=True)]
     of, n, alpha = [question for question, _ in matched.left], len(left), ALPHA / family
-    found = paired_bootstrap(differences, of)
-    exact = found.clusters == n and {*left, *right} <= {0, 1}
+    bootstrap = paired_bootstrap(differences, of)
+    exact = bootstrap.clusters == n and {*left, *right} <= {0, 1}
     p = mcnemar([bool(score) for score in left], [bool(score) for score in right]) if exact else None
     if exact:
         smallest = smallest_of_pairs(n, sum(map(bool, differences)) / n, alpha)
     else:
         smallest = smallest_of_clusters(differences, of, alpha)
-    tested = as_tested(found, found.p if p is None else p)
-    return Pair(run, against, found.clusters, n, tested, p, family=family, smallest=smallest)
+    tested = as_tested(bootstrap, bootstrap.p if p is None else p)
+    return Pair(run, against, bootstrap.clusters, n, tested, p, family=family, smallest=smallest)
 
 
 def correct(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
@@ -151,31 +158,33 @@ def _names(left: Sequence[Result], right: Sequence[Result]) -> dict[int, str]:
     Several questions of one run may have the same digest and different documents. If any result lacks a digest,
     question ids are used.
     """
-    whole = all(each.digest for each in (*left, *right))
-    ids = [{(each.digest, each.question) for each in results} for results in (left, right)]
+    whole = all(result.digest for result in (*left, *right))
+    ids = [{(result.digest, result.question) for result in results} for results in (left, right)]
     several = {digest for pairs in ids for digest, n in Counter(digest for digest, _ in pairs).items() if n > 1}
     return {
-        id(each): f"{each.question} {each.digest}"
-        if each.digest in several
-        else each.digest
+        id(result): f"{result.question} {result.digest}"
+        if result.digest in several
+        else result.digest
         if whole
-        else each.question
-        for each in (*left, *right)
+        else result.question
+        for result in (*left, *right)
     }
 
 
 def _by_question(scores: Scores) -> Scores:
-    found: dict[str, list[float]] = {}
+    scores_of: dict[str, list[float]] = {}
     for (question, _), score in scores.items():
-        found.setdefault(question, []).append(score)
-    return {(question, 0): fmean(each) for question, each in found.items()}
+        scores_of.setdefault(question, []).append(score)
+    return {(question, 0): fmean(listed) for question, listed in scores_of.items()}
 
 
 def _other_questions(left: Iterable[Result], right: Iterable[Result], names: dict[int, str]) -> tuple[str, ...]:
     """Return the ids that both runs use for different questions, each absent from the other run."""
-    asked, other = ({each.question: names[id(each)] for each in results} for results in (left, right))
-    both = (id for id in asked if id in other)
-    return tuple(id for id in both if asked[id] not in other.values() and other[id] not in asked.values())
+    names_left, names_right = ({result.question: names[id(result)] for result in results} for results in (left, right))
+    both = (id for id in names_left if id in names_right)
+    return tuple(
+        id for id in both if names_left[id] not in names_right.values() and names_right[id] not in names_left.values()
+    )
 
 
 def _other_documents(left: Iterable[Result], right: Iterable[Result], names: dict[int, str]) -> tuple[str, ...]:
@@ -183,13 +192,17 @@ def _other_documents(left: Iterable[Result], right: Iterable[Result], names: dic
 
     If one run's documents are a subset of the other's, it is one question under two conditions.
     """
-    dealt = {names[id(each)]: {*each.documents} for each in left}
-    pairs = [(each.question, {*each.documents}, dealt.get(names[id(each)])) for each in right]
-    found = [id for id, one, other in pairs if other is not None and not (one <= other or other <= one)]
-    return tuple(dict.fromkeys(found))
+    dealt = {names[id(result)]: {*result.documents} for result in left}
+    pairs = [(result.question, {*result.documents}, dealt.get(names[id(result)])) for result in right]
+    questions = [
+        id
+        for id, documents, of_left in pairs
+        if of_left is not None and not (documents <= of_left or of_left <= documents)
+    ]
+    return tuple(dict.fromkeys(questions))
 
 
 def _other_targets(left: Iterable[Result], right: Iterable[Result], names: dict[int, str]) -> tuple[str, ...]:
-    targets = {names[id(each)]: each.target for each in left if each.comparable_score is not None}
-    scored = [each for each in right if each.comparable_score is not None and names[id(each)] in targets]
-    return tuple(dict.fromkeys(each.question for each in scored if each.target != targets[names[id(each)]]))
+    targets = {names[id(result)]: result.target for result in left if result.comparable_score is not None}
+    scored = [result for result in right if result.comparable_score is not None and names[id(result)] in targets]
+    return tuple(dict.fromkeys(result.question for result in scored if result.target != targets[names[id(result)]]))

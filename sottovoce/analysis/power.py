@@ -87,30 +87,32 @@ def smallest_of_clusters(differences: Sequence[float], clusters: Clusters, alpha
     return (_smallest(power, about) if about else None) or _smallest(power)
 
 
-def two_samples(value: float, n: float, other: float, other_n: float) -> TwoSamples:
-    """Return the difference of the share `value` of `n` observations from the independent share `other` of `other_n`.
+def two_samples(value: float, n: float, reference: float, reference_n: float) -> TwoSamples:
+    """Return the difference of the share `value` of `n` observations from `reference`, a share of `reference_n` others.
 
-    For a published figure `other_n` is the number of the paper's questions; for clustered observations `n` is their
-    effective number (`statistics.effective`). The smallest difference is that of a true share from `other`, towards
+    For a published figure `reference_n` is the number of the paper's questions; for clustered observations `n` is their
+    effective number (`statistics.effective`). The smallest difference is that of a true share from `reference`, towards
     or past one half, where shares vary most.
     """
-    low, high = (float(each) for each in _newcombe(value, n, other, other_n))
-    return TwoSamples(value - other, low, high, _smallest_share(max(1, round(n)), other, max(1, round(other_n))))
+    low, high = (float(limit) for limit in _newcombe(value, n, reference, reference_n))
+    return TwoSamples(
+        value - reference, low, high, _smallest_share(max(1, round(n)), reference, max(1, round(reference_n)))
+    )
 
 
 @cache
-def _smallest_share(n: int, other: float, other_n: int) -> float | None:
-    """Return the smallest detected difference of a share of `n` from `other` of `other_n`, computed exactly."""
+def _smallest_share(n: int, reference: float, reference_n: int) -> float | None:
+    """Return the smallest detected difference of a share of `n` from `reference` of `reference_n`, computed exactly."""
     binom = library("scipy.stats").binom
-    ours, theirs = np.arange(n + 1), np.arange(other_n + 1)
-    low, high = _newcombe(ours[:, None] / n, n, theirs[None, :] / other_n, other_n)
-    sign = 1 if other <= 0.5 else -1
-    shows = (low > 0 if sign > 0 else high < 0) @ binom.pmf(theirs, other_n, other)
+    ours, theirs = np.arange(n + 1), np.arange(reference_n + 1)
+    low, high = _newcombe(ours[:, None] / n, n, theirs[None, :] / reference_n, reference_n)
+    sign = 1 if reference <= 0.5 else -1
+    shows = (low > 0 if sign > 0 else high < 0) @ binom.pmf(theirs, reference_n, reference)
 
     def power(difference: float) -> float:
-        return float(binom.pmf(ours, n, other + sign * difference) @ shows)
+        return float(binom.pmf(ours, n, reference + sign * difference) @ shows)
 
-    return _smallest(power, most=max(other, 1 - other))
+    return _smallest(power, most=max(reference, 1 - reference))
 
 
 def _smallest(power: Callable[[float], float], most: float = 1.0) -> float | None:
@@ -123,25 +125,25 @@ def _smallest(power: Callable[[float], float], most: float = 1.0) -> float | Non
     return high
 
 
-def _moved(sums: Floats, sizes: Floats, difference: float, rng: np.random.Generator) -> Floats:
+def _moved(totals: Floats, sizes: Floats, difference: float, rng: np.random.Generator) -> Floats:
     """Return the sums of the clusters, moved to the true mean `difference` with their variance unchanged.
 
     A `difference` above the mean of their absolute values makes all sums positive and some of them maximal.
     """
-    mean = float(abs(sums).sum() / sizes.sum())
+    mean = float(abs(totals).sum() / sizes.sum())
     if difference <= mean:
-        moved: Floats = sums + sizes * (difference - sums.sum() / sizes.sum())
+        moved: Floats = totals + sizes * (difference - totals.sum() / sizes.sum())
         return moved
-    return np.where(rng.random(len(sizes)) < (difference - mean) / (1 - mean), sizes, abs(sums))
+    return np.where(rng.random(len(sizes)) < (difference - mean) / (1 - mean), sizes, abs(totals))
 
 
-def _newcombe(value: float | Floats, n: float, other: float | Floats, other_n: float) -> tuple[Floats, Floats]:
-    """Return the limits of `value - other` from the limits of each."""
+def _newcombe(value: float | Floats, n: float, reference: float | Floats, reference_n: float) -> tuple[Floats, Floats]:
+    """Return the limits of `value - reference` from the limits of each."""
     limits = library("statsmodels.stats.proportion").proportion_confint
     low, high = limits(np.asarray(value) * n, n, ALPHA, method="wilson")
-    other_low, other_high = limits(np.asarray(other) * other_n, other_n, ALPHA, method="wilson")
-    by = np.asarray(value) - np.asarray(other)
+    reference_low, reference_high = limits(np.asarray(reference) * reference_n, reference_n, ALPHA, method="wilson")
+    by = np.asarray(value) - np.asarray(reference)
     return (
-        by - np.hypot(value - low, other_high - other),
-        by + np.hypot(high - value, other - other_low),
+        by - np.hypot(value - low, reference_high - reference),
+        by + np.hypot(high - value, reference - reference_low),
     )

@@ -178,7 +178,7 @@ def sde_number(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
     """Score GSM8K.
 
     >>> sde_number(["{300}", "-300", "300.0", "301"], "1,300")
-    0.5
+    0.25
     """
     right = sde_integer(gold)
     return _mean(lambda text: right is not None and sde_integer(text) == right, texts)

@@ -99,8 +99,8 @@ def mean(values: Sequence[float], clusters: Clusters = None) -> Mean:
     """
     sums, sizes = by_cluster(values, clusters)
     if all(0 <= value <= 1 for value in values) and not all(isinstance(value, int) for value in values):
-        found = share(values, clusters)
-        return Mean(found.value, found.low, found.high)
+        interval = share(values, clusters)
+        return Mean(interval.value, interval.low, interval.high)
     n, value = len(sums), float(sums.sum() / sizes.sum())
     error = float(np.sqrt(np.sum((sums - value * sizes) ** 2) * n / max(n - 1, 1)) / sizes.sum())
     if n == 1 or error < NOTHING * abs(value):
@@ -117,16 +117,20 @@ def mcnemar(left: Sequence[bool], right: Sequence[bool]) -> float:
     return float(test.pvalue)
 
 
-def as_tested(found: Difference, p: float) -> Difference:
+def as_tested(difference: Difference, p: float) -> Difference:
     """Return the difference with an interval that excludes 0 exactly when the test with this `p` rejects 0.
 
     An interval is the set of differences that a test does not reject. Differences other than 0 are tested by the
     bootstrap.
     """
     if p > ALPHA:
-        return replace(found, low=min(found.low, 0.0), high=max(found.high, 0.0))
-    low, high = (max(found.low, NOTHING), found.high) if found.value > 0 else (found.low, min(found.high, -NOTHING))
-    return replace(found, low=low, high=high)
+        return replace(difference, low=min(difference.low, 0.0), high=max(difference.high, 0.0))
+    low, high = (
+        (max(difference.low, NOTHING), difference.high)
+        if difference.value > 0
+        else (difference.low, min(difference.high, -NOTHING))
+    )
+    return replace(difference, low=low, high=high)
 
 
 def paired_bootstrap(
@@ -147,10 +151,10 @@ def paired_bootstrap(
     return studentised(*by_cluster(differences, clusters), resamples, seed)
 
 
-def studentised(sums: Floats, sizes: Floats, resamples: int, seed: int) -> Difference:
+def studentised(totals: Floats, sizes: Floats, resamples: int, seed: int) -> Difference:
     """Return the same difference as `paired_bootstrap`, from the sums and sizes of the clusters."""
-    n, moments = len(sums), np.stack([sums, sizes, sums**2, sums * sizes, sizes**2], axis=1)
-    value, error = (float(each) for each in _ratio(moments.sum(axis=0), n))
+    n, moments = len(totals), np.stack([totals, sizes, totals**2, totals * sizes, sizes**2], axis=1)
+    value, error = (float(number) for number in _ratio(moments.sum(axis=0), n))
     if not error:
         return _unanimous(value, n, _at_most(np.zeros(n, dtype=bool), sizes))
     means, errors = _ratio(_resampled(moments, resamples, seed), n)
@@ -159,12 +163,12 @@ def studentised(sums: Floats, sizes: Floats, resamples: int, seed: int) -> Diffe
     p = float(1 + np.sum(strays >= abs(value) / error * (1 - 1e-9))) / (1 + resamples)
     reach = float(np.quantile(strays, 1 - ALPHA, method="higher")) * error
     if np.ptp(sizes):
-        p, reach = _with_few(sums - value * sizes, sizes, value, (p, reach))
-    worse, better = (_at_most(sign * sums > 0, sizes) for sign in (-1, 1))
+        p, reach = _with_few(totals - value * sizes, sizes, value, (p, reach))
+    worse, better = (_at_most(sign * totals > 0, sizes) for sign in (-1, 1))
     return Difference(value, max(value - reach, -worse), min(value + reach, better), float(p), error, n)
 
 
-def _with_few(residuals: Floats, sizes: Floats, value: float, found: tuple[float, float]) -> tuple[float, float]:
+def _with_few(residuals: Floats, sizes: Floats, value: float, bootstrap: tuple[float, float]) -> tuple[float, float]:
     """Return the p and the half-width of an interval for clusters of different sizes, where a few may dominate.
 
     A resample seldom lacks the largest clusters, so it cannot show how much depends on them. p and half-width are
@@ -174,7 +178,7 @@ def _with_few(residuals: Floats, sizes: Floats, value: float, found: tuple[float
     n, t = len(sizes), library("scipy.stats").t
     error = float(np.sqrt(np.sum((residuals / (1 - sizes / sizes.sum())) ** 2) * (n - 1) / n) / sizes.sum())
     freedom = max(1e-3, float(np.sum(sizes**2) ** 2 / np.sum(sizes**4)) - 1)
-    p, reach = found
+    p, reach = bootstrap
     return max(p, 2 * float(t.sf(abs(value) / error, freedom))), max(reach, float(t.isf(ALPHA / 2, freedom)) * error)
 
 
@@ -198,21 +202,21 @@ def by_cluster(values: Sequence[float] | Floats, clusters: Clusters) -> tuple[Fl
     return sums, np.bincount(index).astype(np.float64)
 
 
-def _effective_size(sums: Floats, sizes: Floats, most: float, within: Floats) -> float:
+def _effective_size(totals: Floats, sizes: Floats, most: float, within: Floats) -> float:
     """Return how many independent observations have a mean as uncertain as this one.
 
-    The result is at least `_alike(sizes)`, the number for clusters that each answer uniformly. The variance is
-    itself an estimate, and only a few clusters may differ, so a t quantile replaces the normal one; its degrees of
-    freedom follow from the kurtosis (O'Neill 2014, "Some useful moment results in sampling problems").
+    The result is at least `_uniform_clusters(sizes)`, the number for clusters that each answer uniformly. The
+    variance is itself an estimate, and only a few clusters may differ, so a t quantile replaces the normal one; its
+    degrees of freedom follow from the kurtosis (O'Neill 2014, "Some useful moment results in sampling problems").
     The largest clusters pull the mean towards themselves, so their residuals are too small. For clusters of
     different sizes the variance is therefore at least that of clusters with one common correlation, and the degrees
     of freedom are at most those of Satterthwaite (1946). `within` holds the sum of squares of each cluster's
     observations.
     """
-    n, observations = len(sums), sizes.sum()
-    least = _alike(sizes)
-    value = sums.sum() / observations
-    residuals = sums - value * sizes
+    n, observations = len(totals), sizes.sum()
+    least = _uniform_clusters(sizes)
+    value = totals.sum() / observations
+    residuals = totals - value * sizes
     squares = np.sum(residuals**2)
     if n == 1 or squares < NOTHING:
         return least
@@ -220,7 +224,7 @@ def _effective_size(sums: Floats, sizes: Floats, most: float, within: Floats) ->
     kurtosis = n * np.sum(residuals**4) / squares**2
     freedom = min(n - 1, 2 * n / (kurtosis - (n - 3) / (n - 1)))
     if np.ptp(sizes):
-        shares = sizes * (1 + (sizes - 1) * _likeness(sums, sizes, within))
+        shares = sizes * (1 + (sizes - 1) * _likeness(totals, sizes, within))
         variance = max(variance, value * (1 - value) * shares.sum() / observations**2)
         freedom = min(freedom, shares.sum() ** 2 / np.sum(shares**2) - 1)
     stats = library("scipy.stats")
@@ -228,27 +232,27 @@ def _effective_size(sums: Floats, sizes: Floats, most: float, within: Floats) ->
     return float(np.clip(value * (1 - value) / variance / wider**2, least, max(least, most)))
 
 
-def _likeness(sums: Floats, sizes: Floats, squares: Floats) -> float:
+def _likeness(totals: Floats, sizes: Floats, squares: Floats) -> float:
     """Return the correlation of two observations of a cluster, with equal weight for each cluster; 1 if unknown.
 
     It is 1 minus the ratio of the variance within clusters to the total variance.
     """
     several = sizes > 1
-    spread = float(np.mean(squares / sizes) - np.mean(sums / sizes) ** 2)
+    spread = float(np.mean(squares / sizes) - np.mean(totals / sizes) ** 2)
     if several.sum() < 2 or spread < NOTHING:
         return 1.0
-    inside = (squares[several] - sums[several] ** 2 / sizes[several]) / (sizes[several] - 1)
+    inside = (squares[several] - totals[several] ** 2 / sizes[several]) / (sizes[several] - 1)
     return float(np.clip(1 - inside.mean() / spread, 0, 1))
 
 
-def _alike(sizes: Floats) -> float:
+def _uniform_clusters(sizes: Floats) -> float:
     """Return the effective number of clusters that each answer uniformly: their count if all have one size."""
     return float(sizes.sum() ** 2 / np.sum(sizes**2))
 
 
 def _at_most(changed: NDArray[np.bool_], sizes: Floats) -> float:
     """Return Wilson's upper limit of the share of clusters that changed, weighted by size."""
-    n = _alike(sizes)
+    n = _uniform_clusters(sizes)
     return _wilson(float(sizes[changed].sum() / sizes.sum() * n), n)[1]
 
 

@@ -67,18 +67,21 @@ def symmetry(unrolled: Unrolled, models: Mapping[str, str] | None = None, *, lab
 def _related(unrolled: Unrolled, models: Mapping[str, str], *, prompts: bool, labelled: bool) -> Related:
     agents = unrolled.agents()
     at: dict[Call | None, tuple[str, int]] = {None: ("", 0)}  # the question and the decision belong to no agent
-    told, between = defaultdict[str, list[str]](list), defaultdict[tuple[str, str], list[tuple[int, int, str]]](list)
+    prompts_of, between = (
+        defaultdict[str, list[str]](list),
+        defaultdict[tuple[str, str], list[tuple[int, int, str]]](list),
+    )
     for call in unrolled.calls:
-        at[call] = call.agent, len(told[call.agent])
-        told[call.agent].append(call.prompt if prompts else "")
+        at[call] = call.agent, len(prompts_of[call.agent])
+        prompts_of[call.agent].append(call.prompt if prompts else "")
     for edge in unrolled.edges:
         (one, i), (other, j) = at[edge.speaker], at[edge.hearer]
         between[one, other].append((i, j, edge.carries if labelled else ""))
 
-    def relation(one: str, other: str) -> Hashable:
-        if one == other:
-            return models.get(one), *told[one], *(relation(one, fixed) for fixed in ("", *unrolled.others))
-        return tuple(sorted(between[one, other])), tuple(sorted(between[other, one]))
+    def relation(first: str, second: str) -> Hashable:
+        if first == second:
+            return models.get(first), *prompts_of[first], *(relation(first, fixed) for fixed in ("", *unrolled.others))
+        return tuple(sorted(between[first, second])), tuple(sorted(between[second, first]))
 
     numbers: dict[Hashable, int] = {}
     return tuple(tuple(numbers.setdefault(relation(a, b), len(numbers)) for b in agents) for a in agents)
@@ -87,30 +90,32 @@ def _related(unrolled: Unrolled, models: Mapping[str, str], *, prompts: bool, la
 @lru_cache(maxsize=64)
 def _group(related: Related) -> tuple[Images, int, list[int]]:
     """Return generators, order, and orbits by number (from the last agent on, fixing all agents before it)."""
-    found, order, orbits = Images(), 1, [*range(len(related))]
+    generators, order, orbits = Images(), 1, [*range(len(related))]
     for agent in reversed(range(len(related))):
         colours = _coloured(related, [*range(agent)])
         for other in range(agent + 1, len(related)):
             if colours[other] == colours[agent] and orbits[other] != orbits[agent]:
                 for image in _match(related, [*range(agent), agent], [*range(agent), other]):
-                    found.append(image)
+                    generators.append(image)
                     for one, to in enumerate(image):
                         orbits = [orbits[one] if each == orbits[to] else each for each in orbits]
         order *= orbits.count(orbits[agent])
-    return found, order, orbits
+    return generators, order, orbits
 
 
 def _match(related: Related, agents: list[int], images: list[int]) -> Images:
     """Return at most one symmetry that maps `agents` to `images`; others stay, go in order, or are tried in turn."""
-    here, there = _coloured(related, agents), _coloured(related, images)
-    if sorted(here) != sorted(there):
+    colours, image_colours = _coloured(related, agents), _coloured(related, images)
+    if sorted(colours) != sorted(image_colours):
         return []
-    free = {colour: iter([i for i, c in enumerate(there) if c == colour != here[i]]) for colour in here}
-    image = [i if colour == there[i] else next(free[colour]) for i, colour in enumerate(here)]
+    free = {colour: iter([i for i, c in enumerate(image_colours) if c == colour != colours[i]]) for colour in colours}
+    image = [i if colour == image_colours[i] else next(free[colour]) for i, colour in enumerate(colours)]
     if all(related[a][b] == row[i] for a, row in zip(image, related, strict=True) for i, b in enumerate(image)):
         return [image]
-    doubtful = next(i for i, colour in enumerate(here) if here.count(colour) > 1)  # exists: unique colours always match
-    fitting = (i for i, colour in enumerate(there) if colour == here[doubtful])
+    doubtful = next(
+        i for i, colour in enumerate(colours) if colours.count(colour) > 1
+    )  # exists: unique colours always match
+    fitting = (i for i, colour in enumerate(image_colours) if colour == colours[doubtful])
     return next(filter(None, (_match(related, [*agents, doubtful], [*images, one]) for one in fitting)), [])
 
 
@@ -167,9 +172,9 @@ def show_symmetry(name: str, settings: Settings, looked: Looked) -> None:
         raise UsageError(f"{name} has no symmetries to show: {settings.unrolls}; draw {name} shows its graph")
     from sottovoce.analysis.calls import unroll  # late: it imports langchain
 
-    found, owners = scheme(name), settings.owners() if looked.private else None
+    record, owners = scheme(name), settings.owners() if looked.private else None
     documents = {owner: [f"document {number}"] for number, owner in enumerate(owners or [], 1)}
-    unrolled = unroll(found.create, settings, found.answers, documents=documents)
+    unrolled = unroll(record.create, settings, record.answers, documents=documents)
     if len(unrolled.agents()) > SILENT:
         calls = counted(len(unrolled.calls), "call")
         print(f"comparing {len(unrolled.agents())} agents in {calls}; this may take a minute", file=sys.stderr)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sottovoce.analysis.llm_judge import agreements, asked_of, judge_settings, raters
+from sottovoce.analysis.llm_judge import agreements, judge_questions, judge_settings, raters
 from sottovoce.analysis.statistics import check_installed, share
 from sottovoce.cli.run_screen import shown_row
 from sottovoce.core.errors import SottovoceError, UsageError
@@ -60,7 +60,7 @@ def judge_run(name: str, model: str, labels_file: Path | None, limits: Limits) -
 
 def _run_judge(run: Run, model: str, folder: Path, limits: Limits) -> Run:
     check_no_link(folder)
-    settings, questions = judge_settings(model), asked_of(run)
+    settings, questions = judge_settings(model), judge_questions(run)
     head = new_manifest("single", settings, questions, origin="(answers to judge)")
     judged = continue_run(head, questions, folder)
     Job(limits, shown_row).run(JUDGED, judged, settings)

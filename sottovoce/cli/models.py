@@ -21,7 +21,7 @@ from sottovoce.report.output import console_of
 from sottovoce.report.tables import show, wrapped
 
 if TYPE_CHECKING:
-    from sottovoce.models.sources import Kept
+    from sottovoce.models.sources import StoredModel
 
 commands = Commands("models")
 NAME, STATE = 26, 20  # columns
@@ -69,20 +69,20 @@ def pull(options: PullOptions) -> None:
         folder = sources.pull(name, report)
     package = sources.CATALOGUE[name]
     use = f"--model {name}" if package.speaks else f"sottovoce.models.pulled({name!r})"
-    print(f"{name}: {package.what}, licence {package.licence}")
+    print(f"{name}: {package.description}, licence {package.licence}")
     print(f"in {folder} after {time.monotonic() - began:.0f} s; use it as {use}")
 
 
 @commands.add()
 def list_() -> None:
     """List the models that can be pulled, and those stored on this machine."""
-    from sottovoce.models.sources import CATALOGUE, is_pulled, kept, root
+    from sottovoce.models.sources import CATALOGUE, is_pulled, root, stored_models
 
-    stored = {model.name: model for model in kept()}
+    stored = {model.name: model for model in stored_models()}
     lines = []
     for name, package in CATALOGUE.items():
         state = f"pulled, {_size(stored[name])}" if is_pulled(name) else "not pulled"
-        lines.append(f"{name:{NAME}}{state:{STATE}}{package.what}; {package}, licence {package.licence}")
+        lines.append(f"{name:{NAME}}{state:{STATE}}{package.description}; {package}, licence {package.licence}")
     for name in stored.keys() - CATALOGUE.keys():
         source = stored[name].source
         state = f"converted, {_size(stored[name])}"
@@ -91,7 +91,7 @@ def list_() -> None:
     show("\n".join(lines))
 
 
-def _size(model: Kept) -> str:
+def _size(model: StoredModel) -> str:
     from sottovoce.core.text import amount
 
     return amount(model.nbytes)

@@ -23,7 +23,7 @@ from sottovoce.runs.allowed import TRUST_PATHS, Trust
 from sottovoce.runs.run_directory import find_run
 
 if TYPE_CHECKING:
-    from sottovoce.analysis.monitor_evaluation import Foretold, Resets
+    from sottovoce.analysis.monitor_evaluation import MonitorEvaluation, Resets
     from sottovoce.monitors.monitor import Monitor
     from sottovoce.monitors.training import Trained, Tried
 
@@ -108,7 +108,7 @@ def train(options: TrainOptions) -> None:
 @commands.add(EvaluateOptions)
 def evaluate(options: EvaluateOptions) -> None:
     """Evaluate a monitor on other games, and compare it with a random trigger."""
-    from sottovoce.analysis.monitor_evaluation import foretell
+    from sottovoce.analysis.monitor_evaluation import evaluate_monitor
     from sottovoce.analysis.statistics import check_installed
     from sottovoce.monitors.dataset import read_rows
     from sottovoce.monitors.monitor import Monitor
@@ -117,7 +117,7 @@ def evaluate(options: EvaluateOptions) -> None:
     monitor, file = Monitor.read(options.monitor), read_rows(options.rows)
     if monitor.fitted is not None and monitor.fitted.sha256 == file.digest:
         print("the monitor was trained on these rows: the results are too good", file=sys.stderr)
-    show_table(_evaluation(foretell(monitor, file.games(monitor.role))))
+    show_table(_evaluation(evaluate_monitor(monitor, file.games(monitor.role))))
 
 
 @commands.add(ShowOptions)
@@ -147,7 +147,7 @@ def _tried(candidate: Tried) -> list[str]:
     return [features, str(monitor.degree), f"{monitor.threshold:.2f}", *map(_percent, shares), gain]
 
 
-def _evaluation(evaluation: Foretold) -> str:
+def _evaluation(evaluation: MonitorEvaluation) -> str:
     rows = table(
         "trigger | threshold | games reset | of failed | of successful | gain", map(_resets, evaluation.triggers)
     )

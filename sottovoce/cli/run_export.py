@@ -10,8 +10,9 @@ from sottovoce.nodes.question import question_id
 from sottovoce.report.inspect_log import inspect_log
 from sottovoce.report.markdown import markdown
 from sottovoce.retrievers.trec import qrels_text, rankings_text
+from sottovoce.runs.card import card
 from sottovoce.runs.measures import gold_of, names_for_trec
-from sottovoce.runs.results import card, table
+from sottovoce.runs.results import table
 from sottovoce.runs.run import Run
 
 FORMS = {".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".jsonl": "jsonl", ".ndjson": "jsonl", "": "jsonl"}

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from sottovoce.analysis.measures import by_name, means
+from sottovoce.analysis.measures import by_name, mean_line
 from sottovoce.cli.human_input import person
 from sottovoce.cli.live import LiveTranscript
 from sottovoce.cli.plain import PipedTranscript
@@ -169,7 +169,7 @@ def summary(run: Run) -> list[str]:
     took = f"{counted(cost.calls, 'call')}, {tokens}"
     where = [f"kept in {one_line(str(run.folder))}"] if run.folder else []
     stopped = [f"stopped: {run.why}"] if run.why else []
-    measured = [told] if (told := means(run.results())) else []
+    measured = [told] if (told := mean_line(run.results())) else []
     watched = interventions.summary([*run.records.values()])
     return [outcome(run.counts), *measured, *watched, took, *stopped, *map(one_line, run.notes), *where]
 

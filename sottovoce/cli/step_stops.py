@@ -17,7 +17,7 @@ from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.text import one_line, shortened
 from sottovoce.nodes.human_input import HUMAN
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.state import JSON, heard
+from sottovoce.nodes.state import JSON, current_messages
 from sottovoce.report import describe
 from sottovoce.runs.discussion import Graph, HumanReply
 
@@ -90,7 +90,7 @@ class Stops:
         Raises:
             UsageError: the agent has not said anything.
         """
-        last = {message.agent: message for message in heard(self.values)}  # type: ignore[arg-type]  # as a checkpoint has it
+        last = {message.agent: message for message in current_messages(self.values)}  # type: ignore[arg-type]  # as a checkpoint has it
         if not last:
             raise UsageError("no agent has said anything yet; continue with `next`")
         if agent not in last:
@@ -161,7 +161,7 @@ def changes(before: JSON, after: JSON) -> Iterator[str]:
 def state_lines(values: JSON) -> Iterator[str]:
     """Yield lines on the state of the discussion: its keys, the messages, and the decision."""
     yield from changes({}, {key: value for key, value in values.items() if key != "interventions"})
-    for message in heard(values):  # type: ignore[arg-type]  # as a checkpoint has it
+    for message in current_messages(values):  # type: ignore[arg-type]  # as a checkpoint has it
         yield one_line(
             f"{describe.speaker(message)} in round {message.round + 1} ({message.act}): {shortened(message.full_text)}"
         )

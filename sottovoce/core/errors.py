@@ -107,16 +107,16 @@ class LateReply(EngineError):
     """A reply that was aborted at its time limit; its resources in the engine are free again."""
 
 
-def choose(kind: str, found: object, known: "list[str] | tuple[str, ...]") -> str:
+def choose(kind: str, name: object, known: "list[str] | tuple[str, ...]") -> str:
     """Return the message for an unknown name: the name, and all known ones."""
-    return f"unknown {kind} {found!r}; choose from: {', '.join(sorted(known))}"
+    return f"unknown {kind} {name!r}; choose from: {', '.join(sorted(known))}"
 
 
-def nearest(kind: str, found: object, known: Iterable[str]) -> str:
+def nearest(kind: str, name: object, known: Iterable[str]) -> str:
     """Return the message for an unknown name where known ones are many: the name, and the nearest one in spelling."""
     names = sorted(known)
-    near = difflib.get_close_matches(str(found), names, n=1, cutoff=0.0)
-    return f"unknown {kind} {found!r}; the nearest known one is {near[0]!r}" if near else f"unknown {kind} {found!r}"
+    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.0)
+    return f"unknown {kind} {name!r}; the nearest known one is {near[0]!r}" if near else f"unknown {kind} {name!r}"
 
 
 def command(*words: str) -> str:

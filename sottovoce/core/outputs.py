@@ -67,7 +67,7 @@ def check_folder(folder: Path, option: str, own: str) -> None:
     where, target = check_owner(folder, option, own)
     if target.is_file():
         raise UsageError(f"{where} is a file; give a folder")
-    above = next(each for each in (target, *target.parents) if each.exists())
+    above = next(path for path in (target, *target.parents) if path.exists())
     if not above.is_dir():
         raise UsageError(f"{where} cannot be made: {str(above)!r} is not a folder")
     if not os.access(above, os.W_OK):
@@ -147,9 +147,9 @@ def _is_stream(path: Path) -> bool:
 
 def _check_outside(folder: Path, where: str) -> None:
     """Refuse a folder that a command made, or one inside it."""
-    for each in (folder, *folder.parents):
-        for name in _owned(each):
-            raise UsageError(f"{where} lies in the folder of {OWNERS[name]}, {str(each)!r}; give a path outside it")
+    for parent in (folder, *folder.parents):
+        for name in _owned(parent):
+            raise UsageError(f"{where} lies in the folder of {OWNERS[name]}, {str(parent)!r}; give a path outside it")
 
 
 def _owned(folder: Path) -> Iterator[str]:

@@ -87,8 +87,8 @@ class Registry(Generic[Thing]):
         entry = self._entries().get(name)
         if entry is None or entry.dist is None:
             return ""
-        package, told = entry.dist.name, entry.dist.metadata
-        summary = told["Summary"].strip() if "Summary" in told else ""
+        package, metadata = entry.dist.name, entry.dist.metadata
+        summary = metadata["Summary"].strip() if "Summary" in metadata else ""
         return f"{summary.rstrip('.')} (package {package})." if summary else f"From the package {package}."
 
     def _entries(self) -> dict[str, EntryPoint]:

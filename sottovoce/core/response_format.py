@@ -48,10 +48,10 @@ class Form:
 
     def __post_init__(self) -> None:
         """Raise a UsageError for contradictory fields."""
-        given = {"schema": self.schema is not None, "choices": bool(self.choices), "pattern": self.pattern is not None}
-        found = [name for name, is_given in given.items() if is_given]
-        if len(found) != 1:
-            has = " and ".join(found) or "none of them"
+        is_set = {"schema": self.schema is not None, "choices": bool(self.choices), "pattern": self.pattern is not None}
+        names = [name for name, is_given in is_set.items() if is_given]
+        if len(names) != 1:
+            has = " and ".join(names) or "none of them"
             raise UsageError(f"a form has {has}; expected exactly one of schema, choices and pattern")
         if "" in self.choices:
             raise UsageError("a form has an empty choice; expected at least one character in each")
@@ -70,8 +70,8 @@ class Form:
         Each field allows "unknown" if its own format does; free text may be "unknown" anyway.
         """
         text = {"type": "string"}
-        found = {name: form.field if (form := fields.get(name)) else text for name in names}
-        schema = {"type": "object", "properties": found, "required": list(names), "additionalProperties": False}
+        properties = {name: form.field if (form := fields.get(name)) else text for name in names}
+        schema = {"type": "object", "properties": properties, "required": list(names), "additionalProperties": False}
         return cls(schema, unknown=False)
 
     @property
@@ -111,12 +111,12 @@ def _offering(schema: Schema) -> Schema:
         return {**_without(schema, "type"), "enum": list(_with_unknown(tuple(schema["enum"])))}
     if schema.get("type") in CLOSED or "pattern" in schema:
         return {"anyOf": [schema, {"const": UNKNOWN}]}
-    found = dict(schema)
+    offered = dict(schema)
     if "properties" in schema:
-        found["properties"] = {name: _offering(field) for name, field in schema["properties"].items()}
+        offered["properties"] = {name: _offering(field) for name, field in schema["properties"].items()}
     if isinstance(schema.get("items"), Mapping):
-        found["items"] = _offering(schema["items"])
-    return found
+        offered["items"] = _offering(schema["items"])
+    return offered
 
 
 def _without(schema: Schema, name: str) -> dict[str, Any]:  # Any: JSON's own

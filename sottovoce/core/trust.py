@@ -59,10 +59,12 @@ def marked(kind: type[BaseModel]) -> dict[str, Names]:
 def named(settings: BaseModel) -> list[tuple[str, Any]]:  # Any: the field's own type
     """Return the marked fields of settings with their values, one entry for each value; unset ones are left out."""
     fields, marks = type(settings).model_fields, marked(type(settings))
-    found = [(name, each) for name in marks for each in _listed(getattr(settings, name))]
+    entries = [(name, item) for name in marks for item in _listed(getattr(settings, name))]
     option: Mapping[str, Any] = getattr(settings, OPTION, {})
-    found += [(own, each) for name, value in option.items() if (own := _own(name)) in marks for each in _listed(value)]
-    return [(name, each) for name, each in found if each not in _listed(fields[name].default)]
+    entries += [
+        (own, item) for name, value in option.items() if (own := _own(name)) in marks for item in _listed(value)
+    ]
+    return [(name, item) for name, item in entries if item not in _listed(fields[name].default)]
 
 
 @dataclass(frozen=True)
@@ -79,18 +81,18 @@ class Allowed:
         Raises:
             UsageError: a setting is unknown or takes no names, or its value is neither a list nor a mapping of names.
         """
-        found: dict[str, Mapping[str, str]] = {}
-        for name, given in (allow or {}).items():
-            listed = dict.fromkeys(given) if isinstance(given, Sequence) and not isinstance(given, str) else given
+        by_setting: dict[str, Mapping[str, str]] = {}
+        for name, names in (allow or {}).items():
+            listed = dict.fromkeys(names) if isinstance(names, Sequence) and not isinstance(names, str) else names
             if not isinstance(listed, Mapping):
-                raise UsageError(f"allow has {shown(given)} for {name!r}; expected names, or values by name")
-            values = {each: each if value is None else value for each, value in listed.items()}
-            if wrong := next((each for pair in values.items() for each in pair if not isinstance(each, str)), None):
+                raise UsageError(f"allow has {shown(names)} for {name!r}; expected names, or values by name")
+            values = {item: item if value is None else value for item, value in listed.items()}
+            if wrong := next((item for pair in values.items() for item in pair if not isinstance(item, str)), None):
                 raise UsageError(f"allow has {shown(wrong)} for {name!r}; expected text")
             if name not in marked(kind):
                 raise UsageError(f"{nearest('setting that names something:', name, marked(kind))} (of allow)")
-            found[name] = values
-        return cls(found)
+            by_setting[name] = values
+        return cls(by_setting)
 
     def check(self, settings: Model, built: Model) -> None:
         """Refuse names of a client that are neither bundled nor allowed; nothing is opened.
@@ -111,11 +113,11 @@ class Allowed:
         """Return settings with a client's names replaced by their values."""
         changed: dict[str, Any] = {}  # Any: the field's own type
         for name, values in self.names.items():
-            given = getattr(settings, name)
-            if isinstance(given, list):
-                changed[name] = [values.get(each, each) for each in given]
-            elif isinstance(given, str):
-                changed[name] = values.get(given, given)
+            current = getattr(settings, name)
+            if isinstance(current, list):
+                changed[name] = [values.get(item, item) for item in current]
+            elif isinstance(current, str):
+                changed[name] = values.get(current, current)
         option: Mapping[str, Any] = getattr(settings, OPTION, {})
         if any(_own(name) in self.names for name in option):
             changed[OPTION] = {name: self._value(_own(name), value) for name, value in option.items()}

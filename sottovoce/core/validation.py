@@ -44,18 +44,18 @@ def shown(value: object) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text):,} characters)"
 
 
-def first_wrong(error: ValidationError, whole: str) -> str:
-    """Return one line about the first value that does not fit; `whole` names the value where no field is at fault."""
+def first_wrong(error: ValidationError, model_name: str) -> str:
+    """Return one line about the first value that does not fit; it names `model_name` where no field is at fault."""
     first = error.errors()[0]
     if first["type"] == "missing":  # its input is the whole object
         *within, field = map(str, first["loc"])
-        return f"{'.'.join(within) or whole} has no {field!r}"
+        return f"{'.'.join(within) or model_name} has no {field!r}"
     steps = [str(step) for step in first["loc"]]
     if first["type"] == "union_tag_invalid":  # its message quotes the tag in full
         about = first["ctx"]
         steps.append(about["discriminator"].strip("'"))
         return f"{'.'.join(steps)} is {shown(about['tag'])}: expected one of {about['expected_tags']}"
-    where = ".".join(step for step in steps if not step.startswith(BRANCH)) or whole
+    where = ".".join(step for step in steps if not step.startswith(BRANCH)) or model_name
     message = str(first["msg"])
     expected = message.removeprefix("Input should be ")
     return f"{where} is {shown(first['input'])}: {message if expected == message else 'expected ' + expected}"

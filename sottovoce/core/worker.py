@@ -33,11 +33,11 @@ class Worker:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self.forget)
 
-    def ask(self, asked: Any) -> Any:  # Any: JSON
+    def ask(self, question: Any) -> Any:  # Any: JSON
         """Return the answer of the process; None if a limit of time or memory killed it."""
         # In a separate thread, since servers refuse to start a process in the thread of their event loop.
         with self._lock, ThreadPoolExecutor(1) as thread:
-            return thread.submit(self._ask, asked).result()
+            return thread.submit(self._ask, question).result()
 
     def end(self) -> None:
         """Kill the process if it runs; the next question starts another."""
@@ -50,13 +50,13 @@ class Worker:
             self._process.returncode = 0  # not ours to wait for
         self._lock, self._process = threading.Lock(), None
 
-    def _ask(self, asked: Any) -> Any:
+    def _ask(self, question: Any) -> Any:
         process = self._running()
-        found = process and _line(process, json.dumps(asked), PATIENCE)
-        if not found:
+        line = process and _line(process, json.dumps(question), PATIENCE)
+        if not line:
             self._end()
             return None
-        return json.loads(found)
+        return json.loads(line)
 
     def _running(self) -> subprocess.Popen[str] | None:
         if self._process is not None and self._process.poll() is None:

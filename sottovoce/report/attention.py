@@ -138,7 +138,7 @@ def prompt_of(record: DiscussionRecord, settings: Settings, said: Message, head:
     with TemporaryDirectory(prefix="sottovoce-", ignore_cleanup_errors=True) as folder:
         run_one(task, PayloadStore(folder))
     by_place = {message.place: message for message in record.messages}
-    call = next((each for each in models[said.agent].asked if each.place == said.place._asdict()), None)
+    call = next((request for request in models[said.agent].calls if request.place == said.place._asdict()), None)
     if call is None:
         raise UsageError(f"the graph no longer asks for the message of {said.place}; drop --attention")
     return [replace(turn, parts=tuple(_recorded(part, by_place) for part in turn.parts)) for turn in call.turns]
@@ -162,7 +162,7 @@ def _shared(runs: Mapping[str, Run]) -> Key:
     ended = [[key for key, record in run.records.items() if record.decision is not None] for run in runs.values()]
     for key in ended[0]:
         if all(key in keys for keys in ended):
-            asked = {question_digest(run.records[key].question) for run in runs.values()}
-            if len(asked) == 1:  # ids may be row numbers of different files
+            digests = {question_digest(run.records[key].question) for run in runs.values()}
+            if len(digests) == 1:  # ids may be row numbers of different files
                 return key
     raise UsageError(f"{', '.join(runs)} have no discussion in common that ended; use --attention with other runs")

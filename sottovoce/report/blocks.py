@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Literal, NamedTuple
 
-from sottovoce.analysis.measures import told
+from sottovoce.analysis.measures import game_line
 from sottovoce.channels.message import Message, Place
 from sottovoce.core.text import counted, one_line, shortened
 from sottovoce.datasets.trained import knowledge
@@ -63,7 +63,7 @@ def introduction(run: DiscussionRecord) -> Block:
     kind = f"(asked for: {named(kind_of(run.question))}; --kind asks for something else)"
     known = [
         f"({run.origin})" if run.origin else kind,
-        *knowledge((each.model for each in run.models.values()), run.origin),
+        *knowledge((model.model for model in run.models.values()), run.origin),
         *facts(run),
     ]
     question = Line(run.question["question"], "question")
@@ -80,8 +80,8 @@ def conclusion(run: DiscussionRecord) -> Block:
         return Block("Decision", lines=(Line(f"none: the run is {run.status}{why}"),))
     decided = Line(f"by {decision['rule']}: {one_line(decision['why'])}", answer=describe.answer(decision["answer"]))
     judged = [Line(verdict, "right" if decision["score"] == 1 else "wrong")] if verdict else []
-    took = f"{counted(cost.calls, 'call')}, {cost.tokens}, {run.seconds:.1f} s{_read(run.parsing)}"
-    measures = [told(decision["measures"])] if decision.get("measures") else []
+    took = f"{counted(cost.calls, 'call')}, {cost.tokens}, {run.seconds:.1f} s{_parsed(run.parsing)}"
+    measures = [game_line(decision["measures"])] if decision.get("measures") else []
     support = _aside_lines(describe.support(run, decision))
     return Block("Decision", lines=(decided, *support, *judged, *_aside_lines([*measures, took])))
 
@@ -92,21 +92,21 @@ def uncertainty(run: DiscussionRecord) -> list[Block]:
     return [Block("Uncertainty", lines=(Line(drawn, "figure"),))] if drawn else []
 
 
-def _read(found: ParseStatistics) -> str:
+def _parsed(parsing: ParseStatistics) -> str:
     """Return how the answers were parsed; "" if all could be parsed at once."""
     ways = {
-        "read at once": found.at_once,
-        "after asking again": found.repair,
-        "by the answer turn": found.answer_turn,
-        "said to be unknown": found.unknown,
-        "not to be read": found.abstained,
+        "read at once": parsing.at_once,
+        "after asking again": parsing.repair,
+        "by the answer turn": parsing.answer_turn,
+        "said to be unknown": parsing.unknown,
+        "not to be read": parsing.abstained,
     }
     total = sum(ways.values())
-    if total == found.at_once + found.unknown and not found.mined:
+    if total == parsing.at_once + parsing.unknown and not parsing.mined:
         return ""
-    told = ", ".join(f"{count} {way}" for way, count in ways.items() if count)
-    mined = f" ({found.mined} of them from prose)" if found.mined else ""
-    return f"; of {counted(total, 'answer')} {told}{mined}"
+    listed = ", ".join(f"{count} {way}" for way, count in ways.items() if count)
+    mined = f" ({parsing.mined} of them from prose)" if parsing.mined else ""
+    return f"; of {counted(total, 'answer')} {listed}{mined}"
 
 
 def rounds(run: DiscussionRecord, *, prompts: bool = False) -> Iterator[Block]:
@@ -121,8 +121,8 @@ def rounds(run: DiscussionRecord, *, prompts: bool = False) -> Iterator[Block]:
     for when in sorted(by_time.keys() | levels.keys() | resets.keys()):
         if when in levels:
             yield _level(levels[when], run.levels)
-        for each in _round(run, by_time.get(when, []), counts.get(when, [])):
-            yield replace(each, prompts=_prompts(run, each.messages)) if prompts else each
+        for block in _round(run, by_time.get(when, []), counts.get(when, [])):
+            yield replace(block, prompts=_prompts(run, block.messages)) if prompts else block
         if reset := resets.get(when):
             why = (Line(one_line(reset.why)),) if reset.why else ()
             yield Block(f"Taken back to round {reset.cut[0] + 1}", lines=why)
@@ -142,18 +142,18 @@ def _round(run: DiscussionRecord, messages: Sequence[Message], counted: Sequence
 
 def _prompts(run: DiscussionRecord, messages: Sequence[Message]) -> dict[Place, tuple[Line, ...]]:
     """Return the prompts of these messages, turn by turn; those of earlier attempts and of an answer turn with them."""
-    asked: dict[tuple[object, ...], list[Line]] = {}
+    lines: dict[tuple[object, ...], list[Line]] = {}
     for prompt in run.prompts:
         again = f", attempt {prompt.attempt + 1}" if prompt.attempt else ""
         head = Line(f"{one_line(prompt.agent)} is asked ({one_line(prompt.act)}{again})", "note")
         turns = [line for role, text in prompt.turns for line in (Line(f"{role}:", "aside"), Line(text))]
-        asked.setdefault(prompt.place[:-1], []).extend([head, *turns])
-    return {each.place: tuple(asked[each.place[:-1]]) for each in messages if each.place[:-1] in asked}
+        lines.setdefault(prompt.place[:-1], []).extend([head, *turns])
+    return {message.place: tuple(lines[message.place[:-1]]) for message in messages if message.place[:-1] in lines}
 
 
 def _level(level: Level, levels: Sequence[Level]) -> Block:
     """Return the groups of a higher level, and which agents each member represents."""
-    before = next(each.groups for each in reversed(levels) if each.level == level.level - 1)
+    before = next(lower.groups for lower in reversed(levels) if lower.level == level.level - 1)
     sent = {name: f"{name} represents {', '.join(group)}" for group in before for name in group}
     groups = enumerate(level.groups, 1)
     lines = [f"group {at}: {'; '.join(sent.get(name, name) for name in group)}" for at, group in groups]

@@ -10,7 +10,7 @@ from sottovoce.core.text import counted, one_line
 from sottovoce.graphs import scheme
 from sottovoce.nodes.state import JSON
 from sottovoce.report.comparison import Table
-from sottovoce.runs import results
+from sottovoce.runs import card as runs_card
 from sottovoce.runs.run import Run
 
 DIGEST = 12
@@ -20,17 +20,17 @@ DIGEST = 12
 def card(run: Run) -> JSON:
     """Return the sealed card of a finished run, as `runs verify --card` checks it; else the manifest and progress."""
     if run.folder is not None and all(record.status in ("done", "failed") for record in run.records.values()):
-        return results.card(run)
-    told = {"status": run.status, "why": run.why, "counts": run.counts.model_dump(), "cost": run.cost.model_dump()}
-    return {**run.manifest.model_dump(mode="json"), **told}
+        return runs_card.card(run)
+    progress = {"status": run.status, "why": run.why, "counts": run.counts.model_dump(), "cost": run.cost.model_dump()}
+    return {**run.manifest.model_dump(mode="json"), **progress}
 
 
 def what_was_run(runs: Mapping[str, Run]) -> Table:
     """Return a table with a column for each run: rows of facts, then the settings that differ."""
-    told = {name: _told(run) for name, run in runs.items()}
+    facts = {name: _facts(run) for name, run in runs.items()}
     differing = differences(runs)
-    names = list(dict.fromkeys([name for each in told.values() for name in each]))
-    rows = [(name, *(each.get(name, "") for each in told.values())) for name in names]
+    names = list(dict.fromkeys([name for of_run in facts.values() for name in of_run]))
+    rows = [(name, *(of_run.get(name, "") for of_run in facts.values())) for name in names]
     settings = [(setting, *values) for setting, values in differing.items()]
     return Table(("", *runs), tuple(tuple(map(one_line, cells)) for cells in (*rows, *settings)))
 
@@ -38,23 +38,25 @@ def what_was_run(runs: Mapping[str, Run]) -> Table:
 def differences(runs: Mapping[str, Run]) -> dict[str, list[str]]:
     """Return the settings that differ between runs by name, with the value of each run, or "" if it has none."""
     settings = [run.manifest.settings for run in runs.values()]
-    names = dict.fromkeys(name for each in settings for name in each)
-    found = {name: [_value(each.get(name)) if name in each else "" for each in settings] for name in names}
+    names = dict.fromkeys(name for of_run in settings for name in of_run)
+    values_by_name = {
+        name: [_value(of_run.get(name)) if name in of_run else "" for of_run in settings] for name in names
+    }
     shown = {"protocol", "model"}  # in the table anyway
-    return {name: values for name, values in found.items() if len(set(values)) > 1 and name not in shown}
+    return {name: values for name, values in values_by_name.items() if len(set(values)) > 1 and name not in shown}
 
 
-def _told(run: Run) -> dict[str, str]:
+def _facts(run: Run) -> dict[str, str]:
     head, cost, records = run.manifest, run.cost, run.records.values()
-    made = dict.fromkeys(
-        f"{each.model} ({each.weights}, {each.stored}, {each.device})" for each in head.models.values()
+    models = dict.fromkeys(
+        f"{model.model} ({model.weights}, {model.stored}, {model.device})" for model in head.models.values()
     )
-    held = sum(record.status in ("done", "failed") for record in records)
+    ended = sum(record.status in ("done", "failed") for record in records)
     return {
-        "status": f"{run.status}: {held:,} of {counted(len(records), 'discussion')} ended",
+        "status": f"{run.status}: {ended:,} of {counted(len(records), 'discussion')} ended",
         "scheme": scheme(head.scheme).command,
         "protocol": head.settings["protocol"],
-        "models": "; ".join(made) or ", ".join(dict.fromkeys(head.settings["model"])),
+        "models": "; ".join(models) or ", ".join(dict.fromkeys(head.settings["model"])),
         "seeds": ", ".join(map(str, head.seeds)),
         "questions": f"{len(records) // len(head.seeds):,}, sha256 {head.questions[:DIGEST]}",
         "from": head.origin or "a person",

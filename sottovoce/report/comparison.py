@@ -47,8 +47,8 @@ def _uncounted(runs: Mapping[str, Run]) -> Iterable[str]:
     """Yield a sentence for each run whose FLOPs do not include its encoder."""
     for name, run in runs.items():
         values = [str(value) for value in run.manifest.settings.values()]
-        if found := [value for value in values if value.startswith(ENCODED)]:
-            yield f"`{name}`: its FLOPs do not include the encoder of {', '.join(found)}."
+        if encoders := [value for value in values if value.startswith(ENCODED)]:
+            yield f"`{name}`: its FLOPs do not include the encoder of {', '.join(encoders)}."
 
 
 def compared(runs: Mapping[str, Run], against: str | None = None) -> str:
@@ -62,7 +62,7 @@ def waiting(runs: Mapping[str, Run]) -> list[str]:
     for name, run in runs.items():
         statuses = Counter(record.status for record in run.records.values())
         counts = {"failed": statuses["failed"], "are not over": len(run.unfinished) - statuses["failed"]}
-        if ways := [f"{n} of {len(run.records)} {what}" for what, n in counts.items() if n]:
+        if ways := [f"{n} of {len(run.records)} {state}" for state, n in counts.items() if n]:
             lines.append(f"- {_name(name)}: {', '.join(ways)}.")
     return lines
 
@@ -74,28 +74,28 @@ def tables(comparison: Comparison) -> list[Table]:
     """
     failed = any(run.failed for run in comparison.runs)
     rows = (_run(run, failed=failed) for run in comparison.runs)
-    found = [_table((WITH_FAILURES if failed else RUNS).split(" | "), rows)]
+    listed = [_table((WITH_FAILURES if failed else RUNS).split(" | "), rows)]
     if names := list(dict.fromkeys(name for run in comparison.runs for name in run.measures)):
         rows = ([_name(run.run), *_measures(run, names)] for run in comparison.runs)
-        found.append(_table(["run", *map(one_line, names)], rows))
+        listed.append(_table(["run", *map(one_line, names)], rows))
     if comparison.pairs:
-        found.append(_table(PAIRS.split(" | "), map(_pair, comparison.pairs)))
-    return found
+        listed.append(_table(PAIRS.split(" | "), map(_pair, comparison.pairs)))
+    return listed
 
 
 def rows_of(runs: Mapping[str, Run], *, failed: bool) -> list[list[str]]:
     """Return the rows of the table of runs as a report shows them; `failed` adds accuracy with failures as wrong."""
-    return [[cell.replace("`", "") for cell in _run(each, failed=failed)] for each in comparison_of(runs).runs]
+    return [[cell.replace("`", "") for cell in _run(summary, failed=failed)] for summary in comparison_of(runs).runs]
 
 
 def sentences(comparison: Comparison) -> list[str]:
     """Return the verdicts, and notes on what was left out."""
-    return [one_line(each) for each in (*(pair.verdict for pair in comparison.pairs), *comparison.notes)]
+    return [one_line(sentence) for sentence in (*(pair.verdict for pair in comparison.pairs), *comparison.notes)]
 
 
 def markdown(comparison: Comparison) -> str:
     """Return the tables and sentences in Markdown, as the command line prints them."""
-    blocks = [table(" | ".join(map(_heading, each.headings)), each.rows) for each in tables(comparison)]
+    blocks = [table(" | ".join(map(_heading, of_part.headings)), of_part.rows) for of_part in tables(comparison)]
     if verdicts := sentences(comparison):
         blocks.append("\n".join(f"- {sentence}" for sentence in verdicts))
     return "\n\n".join(blocks) + "\n"
@@ -108,14 +108,14 @@ def _table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
 def _run(run: Summary, *, failed: bool) -> list[str]:
     shares = [*share_cells(run.accuracy), *(share_cells(run.failed_wrong) if failed else [])]
     counts = [str(run.questions), str(run.discussions), *shares, str(run.abstained), str(run.failed)]
-    tokens = [_number(each, ",.0f") for each in (run.tokens_in, run.tokens_reused, run.tokens_out)]
+    tokens = [_number(number, ",.0f") for number in (run.tokens_in, run.tokens_reused, run.tokens_out)]
     return [_name(run.run), *counts, *tokens, _number(run.flops, ".2e"), _number(run.seconds, ".2f")]
 
 
 def _pair(pair: Pair) -> list[str]:
-    found = pair.difference
-    by = [f"{100 * found.value:+.1f}", f"{points(found.low)} to {points(found.high)}"]
-    tests = [p_value(p) for p in (pair.mcnemar, found.p, pair.corrected)]
+    difference = pair.difference
+    by = [f"{100 * difference.value:+.1f}", f"{points(difference.low)} to {points(difference.high)}"]
+    tests = [p_value(p) for p in (pair.mcnemar, difference.p, pair.corrected)]
     return [_name(pair.run), _name(pair.against), str(pair.questions), str(pair.discussions), *by, *tests]
 
 
@@ -124,10 +124,10 @@ def _measures(run: Summary, names: list[str]) -> list[str]:
     return [_measured(run.measures[name], run) if name in run.measures else "" for name in names]
 
 
-def _measured(found: Measured, run: Summary) -> str:
-    mean, ended = found.mean, run.discussions - run.failed
+def _measured(measured: Measured, run: Summary) -> str:
+    mean, ended = measured.mean, run.discussions - run.failed
     interval = [] if mean.low is None or mean.high is None else [f"{figure(mean.low)} to {figure(mean.high)}"]
-    games = [f"of {counted(found.games, 'game')}"] if found.games < ended else []
+    games = [f"of {counted(measured.games, 'game')}"] if measured.games < ended else []
     beside = "; ".join([*interval, *games])
     return f"{figure(mean.value)} ({beside})" if beside else figure(mean.value)
 
@@ -154,7 +154,7 @@ def published_table(published: Mapping[str, Mapping[str, float]], comparison: Co
     """Return a table with a row for each published figure, or [] without any; cells of missing results stay empty."""
     runs = {run.run: run for run in comparison.runs}
     rows = [
-        (name, one_line(measure), _told(value, measure), *_obtained(runs.get(name), measure))
+        (name, one_line(measure), _cell(value, measure), *_obtained(runs.get(name), measure))
         for name, figures in published.items()
         for measure, value in figures.items()
     ]
@@ -162,16 +162,18 @@ def published_table(published: Mapping[str, Mapping[str, float]], comparison: Co
 
 
 def _obtained(run: Summary | None, measure: str) -> tuple[str, str]:
-    found: Share | Mean | None = None
+    result: Share | Mean | None = None
     if run is not None and measure == ACCURACY:
-        found = run.accuracy
+        result = run.accuracy
     elif run is not None and measure in run.measures:
-        found = run.measures[measure].mean
-    if found is None:
+        result = run.measures[measure].mean
+    if result is None:
         return "", ""
-    ends = [] if found.low is None or found.high is None else [_told(found.low, measure), _told(found.high, measure)]
-    return _told(found.value, measure), " to ".join(ends)
+    ends = (
+        [] if result.low is None or result.high is None else [_cell(result.low, measure), _cell(result.high, measure)]
+    )
+    return _cell(result.value, measure), " to ".join(ends)
 
 
-def _told(value: float, measure: str) -> str:
+def _cell(value: float, measure: str) -> str:
     return percent(value) if measure == ACCURACY else figure(value)

@@ -15,7 +15,7 @@ PLAIN = str.maketrans({"·": "-", "×": "x", "…": ".", "–": "-", "’": "'",
 ERRORS = "readable"
 
 
-def _readable(error: UnicodeError) -> tuple[str | bytes, int]:
+def _escape(error: UnicodeError) -> tuple[str | bytes, int]:
     """Replace characters of our own texts by ASCII, and others by escapes; an error handler of codecs."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
@@ -23,7 +23,7 @@ def _readable(error: UnicodeError) -> tuple[str | bytes, int]:
     return lacking.encode("ascii", "backslashreplace").decode("ascii"), error.end
 
 
-codecs.register_error(ERRORS, _readable)
+codecs.register_error(ERRORS, _escape)
 
 
 class ReadableConsole(Console):
@@ -47,5 +47,5 @@ def _encodable(text: Text, encoding: str) -> Text:
     plain = text.plain.encode(encoding, ERRORS).decode(encoding)
     if plain == text.plain:
         return text
-    kept: dict[str, Any] = {name: getattr(text, name) for name in ("style", "justify", "overflow", "no_wrap", "end")}
-    return Text(plain, **kept)  # Any: each as rich has it
+    layout: dict[str, Any] = {name: getattr(text, name) for name in ("style", "justify", "overflow", "no_wrap", "end")}
+    return Text(plain, **layout)  # Any: each as rich has it

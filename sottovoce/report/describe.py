@@ -81,13 +81,13 @@ def last_attempts(messages: Sequence[Message]) -> list[Message]:
     return [_with_notes(message, acts[message.place[:-1]]) for message in spoken]
 
 
-def _with_notes(message: Message, here: Sequence[Message]) -> Message:
-    """Return a reply with the notes of its act; `here` has all messages of the act."""
-    before = [each for each in here if each.attempt < message.attempt and each.asked != "answer"]
+def _with_notes(message: Message, of_act: Sequence[Message]) -> Message:
+    """Return a reply with the notes of its act; `of_act` has all messages of the act."""
+    before = [each for each in of_act if each.attempt < message.attempt and each.asked != "answer"]
     earlier = "; ".join(note for each in before for note in each.notes)
     which = "first attempt" if len(before) == 1 else "earlier attempts"
     notes = [*([f"{which}: {earlier}"] if earlier else []), *message.notes]
-    for turn in (each for each in here if each.asked == "answer" and each.attempt > message.attempt):
+    for turn in (each for each in of_act if each.asked == "answer" and each.attempt > message.attempt):
         notes += [f'it says "{shortened(turn.text)}"', *(note for note in turn.notes if note not in notes)]
     return replace(message, notes=tuple(notes))
 
@@ -97,24 +97,24 @@ RAW = 80  # characters of an unreadable answer's end
 
 def count(round: int, votes: Sequence[Vote], question: Question) -> list[str]:
     """Return the votes of a round by answer: in one line, or a line for each answer if votes have weights."""
-    found = sorted(viewpoints(votes, question), key=lambda view: (-view.weight, view.order))
+    views = sorted(viewpoints(votes, question), key=lambda view: (-view.weight, view.order))
     weighed = any("weight" in cast for cast in votes)
-    held = [_held(view, weighed=weighed) for view in found]
+    answers = [_view_in_words(view, weighed=weighed) for view in views]
     if silent := abstaining(votes):
-        held.append(f"{'abstains' if len(silent) == 1 else 'abstain'}: {', '.join(silent)}")
+        answers.append(f"{'abstains' if len(silent) == 1 else 'abstain'}: {', '.join(silent)}")
     head = f"Vote after round {round + 1}:"
-    lines = [head, *(f"  {line}" for line in held)] if weighed else [f"{head} {', '.join(held)}"]
+    lines = [head, *(f"  {line}" for line in answers)] if weighed else [f"{head} {', '.join(answers)}"]
     return list(map(one_line, lines))
 
 
-def answer(found: str | None) -> str:
+def answer(decided: str | None) -> str:
     """Return the decided answer in words."""
-    return "no answer" if found is None else brief(found)
+    return "no answer" if decided is None else brief(decided)
 
 
-def brief(found: str) -> str:
+def brief(answer: str) -> str:
     """Return an answer on one line; of an answer with several lines (a program) the beginning."""
-    return shortened(" ".join(found.split())) if "\n" in found.strip() else one_line(found)
+    return shortened(" ".join(answer.split())) if "\n" in answer.strip() else one_line(answer)
 
 
 def support(run: DiscussionRecord, decision: Decision) -> list[str]:
@@ -123,9 +123,9 @@ def support(run: DiscussionRecord, decision: Decision) -> list[str]:
     if "tied" in decision:
         decider = f"the {decision['by']}" if "by" in decision else "the first to speak"
         lines.append(f"tied: {' and '.join(decision['tied'])}; decided by {decider}")
-    for rule, other in decision.get("beside", {}).items():
-        if other != decision["answer"]:
-            lines.append(f"by {rule} it would be {answer(other)}")
+    for rule, alternative in decision.get("beside", {}).items():
+        if alternative != decision["answer"]:
+            lines.append(f"by {rule} it would be {answer(alternative)}")
     lines += [f"{cast['agent']}: {vote(run, cast)}" for cast in decision["votes"]]
     kind = kind_of(run.question)
     unread = [name for name in abstaining(decision["votes"]) if not _declines(run, name)]
@@ -161,7 +161,7 @@ def verdict(run: DiscussionRecord) -> str | None:
     return f"{'right' if decision['score'] == 1 else 'wrong'}: the answer is {one_line(target)}"
 
 
-def _held(view: Viewpoint, *, weighed: bool) -> str:
+def _view_in_words(view: Viewpoint, *, weighed: bool) -> str:
     """Return an answer and the agents that gave it: "22 ×2 (agent_1, agent_3)"."""
     holders = ", ".join(f"{cast['agent']}{_sureness(cast)}" for cast in view.votes)
     answer = f"{brief(view.answer)} ×{len(view.votes)}"

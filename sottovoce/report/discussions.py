@@ -80,7 +80,7 @@ class _Says:
 
     def __init__(self, record: DiscussionRecord, tensors: Tensors) -> None:
         self._record, self._tensors = record, tensors
-        self._asked = {prompt.place: prompt.turns for prompt in record.prompts}
+        self._prompts = {prompt.place: prompt.turns for prompt in record.prompts}
         self._said = _by_act(record.messages)
         self._acted: dict[Place, list[Intervened]] = {}
         for entry in record.interventions:
@@ -102,8 +102,8 @@ class _Says:
             "place": _when(message),
         }
         marks = {"begun": message.begun, "public": message.public, "mark": self._mark(message)}
-        asked = [[role, text] for role, text in self._asked.get(message.place, [])]
-        more = {**marks, "asked": asked, "tokens": self._tensors.of(message)}
+        prompt = [[role, text] for role, text in self._prompts.get(message.place, [])]
+        more = {**marks, "asked": prompt, "tokens": self._tensors.of(message)}
         return item | {name: value for name, value in more.items() if value}
 
     def _mark(self, message: Message) -> str:
@@ -115,15 +115,15 @@ class _Says:
         if message.asked == "answer":
             return "answer turn: parsed, but not shown to other agents"
         later = self._said[message.place[:-1]]
-        again = any(each.attempt > message.attempt and each.asked != "answer" for each in later)
+        again = any(attempt.attempt > message.attempt and attempt.asked != "answer" for attempt in later)
         return f"attempt {message.attempt + 1}, asked again" if again else ""
 
 
 def _by_act(messages: Iterable[Message]) -> Mapping[tuple[object, ...], list[Message]]:
-    found: dict[tuple[object, ...], list[Message]] = {}
+    messages_by_act: dict[tuple[object, ...], list[Message]] = {}
     for message in messages:
-        found.setdefault(message.place[:-1], []).append(message)
-    return found
+        messages_by_act.setdefault(message.place[:-1], []).append(message)
+    return messages_by_act
 
 
 def _when(message: Message) -> str:
@@ -131,9 +131,9 @@ def _when(message: Message) -> str:
     return f"round {message.round + 1}{again}, {one_line(message.act)}"
 
 
-def _intervened(entry: Intervened) -> str:
-    score = "" if entry["score"] is None else f" (score {figure(entry['score'])})"
-    return one_line(f"{entry['what']} at {entry['agent']}{score}: {entry['why']}")
+def _intervened(intervened: Intervened) -> str:
+    score = "" if intervened["score"] is None else f" (score {figure(intervened['score'])})"
+    return one_line(f"{intervened['what']} at {intervened['agent']}{score}: {intervened['why']}")
 
 
 def of_runs(runs: Iterable[Run], tensors: Tensors) -> Iterator[tuple[JSON, list[JSON]]]:
@@ -142,6 +142,6 @@ def of_runs(runs: Iterable[Run], tensors: Tensors) -> Iterator[tuple[JSON, list[
         store = run.store()  # messages find their payloads while it is open
         for record in run.records.values():
             if record.messages or record.status in ("done", "failed"):
-                found = items(record, tensors)
-                yield row(record, number, len(found)), found
+                listed = items(record, tensors)
+                yield row(record, number, len(listed)), listed
         del store

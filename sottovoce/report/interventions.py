@@ -21,21 +21,21 @@ from sottovoce.runs.record import DiscussionRecord
 
 def summary(records: Sequence[DiscussionRecord]) -> list[str]:
     """Describe the interventions of a run in a few lines; [] if nothing was monitored."""
-    made = [(record, entry) for record in records for entry in record.interventions]
-    if not made:
+    interventions = [(record, entry) for record in records for entry in record.interventions]
+    if not interventions:
         watched = any(record.settings.get("watch") for record in records)
         return ["monitors did not intervene"] if watched else []
     in_all = f"{sum(bool(record.interventions) for record in records):,} of {counted(len(records), 'discussion')}"
-    what = _counts(entry["what"] for _, entry in made)
-    classes = _counts(name for record, intervened in made if (name := true_class(record, intervened)))
-    lines = [f"{counted(len(made), 'intervention')} in {in_all}: {what}"]
+    actions = _counts(entry["what"] for _, entry in interventions)
+    classes = _counts(name for record, intervened in interventions if (name := true_class(record, intervened)))
+    lines = [f"{counted(len(interventions), 'intervention')} in {in_all}: {actions}"]
     return [*lines, *([f"true classes of the withheld messages: {classes}"] if classes else []), *_by_outcome(records)]
 
 
-def true_class(record: DiscussionRecord, entry: Intervened) -> str:
+def true_class(record: DiscussionRecord, intervened: Intervened) -> str:
     """Return the true class of a withheld message; empty if the scheme does not classify it."""
-    known, place = scheme(record.scheme).truth, (entry["epoch"], entry["round"], entry["turn"])
-    said = (entry["agent"], entry["act"], entry["attempt"])
+    known, place = scheme(record.scheme).truth, (intervened["epoch"], intervened["round"], intervened["turn"])
+    said = (intervened["agent"], intervened["act"], intervened["attempt"])
     message = next((message for message in record.messages if message.place == place + said), None)
     return known(message) if known is not None and message is not None else ""
 
@@ -103,11 +103,11 @@ def _drawn(run: DiscussionRecord) -> Iterator[str]:
 
 def _highest(run: DiscussionRecord) -> dict[Turn, float | None]:
     """Return the highest entropy of each turn in order of time; withdrawn messages count."""
-    found: dict[Turn, list[float]] = {}
+    entropies: dict[Turn, list[float]] = {}
     positions = scheme(run.scheme).settings.positions
     for message in run.messages:
-        found.setdefault((message.epoch, *message.time), []).extend(_entropy(message, positions))
-    return {turn: max(found[turn], default=None) for turn in sorted(found)}
+        entropies.setdefault((message.epoch, *message.time), []).extend(_entropy(message, positions))
+    return {turn: max(entropies[turn], default=None) for turn in sorted(entropies)}
 
 
 def _entropy(message: Message, positions: str) -> list[float]:
@@ -128,9 +128,9 @@ def _bar(value: float | None, low: float, high: float) -> str:
     return BARS[round((value - low) / (high - low) * (len(BARS) - 1))] if high > low else BARS[0]
 
 
-def _in_words(run: DiscussionRecord, entry: Intervened) -> str:
+def _in_words(run: DiscussionRecord, intervened: Intervened) -> str:
     """Return one intervention in words."""
-    after = f" after {counted(entry['epoch'], 'reset')}" if entry["epoch"] else ""
-    when = f"turn {entry['round'] + 1}{after}"
-    by_truth = f"; by the truth: {wrong}" if (wrong := true_class(run, entry)) else ""
-    return one_line(f"{MARK} {entry['what']} at {entry['agent']}, {when}: {entry['why']}{by_truth}")
+    after = f" after {counted(intervened['epoch'], 'reset')}" if intervened["epoch"] else ""
+    when = f"turn {intervened['round'] + 1}{after}"
+    by_truth = f"; by the truth: {wrong}" if (wrong := true_class(run, intervened)) else ""
+    return one_line(f"{MARK} {intervened['what']} at {intervened['agent']}, {when}: {intervened['why']}{by_truth}")

@@ -52,16 +52,16 @@ def image(svg: bytes, title: str) -> Markup:
 
 
 def _environment() -> Environment:
-    found = Environment(
+    environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters["embedded"] = embedded
-    found.filters["pretty"] = _pretty
-    return found
+    environment.filters["embedded"] = embedded
+    environment.filters["pretty"] = _pretty
+    return environment
 
 
 def _pretty(data: Mapping[str, Any]) -> str:  # Any: JSON

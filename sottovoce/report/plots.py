@@ -64,10 +64,10 @@ def plots(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> list[Plot]:
     Raises:
         UsageError: the extra `eval` is not installed.
     """
-    scored = [each for each in summaries if each.failed_wrong]
+    scored = [summary for summary in summaries if summary.failed_wrong]
     of = looks(runs)
-    found = [_rounds(runs, of), _cost(scored, of), _bytes(scored, of)]
-    return [plot for plot in found if plot is not None]
+    drawn = [_rounds(runs, of), _cost(scored, of), _bytes(scored, of)]
+    return [plot for plot in drawn if plot is not None]
 
 
 def _rounds(runs: Mapping[str, Run], of: Looks) -> Plot | None:
@@ -90,49 +90,48 @@ def _rounds(runs: Mapping[str, Run], of: Looks) -> Plot | None:
 
 def _cost(scored: Sequence[Summary], of: Looks) -> Plot | None:
     """Plot FLOPs if they are known for all runs, else tokens read and written."""
-    flops = [each.flops for each in scored]
-    tokens = [(each.tokens_in or 0) + (each.tokens_out or 0) for each in scored]
+    flops = [summary.flops for summary in scored]
+    tokens = [(summary.tokens_in or 0) + (summary.tokens_out or 0) for summary in scored]
     known = all(value is not None for value in flops)
-    what = "floating-point operations" if known else "tokens read and written"
+    quantity = "floating-point operations" if known else "tokens read and written"
     costs = [value or 0.0 for value in flops] if known else tokens
     if not scored or min(costs) <= 0:
         return None
-    caption = (
-        f"Cost against accuracy: {what} per discussion, on a logarithmic axis, failures as wrong, with 95 % intervals."
-    )
-    return _scattered(scored, costs, what, caption, of)
+    axis = f"{quantity} per discussion, on a logarithmic axis"
+    caption = f"Cost against accuracy: {axis}, failures as wrong, with 95 % intervals."
+    return _scattered(scored, costs, quantity, caption, of)
 
 
 def _bytes(scored: Sequence[Summary], of: Looks) -> Plot | None:
-    carrying = [each for each in scored if BYTES in each.measures]
+    carrying = [summary for summary in scored if BYTES in summary.measures]
     if len(carrying) < 2:  # one point is no curve
         return None
     caption = "Compression: bytes per message besides words, on a log axis, and accuracy, failures as wrong."
-    return _scattered(carrying, [each.measures[BYTES].mean.value for each in carrying], BYTES, caption, of)
+    return _scattered(carrying, [summary.measures[BYTES].mean.value for summary in carrying], BYTES, caption, of)
 
 
-def _scattered(scored: Sequence[Summary], at: Sequence[float], what: str, caption: str, of: Looks) -> Plot:
+def _scattered(scored: Sequence[Summary], at: Sequence[float], quantity: str, caption: str, of: Looks) -> Plot:
     figure, [axes] = drawing()
     low, high = _ends(at)
     places = apart(at, (high / low) ** GAP)
-    for each, x in zip(scored, places, strict=True):
-        share = each.failed_wrong
+    for summary, x in zip(scored, places, strict=True):
+        share = summary.failed_wrong
         assert share is not None, "only scored runs are drawn"
-        axes.errorbar([x], [share.value], _reach([share]), capsize=3, label=_label(each.run), **of[each.run])
+        axes.errorbar([x], [share.value], _reach([share]), capsize=3, label=_label(summary.run), **of[summary.run])
     _logarithmic(axes, at)
     axes.set_xlim(low, max(high, max(places) * (high / low) ** MARGIN))
-    axes.set_xlabel(what)
+    axes.set_xlabel(quantity)
     _accuracy(axes)
-    _legend(figure, (each.run for each in scored))
+    _legend(figure, (summary.run for summary in scored))
     return Plot(svg(figure, caption), caption)
 
 
 def apart(values: Sequence[float], factor: float) -> list[float]:
     """Return the values in their order, each raised to at least `factor` times the next smaller one."""
-    found = list(values)
+    raised = list(values)
     for before, at in pairwise(sorted(range(len(values)), key=lambda place: values[place])):
-        found[at] = max(found[at], found[before] * factor)
-    return found
+        raised[at] = max(raised[at], raised[before] * factor)
+    return raised
 
 
 def _ends(values: Sequence[float]) -> tuple[float, float]:
@@ -180,9 +179,9 @@ def svg(figure: Any, title: str) -> Markup:  # Any: a Figure
     text = StringIO()
     with matplotlib.rc_context(STYLE):
         figure.savefig(text, format="svg", metadata={"Date": None})
-    found = text.getvalue()
-    found = found[found.index("<svg") :]
-    return Markup(re.sub(r"(<svg[^>]*)>", rf'\1 role="img"><title>{_replacement(title)}</title>', found, count=1))
+    element = text.getvalue()
+    element = element[element.index("<svg") :]
+    return Markup(re.sub(r"(<svg[^>]*)>", rf'\1 role="img"><title>{_replacement(title)}</title>', element, count=1))
 
 
 def _replacement(title: str) -> str:
@@ -210,5 +209,5 @@ def _accuracy(axes: Any) -> None:  # Any: Axes
 
 def _reach(shares: Iterable[Any]) -> tuple[list[float], list[float]]:  # Any: of a Share
     """Return how far intervals go down and up, at least 0: rounding may put a bound on the wrong side."""
-    found = [*shares]
-    return [max(0.0, each.value - each.low) for each in found], [max(0.0, each.high - each.value) for each in found]
+    listed = [*shares]
+    return [max(0.0, each.value - each.low) for each in listed], [max(0.0, each.high - each.value) for each in listed]

@@ -25,69 +25,69 @@ VERDICTS = 3
 """Maximum number of verdicts in the headline."""
 
 
-def report(found: Gathered, attention: int | None = None) -> str:
+def report(content: Gathered, attention: int | None = None) -> str:
     """Return the page; `attention` adds the attention of a layer, which loads the models.
 
     Raises:
         UsageError: the extra `eval` is not installed, or the attention cannot be drawn.
     """
-    made, words = comparison_of(found.runs, found.against), Words()
+    comparison, words = comparison_of(content.runs, content.against), Words()
     tensors = Tensors(words)
-    looked = [] if attention is None else [attention_plot(found.runs, attention)]
-    index, discussions = _embedded(of_runs(found.runs.values(), tensors))
+    looked = [] if attention is None else [attention_plot(content.runs, attention)]
+    index, discussions = _embedded(of_runs(content.runs.values(), tensors))
     return page(
-        title=f"Report of {', '.join(found.runs)}",
-        unfinished=found.unfinished,
-        about=found.about,
-        headline=headline(made),
-        what=what_was_run(found.runs),
-        tables=[*tables(made), *published_table(found.published, made)],
-        sentences=sentences(made) if len(made.pairs) > VERDICTS else list(map(one_line, made.notes)),
-        plots=[*plots(found.runs, made.runs), *looked, *map(_pictured, found.pictures)],
-        runs=list(found.runs),
+        title=f"Report of {', '.join(content.runs)}",
+        unfinished=content.unfinished,
+        about=content.about,
+        headline=headline(comparison),
+        what=what_was_run(content.runs),
+        tables=[*tables(comparison), *published_table(content.published, comparison)],
+        sentences=sentences(comparison) if len(comparison.pairs) > VERDICTS else list(map(one_line, comparison.notes)),
+        plots=[*plots(content.runs, comparison.runs), *looked, *map(_pictured, content.pictures)],
+        runs=list(content.runs),
         seeds=sorted({row["seed"] for row in index}),
         outcomes=list(dict.fromkeys(row["outcome"] for row in index)),
         index=index,
         discussions=discussions,
         words=words.texts,
-        cards={name: card(run) for name, run in found.runs.items()},
-        notes=_notes(found, tensors, words),
+        cards={name: card(run) for name, run in content.runs.items()},
+        notes=_notes(content, tensors, words),
     )
 
 
-def headline(made: Comparison) -> list[tuple[str, str]]:
+def headline(comparison: Comparison) -> list[tuple[str, str]]:
     """Return the result in sentences: each run's accuracy with the run's name, then the clearest verdicts with ""."""
-    clearest = sorted(made.pairs, key=lambda pair: pair.corrected)[:VERDICTS]
+    clearest = sorted(comparison.pairs, key=lambda pair: pair.corrected)[:VERDICTS]
     verdicts = [one_line(pair.verdict).replace("`", "") for pair in clearest]
-    if left := len(made.pairs) - len(clearest):
+    if left := len(comparison.pairs) - len(clearest):
         verdicts.append(f"The verdicts on {counted(left, 'more pair')} of runs are below the tables.")
-    results = ((run.run, "; ".join([_result(run), *_measures(run)])) for run in made.runs)
+    results = ((run.run, "; ".join([_result(run), *_measures(run)])) for run in comparison.runs)
     return [*results, *(("", verdict) for verdict in verdicts)]
 
 
 def _measures(run: Summary) -> list[str]:
-    means = {name: figure(found.mean.value) for name, found in run.measures.items() if name != BYTES}
+    means = {name: figure(measured.mean.value) for name, measured in run.measures.items() if name != BYTES}
     return [", ".join(f"{one_line(name)} {mean}" for name, mean in means.items())] if means else []
 
 
 def _result(run: Summary) -> str:
-    asked = counted(run.questions, "question")
+    questions = counted(run.questions, "question")
     if run.failed_wrong is None:
-        return f"{run.run}: {asked}, without a right answer to compare with"
+        return f"{run.run}: {questions}, without a right answer to compare with"
     if run.accuracy is None:
-        return f"{run.run}: {asked}, and every discussion failed"
+        return f"{run.run}: {questions}, and every discussion failed"
     value, interval = share_cells(run.accuracy)
     if not run.failed:
-        return f"{run.run}: {value} right of {asked} (95 %: {interval})"
+        return f"{run.run}: {value} right of {questions} (95 %: {interval})"
     wrong, wider = share_cells(run.failed_wrong)
-    all_of_them = f"{wrong} right of {asked} with failures as wrong (95 %: {wider})"
+    all_of_them = f"{wrong} right of {questions} with failures as wrong (95 %: {wider})"
     return f"{run.run}: {all_of_them}, {value} of {counted(run.scored, 'discussion')} that did not fail"
 
 
-def _embedded(found: Iterable[tuple[JSON, list[JSON]]]) -> tuple[list[JSON], list[Markup]]:
+def _embedded(discussions_of_runs: Iterable[tuple[JSON, list[JSON]]]) -> tuple[list[JSON], list[Markup]]:
     """Return the rows of the list, and each discussion as JSON of its own, which the page parses when it shows it."""
     index, discussions = list[JSON](), list[Markup]()
-    for row, items in found:
+    for row, items in discussions_of_runs:
         index.append(row)
         discussions.append(embedded(items))
     return index, discussions
@@ -97,11 +97,17 @@ def _pictured(picture: Picture) -> Plot:
     return Plot(image(picture.svg, picture.name), picture.name, wide=True)
 
 
-def _notes(found: Gathered, tensors: Tensors, words: Words) -> Sequence[str]:
+def _notes(content: Gathered, tensors: Tensors, words: Words) -> Sequence[str]:
     monitored = [
-        f"{name}: {line}" for name, run in found.runs.items() for line in interventions.summary([*run.records.values()])
+        f"{name}: {line}"
+        for name, run in content.runs.items()
+        for line in interventions.summary([*run.records.values()])
     ]
-    stopped = [f"{name} was stopped: {run.why}" for name, run in found.runs.items() if run.why]
-    of_runs = [f"{name}: {note}" for name, run in found.runs.items() for note in run.notes]
-    lost = [f"{counted(len(tensors.lost), 'payload')} missing or damaged; the words are shown"] if tensors.lost else []
-    return [*monitored, *stopped, *of_runs, *lost, *words.notes]
+    stopped = [f"{name} was stopped: {run.why}" for name, run in content.runs.items() if run.why]
+    of_runs = [f"{name}: {note}" for name, run in content.runs.items() for note in run.notes]
+    missing = (
+        [f"{counted(len(tensors.missing), 'payload')} missing or damaged; the words are shown"]
+        if tensors.missing
+        else []
+    )
+    return [*monitored, *stopped, *of_runs, *missing, *words.notes]

@@ -75,48 +75,48 @@ def gathered(names: Sequence[str]) -> Gathered:
         RecordError: a run does not exist, or is damaged.
         UsageError: a name occurs twice, or no discussion has ended yet.
     """
-    found = Gathered()
+    content = Gathered()
     for name in names:
-        _gather(name, found)
+        _gather(name, content)
     if len(names) > 1:
-        found.against = None
-    if not found.runs:
+        content.against = None
+    if not content.runs:
         raise UsageError("only searches were named; name a run too")
-    if not found.ended[0]:
-        first = next(iter(found.runs))
+    if not content.ended[0]:
+        first = next(iter(content.runs))
         resume = command("runs", "resume", first)
-        raise UsageError(f"nothing to report yet: no discussion of {', '.join(found.runs)} has ended; use {resume}")
-    return found
+        raise UsageError(f"nothing to report yet: no discussion of {', '.join(content.runs)} has ended; use {resume}")
+    return content
 
 
-def _gather(name: str, found: Gathered) -> None:
+def _gather(name: str, content: Gathered) -> None:
     for folder in (Path(name), run_directory.runs_folder() / name):
         if (folder / STUDY).exists():
-            found.pictures += _drawn(folder)
+            content.pictures += _drawn(folder)
             return
         if (folder / FILE).exists():
             experiment = read_experiment(folder / FILE)
-            found.against = experiment.against
-            found.about += [experiment.about] if experiment.about else []
+            content.against = experiment.against
+            content.about += [experiment.about] if experiment.about else []
             runs = runs_in(folder, experiment.rows)
             for row, run in runs.items():
-                _add(row, run, found)
-            found.waiting += [row for row in experiment.rows if row not in runs]
-            found.published |= in_our_units(folder)
+                _add(row, run, content)
+            content.waiting += [row for row in experiment.rows if row not in runs]
+            content.published |= in_our_units(folder)
             return
         if several := [each.parent.name for each in sorted(folder.glob(f"*/{FILE}"))]:
-            told = ", ".join(map(repr, several))
+            names = ", ".join(map(repr, several))
             raise RecordError(
-                f"{name!r} contains experiments, {told}; report one of them: {str(folder / several[0])!r}"
+                f"{name!r} contains experiments, {names}; report one of them: {str(folder / several[0])!r}"
             )
     folder = run_directory.find_run(name)
-    _add(folder.resolve().name, load_run(folder), found)
+    _add(folder.resolve().name, load_run(folder), content)
 
 
-def _add(name: str, run: Run, found: Gathered) -> None:
-    if name in found.runs:
+def _add(name: str, run: Run, content: Gathered) -> None:
+    if name in content.runs:
         raise UsageError(f"two of the runs have the name {name!r}; give each once, or rename a folder")
-    found.runs[name] = run
+    content.runs[name] = run
 
 
 def _drawn(folder: Path) -> list[Picture]:

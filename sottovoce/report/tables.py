@@ -36,11 +36,11 @@ def show(text: str, console: Console | None = None) -> None:
         console.file.write(f"{text}\n")
         return
     at = 0
-    for found in MARKDOWN.finditer(text):
-        _print_lines(text[at : found.start()], console)
-        for number, each in enumerate(drawn(found[0], console.width)):
-            console.print(*[""] * bool(number), each, sep="\n")
-        at = found.end() + 1  # a table ends its own line
+    for match in MARKDOWN.finditer(text):
+        _print_lines(text[at : match.start()], console)
+        for number, drawing in enumerate(drawn(match[0], console.width)):
+            console.print(*[""] * bool(number), drawing, sep="\n")
+        at = match.end() + 1  # a table ends its own line
     _print_lines(f"{text[at:]}\n", console)
 
 
@@ -100,9 +100,9 @@ def _rich(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     return shown
 
 
-def share_cells(found: Share | None) -> list[str]:
+def share_cells(share: Share | None) -> list[str]:
     """Return a share and its 95 % interval in percent; empty cells for None."""
-    return ["", ""] if found is None else [percent(found.value), f"{percent(found.low)} to {percent(found.high)}"]
+    return ["", ""] if share is None else [percent(share.value), f"{percent(share.low)} to {percent(share.high)}"]
 
 
 def percent(part: float) -> str:

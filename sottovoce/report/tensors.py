@@ -45,9 +45,9 @@ def scaled(values: Numbers) -> JSON:
 
 def counts(values: Numbers) -> JSON:
     """Pack whole numbers from 0 up, exactly."""
-    found = np.asarray(values)
-    wide = bool(np.max(found, initial=0) > MAX_STEPS)
-    return {"x": 1, "b": _base64(found.astype("<u4" if wide else "<u2")), **({"wide": 1} if wide else {})}
+    numbers = np.asarray(values)
+    wide = bool(np.max(numbers, initial=0) > MAX_STEPS)
+    return {"x": 1, "b": _base64(numbers.astype("<u4" if wide else "<u2")), **({"wide": 1} if wide else {})}
 
 
 def _base64(values: Numbers) -> str:
@@ -68,8 +68,8 @@ class Words:
     def numbers(self, ids: Numbers, label: Label) -> Numbers:
         """Return the numbers of tokens, in the shape of their ids."""
         distinct, at = np.unique(ids, return_inverse=True)
-        found = np.array([self._number(each, label) for each in distinct.tolist()], dtype=np.int64)
-        return found[at].reshape(ids.shape)
+        word_numbers = np.array([self._number(token, label) for token in distinct.tolist()], dtype=np.int64)
+        return word_numbers[at].reshape(ids.shape)
 
     def _number(self, token: int, label: Label) -> int:
         key = (label.vocabulary, token)
@@ -81,10 +81,10 @@ class Words:
     def _tokenizer(self, label: Label) -> PreTrainedTokenizerBase | None:
         key = (label.model, label.vocabulary)
         if key not in self._tokenizers:
-            self._tokenizers[key] = self._found(label)
+            self._tokenizers[key] = self._load(label)
         return self._tokenizers[key]
 
-    def _found(self, label: Label) -> PreTrainedTokenizerBase | None:
+    def _load(self, label: Label) -> PreTrainedTokenizerBase | None:
         try:
             tokenizer = load_tokenizer(label.model)
             if vocabulary_digest(tokenizer) == label.vocabulary:
@@ -104,9 +104,9 @@ def text_of(token: int, tokenizer: PreTrainedTokenizerBase | None) -> str:
     return _text(tokenizer.convert_ids_to_tokens([token])) if BROKEN in text or not text else text
 
 
-def _text(found: str | Iterable[str | None]) -> str:
+def _text(text: str | Iterable[str | None]) -> str:
     """Return one string: transformers' types allow lists."""
-    return found if isinstance(found, str) else "".join(each or "" for each in found)
+    return text if isinstance(text, str) else "".join(piece or "" for piece in text)
 
 
 NATS = 0.001
@@ -123,40 +123,40 @@ class Tensors:
     def __init__(self, words: Words) -> None:
         """Collect the tokens of all payloads in `words`."""
         self._words = words
-        self._made: dict[str, JSON] = {}
-        self.lost: list[str] = []
+        self._summaries: dict[str, JSON] = {}
+        self.missing: list[str] = []
         """Digests of payloads that are missing or damaged."""
 
     def of(self, message: Message) -> JSON | None:
         """Return a message's summary; None if it has no payload, its text was edited, or the payload is lost."""
         ref = message.uncertainty
-        if ref is None or ref.sha256 in self.lost:
+        if ref is None or ref.sha256 in self.missing:
             return None
-        if ref.sha256 not in self._made:
+        if ref.sha256 not in self._summaries:
             try:
                 payload = ref.load()
             except PayloadError:  # a moved run, or one that was tampered with; its words can still be read
-                self.lost.append(ref.sha256)
+                self.missing.append(ref.sha256)
                 return None
-            self._made[ref.sha256] = _summary(payload, message.text, self._words)
-        return self._made[ref.sha256]
+            self._summaries[ref.sha256] = _summary(payload, message.text, self._words)
+        return self._summaries[ref.sha256]
 
 
 def _summary(payload: Payload, text: str, words: Words) -> JSON:
     tensors = {name: tensor.float().numpy() for name, tensor in payload.tensors.items() if _is_shown(name)}
-    made: JSON = {"end": counts(_ends(payload.spans, text))}
+    summary: JSON = {"end": counts(_ends(payload.spans, text))}
     if "entropy" in tensors:
-        made["entropy"] = fractions(tensors["entropy"], NATS)
+        summary["entropy"] = fractions(tensors["entropy"], NATS)
     if "logprob" in tensors:
-        made["logprob"] = fractions(-tensors["logprob"], NATS)
+        summary["logprob"] = fractions(-tensors["logprob"], NATS)
     if "top_ids" in payload.tensors:
-        made["alt"] = _choices(payload, "top_ids", np.exp(tensors["top_logprobs"]), words)
+        summary["alt"] = _choices(payload, "top_ids", np.exp(tensors["top_logprobs"]), words)
     if "sparse.ids" in payload.tensors:
-        made["near"] = _choices(payload, "sparse.ids", tensors["sparse.weights"], words)
+        summary["near"] = _choices(payload, "sparse.ids", tensors["sparse.weights"], words)
     if payload.states is not None:
-        made["layers"] = list(payload.label.layers)
-        made["norm"] = scaled(payload.states.float().norm(dim=-1).numpy())
-    return made
+        summary["layers"] = list(payload.label.layers)
+        summary["norm"] = scaled(payload.states.float().norm(dim=-1).numpy())
+    return summary
 
 
 def _is_shown(name: str) -> bool:
@@ -165,13 +165,13 @@ def _is_shown(name: str) -> bool:
 
 def _choices(payload: Payload, ids: str, parts: Numbers, words: Words) -> JSON:
     """Pack ids and probabilities, both (n, k), with those of each row that matter."""
-    found, order = payload.tensors[ids].numpy(), np.argsort(-parts, axis=-1, kind="stable")[:, :MAX_CHOICES]
-    found, parts = np.take_along_axis(found, order, -1), np.take_along_axis(parts, order, -1)
-    kept = (parts >= SMALL) | ((np.arange(parts.shape[-1]) < MIN_CHOICES) & (parts > 0))
+    chosen, order = payload.tensors[ids].numpy(), np.argsort(-parts, axis=-1, kind="stable")[:, :MAX_CHOICES]
+    chosen, parts = np.take_along_axis(chosen, order, -1), np.take_along_axis(parts, order, -1)
+    likely = (parts >= SMALL) | ((np.arange(parts.shape[-1]) < MIN_CHOICES) & (parts > 0))
     return {
-        "n": counts(kept.sum(-1)),
-        "word": counts(words.numbers(found[kept], payload.label)),
-        "p": fractions(parts[kept], PART),
+        "n": counts(likely.sum(-1)),
+        "word": counts(words.numbers(chosen[likely], payload.label)),
+        "p": fractions(parts[likely], PART),
     }
 
 

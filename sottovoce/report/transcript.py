@@ -46,8 +46,8 @@ STYLES = {
 
 def print_run(console: Console, run: DiscussionRecord, *, prompts: bool = False) -> None:
     """Print the whole transcript of a run that has ended; `prompts` adds the prompts."""
-    for each in (blocks.introduction(run), *blocks.rounds(run, prompts=prompts)):
-        console.print(block(console, each))
+    for shown in (blocks.introduction(run), *blocks.rounds(run, prompts=prompts)):
+        console.print(block(console, shown))
     console.print(conclusion(console, run))
 
 
@@ -77,19 +77,19 @@ def conclusion(console: Console, run: DiscussionRecord) -> RenderableType:
     """Return the figure of uncertainty, the decision and its cost, with a legend if tokens were shaded."""
     coloured = console.color_system is not None and not console.no_color
     shaded = coloured and any(message.payload for message in run.messages)
-    shown = [block(console, each) for each in (*blocks.uncertainty(run), blocks.conclusion(run))]
+    shown = [block(console, ending) for ending in (*blocks.uncertainty(run), blocks.conclusion(run))]
     return Group(*shown, *([_legend()] if shaded else []))
 
 
 def _side_by_side(console: Console, panels: Sequence[Panel]) -> RenderableType:
     """Return panels of equal height in as many columns as the terminal fits; elsewhere one below the other."""
     width = width_of(console, len(panels))
-    shown = [copy(each) for each in panels]
+    shown = [copy(shown_panel) for shown_panel in panels]
     if width < console.width:
         options = console.options.update(width=width)
-        height = max(len(console.render_lines(each, options)) for each in panels)
-        for each in shown:
-            each.height = height
+        height = max(len(console.render_lines(shown_panel, options)) for shown_panel in panels)
+        for shown_panel in shown:
+            shown_panel.height = height
     return Columns(shown, width=width, padding=0)
 
 
@@ -122,10 +122,10 @@ def shaded(message: Message) -> Text:
 def compact(text: Text) -> Text:
     """Return a text with a mark in place of many empty lines; its shades stay."""
     shown, at = Text(overflow="fold"), 0
-    for found in EMPTY.finditer(text.plain):
-        shown.append_text(text[at : found.start()])
-        shown.append(f"\n({found[0].count(chr(10)) - 1} empty lines)\n", style="dim")
-        at = found.end()
+    for gap in EMPTY.finditer(text.plain):
+        shown.append_text(text[at : gap.start()])
+        shown.append(f"\n({gap[0].count(chr(10)) - 1} empty lines)\n", style="dim")
+        at = gap.end()
     return shown.append_text(text[at:])
 
 

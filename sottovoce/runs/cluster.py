@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import socket
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,6 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.nodes.question import question_id
 from sottovoce.runs.events import Decided
-from sottovoce.runs.job import Job
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import RunManifest
 from sottovoce.runs.run import Key, Observer, Run
@@ -198,13 +198,13 @@ def run_on_cluster(
         UsageError: Ray is not installed, or no machine can run it.
         SottovoceError: the run cannot be run on the workers, or cannot be saved.
     """
-    job = Job(limits)
+    start = time.monotonic()
     with _connected() as ray:
         _restart(run)
         pool = _pool(ray, run_all, run, settings, limits)
         waiting = deque(_shards(run.unfinished, min(pool.most, pool.first), limits.at_once))
         try:
-            while (waiting or pool.busy) and not (limit_reached := job.reached([run])):
+            while (waiting or pool.busy) and not (limit_reached := _reached(run, limits, start)):
                 pool.ask_for(len(waiting))
                 while waiting and pool.idle:
                     pool.start(waiting.popleft())
@@ -299,6 +299,12 @@ def _save_output(
 def _shards(keys: Sequence[Key], workers: int, at_once: int) -> list[Shard]:
     size = max(1, min(at_once, -(-len(keys) // (workers * SHARDS))))
     return [Shard([*keys[start : start + size]]) for start in range(0, len(keys), size)]
+
+
+def _reached(run: Run, limits: Limits, start: float) -> str:
+    if limits.time_limit is not None and time.monotonic() - start >= limits.time_limit:
+        return limits.out_of_time()
+    return limits.reached(run.cost.calls, run.cost.tokens_in + run.cost.tokens_out)
 
 
 @contextmanager

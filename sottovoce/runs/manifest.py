@@ -172,7 +172,7 @@ def digest(data: Any) -> str:  # Any: JSON
 
 
 def _monitors(settings: Settings) -> str:
-    from sottovoce.monitors.random_baseline import monitor_of  # late: numpy
+    from sottovoce.monitors.monitor import monitor_of  # late: numpy
 
     return digest([monitor_of(name).model_dump(mode="json") for name in settings.watch]) if settings.watch else ""
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from sottovoce.channels.message import Message
 from sottovoce.nodes.decide import voted
-from sottovoce.nodes.state import Discussion, Vote, concluded, heard
+from sottovoce.nodes.state import Discussion, Vote, concluded, current_messages
 from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import read_json
 from sottovoce.runs.events import Count
@@ -43,7 +43,7 @@ def parse_statistics(state: Discussion, counts: Iterable[Count], answers: tuple[
     """
     counted = {(count.epoch, count.round, vote["agent"]): vote for count in counts for vote in count.votes}
     found = Counter[Way]()
-    for message in (each for each in heard(state) if each.act in answers):
+    for message in (each for each in current_messages(state) if each.act in answers):
         vote = counted.get((message.epoch, message.round, message.agent)) or voted(message, state)
         found[_way(vote, concluded(state, message) or message, state)] += 1
         found["mined"] += vote.get("read") == "mined"

@@ -14,7 +14,7 @@ from sottovoce.channels.message import Message
 from sottovoce.graphs import scheme
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.question import Question, document_digests, question_digest, question_id
-from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened, Vote, heard
+from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened, Vote, current_messages
 from sottovoce.runs.cost import Cost, flops, payload_measures
 from sottovoce.runs.events import Asked, Count, Decided, Intervention, Level, LoggedEvent, Opened, Reset
 from sottovoce.runs.log import FORMAT, VERSION
@@ -164,7 +164,7 @@ class DiscussionRecord(BaseModel):
 
     def answered(self) -> list[dict[str, Message]]:
         """Return the messages that state answers and are heard, by round and agent, the agents in their order."""
-        spoken = [each for each in heard(self._state()) if each.act in scheme(self.scheme).answers]
+        spoken = [each for each in current_messages(self._state()) if each.act in scheme(self.scheme).answers]
         rounds: list[dict[str, Message]] = [{} for _ in range(1 + max((each.round for each in spoken), default=-1))]
         for each in spoken:
             rounds[each.round][each.agent] = each

@@ -1,28 +1,13 @@
-"""Results: one row for each discussion, their table, and the card of a run.
-
-A card is one page of JSON with the run's manifest, digests and results, sealed by a digest of its own. Publish it with
-the run's figures; `runs verify RUN --card FILE` checks whether a card belongs to a run.
-"""
+"""Results of discussions, one row each, and their table: everything that scores and comparisons need."""
 
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from statistics import fmean
-from typing import TYPE_CHECKING, Any
-
-from sottovoce.core.errors import RecordError, command
-from sottovoce.core.files import bytes_of
-from sottovoce.nodes.state import JSON
-from sottovoce.runs.log import LOG
-
-if TYPE_CHECKING:
-    from sottovoce.runs.run import Run
+from typing import Any
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
@@ -115,48 +100,3 @@ def of_cell(text: str) -> str:
     ('=1+1', '-5')
     """
     return text[1:] if text.startswith("'") and FORMULA.match(text) else text
-
-
-CARD_FORMAT = "sottovoce.card"
-CARD_VERSION = 2
-SEAL = "sha256"
-"""The field with the digest of all others."""
-
-
-def card(run: Run) -> JSON:
-    """Return the card of a saved run.
-
-    Raises:
-        RecordError: the run is not over, so its figures could still change.
-    """
-    going = [record for record in run.records.values() if record.status not in ("done", "failed")]
-    if going:
-        raise RecordError(
-            f"run {str(run.folder)!r} has {len(going)} discussions that are not over; "
-            f"a card needs a run that is; continue it with {command('runs', 'resume', str(run.folder))}"
-        )
-    counts, head = run.counts, run.manifest.model_dump(mode="json", exclude={"format", "version"})
-    whole = [each.failed_wrong for each in run.results() if each.failed_wrong is not None]
-    made: JSON = {
-        "format": CARD_FORMAT,
-        "version": CARD_VERSION,
-        **head,
-        "counts": counts.model_dump(),
-        "accuracy": counts.score / counts.scored if counts.scored else None,
-        "accuracy_failed_wrong": fmean(whole) if whole else None,
-        "cost": run.cost.model_dump(),
-        "nbytes": run.nbytes,
-        "log": _log_digest(run),
-    }
-    return {**made, SEAL: seal(made)}
-
-
-def seal(card: JSON) -> str:
-    """Return the sha256 of a card's canonical JSON without its seal, in hexadecimal."""
-    told = {name: value for name, value in card.items() if name != SEAL}
-    return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def _log_digest(run: Run) -> str:
-    assert run.folder is not None, "read from a folder"
-    return hashlib.sha256(bytes_of(run.folder / LOG)).hexdigest()

@@ -42,12 +42,12 @@ Documents = Sequence[Any] | Mapping[str, Sequence[Any]]  # Any: `Document` of `n
 """Documents of all agents, or by agent: see `Question`."""
 
 
-def pairs(given: Any, info: ValidationInfo) -> Any:  # Any: user input
+def pairs(value: Any, info: ValidationInfo) -> Any:  # Any: user input
     """Return a mapping from a command line's NAME=VALUE texts, parsing values that are JSON; a mapping as it is."""
-    if not isinstance(given, list):
-        return given
-    split = [str(text).partition("=") for text in given]
-    if wrong := next((text for text, (_, sign, _) in zip(given, split, strict=True) if not sign), None):
+    if not isinstance(value, list):
+        return value
+    split = [str(text).partition("=") for text in value]
+    if wrong := next((text for text, (_, sign, _) in zip(value, split, strict=True) if not sign), None):
         agents = ", or AGENT.NAME=VALUE for one agent" if info.field_name == "option" else ""
         raise UsageError(f"{info.field_name} is {wrong!r}; expected NAME=VALUE{agents}")
     return {name: _plain(value) for name, _, value in split}
@@ -190,7 +190,7 @@ class Settings(People, Watched, CipherOptions, StateOptions):
         return schema
 
     @classmethod
-    def given(cls, settings: Any) -> Self:  # Any: user input
+    def parse(cls, settings: Any) -> Self:  # Any: user input
         """Return a caller's settings; a dict is validated, and None means the defaults.
 
         Raises:
@@ -220,7 +220,7 @@ class Settings(People, Watched, CipherOptions, StateOptions):
             return []
         return [(speaker, hearer) for speaker in self.speakers() for hearer in self.names() if speaker != hearer]
 
-    def heard(self) -> list[str]:
+    def approvable(self) -> list[str]:
         """Return the agents whose messages people can approve."""
         return self.names()
 
@@ -270,7 +270,7 @@ class Settings(People, Watched, CipherOptions, StateOptions):
         """Return the prompt components that are switched on (CMD, section 4.5)."""
         return frozenset(name for name in COMPONENTS if getattr(self, name))
 
-    def each(self, field: str) -> list[Any]:  # Any: the field's own type
+    def per_agent(self, field: str) -> list[Any]:  # Any: the field's own type
         """Return the values of a per-agent field, one for each of `names`; [] if none was set.
 
         One value applies to all. With one value for each agent that discusses, the others get the first
@@ -291,7 +291,7 @@ class Settings(People, Watched, CipherOptions, StateOptions):
 
     def of(self, field: str, agent: str) -> Any:  # Any: the field's own type
         """Return one agent's value of a per-agent field; None if none was set."""
-        values = self.each(field)
+        values = self.per_agent(field)
         return values[self.names().index(agent)] if values else None
 
     @staticmethod
@@ -318,13 +318,13 @@ class Settings(People, Watched, CipherOptions, StateOptions):
     @model_validator(mode="after")
     def _one_or_each(self) -> Settings:
         for field in EACH:
-            self.each(field)
+            self.per_agent(field)
         if not self.model:
             raise UsageError("no model is set; expected 'bundled', 'smollm2', a folder, a .gguf file or a hub id")
         for owner in (name.rpartition(".")[0] for name in self.option):
             if owner and owner not in self.names():
                 raise UsageError(choose("agent among the options:", owner, self.names()))
-        self.check_people(self.names(), [name for agent in self.heard() for name in (agent, self.role_of(agent))])
+        self.check_people(self.names(), [name for agent in self.approvable() for name in (agent, self.role_of(agent))])
         return self
 
 

@@ -33,7 +33,7 @@ class CodeGen(Settings):
     unrolls: ClassVar[str] = "in a world, messages depend on earlier actions"
     answers_in: ClassVar[KindName | None] = "text"
     watched_from: ClassVar[int] = 1
-    deeds: ClassVar[Mapping[str, str]] = MappingProxyType({"run": "the program is submitted, and run with the tests"})
+    effects: ClassVar[Mapping[str, str]] = MappingProxyType({"run": "the program is submitted, and run with the tests"})
 
     sandbox: Annotated[str | None, Names("sandbox", opens=False)] = Field(
         default=None,
@@ -75,7 +75,7 @@ class CodeGen(Settings):
         """Return edges from coders to all, and from the Reflector to coders; tests and ranks are sent as text."""
         return [*super().edges(), *((REFLECTOR, coder) for coder in self.speakers())]
 
-    def heard(self) -> list[str]:
+    def approvable(self) -> list[str]:
         """Return the coders: judges' replies are used without approval."""
         return self.speakers()
 

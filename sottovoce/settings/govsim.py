@@ -33,7 +33,7 @@ class GovSim(Settings):
     """The wishes of the first month follow no talk that could be repeated."""
     together: ClassVar[str] = "wish"
     acts: ClassVar[tuple[str, ...]] = ("talk", "summarise", "limit", "reflect", "wish")
-    deeds: ClassVar[Mapping[str, str]] = MappingProxyType({"harvest": "the lake loses the fish, for good"})
+    effects: ClassVar[Mapping[str, str]] = MappingProxyType({"harvest": "the lake loses the fish, for good"})
 
     agents: int = Field(default=5, ge=2, le=len(NAMES), description="Number of agents that fish.")
     months: Few = Field(default=12, ge=1, description="Maximum number of months.")
@@ -80,13 +80,13 @@ class GovSim(Settings):
         same = {name: getattr(game, name) for name in ("months", "start", "collapse", "allocation", "language")}
         self.check_levers({**same, "newcomer": game.newcomer_after})
 
-    def seated(self, given: Mapping[str, Any]) -> Game:  # Any: JSON
+    def seated(self, stored: Mapping[str, Any]) -> Game:  # Any: JSON
         """Return a stored game with its agents replaced by those of the run, in order.
 
         Raises:
             UsageError: it is not a game, or has another number of agents.
         """
-        game, speakers = Game.model_validate(given), self.speakers()
+        game, speakers = Game.model_validate(stored), self.speakers()
         if (found := len(game.agents)) != len(speakers):
             raise UsageError(f"the game has {found} agents, but there are {len(speakers)}; use --agents {found}")
         return game.model_copy(update={"agents": speakers})

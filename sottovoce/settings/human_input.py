@@ -28,22 +28,22 @@ class People(Checked):
 
     acts: ClassVar[tuple[str, ...]] = ("answer", "revise")
     """The acts of its agents, by name."""
-    deeds: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    effects: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Effects of acts in its world that cannot be undone, by name, each with a description of the consequence."""
 
-    def check_people(self, names: Sequence[str], heard: Sequence[str]) -> None:
-        """Refuse unknown agents, acts and roles; `heard` are agents and roles whose messages can be approved.
+    def check_people(self, names: Sequence[str], approvable: Sequence[str]) -> None:
+        """Refuse unknown agents, acts and roles; `approvable` are agents and roles whose messages can be approved.
 
         Raises:
             UsageError: a name is unknown; the message suggests the nearest one.
         """
-        for what, given, known in (
+        for described, chosen, known in (
             ("agent", self.human, names),
-            ("act, agent or role to approve:", self.approve, [*self.deeds, *self.acts, *heard]),
+            ("act, agent or role to approve:", self.approve, [*self.effects, *self.acts, *approvable]),
         ):
-            for name in given:
+            for name in chosen:
                 if name not in known:
-                    raise UsageError(nearest(what, name, known))
+                    raise UsageError(nearest(described, name, known))
 
     @property
     def asks_people(self) -> bool:

@@ -71,7 +71,7 @@ class Debate(Controlled):
 
     def roles(self) -> dict[str, Role]:
         """Return the role of each agent."""
-        return dict(zip(self.speakers(), self.each("role") or ["debater"] * self.agents, strict=True))
+        return dict(zip(self.speakers(), self.per_agent("role") or ["debater"] * self.agents, strict=True))
 
     def needs(self) -> dict[str, str]:
         """Return the solution for experts and the decoys for dummies (CIPHER's bounds) or for the control."""
@@ -81,7 +81,7 @@ class Debate(Controlled):
 
     @model_validator(mode="after")
     def _fits(self) -> Debate:
-        self.each("role")
+        self.per_agent("role")
         if self.last_round == "deciding" and self.rule in ("majority", "average"):
             raise UsageError(
                 f"the rule {self.rule!r} reads all agents, but with last_round 'deciding' only one of them speaks; "
@@ -161,7 +161,7 @@ class ReConcile(Settings):
 
     @model_validator(mode="after")
     def _samples_fit(self) -> ReConcile:
-        self.each("convincing")
+        self.per_agent("convincing")
         if self.convincing_in != "all" and not self.convincing:
             raise UsageError(f"convincing_in is {self.convincing_in!r}, but there are no samples; add --convincing")
         return self

@@ -36,7 +36,7 @@ class WhoDunit(Settings):
     world: ClassVar[str] = "sottovoce.datasets.whodunit:WORLD"
     positions: ClassVar[str] = "action"
     acts: ClassVar[tuple[str, ...]] = ("request", "reply", "act")
-    deeds: ClassVar[Mapping[str, str]] = MappingProxyType({"award": "it ends the game"})
+    effects: ClassVar[Mapping[str, str]] = MappingProxyType({"award": "it ends the game"})
     unrolls: ClassVar[str] = "in a world, speakers and messages depend on earlier actions"
 
     variant: Literal["asym", "sym"] = Field(
@@ -127,13 +127,13 @@ class WhoDunit(Settings):
         agents = self.speakers() if self.variant == "sym" else []
         return drawn(f"{self.variant}/{seed}", known, self.suspects or usual["suspects"], agents, self.facts, split)
 
-    def seated(self, given: dict[str, Any]) -> Game:  # Any: JSON as it comes
+    def seated(self, stored: dict[str, Any]) -> Game:  # Any: JSON as it comes
         """Return a stored game, with its facts assigned to the agents of the run, in order.
 
         Raises:
             UsageError: it is not a game, or belongs to another variant.
         """
-        game, speakers = Game.model_validate(given), self.speakers()
+        game, speakers = Game.model_validate(stored), self.speakers()
         if self.variant == "asym":
             return game
         if game.agents is None:

@@ -15,7 +15,8 @@ from sottovoce.core.errors import RecordError
 from sottovoce.core.files import text_of
 from sottovoce.report.comparison import rows_of
 from sottovoce.report.page import SEALED, seal_of
-from sottovoce.runs.results import CARD_FORMAT, SEAL, card, of_cell, seal, table
+from sottovoce.runs.card import CARD_FORMAT, SEAL, card, seal
+from sottovoce.runs.results import of_cell, table
 from sottovoce.runs.run import Run
 from sottovoce.verify.findings import Finding, differences
 

@@ -88,7 +88,7 @@ def _label(
 
 def _tokens(payload: Payload) -> Iterator[Difference]:
     """Check that each tensor has a row per token, and each carried one a row per kept token."""
-    n, kept, tensors = len(payload), payload.kept, payload.tensors
+    n, kept, tensors = len(payload), payload.carrying, payload.tensors
     whole = [name for name in tensors if not is_carried(name) and name not in (KEPT, "sparse.covered")]
     found = {name: len(tensors[name]) for name in whole}
     expected = dict.fromkeys(whole, n)

@@ -111,7 +111,7 @@ def test_who_hears_by_a_latent_protocol_may_be_asked_to_answer_by_another(
 def hosted(temperature: float | None = None, **more: Any) -> Any:
     model = ScriptedChatModel(["17"], hooked=False)
     call(model, temperature, **more)
-    (asked,) = model.asked
+    (asked,) = model.calls
     return asked
 
 
@@ -145,5 +145,5 @@ def test_a_temperature_that_a_scheme_sets_reaches_hosted_models_and_one_of_the_s
             replies = {"moderator": [OPEN], "judge": ["22", '{"Reason": "", "debate_answer": "22"}']}
             model = ScriptedChatModel({**replies, "agent_2": ["21"], "": ["22"] * 9}, hooked=hooked)
             create(settings.model_copy(update=given), models=model).compile().invoke({"question": "?"})
-            assert {asked.options["temperature"] for asked in model.asked} == {found}
-            assert {asked.agent for asked in model.asked} == {*settings.names()}
+            assert {asked.options["temperature"] for asked in model.calls} == {found}
+            assert {asked.agent for asked in model.calls} == {*settings.names()}

@@ -55,7 +55,7 @@ async def test_it_records_who_was_asked_what_how_and_for_what() -> None:
     model = ScriptedChatModel(["a", "b"])
     call(model, temperature=0.3, protocol="nl").invoke({})
     await call(model).ainvoke({})
-    first, second = model.asked
+    first, second = model.calls
     assert (first.agent, first.act, first.round, first.turns) == ("agent_1", "revise", 1, TURNS)
     assert {**first.place} == {"epoch": 2, "round": 1, "turn": 3, "agent": "agent_1", "act": "revise", "attempt": 4}
     assert (first.options, second.options) == ({"temperature": 0.3, "speaks": "nl", "seed": 5}, {"seed": 5})
@@ -65,7 +65,7 @@ async def test_it_records_who_was_asked_what_how_and_for_what() -> None:
 def test_it_plays_a_hosted_model_too_which_gets_words_and_no_option_but_its_temperature() -> None:
     model = ScriptedChatModel(["a"], hooked=False)
     call(model, temperature=0.3, protocol="nl").invoke({})
-    (asked,) = model.asked
+    (asked,) = model.calls
     assert asked.turns == (Turn("system", ("Be brief.",)), Turn("user", ("One said: It is 22.\nNow you.",)))
     assert asked.options == {"temperature": 0.3}
 
@@ -86,4 +86,4 @@ def test_threads_may_ask_at_once() -> None:
     with ThreadPoolExecutor(8) as threads:
         said = list(threads.map(lambda _: model.invoke("?").text, range(200)))
     assert sorted(said, key=int) == [str(i) for i in range(200)]
-    assert len(model.asked) == 200
+    assert len(model.calls) == 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,11 @@ def test_sde_reads_numbers_so(text: str, found: int | None) -> None:
 )
 def test_sde_reads_letters_so(text: str, found: str | None) -> None:
     assert scorers.sde_letter(text, FRUIT) == found
+
+
+def test_examples_of_the_scorers_hold() -> None:
+    """That of SDE once said 0.5: no test ran it."""
+    assert doctest.testmod(scorers).failed == 0
 
 
 def test_sde_wants_nothing_but_the_answer() -> None:

@@ -61,7 +61,7 @@ class InTurn(DiscussionRule):
     def receivers(self, message: Message, state: Discussion, agents: Sequence[str]) -> Sequence[str]:
         return agents
 
-    def hold(self, agent: str, messages: Sequence[Message], state: Discussion) -> bool:
+    def should_wait(self, agent: str, messages: Sequence[Message], state: Discussion) -> bool:
         turn, agents = state["round"] + (not self.at_once), MesSync(**state["settings"]).speakers()
         return agent != agents[turn % len(agents)]
 
@@ -72,7 +72,7 @@ class InTurn(DiscussionRule):
 class AllAtOnce(InTurn):
     """All speak in each round, and are told who said what."""
 
-    def hold(self, agent: str, messages: Sequence[Message], state: Discussion) -> bool:
+    def should_wait(self, agent: str, messages: Sequence[Message], state: Discussion) -> bool:
         return False
 
     def modify(self, view: Any, turns: Sequence[Any]) -> Sequence[Any]:

@@ -98,10 +98,10 @@ def test_states_that_are_not_kept_add_nothing(store: PayloadStore, kind: type[SD
 
     request = hear(kind(layers=(0, 1)), LOADED, store, MessageRef(message))
 
-    assert payload.kept is not None and len(payload.kept) == 4
-    words = [at for at in range(8) if at not in payload.kept]
+    assert payload.carrying is not None and len(payload.carrying) == 4
+    words = [at for at in range(8) if at not in payload.carrying]
     assert [bool(edit.delta[words].any()) for edit in request.edits] == [False, False]
-    assert all(edit.delta[payload.kept].any(dim=-1).all() for edit in request.edits)
+    assert all(edit.delta[payload.carrying].any(dim=-1).all() for edit in request.edits)
     assert len(LOADED.engine.run(request).ids) == 8
 
 
@@ -118,7 +118,7 @@ def test_rows_that_are_not_kept_are_the_tokens(store: PayloadStore, sparse: bool
         each.rows for each in hear(Cipher(), LOADED, store, MessageRef(message)).prompt if isinstance(each, Rows)
     ]
 
-    table, kept = LOADED.table.rows[list(payload.ids)], payload.kept
+    table, kept = LOADED.table.rows[list(payload.ids)], payload.carrying
     assert kept is not None and len(kept) == 2
     same = (rows == table).all(-1)
     assert [at for at in range(8) if not same[at]] == kept.tolist()

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from sottovoce.channels.cipher import Cipher
-from sottovoce.channels.conformance import DIFFERENCES, Difference, ProtocolTests
+from sottovoce.channels.conformance import ProtocolTests
+from sottovoce.channels.conformance_steps import DIFFERENCES, Difference
 from sottovoce.channels.message import MessageRef, Turn
 from sottovoce.channels.nl import NL
 from sottovoce.channels.payload import Payload

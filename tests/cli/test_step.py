@@ -15,7 +15,7 @@ from sottovoce.cli.step_stops import Stops
 from sottovoce.core.errors import EngineError, UsageError
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.state import heard
+from sottovoce.nodes.state import current_messages
 from sottovoce.report.output import console_of
 from tests.cli.conftest import Call, Models
 from tests.cli.test_errors import USAGE, refused
@@ -97,7 +97,7 @@ def test_an_edit_beside_others_leaves_what_runs_next_and_a_branch_leaves_what_it
 
     stepped.edit("agent_2", "The answer is 5.")
     assert stepped.current.next == spoken.next
-    assert [(each.source, each.text) for each in heard(stepped.values)][1] == ("human", "The answer is 5.")  # type: ignore[arg-type]
+    assert [(each.source, each.text) for each in current_messages(stepped.values)][1] == ("human", "The answer is 5.")  # type: ignore[arg-type]
     stepped.next()
     stepped.next()
     assert [each["answer"] for each in stepped.values["decision"]["votes"]] == ["22", "5", "22"]

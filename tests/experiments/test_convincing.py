@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
 from sottovoce.agents.convert import to_turns
-from sottovoce.agents.scripted import Asked, ScriptedChatModel
+from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.cli.convince import ModelOptions, SampleOptions, find_convincing_samples
 from sottovoce.core.errors import ContextOverflow, SottovoceError, UsageError
 from sottovoce.experiments.convincing import WINDOW, SampleSearch, find_samples, read_training
@@ -38,7 +38,7 @@ class Pupil(ScriptedChatModel):
         about, turns = run_manager.metadata, tuple(to_turns(messages))
         name = re.findall(r"Ask (\w+)\?", turns[0].text)[-1]
         with self._lock:
-            self._asked.append(Asked(about["agent"], about["act"], about["round"], turns, kwargs))
+            self._recorded.append(RecordedCall(about["agent"], about["act"], about["round"], turns, kwargs))
             text = self._next(name)
         if text == "overflow":
             raise ContextOverflow("too long")
@@ -76,7 +76,7 @@ async def test_a_right_answer_is_not_followed_by_the_explanation() -> None:
     result, model = await searched("r1")
 
     assert (result.answered, result.wrong, result.samples) == (1, 0, [])
-    assert [asked.act for asked in model.asked] == ["answer"]
+    assert [asked.act for asked in model.calls] == ["answer"]
 
 
 async def test_a_wrong_answer_is_followed_by_the_explanation_and_a_right_one_then_makes_a_sample() -> None:
@@ -85,7 +85,7 @@ async def test_a_wrong_answer_is_followed_by_the_explanation_and_a_right_one_the
     assert (result.answered, result.wrong, names(result)) == (2, 2, ["c1"])
     (sample,) = result.samples
     assert (sample.explanation, sample.answer, sample.before, sample.after) == ("Because c1.", "7", "8", "7")
-    alone, again = model.asked[:2]
+    alone, again = model.calls[:2]
     assert [(asked.act, asked.round) for asked in (alone, again)] == [("answer", 0), ("revise", 1)]
     assert alone.text.startswith("[user]\nQuestion: Ask c1?\n") and '"confidence_level"' in alone.text
     explained, asked = again.text.split("\n\nQuestion: ")
@@ -98,8 +98,8 @@ async def test_an_unreadable_reply_is_retried_once_and_then_wrong() -> None:
 
     assert (result.answered, result.wrong, names(result)) == (1, 1, ["m1"])
     assert result.samples[0].before is None
-    assert [(asked.act, len(asked.turns)) for asked in model.asked] == [("answer", 1), ("answer", 3), ("revise", 1)]
-    assert model.asked[1].turns[2].text.startswith('This cannot be read: "answer" is missing')
+    assert [(asked.act, len(asked.turns)) for asked in model.calls] == [("answer", 1), ("answer", 3), ("revise", 1)]
+    assert model.calls[1].turns[2].text.startswith('This cannot be read: "answer" is missing')
 
 
 async def test_an_answer_that_is_readable_after_a_repair_counts() -> None:
@@ -116,21 +116,21 @@ async def test_choices_and_kinds_are_asked_for_and_kept() -> None:
 
     (sample,) = (await find_samples(contexts(model), [asked], 4)).samples
 
-    assert "(A) red\n(B) blue\n" in model.asked[1].text
+    assert "(A) red\n(B) blue\n" in model.calls[1].text
     assert (sample.kind, sample.choices, sample.before, sample.after) == ("option", ["red", "blue"], "A", "B")
 
 
 async def test_neither_target_nor_explanation_is_told_before_the_model_has_answered_alone() -> None:
     model = (await searched("w1", window=1))[1]
 
-    assert "Because" not in model.asked[0].text and RIGHT not in model.asked[0].text
+    assert "Because" not in model.calls[0].text and RIGHT not in model.calls[0].text
 
 
 async def test_a_hosted_model_is_asked_in_words() -> None:
     model = Pupil(replies={"q": [says(WRONG), says(RIGHT)]}, hooked=False)
 
     assert names(await find_samples(contexts(model), [question("q")], 4)) == ["q"]
-    assert [asked.options for asked in model.asked] == [{}, {}]
+    assert [asked.options for asked in model.calls] == [{}, {}]
 
 
 async def test_calls_have_seeds_of_their_own_and_the_temperature_that_was_set() -> None:
@@ -138,9 +138,9 @@ async def test_calls_have_seeds_of_their_own_and_the_temperature_that_was_set() 
     for seed in (0, 0, 1):
         model = pupil("c1", "m1")
         await find_samples(contexts(model, seed=seed, temperature=[0.5]), [question("c1"), question("m1")], 4, window=1)
-        assert {asked.options["temperature"] for asked in model.asked} == {0.5}
-        assert {asked.options["speaks"] for asked in model.asked} == {"nl"}
-        seeds.append([asked.options["seed"] for asked in model.asked])
+        assert {asked.options["temperature"] for asked in model.calls} == {0.5}
+        assert {asked.options["speaks"] for asked in model.calls} == {"nl"}
+        seeds.append([asked.options["seed"] for asked in model.calls])
 
     assert seeds[0] == seeds[1] and len({*seeds[0], *seeds[2]}) == 10
 
@@ -155,7 +155,7 @@ async def test_the_search_ends_with_the_first_four() -> None:
 
     assert names(result) == ["c1", "c2", "m1", "c3"]
     assert (result.answered, result.wrong) == (7, 5)
-    assert not any("c4" in asked.text for asked in model.asked)
+    assert not any("c4" in asked.text for asked in model.calls)
 
 
 async def test_the_search_ends_with_the_file_if_there_are_fewer() -> None:
@@ -176,7 +176,7 @@ async def test_asking_side_by_side_finds_what_asking_one_by_one_finds(window: in
         one_by_one.wrong,
         one_by_one.samples,
     )
-    asked = {re.findall(r"Question: .*", asked.turns[0].text)[-1] for asked in model.asked}
+    asked = {re.findall(r"Question: .*", asked.turns[0].text)[-1] for asked in model.calls}
     assert len(asked) < result.answered + window
 
 
@@ -333,7 +333,7 @@ def test_a_bad_line_is_refused_before_the_model_is_asked(tmp_path: Path) -> None
     with pytest.raises(UsageError, match="line 2"):
         find_convincing_samples(options, ModelOptions(), models=model)
 
-    assert model.asked == []
+    assert model.calls == []
 
 
 def test_a_file_that_exists_is_not_written_over(tmp_path: Path) -> None:

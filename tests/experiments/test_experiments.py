@@ -209,7 +209,7 @@ def test_each_row_is_a_run_in_its_folder_and_runs_once(tmp_path: Path) -> None:
     run(tmp_path, model=first)
     runs, why = run(tmp_path, model=second)
 
-    assert (len(first.asked), len(second.asked), why) == (CALLS, 0, "")
+    assert (len(first.calls), len(second.calls), why) == (CALLS, 0, "")
     assert [load_run(tmp_path / "kept" / name).manifest.scheme for name in ROWS] == ["single", "debate"]
     assert {run.status for run in runs.values()} == {"done"}
 
@@ -251,7 +251,7 @@ def test_a_stopped_experiment_resumes_also_in_another_folder(tmp_path: Path, aft
     runs, _ = run_experiment(experiment, RowRunner(tmp_path / "moved", models=second))
 
     assert sum(run.cost.calls for run in runs.values()) == CALLS
-    assert len(second.asked) <= CALLS - after
+    assert len(second.calls) <= CALLS - after
     unbroken, _ = run(tmp_path)
     assert {name: run.results()[0].answer for name, run in runs.items()} == {
         name: run.results()[0].answer for name, run in unbroken.items()

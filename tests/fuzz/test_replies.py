@@ -25,7 +25,7 @@ class Raving(ScriptedChatModel):
     seed: int = 0
 
     def _next(self, agent: str) -> str:
-        return reply(random.Random(f"{self.seed} {agent} {len(self.asked)}"))
+        return reply(random.Random(f"{self.seed} {agent} {len(self.calls)}"))
 
 
 @drawn("replies")

@@ -12,7 +12,7 @@ from langgraph.graph.state import CompiledStateGraph
 from pydantic import PrivateAttr
 
 from sottovoce.agents.hooked import HookedChatModel
-from sottovoce.agents.scripted import Asked, ScriptedChatModel
+from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import scheme
@@ -93,7 +93,7 @@ def marked(agents: int, rounds: int) -> ScriptedChatModel:
     return ScriptedChatModel({f"agent_{i + 1}": [f"{i + 1} in {r}." for r in range(rounds)] for i in range(agents)})
 
 
-def heard(asked: Asked, turn: int | None = None) -> list[tuple[str, int]]:
+def heard(asked: RecordedCall, turn: int | None = None) -> list[tuple[str, int]]:
     """Agent and round of every message in a prompt, or in one turn of it, in order."""
     turns = asked.turns if turn is None else (asked.turns[turn],)
     return [
@@ -104,9 +104,9 @@ def heard(asked: Asked, turn: int | None = None) -> list[tuple[str, int]]:
     ]
 
 
-def calls(model: ScriptedChatModel, agent: str, act: str | None = None) -> list[Asked]:
+def calls(model: ScriptedChatModel, agent: str, act: str | None = None) -> list[RecordedCall]:
     """What an agent was asked, in order."""
-    return [asked for asked in model.asked if asked.agent == agent and act in (None, asked.act)]
+    return [asked for asked in model.calls if asked.agent == agent and act in (None, asked.act)]
 
 
 def texts(state: State) -> dict[tuple[int, str, str], str]:

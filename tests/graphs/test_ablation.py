@@ -101,7 +101,7 @@ def test_decoys_are_asked_for_before_anybody_speaks() -> None:
     for graph in (debating(model, control="decoy"), built("ia", model, control="decoy")):
         with pytest.raises(UsageError, match="the control is 'decoy', but the question has no 'decoys'"):
             held(graph)
-    assert not model.asked
+    assert not model.calls
 
 
 @pytest.mark.parametrize("settings", [{"agents": 1}, {"summarise": "shared"}])

@@ -19,7 +19,7 @@ from sottovoce.nodes.act import node
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.monitor_node import Intervention
 from sottovoce.nodes.say import ANSWER_PREFILL, ANSWER_TOKENS, say_answer
-from sottovoce.nodes.state import Discussion, Update, heard
+from sottovoce.nodes.state import Discussion, Update, current_messages
 from sottovoce.settings import Debate
 from tests.graphs.support import KEYS, QUESTION, Recording, board, built, calls, debating, held, lonely_loaded
 from tests.nodes.support import Failing, Named, Run, ask, framed, places, state_of
@@ -46,7 +46,7 @@ def said(*replies: str, hooked: bool = True, turn: bool = True, **question: Any)
 def test_it_is_asked_for_on_the_same_prefix_with_the_beginning_given() -> None:
     messages, model = said(HM, " 2")
 
-    first, second = model.asked
+    first, second = model.calls
     assert second.turns[:-1] == (*first.turns, Turn("assistant", (MessageRef(messages[0], own=True),)))
     assert (second.turns[-1].role, ANSWER_PREFILL) == ("user", "Answer:")
     assert "a number" in second.turns[-1].text and '"unknown"' in second.turns[-1].text
@@ -70,14 +70,14 @@ def test_it_is_the_next_attempt_and_the_raw_reply_is_kept_with_its_note() -> Non
     ]
     assert [each.place for each in messages] == places(model)
     assert [each.attempt for each in messages] == [0, 1]
-    assert len({asked.options["seed"] for asked in model.asked}) == 2
+    assert len({asked.options["seed"] for asked in model.calls}) == 2
 
 
 def test_a_hosted_model_that_repeats_the_beginning_says_it_once() -> None:
     messages, model = said(HM, "Answer: 2", hooked=False)
 
     assert messages[1].full_text == "Answer: 2"
-    assert {name: model.asked[1].options[name] for name in ("temperature", "max_tokens", "stop")} == {
+    assert {name: model.calls[1].options[name] for name in ("temperature", "max_tokens", "stop")} == {
         "temperature": 0.0,
         "max_tokens": ANSWER_TOKENS,
         "stop": ["\n"],
@@ -95,7 +95,7 @@ def test_a_hosted_model_that_repeats_the_beginning_says_it_once() -> None:
 def test_the_answers_there_are_stand_in_the_request(question: dict[str, Any], listed: str) -> None:
     _, model = said(HM, HM, **question)
 
-    assert listed in model.asked[1].turns[-1].text
+    assert listed in model.calls[1].turns[-1].text
 
 
 @pytest.mark.parametrize("reply", ["It is 2.", "The answer is unknown."])
@@ -211,7 +211,7 @@ def test_a_vote_reads_the_reply_first_and_says_what_it_took(
     messages: Sequence[Message], answer: str | None, asked: str | None
 ) -> None:
     state = state_of(board=[*messages])
-    (message,) = heard(state)
+    (message,) = current_messages(state)
 
     vote = voted(message, state)
 

@@ -29,8 +29,8 @@ def said(*answers: str) -> ScriptedChatModel:
 def test_a_baseline_reads_the_documents_of_all_agents_each_once(name: str, calls: int) -> None:
     model = said(*["22"] * calls)
     baseline(name, model).invoke({**QUESTION, "documents": PRIVATE})
-    assert len(model.asked) == calls
-    for asked in model.asked:
+    assert len(model.calls) == calls
+    for asked in model.calls:
         assert [asked.text.count(fact) for fact in ("Mia has 3.", "Tom has 5.", "Ann has 7.")] == [1, 1, 1]
 
 
@@ -38,14 +38,14 @@ def test_a_baseline_reads_the_documents_of_all_agents_each_once(name: str, calls
 def test_with_a_closed_book_a_baseline_reads_no_document(name: str, calls: int) -> None:
     model = said(*["22"] * calls)
     baseline(name, model, closed_book=True).invoke({**QUESTION, "documents": PRIVATE})
-    assert len(model.asked) == calls and not [asked for asked in model.asked if "What you know" in asked.text]
+    assert len(model.calls) == calls and not [asked for asked in model.calls if "What you know" in asked.text]
 
 
 @pytest.mark.parametrize(("part", "read"), [(1, [0, 2, 4]), (2, [1, 3, 5])])
 def test_single_may_read_what_one_agent_of_information_asymmetry_is_dealt(part: int, read: list[int]) -> None:
     model, ranked = said("22"), [f"Passage {rank}." for rank in range(6)]
     baseline("single", model, part=part).invoke({**QUESTION, "documents": ranked})
-    assert [rank for rank in range(6) if ranked[rank] in model.asked[0].text] == read
+    assert [rank for rank in range(6) if ranked[rank] in model.calls[0].text] == read
 
 
 def test_a_part_that_there_is_not_is_refused() -> None:
@@ -63,15 +63,15 @@ def test_single_asks_what_a_debater_is_asked_first() -> None:
     single, debate = said("1"), said("1", "1")
     baseline("single", single).invoke(QUESTION)
     baseline("debate", debate, rounds=1).invoke(QUESTION)
-    assert single.asked[0].turns == debate.asked[0].turns
+    assert single.calls[0].turns == debate.calls[0].turns
 
 
 def test_self_consistency_takes_the_most_frequent_of_independent_samples() -> None:
     model = ScriptedChatModel({f"sample_{i + 1}": [f"The answer is {n}."] for i, n in enumerate([7, 5, 5])})
     state = baseline("self_consistency", model, samples=3).invoke(QUESTION, output_keys=KEYS)
     assert state["decision"]["answer"] == "5"
-    assert len({asked.text for asked in model.asked}) == 1
-    assert len({asked.options["seed"] for asked in model.asked}) == 3
+    assert len({asked.text for asked in model.calls}) == 1
+    assert len({asked.options["seed"] for asked in model.calls}) == 3
 
 
 def test_more_samples_leave_the_first_ones_as_they_were(folder: str, store: PayloadStore) -> None:

@@ -75,8 +75,8 @@ def test_scripted_models_are_cached_too_and_without_the_option_nothing_is() -> N
     cache = InMemoryCache[Any]()
     for _ in range(3):
         held(script, cache)
-    assert len(script.asked) == 4
+    assert len(script.calls) == 4
 
     graph = create_debate(SHORT, models=script).compile(cache=cache)
     graph.invoke(QUESTION)
-    assert len(script.asked) == 8
+    assert len(script.calls) == 8

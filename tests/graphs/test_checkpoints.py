@@ -236,7 +236,7 @@ def test_a_context_that_asks_for_another_graph_is_refused_before_anybody_speaks(
     ]:
         with pytest.raises(UsageError, match=expected):
             graph.invoke(QUESTION, context=context)
-    assert not model.asked
+    assert not model.calls
 
 
 def test_a_context_changes_what_it_names_and_nothing_else() -> None:
@@ -244,7 +244,7 @@ def test_a_context_changes_what_it_names_and_nothing_else() -> None:
     graph = debating(model, rounds=3, temperature=[0.3])
     state = graph.invoke(QUESTION, context={"rounds": 1}, output_keys=KEYS)
     assert (state["settings"]["rounds"], state["settings"]["temperature"]) == (1, [0.3])
-    assert len(model.asked) == 2
+    assert len(model.calls) == 2
 
 
 # Forks

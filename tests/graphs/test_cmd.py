@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sottovoce.agents.scripted import Asked, ScriptedChatModel
+from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import MessageRef
 from sottovoce.core.errors import UsageError
 from sottovoce.settings import CMD
@@ -38,12 +38,12 @@ def discussed(
     return held(built("cmd", model, **more), target="22", **(question or {})), model
 
 
-def letters(asked: Asked) -> set[str]:
+def letters(asked: RecordedCall) -> set[str]:
     """Whose words stand in a prompt."""
     return {letter for letter in LETTERS if f"Because {letter}" in asked.text}
 
 
-def told(asked: Asked) -> str:
+def told(asked: RecordedCall) -> str:
     """What an agent is told of the others."""
     return asked.turns[-2].text
 
@@ -74,7 +74,7 @@ def test_strict_refuses_what_the_published_code_refuses() -> None:
 
 def test_an_agent_finds_its_group_s_explanations_and_no_text_of_other_groups() -> None:
     _, model = discussed(*[[20 + i % 3] * 3 for i in range(6)], rounds=3, secretary=["The answer is 22."])
-    for asked in (each for each in model.asked if each.agent != "secretary" and each.round > 0):
+    for asked in (each for each in model.calls if each.agent != "secretary" and each.round > 0):
         mine, others = ("ABC", "DEF") if asked.agent <= "agent_3" else ("DEF", "ABC")
         assert letters(asked) == set(mine) and not letters(asked) & set(others)
     first = calls(model, "agent_1")[1]
@@ -154,13 +154,13 @@ def test_hints_and_shared_documents_reach_the_secretary() -> None:
 def test_all_abstaining_ends_without_an_answer_and_without_a_secretary() -> None:
     state, model = discussed(*[[SILENT] * 2] * 4, secretary=[])
     assert (state["decision"]["answer"], state["decision"]["score"]) == (None, 0.0)
-    assert len(model.asked) == 8  # all are asked for the answer alone
+    assert len(model.calls) == 8  # all are asked for the answer alone
     assert state["decision"]["why"] == "no answer could be read: all abstained"
 
 
 def test_who_says_that_it_is_unknown_abstains_and_is_not_asked_again() -> None:
     state, model = discussed(["unknown"], ["unknown"], secretary=[])
-    assert len(model.asked) == 2 and state["decision"]["answer"] is None
+    assert len(model.calls) == 2 and state["decision"]["answer"] is None
 
 
 def test_answers_of_every_round_are_asked_for_alone_where_they_cannot_be_read() -> None:
@@ -189,7 +189,7 @@ SIX: list[Said] = [[20, 20], [20], [20], [21, 21], [21], [21]]
 
 
 def asked_in(model: ScriptedChatModel, round: int) -> list[str]:
-    return sorted(asked.agent for asked in model.asked if asked.round == round)
+    return sorted(asked.agent for asked in model.calls if asked.round == round)
 
 
 def test_groups_send_representatives_until_one_answer_leads() -> None:
@@ -248,7 +248,7 @@ def test_twelve_agents_have_three_levels() -> None:
 
 def test_each_level_has_as_many_rounds() -> None:
     state, model = discussed(*[[20] * 6, [21] * 6, [21] * 6, [20] * 6], rounds=3)
-    assert len(model.asked) == 4 * 3 + 2 * 3 and state["round"] == 5
+    assert len(model.calls) == 4 * 3 + 2 * 3 and state["round"] == 5
 
 
 @pytest.mark.parametrize(("policy", "sent"), [("tied", ["agent_2", "agent_4"]), ("first", ["agent_1", "agent_4"])])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from sottovoce.agents.scripted import Asked, ScriptedChatModel
+from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
@@ -75,11 +75,11 @@ def order(state: Any, round: int) -> list[str]:
 
 def test_coders_write_judges_look_and_coders_write_anew_in_three_rounds() -> None:
     state, model, _ = run()
-    acts = [(each.round, each.agent) for each in model.asked]
+    acts = [(each.round, each.agent) for each in model.calls]
     for number in range(3):
         judged = ["Tester", "Reflector", "Ranker"] if number else []
         assert sorted(who for at, who in acts if at == number) == sorted([*CODERS, *judged])
-    assert len(model.asked) == 4 + 2 * 7 and state["round"] == 2
+    assert len(model.calls) == 4 + 2 * 7 and state["round"] == 2
     assert {each.act for each in state["board"] if each.round == 0} == {"answer"}
 
 
@@ -111,7 +111,7 @@ def test_a_question_without_hidden_tests_is_worked_on_and_not_scored() -> None:
     question = {key: value for key, value in QUESTION.items() if key != "game"}
     state, model, _ = run(question=question)
     assert state["decision"]["score"] is None and state["decision"]["answer"] == BODIES["AlgorithmDeveloper"]
-    assert "write it in Python" in model.asked[0].text
+    assert "write it in Python" in model.calls[0].text
 
 
 def test_a_program_of_tests_is_called_as_humaneval_does() -> None:
@@ -123,31 +123,31 @@ def test_a_program_of_tests_is_called_as_humaneval_does() -> None:
 def test_it_ends_as_soon_as_more_than_two_thirds_write_alike_after_judges_spoke() -> None:
     three = dict.fromkeys(CODERS[1:], "def add(a, b):\n    return a + b")
     state, model, _ = run({**coders(PythonAssistant=MINUS, **three), **JUDGED})
-    assert len(model.asked) == 4 + 7 and state["decision"]["answer"] == "def add(a, b):\n    return a + b"
+    assert len(model.calls) == 4 + 7 and state["decision"]["answer"] == "def add(a, b):\n    return a + b"
     assert state["decision"]["why"] == "AlgorithmDeveloper's solution passes 2 of 2 tests; it solves the problem"
 
 
 def test_equal_wrong_solutions_of_the_first_round_are_judged() -> None:
     _, model, _ = run({**coders(**dict.fromkeys(CODERS, MINUS)), **JUDGED})
-    assert {each.agent for each in model.asked} > {"Tester", "Reflector", "Ranker"}
+    assert {each.agent for each in model.calls} > {"Tester", "Reflector", "Ranker"}
 
 
 @pytest.mark.parametrize(("alike", "consensus"), [(2, True), (4, False)])
 def test_two_of_four_are_no_consensus_and_it_can_be_switched_off(alike: int, consensus: bool) -> None:
     same = dict.fromkeys(CODERS[:alike], "def add(a, b):\n    return b + a")
     _, model, _ = run({**coders(**same), **JUDGED}, consensus=consensus)
-    assert len(model.asked) == 18
+    assert len(model.calls) == 18
 
 
 def test_with_two_coders_and_one_round_judges_never_speak() -> None:
     state, model, _ = run(agents=2, rounds=1)
-    assert [each.agent for each in state["board"]] == [*CODERS[:2]] and len(model.asked) == 2
+    assert [each.agent for each in state["board"]] == [*CODERS[:2]] and len(model.calls) == 2
 
 
 # What is heard
 
 
-def solutions_in(asked: Asked) -> list[tuple[str, str]]:
+def solutions_in(asked: RecordedCall) -> list[tuple[str, str]]:
     return [
         (part.message.agent, part.text) for turn in asked.turns for part in turn.parts if isinstance(part, MessageRef)
     ]
@@ -185,7 +185,7 @@ def test_coders_are_shown_which_tests_failed_and_what_came_out() -> None:
 
 def test_each_coder_and_judge_is_told_its_role() -> None:
     _, model, _ = run()
-    systems = {asked.agent: asked.turns[0].text for asked in model.asked}
+    systems = {asked.agent: asked.turns[0].text for asked in model.calls}
     assert len(set(systems.values())) == 7
 
 
@@ -301,7 +301,7 @@ def test_without_a_sandbox_nobody_speaks_and_all_are_named() -> None:
         "codegen runs programs that models write, but no sandbox was named; add --sand"
     )
     assert all(name in str(refused.value) for name in ("bwrap (", "namespaces (", "docker (", "limits (", "--unsafe"))
-    assert "\n" not in str(refused.value) and model.asked == []
+    assert "\n" not in str(refused.value) and model.calls == []
 
 
 def test_limits_alone_are_refused_unless_unsafe_is_said() -> None:
@@ -363,7 +363,7 @@ def test_a_reset_renews_feedback_and_tests_and_has_all_coders_write_again() -> N
     fresh = ["assert add(5, 5) == 10", "assert add(0, 0) == 0", "assert add(7, 7) == 14"]
     replies = {**coders(), **JUDGED, "Tester": fresh, "Ranker": ["[1, 2]", "[3, 4]", "[1, 2]"]}
     state, model, runner = run(replies, watch=Once("Programmer", 1))
-    assert len(model.asked) == 18 + 7 and state["epochs"] == [[1, 0]]
+    assert len(model.calls) == 18 + 7 and state["epochs"] == [[1, 0]]
     again = [each for each in state["board"] if each.epoch == 1 and each.round == 1]
     assert {each.agent for each in again} == {*CODERS, *JUDGES}
     # The tests that were withdrawn count for nothing any more.
@@ -376,7 +376,7 @@ def test_code_that_was_handed_in_is_never_taken_back() -> None:
     state, model, _ = run(
         {**coders(), **JUDGED, **{name: JUDGED[name] * 2 for name in JUDGED}}, watch=Once("Programmer", 2)
     )
-    assert state["epochs"] == [[2, 0]] and len(model.asked) == 18 + 7
+    assert state["epochs"] == [[2, 0]] and len(model.calls) == 18 + 7
     assert {each.epoch for each in state["board"] if each.round < 2} == {0}
 
 

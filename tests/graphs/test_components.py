@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from sottovoce.agents.scripted import Asked, ScriptedChatModel
+from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import NAMES, scheme
-from sottovoce.nodes.prompt_builder import View
+from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.prompts.render import Prompts
 from sottovoce.settings import COMPONENTS
 from tests.graphs.support import QUESTION, built, held
@@ -52,8 +52,8 @@ def first_prompts(name: str, question: dict[str, Any] | None = None, **settings:
     """What each agent of a scheme is asked for an answer first, system prompts apart."""
     model = ScriptedChatModel([ACT if name in WORLDS else SPEECH] * 60)
     held(built(name, model, **SHORT.get(name, {}), **settings), **(question or {}))
-    firsts: dict[str, Asked] = {}
-    for asked in (asked for asked in model.asked if asked.act != "select"):
+    firsts: dict[str, RecordedCall] = {}
+    for asked in (asked for asked in model.calls if asked.act != "select"):
         firsts.setdefault(asked.agent, asked)
     return {
         agent: "\n".join(turn.text for turn in asked.turns if turn.role == "user")
@@ -98,7 +98,7 @@ def test_with_all_off_reconcile_still_asks_for_its_confidence_and_mad_shows_the_
 def test_without_a_task_s_own_words_the_kind_s_form_is_asked_for_with_or_without_steps() -> None:
     forms = {on: first_prompts("single", chain_of_thought=on)["agent_1"].split("\n")[-1] for on in (True, False)}
     assert forms == {
-        on: View(Prompts(), {"question": "?", "kind": "number"}, None, components=frozenset(shown)).form()
+        on: PromptBuilder(Prompts(), {"question": "?", "kind": "number"}, None, components=frozenset(shown)).form()
         for on, shown in ((True, COMPONENTS), (False, ["answer_description"]))
     }
     assert forms[True] != forms[False]
@@ -114,7 +114,7 @@ def test_a_task_s_own_form_stands_in_the_json_too() -> None:
 def test_in_a_relay_the_form_stands_before_the_question_and_the_steps_so_far_behind_it() -> None:
     model = ScriptedChatModel([" Hm.", " Search[Orla]"] * 7)
     held(built("react", model), **TASK)
-    for asked in model.asked:
+    for asked in model.calls:
         before, _, trajectory = asked.turns[-1].text.rpartition(ASKED)
         form = before.rstrip().rpartition("\n")[2]
         assert before.endswith("\n\n") and "Close with N alone." in form and bool(trajectory) == (asked.round > 0)
@@ -152,11 +152,11 @@ def test_who_does_not_discuss_is_told_of_the_task_and_knows_shared_documents_and
     known[others[0]] = [*known[others[0]], "Only I know."]
     model = ScriptedChatModel({"": [f"Hm. The answer is {n}." for n in range(60)], "judge": ["22.", SPEECH, ""]})
     held(built(name, model), **TASK, documents=known)
-    for asked in (asked for asked in model.asked if asked.agent in others and asked.act != "list_candidates"):
+    for asked in (asked for asked in model.calls if asked.agent in others and asked.act != "list_candidates"):
         assert TASK["description"] in asked.text and "<facts>\n- Everybody knows.\n" in asked.text
         assert ("Only I know." in asked.text) == (asked.agent == others[0])
-    assert {asked.agent for asked in model.asked} >= set(others)
-    assert not [asked for asked in model.asked if "Only I know." in asked.text and asked.agent not in others]
+    assert {asked.agent for asked in model.calls} >= set(others)
+    assert not [asked for asked in model.calls if "Only I know." in asked.text and asked.agent not in others]
 
 
 def test_components_of_a_wrong_type_are_refused() -> None:
@@ -167,7 +167,7 @@ def test_components_of_a_wrong_type_are_refused() -> None:
 def test_steps_and_form_are_asked_for_in_later_rounds_too() -> None:
     model = ScriptedChatModel(["The answer is 22."] * 8)
     held(built("debate", model, rounds=2, chain_of_thought=False), **TASK)
-    later = [asked.turns[-1].text for asked in model.asked if asked.round]
+    later = [asked.turns[-1].text for asked in model.calls if asked.round]
     assert all(text.endswith("Close with N alone.") and "steps" not in text for text in later)
 
 
@@ -180,7 +180,7 @@ def test_later_rounds_of_a_debate_keep_what_belongs_to_the_question(settings: di
     model = ScriptedChatModel(["The answer is 22."] * 20)
     view = {"starting_views": {"agent_1": "It is 21.", "agent_2": "It is 20."}, "documents": ["Mia has 3."]}
     held(built("debate", model, rounds=3, **settings), **TASK, **view)
-    for asked in (asked for asked in model.asked if asked.act == "revise"):
+    for asked in (asked for asked in model.calls if asked.act == "revise"):
         start = "It is 21." if asked.agent == "agent_1" else "It is 20."
         for text in (SHOWN["question_description"], SHOWN["demonstrations"], "Mia has 3.", start):
             assert asked.text.count(text) == 1
@@ -196,7 +196,7 @@ def test_the_question_and_the_form_come_last_in_whatever_asks_for_an_answer(
     replies = [f'{{"reasoning": "So.", "answer": {n}, "confidence_level": 1, "debate_answer": ""}}' for n in range(90)]
     model = ScriptedChatModel({"": replies, "judge": ["22.", SPEECH, ""]})
     held(built(name, model, **settings), **TASK, documents=["Mia has 3."])
-    answering = [asked for asked in model.asked if asked.act not in WITHOUT_FORM]
+    answering = [asked for asked in model.calls if asked.act not in WITHOUT_FORM]
     assert (len({asked.round for asked in answering}) > 1) == scheme(name).settings.discusses
     for text in (asked.turns[-1].text for asked in answering):
         before, _, form = text.rpartition(f"{ASKED}\n")

@@ -83,13 +83,13 @@ def test_in_a_chat_an_order_restates_the_own_answer_beside_the_others(order: Any
 def test_nobody_is_told_who_said_what() -> None:
     model = marked(3, 3)
     held(debating(model, agents=3, rounds=3))
-    assert not [name for name in NAMES for asked in model.asked if name in asked.text]
+    assert not [name for name in NAMES for asked in model.calls if name in asked.text]
 
 
 def test_nobody_reads_the_target_or_the_solution() -> None:
     model = marked(2, 2)
     held(debating(model, rounds=2), target="9191", solution="It is 9292.", decoys=["It is 9393."])
-    assert not [asked for asked in model.asked if "9" in asked.text]
+    assert not [asked for asked in model.calls if "9" in asked.text]
 
 
 def test_one_agent_is_asked_to_verify_its_own_answer() -> None:
@@ -114,7 +114,7 @@ def test_each_summarises_the_others_before_it_revises() -> None:
         assert [heard(call) for call in asked[1::2]] == [[(other, r) for other in others] for r in (0, 1)]
         assert heard(asked[4], -1) == [(name, 2)]  # filed where it was said
         assert asked[4].turns[-1].parts[1].text == f"{name} says 3"  # type: ignore[union-attr]  # a heard message
-    assert len(model.asked) == 3 * 3 + 3 * 2
+    assert len(model.calls) == 3 * 3 + 3 * 2
     assert sorted({(message.round, message.act) for message in board(state)}) == [
         (0, "answer"),
         (1, "revise"),
@@ -143,7 +143,7 @@ def test_one_shared_summary_of_all_answers_reaches_everybody() -> None:
     state = held(debating(model, agents=3, rounds=3, summarise="shared"))
     summaries = calls(model, "summariser", "summarise")
     assert [heard(asked) for asked in summaries] == [[(name, 0) for name in NAMES], [(name, 1) for name in NAMES]]
-    assert len(model.asked) == 3 * 3 + 2
+    assert len(model.calls) == 3 * 3 + 2
     assert [heard(calls(model, name)[-1], -1) for name in NAMES] == [[("summariser", 1)]] * 3
     assert [key for key in texts(state) if key[2] == "summarise"] == [
         (0, "summariser", "summarise"),
@@ -154,7 +154,7 @@ def test_one_shared_summary_of_all_answers_reaches_everybody() -> None:
 def test_summaries_are_spoken_in_words_and_answers_by_the_protocol() -> None:
     model = marked(2, 9)
     held(debating(model, rounds=2, summarise="each"))
-    assert {asked.act: asked.options.get("speaks") for asked in model.asked} == {
+    assert {asked.act: asked.options.get("speaks") for asked in model.calls} == {
         "answer": None,
         "summarise": "nl",
         "revise": None,
@@ -173,7 +173,7 @@ def test_a_shared_summary_has_the_temperature_of_the_agent_whose_model_makes_it(
 def test_an_expert_says_the_solution_every_round_without_a_call() -> None:
     model = marked(2, 3)
     state = held(debating(model, rounds=3, role=["debater", "expert"]), solution="14 + 15 - 7 = 22.", decoys=["no"])
-    assert {asked.agent for asked in model.asked} == {"agent_1"}
+    assert {asked.agent for asked in model.calls} == {"agent_1"}
     assert [text for (_, agent, _), text in texts(state).items() if agent == "agent_2"] == ["14 + 15 - 7 = 22."] * 3
     assert {message.source for message in board(state) if message.agent == "agent_2"} == {"expert"}
 
@@ -202,7 +202,7 @@ def test_what_an_expert_or_a_dummy_would_say_is_asked_for_before_anybody_speaks(
     model = marked(1, 1)
     with pytest.raises(UsageError, match=expected):
         held(debating(model, rounds=1, role=["debater", part]))
-    assert not model.asked
+    assert not model.calls
 
 
 @pytest.mark.parametrize("rule", ["lowest_temperature", None])
@@ -241,7 +241,7 @@ def test_agents_share_their_facts_in_their_own_words_unless_told_to_copy_them(
 def test_a_plain_list_of_documents_is_for_all() -> None:
     model = marked(2, 1)
     held(debating(model, rounds=1), documents=["Mia has 3."])
-    assert all("Mia has 3." in asked.text for asked in model.asked)
+    assert all("Mia has 3." in asked.text for asked in model.calls)
 
 
 @pytest.mark.parametrize("summarise", ["each", "shared"])
@@ -249,7 +249,7 @@ def test_summaries_are_asked_for_without_documents(summarise: str) -> None:
     model = marked(3, 9)
     model.replies["summariser"] = ["They differ."]
     held(debating(model, agents=3, rounds=2, summarise=summarise), documents={"agent_1": ["Mia has 3."]})
-    assert not ["Mia" in asked.text for asked in model.asked if asked.act == "summarise" and "Mia" in asked.text]
+    assert not ["Mia" in asked.text for asked in model.calls if asked.act == "summarise" and "Mia" in asked.text]
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_a_question_that_cannot_be_discussed_is_refused_before_anybody_speaks(
     model = marked(2, 1)
     with pytest.raises(UsageError, match=expected):
         held(debating(model, rounds=1), **question)
-    assert not model.asked
+    assert not model.calls
 
 
 def test_each_agent_has_its_own_temperature_model_and_system_prompt() -> None:
@@ -280,16 +280,16 @@ def test_each_agent_has_its_own_temperature_model_and_system_prompt() -> None:
     systems = ["You are bold.", "You are shy.", "You are dry."]
     held(debating(models, agents=3, rounds=2, temperature=[0.1, 0.2, 0.3], system=systems))
     for name, system, temperature in zip(NAMES, systems, [0.1, 0.2, 0.3], strict=True):
-        assert [(asked.agent, asked.options["temperature"]) for asked in models[name].asked] == [
+        assert [(asked.agent, asked.options["temperature"]) for asked in models[name].calls] == [
             (name, temperature)
         ] * 2
-        assert all(asked.turns[0].text == system and asked.turns[0].role == "system" for asked in models[name].asked)
+        assert all(asked.turns[0].text == system and asked.turns[0].role == "system" for asked in models[name].calls)
 
 
 def test_one_value_serves_all_agents() -> None:
     model = marked(3, 1)
     held(debating(model, agents=3, rounds=1, temperature=[0.7], system=["Be brief."]))
-    assert [(asked.options["temperature"], asked.turns[0].text) for asked in model.asked] == [(0.7, "Be brief.")] * 3
+    assert [(asked.options["temperature"], asked.turns[0].text) for asked in model.calls] == [(0.7, "Be brief.")] * 3
 
 
 def test_a_model_for_each_agent_is_asked_for_by_name() -> None:
@@ -304,7 +304,7 @@ def seeds(**more: Any) -> dict[tuple[str, int, str], int]:
     model = marked(4, 9)
     question = {"id": more.pop("id")} if "id" in more else {}
     held(debating(model, **{"agents": 3, "rounds": 2, "summarise": "each", **more}), **question)
-    return {(asked.agent, asked.round, asked.act): asked.options["seed"] for asked in model.asked}
+    return {(asked.agent, asked.round, asked.act): asked.options["seed"] for asked in model.calls}
 
 
 def test_every_call_has_a_seed_of_its_own() -> None:
@@ -335,8 +335,8 @@ def test_if_the_deciding_agent_alone_speaks_last_there_are_n_times_r_minus_one_p
     model = marked(agents, rounds)
     temperatures = [0.9] * (agents - 1) + [0.1]
     state = held(debating(model, agents=agents, rounds=rounds, temperature=temperatures, last_round="deciding"))
-    assert len(model.asked) == agents * (rounds - 1) + 1
-    assert [asked.agent for asked in model.asked if asked.round == rounds - 1] == [f"agent_{agents}"]
+    assert len(model.calls) == agents * (rounds - 1) + 1
+    assert [asked.agent for asked in model.calls if asked.round == rounds - 1] == [f"agent_{agents}"]
     assert state["decision"]["rule"] == "lowest_temperature"
 
 
@@ -354,6 +354,6 @@ def test_who_shares_facts_is_asked_for_an_answer_in_the_next_round_alone() -> No
     held(debating(shared, rounds=2), documents=documents)
     held(debating(alone, rounds=1), documents=documents)
 
-    assert len(shared.asked) == len(alone.asked) == 4
-    assert sorted(each.place["round"] for each in shared.asked) == [0, 0, 1, 1]  # agents speak at once
-    assert sorted(each.place["attempt"] for each in alone.asked) == [0, 0, 1, 1]
+    assert len(shared.calls) == len(alone.calls) == 4
+    assert sorted(each.place["round"] for each in shared.calls) == [0, 0, 1, 1]  # agents speak at once
+    assert sorted(each.place["attempt"] for each in alone.calls) == [0, 0, 1, 1]

@@ -16,7 +16,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 import sottovoce.graphs.discussion
 from sottovoce.agents.ask import Ask
-from sottovoce.agents.scripted import Asked, ScriptedChatModel
+from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
@@ -28,13 +28,13 @@ from sottovoce.nodes.cmd import answer_turns, discuss_turns
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.debate import average
 from sottovoce.nodes.inputs import Models
-from sottovoce.nodes.prompt_builder import View
+from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule
 from sottovoce.nodes.say import has_answer, say
 from sottovoce.nodes.setup import close_round
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, said
-from sottovoce.nodes.votes import ballot, viewpoints
+from sottovoce.nodes.votes import read_vote, viewpoints
 from sottovoce.prompts.render import Prompts
 from sottovoce.settings import CMD, Debate, MesSync, grouped
 from tests.graphs.support import (
@@ -81,7 +81,7 @@ class Ring(AllHearAll):
     def receivers(self, message: Message, state: Discussion, agents: Sequence[str]) -> list[str]:
         return [agents[(agents.index(message.agent) + 1) % len(agents)]]
 
-    def merge(self, view: View, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> Sequence[Turn]:
+    def merge(self, view: PromptBuilder, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> Sequence[Turn]:
         return view.fresh(own[-1], heard[-1]) if own else view.independent()
 
 
@@ -91,11 +91,11 @@ class Groups(AllHearAll):
 
     agents: int = 6
 
-    def merge(self, view: View, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> Sequence[Turn]:
+    def merge(self, view: PromptBuilder, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> Sequence[Turn]:
         if not own:
             return answer_turns(view)
         messages = {message.agent: message for message in [*heard[-1], own[-1]]}
-        votes = [ballot(message, view.question) for message in messages.values()]
+        votes = [read_vote(message, view.question) for message in messages.values()]
         return discuss_turns(view, messages, votes, grouped([f"agent_{i + 1}" for i in range(self.agents)]))
 
 
@@ -112,7 +112,7 @@ class Relay(DiscussionRule):
 class Patient(AllHearAll):
     """agent_2 keeps what it is sent in round 1."""
 
-    def hold(self, agent: str, messages: Sequence[Message], state: Discussion) -> bool:
+    def should_wait(self, agent: str, messages: Sequence[Message], state: Discussion) -> bool:
         return agent == "agent_2" and state["round"] == 0
 
 
@@ -124,10 +124,10 @@ def discussing(rule: DiscussionRule, models: Models = None, *, saver: Any = None
 
 def asked(model: ScriptedChatModel) -> dict[tuple[str, int, str], tuple[tuple[Turn, ...], object]]:
     """The prompt and the options of every call: turns with the messages in them, seeds, temperatures."""
-    return {(call.agent, call.round, call.act): (call.turns, dict(call.options)) for call in model.asked}
+    return {(call.agent, call.round, call.act): (call.turns, dict(call.options)) for call in model.calls}
 
 
-def flags(call: Asked) -> list[tuple[str, int, bool, bool]]:
+def flags(call: RecordedCall) -> list[tuple[str, int, bool, bool]]:
     """Agent, round, latest and own of every message in a prompt."""
     parts = [part for turn in call.turns for part in turn.parts if isinstance(part, MessageRef)]
     return [(part.message.agent, part.message.round, part.latest, part.own) for part in parts]
@@ -156,7 +156,7 @@ def test_debate_as_a_rule_has_the_prompts_seeds_messages_and_decision_of_the_deb
     state = held(discussing(AllHearAll(rounds), model, **more), **question)
 
     assert same_run(state, held(debating(expected, rounds=rounds, **more), **question))
-    assert len(model.asked) == agents * rounds
+    assert len(model.calls) == agents * rounds
     assert asked(model) == asked(expected)
 
 
@@ -174,7 +174,7 @@ def ring_by_hand(rounds: int, model: ScriptedChatModel) -> Graph:
     """The ring as a graph of its own."""
 
     def listen(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
-        view, before = run.view(state, agent), state["round"] - 1
+        view, before = run.prompt_builder(state, agent), state["round"] - 1
         left = dict(zip(NAMES, [NAMES[-1], *NAMES], strict=False))[agent]
         own, neighbour = (said(state, name, before, run.answers) for name in (agent, left))
         turns = view.fresh(own, [neighbour]) if own and neighbour else view.independent()
@@ -224,12 +224,12 @@ def test_the_example_runs() -> None:
 def test_who_was_not_sent_anything_is_not_asked_and_says_nothing() -> None:
     model = marked(3, 1)
     state = held(discussing(Relay(), model))
-    assert [(call.agent, call.round, call.act) for call in model.asked] == [
+    assert [(call.agent, call.round, call.act) for call in model.calls] == [
         ("agent_1", 0, "answer"),
         ("agent_2", 1, "answer"),
         ("agent_3", 2, "answer"),
     ]
-    assert [heard(call) for call in model.asked] == [[], [("agent_1", 0)], [("agent_2", 1)]]
+    assert [heard(call) for call in model.calls] == [[], [("agent_1", 0)], [("agent_2", 1)]]
     assert len(board(state)) == 3
     assert [vote["answer"] for vote in state["decision"]["votes"]] == ["0", "0", "0"]  # everybody's last message
 
@@ -273,23 +273,23 @@ def test_an_agent_can_wait_until_it_has_heard_enough() -> None:
         def receivers(self, message: Message, state: Discussion, agents: Sequence[str]) -> Iterable[str]:
             return {0: [agents[1], agents[2]], 1: [agents[2]]}.get(message.round, [])
 
-        def hold(self, agent: str, messages: Sequence[Message], state: Discussion) -> bool:
+        def should_wait(self, agent: str, messages: Sequence[Message], state: Discussion) -> bool:
             return agent == "agent_3" and len(messages) < 2
 
     model = marked(3, 1)
     held(discussing(Quorum(), model))
-    assert [(call.agent, call.round) for call in model.asked] == [("agent_1", 0), ("agent_2", 1), ("agent_3", 2)]
-    assert heard(model.asked[-1]) == [("agent_1", 0), ("agent_2", 1)]
+    assert [(call.agent, call.round) for call in model.calls] == [("agent_1", 0), ("agent_2", 1), ("agent_3", 2)]
+    assert heard(model.calls[-1]) == [("agent_1", 0), ("agent_2", 1)]
 
 
 def test_what_is_held_and_followed_by_nothing_is_never_heard() -> None:
     class Deaf(AllHearAll):
-        def hold(self, agent: str, messages: Sequence[Message], state: Discussion) -> bool:
+        def should_wait(self, agent: str, messages: Sequence[Message], state: Discussion) -> bool:
             return True
 
     model = marked(3, 1)
     state = held(discussing(Deaf(9), model))
-    assert (len(model.asked), state["decision"]["answer"]) == (3, "0")
+    assert (len(model.calls), state["decision"]["answer"]) == (3, "0")
 
 
 class Chaired(Relay):
@@ -305,10 +305,10 @@ class Chaired(Relay):
 def test_in_silence_the_rule_speaks_in_words_and_its_receivers_answer() -> None:
     model = marked(3, 2)
     state = held(discussing(Chaired(), model))
-    last = model.asked[-1]
+    last = model.calls[-1]
     assert (last.agent, last.round, last.act, heard(last)) == ("agent_1", 3, "revise", [("agent_1", 0)])
     assert last.turns[-1].text.startswith("Is that your last word?\n\n")
-    assert last.turns[-1].text.endswith(View(Prompts(), {"question": "?", "kind": "number"}, None).form())
+    assert last.turns[-1].text.endswith(PromptBuilder(Prompts(), {"question": "?", "kind": "number"}, None).form())
     assert "Another agent" not in last.text
     (remark,) = (message for message in board(state) if message.agent == RULE)
     assert (remark.place, remark.source) == ((0, 2, 0, RULE, "break_silence", 0), "rule")
@@ -326,7 +326,7 @@ def test_who_says_that_it_is_silent_is_heard_by_nobody_and_its_word_before_count
 def test_when_all_are_silent_it_is_over() -> None:
     model = ScriptedChatModel({name: ["It is 22.", SILENT] for name in NAMES})
     state = held(discussing(AllHearAll(9), model))
-    assert (len(model.asked), state["round"], state["decision"]["answer"]) == (6, 1, "22")
+    assert (len(model.calls), state["round"], state["decision"]["answer"]) == (6, 1, "22")
 
 
 class UntilAgreed(AllHearAll):
@@ -344,18 +344,18 @@ def test_a_rule_can_end_it_by_what_agents_answer() -> None:
 
 def test_a_rule_can_change_the_prompt_as_it_is_sent() -> None:
     class Reminding(AllHearAll):
-        def modify(self, view: View, turns: Sequence[Turn]) -> list[Turn]:
+        def modify(self, view: PromptBuilder, turns: Sequence[Turn]) -> list[Turn]:
             return [*turns, Turn("system", (f"Mind the signs, {view.agent}.",))]
 
     model = marked(2, 2)
     held(discussing(Reminding(2), model, agents=2))
-    assert all(call.turns[-1].text == f"Mind the signs, {call.agent}." for call in model.asked)
+    assert all(call.turns[-1].text == f"Mind the signs, {call.agent}." for call in model.calls)
 
 
 class Strict(AllHearAll):
     """Answers must be readable."""
 
-    def validate(self, view: View, text: str) -> str:
+    def validate(self, view: PromptBuilder, text: str) -> str:
         return has_answer(view.question)(text)
 
 
@@ -373,7 +373,7 @@ def test_an_answer_that_the_rule_finds_wrong_is_asked_for_once_more() -> None:
 def test_silence_is_no_wrong_answer() -> None:
     model = ScriptedChatModel({"agent_1": ["It is 22.", SILENT], "agent_2": ["It is 22.", "It is 22."]})
     state = held(discussing(Strict(2), model, agents=2))
-    assert (len(model.asked), len(board(state))) == (4, 4)
+    assert (len(model.calls), len(board(state))) == (4, 4)
 
 
 def test_an_answer_that_is_missing_again_is_asked_for_alone_and_counts_where_the_rule_says_no_more() -> None:
@@ -393,7 +393,7 @@ def test_an_answer_that_is_wrong_again_is_heard_and_is_an_abstention() -> None:
     """It was asked for alone as well, and that was never read: the reply holds an answer, which the rule refuses."""
 
     class NeverTwentyOne(AllHearAll):
-        def validate(self, view: View, text: str) -> str:
+        def validate(self, view: PromptBuilder, text: str) -> str:
             return "it says 21" if "21" in text else ""
 
     model = script({"agent_1": ["21", "21", "21", "21"], "agent_2": ["22", "22"]})
@@ -482,7 +482,7 @@ def test_a_run_that_stopped_anywhere_goes_on_with_another_rule_object_as_if_unbr
             graph = discussing(Patient(3), model, saver=saver)
             assert graph.get_state(THREAD).next
             assert same_run(graph.invoke(None, THREAD, output_keys=["board", "decision"]), unbroken)
-        assert len(model.asked) == 8
+        assert len(model.calls) == 8
 
 
 def test_an_edited_message_is_heard_in_its_new_words() -> None:
@@ -598,7 +598,7 @@ def test_a_rule_that_is_never_over_is_stopped_with_a_word_of_ours(rule: Discussi
     model = ScriptedChatModel(["It is 22."] * 20)
     with pytest.raises(UsageError, match=expected):
         held(discussing(rule, model, depth=4))
-    assert len(model.asked) == (1 if isinstance(rule, Humming) else 12)
+    assert len(model.calls) == (1 if isinstance(rule, Humming) else 12)
 
 
 def test_a_rule_may_use_all_rounds_that_there_are() -> None:

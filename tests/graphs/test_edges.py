@@ -16,7 +16,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import ContextOverflow, ModelError, ProtocolError, UsageError
 from sottovoce.models import LoadedModel, Rows, assemble, load
-from sottovoce.models.base_temperature import Measured, keep
+from sottovoce.models.base_temperature import Measured, save_measurement
 from sottovoce.nodes.context import Contexts
 from sottovoce.settings import Debate
 from tests.graphs.support import Recording, board, built, calls, debating, held, replies
@@ -217,7 +217,7 @@ def test_cipher_starts_cautiously_where_the_model_names_no_temperature_and_says_
 
 def test_it_starts_from_what_the_doctor_found(unnamed: str, store: PayloadStore) -> None:
     measured = Measured(model="tiny", temperature=0.5, allowed=-1.5, found={"0.5": -1.0})
-    keep(load(unnamed).weights_key, measured)
+    save_measurement(load(unnamed).weights_key, measured)
     state = held(debating(protocol="cipher", model=[unnamed], rounds=1, max_tokens=3, store=store))
     assert heats(state) == [0.25, 0.5]
     assert state["notes"] == [f"{unnamed} names no temperature: cipher starts from 0.5, as `models doctor` found"]
@@ -380,7 +380,7 @@ def test_options_of_engine_and_template_reach_every_agent(folder: str) -> None:
 def test_choices_are_lettered_for_whoever_reads_them() -> None:
     model = ScriptedChatModel(["The answer is (B)."] * 2)
     state = held(debating(model, rounds=1), kind="option", choices=["red", "(B) blue"])
-    assert "(A) red\n(B) blue\n" in model.asked[0].text
+    assert "(A) red\n(B) blue\n" in model.calls[0].text
     assert state["decision"]["answer"] == "B"
 
 

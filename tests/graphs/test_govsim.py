@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from sottovoce.agents.scripted import Asked, ScriptedChatModel
+from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
@@ -43,7 +43,7 @@ class ByRule(ScriptedChatModel):
     says: dict[tuple[str, str], list[str]] = {}  # noqa: RUF012  # as above
 
     def _next(self, agent: str) -> str:
-        asked = self._asked[-1]
+        asked = self._recorded[-1]
         own = self.says.get((agent, asked.act), [])
         if not own and asked.act == "wish" and (agent in self.players or "" in self.players):
             (month, pool), player = map(int, LAKE.findall(asked.text)[0]), self.players.get(agent, self.players.get(""))
@@ -71,8 +71,8 @@ def run(
     return graph.invoke(asked_for(chosen), output_keys=KEYS), model
 
 
-def asked(model: ByRule, act: str, round: int | None = None) -> list[Asked]:
-    return [each for each in model.asked if each.act == act and round in (None, each.round)]
+def asked(model: ByRule, act: str, round: int | None = None) -> list[RecordedCall]:
+    return [each for each in model.calls if each.act == act and round in (None, each.round)]
 
 
 # How it goes
@@ -105,7 +105,7 @@ def test_one_who_takes_double_does_not_end_it_alone() -> None:
 
 def test_a_round_is_a_talk_its_summary_notes_and_wishes_and_the_first_has_wishes_alone() -> None:
     _, model = run(agents=2, months=2, utterances=3)
-    acts = [(each.round, each.act, each.agent) for each in model.asked]
+    acts = [(each.round, each.act, each.agent) for each in model.calls]
     first, last = {(0, "wish", "John"), (0, "wish", "Kate")}, {(1, "wish", "John"), (1, "wish", "Kate")}
     talk = [("talk", "John"), ("talk", "Kate"), ("talk", "John"), ("summarise", "summarizer"), ("limit", "summarizer")]
     assert set(acts[:2]) == first and acts[2:7] == [(1, *each) for each in talk] and set(acts[9:11]) == last
@@ -114,7 +114,7 @@ def test_a_round_is_a_talk_its_summary_notes_and_wishes_and_the_first_has_wishes
 
 def test_they_also_talk_and_make_notes_in_the_month_of_a_collapse() -> None:
     _, model = run(greedy, agents=2)
-    assert [each.act for each in model.asked].count("wish") == 2
+    assert [each.act for each in model.calls].count("wish") == 2
     assert len(asked(model, "talk", 1)) == 9 and len(asked(model, "reflect", 1)) == 2 and not asked(model, "wish", 1)
 
 
@@ -151,7 +151,7 @@ def test_all_levers_are_settings_and_prompts_follow_them() -> None:
     state, model = run(agents=3, start=60, months=1, collapse=7, allocation="proportional")
     game = Game.model_validate(state["game"])
     assert (game.start, game.collapse, game.months, game.allocation, len(game.agents)) == (60, 7, 1, "proportional", 3)
-    text = model.asked[0].text
+    text = model.calls[0].text
     assert "60 tons of fish at most" in text and "from 18 tons to 36 tons" in text
     assert "7" not in text  # nobody is told when the fish die out
     assert "The lake holds 60 tons" in text and "0 to 60." in text and "100" not in text
@@ -162,7 +162,7 @@ def test_all_levers_are_settings_and_prompts_follow_them() -> None:
 
 def test_without_language_they_see_what_all_caught_and_make_notes() -> None:
     _, model = run(agents=2, months=2, language=False)
-    assert {each.act for each in model.asked} == {"wish", "reflect"}
+    assert {each.act for each in model.calls} == {"wish", "reflect"}
     note, wish = asked(model, "reflect", 1)[0].text, asked(model, "wish", 1)[0].text
     assert "Kate caught 10 tons" in note and "Kate caught 10 tons" in wish and "talk" not in note + wish
 
@@ -170,7 +170,7 @@ def test_without_language_they_see_what_all_caught_and_make_notes() -> None:
 def test_a_newcomer_joins_later_and_remembers_nothing() -> None:
     state, model = run(agents=3, months=3, newcomer=1)
     assert [len(month["caught"]) for month in state["world"]["harvests"]] == [2, 3, 3]
-    assert {each.agent for each in model.asked if each.round == 0} == {"John", "Kate"}
+    assert {each.agent for each in model.calls if each.round == 0} == {"John", "Kate"}
     wishes = {each.agent: each.text for each in asked(model, "wish", 1)}
     assert "What you remember" not in wishes["Jack"] and "What you remember" in wishes["John"]
     assert "Jack" not in asked(model, "wish", 0)[0].text and "You and Kate, Jack live" in wishes["John"]
@@ -182,7 +182,7 @@ def test_a_newcomer_joins_later_and_remembers_nothing() -> None:
 
 def test_wishes_and_notes_of_others_are_in_no_prompt_and_own_ones_are_remembered() -> None:
     _, model = run(agents=3, months=3, utterances=3)
-    for each in model.asked:
+    for each in model.calls:
         noted = {name for name in ("John", "Kate", "Jack") if f"{name} plans in" in each.text}
         assert "thinks in round" not in each.text and noted <= {each.agent}
     told = {each.agent for each in asked(model, "wish", 1) if f"{each.agent} plans in round 1." in each.text}
@@ -293,7 +293,7 @@ def test_a_game_that_cannot_be_played_is_refused_before_anybody_acts(game: Any, 
     graph = create_govsim(GovSim(agents=2), models=model).compile()
     with pytest.raises(UsageError, match=said):
         graph.invoke({"question": "How many tons?", "game": game})
-    assert model.asked == []
+    assert model.calls == []
 
 
 def test_a_question_without_a_game_is_played_on_that_of_the_settings() -> None:
@@ -329,7 +329,7 @@ def test_a_reset_holds_the_last_talk_again_and_no_harvest() -> None:
     state, model = run({"": sustainable, "Luke": free_rider}, watch=At(2), months=3)
     plain, unwatched = run({"": sustainable, "Luke": free_rider}, months=3)
     assert state["world"] == plain["world"] and state["epochs"] == [[1, 0]]
-    rounds = [[each.act for each in model.asked if each.round == round].count("talk") for round in range(4)]
+    rounds = [[each.act for each in model.calls if each.round == round].count("talk") for round in range(4)]
     assert rounds == [0, 18, 9, 9]
     harvests = [message.round for message in state["board"] if message.act == "harvest"]
     assert harvests == [0, 1, 2] and len(asked(model, "wish", 0)) == len(asked(unwatched, "wish", 0))

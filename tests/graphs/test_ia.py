@@ -42,7 +42,7 @@ def asking(n: int = 5) -> list[str]:
 @pytest.mark.parametrize("agents", [2, 3])
 def test_passages_are_dealt_by_rank_and_nobody_reads_another_one_s(agents: int) -> None:
     _, model = talking({f"agent_{i}": asking(2) for i in range(1, agents + 1)}, agents=agents, rounds=2)
-    for asked in model.asked:
+    for asked in model.calls:
         place = int(asked.agent.removeprefix("agent_")) - 1
         assert asked.turns[0].role == "system"
         for rank, passage in enumerate(RANKED):
@@ -89,7 +89,7 @@ def test_each_hears_all_others_of_the_round_before_behind_its_own_history() -> N
 
 def test_a_round_in_which_anybody_answers_is_held_by_all_and_is_the_last() -> None:
     state, model = talking({"agent_1": ["#Q: Who?", SURE, "no more"], "agent_2": ["#Q: Why?", "#A: So.", "no more"]})
-    assert (state["round"], len(model.asked)) == (1, 4)
+    assert (state["round"], len(model.calls)) == (1, 4)
     assert (state["decision"]["answer"], state["decision"]["score"]) == ("Aldmoor", 1.0)
     assert state["decision"]["why"] == "1 of 1 say Aldmoor after round 2; 2 questions asked, 2 answered"
     assert [(vote["answer"], vote["counts"]) for vote in state["decision"]["votes"]] == [
@@ -100,7 +100,7 @@ def test_a_round_in_which_anybody_answers_is_held_by_all_and_is_the_last() -> No
 
 def test_after_five_rounds_without_an_answer_there_is_none() -> None:
     state, model = talking({"agent_1": asking(), "agent_2": asking()})
-    assert len(model.asked) == 10 and all(asked.options["temperature"] == 0.0 for asked in model.asked)
+    assert len(model.calls) == 10 and all(asked.options["temperature"] == 0.0 for asked in model.calls)
     assert (state["decision"]["answer"], state["decision"]["score"]) == (None, 0.0)
     assert state["decision"]["why"].startswith("no answer in its form after round 5; 10 questions asked")
 

@@ -9,7 +9,7 @@ import pytest
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import MessageRef
 from sottovoce.core.errors import UsageError
-from sottovoce.nodes.prompt_builder import View
+from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.prompts.render import Prompts
 from sottovoce.settings import MAD
 from tests.graphs.support import board, built, calls, heard, held
@@ -41,7 +41,7 @@ def mad(
 
 def test_three_rounds_without_an_answer_and_the_judge_take_eleven_calls() -> None:
     state, model = mad([OPEN] * 3, ["22 and 20.", JUDGED])
-    spoken = [(asked.agent, asked.act) for asked in model.asked]
+    spoken = [(asked.agent, asked.act) for asked in model.calls]
     a_round = ["affirmative", "negative", "moderator"]
     assert [agent for agent, _ in spoken] == [*a_round * 3, "judge", "judge"]
     assert [act for _, act in spoken[-2:]] == ["list_candidates", "judge"]
@@ -51,14 +51,14 @@ def test_three_rounds_without_an_answer_and_the_judge_take_eleven_calls() -> Non
 
 def test_an_answer_in_the_first_round_takes_three_calls() -> None:
     state, model = mad([settled()])
-    assert [asked.agent for asked in model.asked] == ["affirmative", "negative", "moderator"]
+    assert [asked.agent for asked in model.calls] == ["affirmative", "negative", "moderator"]
     assert (state["decision"]["answer"], state["decision"]["by"]) == ("22", "moderator")
     assert "round 1" in state["decision"]["why"]
 
 
 def test_an_answer_in_the_second_round_ends_it_there() -> None:
     state, model = mad([OPEN, settled(20)])
-    assert len(model.asked) == 6 and state["decision"]["answer"] == "20" and state["decision"]["score"] == 0.0
+    assert len(model.calls) == 6 and state["decision"]["answer"] == "20" and state["decision"]["score"] == 0.0
 
 
 # What is heard
@@ -79,7 +79,7 @@ def test_each_debater_hears_what_was_said_since_it_last_spoke() -> None:
 def test_the_form_stands_after_the_opponent_s_words_and_nothing_after_the_form() -> None:
     """In round 1 the negative side was asked for the form before it read the affirmative's words, and not after."""
     _, model = mad([OPEN] * 3, ["22.", JUDGED])
-    form = View(Prompts(), {"question": "?", "kind": "number"}, None).form()
+    form = PromptBuilder(Prompts(), {"question": "?", "kind": "number"}, None).form()
     for asked in [*calls(model, "affirmative")[1:], *calls(model, "negative")]:
         text = asked.turns[-1].text
         assert text.endswith(f"\n\nQuestion: What is 14 + 3 * 5 - 7?\n{form}") and text.count(form) == 1
@@ -99,7 +99,7 @@ def test_of_three_debaters_each_hears_all_before_it() -> None:
 
 def test_debaters_never_see_the_moderator_and_the_moderator_keeps_its_history() -> None:
     _, model = mad([OPEN] * 3, ["22.", JUDGED])
-    debating = [asked for asked in model.asked if asked.agent in ("affirmative", "negative")]
+    debating = [asked for asked in model.calls if asked.agent in ("affirmative", "negative")]
     assert not [asked for asked in debating if "moderator" in [agent for agent, _ in heard(asked)]]
     last = calls(model, "moderator")[2]
     assert [turn.role for turn in last.turns] == ["system", "user", "assistant", "user", "assistant", "user"]
@@ -120,8 +120,8 @@ def test_the_judge_reads_the_rounds_it_is_to_see(sees: str, rounds: list[int]) -
 
 def test_moderator_and_judge_answer_in_words_whatever_the_debaters_speak() -> None:
     _, model = mad([OPEN] * 3, ["22.", JUDGED])
-    assert {asked.options.get("speaks") for asked in model.asked if asked.agent in ("moderator", "judge")} == {"nl"}
-    assert {asked.options.get("speaks") for asked in model.asked if "ative" in asked.agent} == {None}
+    assert {asked.options.get("speaks") for asked in model.calls if asked.agent in ("moderator", "judge")} == {"nl"}
+    assert {asked.options.get("speaks") for asked in model.calls if "ative" in asked.agent} == {None}
 
 
 # The level of disagreement
@@ -160,12 +160,12 @@ def test_a_moderator_is_asked_once_more_and_then_leaves_it_open() -> None:
 
 def test_a_repaired_verdict_counts() -> None:
     state, model = mad(["It is 22.", settled(22)])
-    assert len(model.asked) == 4 and state["decision"]["answer"] == "22"
+    assert len(model.calls) == 4 and state["decision"]["answer"] == "22"
 
 
 def test_a_judge_that_cannot_be_read_abstains() -> None:
     state, model = mad([OPEN] * 3, ["None.", "I pass.", "I pass.", "I still pass."])
-    assert len(model.asked) == 13
+    assert len(model.calls) == 13
     assert (state["decision"]["answer"], state["decision"]["score"]) == (None, 0.0)
     assert "could not be read" in state["decision"]["why"]
 
@@ -173,7 +173,7 @@ def test_a_judge_that_cannot_be_read_abstains() -> None:
 def test_a_judge_that_cannot_be_read_is_asked_for_the_answer_alone_and_a_moderator_is_not() -> None:
     state, model = mad(["Hm."] * 6, ["None.", "I pass.", "I pass.", " 22"])
     assert (state["decision"]["answer"], state["decision"]["by"], state["decision"]["score"]) == ("22", "judge", 1.0)
-    assert [(asked.act, asked.options["prefill"]) for asked in model.asked if "prefill" in asked.options] == [
+    assert [(asked.act, asked.options["prefill"]) for asked in model.calls if "prefill" in asked.options] == [
         ("judge", "Answer:")
     ]
 
@@ -197,7 +197,7 @@ def test_a_judge_that_cannot_be_read_is_asked_for_the_answer_alone_and_a_moderat
 )
 def test_it_ends_with_an_answer_that_is_preferred_and_can_be_read(verdict: str, calls_made: int) -> None:
     _, model = mad([verdict] * 6, ["22.", JUDGED])
-    assert len(model.asked) == calls_made
+    assert len(model.calls) == calls_made
 
 
 def test_the_debaters_votes_are_shown_and_do_not_count() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from langchain_core.outputs import ChatResult
 
-from sottovoce.agents.scripted import Asked, ScriptedChatModel
+from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.datasets.encyclopedia import about_the_world
 from sottovoce.graphs.madra import SCHEME, create_madra
@@ -69,7 +69,7 @@ def script(judged: list[str], agents: int = 2, rounds: int = 3) -> dict[str, lis
     return {**debaters, "judge": judged, "summarizer": ["It is [Aldmoor]."]}
 
 
-def talks(model: ScriptedChatModel, agent: str) -> list[Asked]:
+def talks(model: ScriptedChatModel, agent: str) -> list[RecordedCall]:
     return [asked for asked in calls(model, agent) if asked.act != "select"]
 
 
@@ -128,7 +128,7 @@ def test_where_all_sources_fail_nobody_is_asked() -> None:
     model = ScriptedChatModel(script([]))
     with pytest.raises(RetrievalError, match="failing is out of order"):
         create_madra(MADRA(wiki="madra-failing"), models=model).compile().invoke(ASKED)
-    assert model.asked == []
+    assert model.calls == []
 
 
 def test_where_nothing_is_found_debaters_talk_at_once() -> None:
@@ -183,7 +183,7 @@ def test_debaters_talk_with_what_they_chose_alone_and_choose_again_in_every_roun
 def test_without_self_selection_all_of_the_pool_is_read_and_nobody_is_asked_to_choose() -> None:
     replies = {"agent_1": ["[A]"], "agent_2": ["[A]"], "judge": ["[Yes]"], "summarizer": ["[A]"]}
     _, model = held(replies, self_selection=False)
-    assert len(model.asked) == 4 and all(f"[{i}] On" in calls(model, "agent_1")[0].text for i in range(10))
+    assert len(model.calls) == 4 and all(f"[{i}] On" in calls(model, "agent_1")[0].text for i in range(10))
 
 
 class Cut(ScriptedChatModel):
@@ -252,7 +252,7 @@ def prompts_of(order: tuple[str, ...]) -> dict[tuple[str, int, str], str]:
     )
     frame.act("summarise", summarise, agent="summarizer", to="decide")
     frame.graph.compile().invoke(ASKED)
-    return {(asked.agent, asked.round, asked.act): asked.text for asked in model.asked}
+    return {(asked.agent, asked.round, asked.act): asked.text for asked in model.calls}
 
 
 def test_the_order_of_debaters_changes_what_they_read_in_later_rounds_alone() -> None:
@@ -268,7 +268,7 @@ def test_the_order_of_debaters_changes_what_they_read_in_later_rounds_alone() ->
 @pytest.mark.parametrize("agents", [2, 3])
 def test_calls_are_two_a_debater_and_round_a_judge_a_round_and_a_summarizer(agents: int) -> None:
     state, model = held(script(["[NO]"] * 3, agents), agents=agents)
-    assert len(model.asked) == 2 * agents * 3 + 3 + 1
+    assert len(model.calls) == 2 * agents * 3 + 3 + 1
     assert state["decision"]["agreed"] is False and state["decision"]["why"] == "they never agreed in 3 rounds"
 
 
@@ -281,7 +281,7 @@ def test_a_judge_without_a_verdict_has_not_found_them_agreed_and_the_board_says_
 
 def test_an_early_yes_ends_it_after_the_first_round() -> None:
     state, model = held(script(["They do. [Yes]"]))
-    assert len(model.asked) == 2 * 2 + 2 and state["round"] == 0
+    assert len(model.calls) == 2 * 2 + 2 and state["round"] == 0
     decision = state["decision"]
     assert (decision["answer"], decision["score"], decision["by"]) == ("Aldmoor", 1.0, "summarizer")
     assert (decision["agreed"], decision["why"]) == (True, "they agreed in round 1")
@@ -345,7 +345,7 @@ def test_the_single_agent_reads_the_same_pool() -> None:
     model = ScriptedChatModel(["Aldmoor."])
     graph = create_single(Single(source="all", **BOTH), models=model).compile()
     state = graph.invoke({**ASKED, "documents": ["Not this."]}, output_keys=["board", "decision"])
-    (asked,) = model.asked
+    (asked,) = model.calls
     assert f"- On holt: {HOLT}\n" in asked.text and "- On snippet: was" in asked.text and "Not this." not in asked.text
     assert state["board"][0].text.startswith("[0] On holt (wiki:holt, rank 1)")
 

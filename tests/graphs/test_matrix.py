@@ -14,7 +14,7 @@ from sottovoce.core.errors import ProtocolError
 from sottovoce.graphs import NAMES, scheme
 from sottovoce.models import Rows
 from sottovoce.nodes import cmd, mad
-from sottovoce.nodes.prompt_builder import View
+from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Vote, rounds_of
 from sottovoce.prompts.render import Prompts
@@ -104,7 +104,7 @@ def test_two_models_of_one_vocabulary(name: str, protocol: str, pair: list[str],
 def turns_of_others(name: str, state: State) -> tuple[Turn, ...]:
     """What moderator, judge or secretary read of the last round."""
     rounds, asked = rounds_of(state, SPOKEN), Question(question=QUESTION["question"])
-    view, order = View(Prompts(), asked, None), ["affirmative", "negative"]
+    view, order = PromptBuilder(Prompts(), asked, None), ["affirmative", "negative"]
     if name == "cmd":
         spoke = [agent for agent in rounds[-1] if agent not in OTHERS]
         # Whatever they said: a tie of them all.

@@ -40,8 +40,8 @@ def test_the_order_in_which_agents_of_a_round_run_changes_no_prompt(name: str) -
     for order in list(permutations(agents))[::5]:
         model = InOrder(replies=script, order=order)
         state = held(built(name, model, **SETTINGS[name]))
-        assert [asked.agent for asked in model.asked if asked.agent in agents] == list(order) * 3
-        prompts = {(asked.agent, asked.act, asked.round): asked.turns for asked in model.asked}
+        assert [asked.agent for asked in model.calls if asked.agent in agents] == list(order) * 3
+        prompts = {(asked.agent, asked.act, asked.round): asked.turns for asked in model.calls}
         found.append((prompts, outcome(state)))
     assert len(found) > 1 and all(each == found[0] for each in found)
 
@@ -56,7 +56,7 @@ def prompts_of_mad(order: Sequence[str]) -> dict[tuple[str, int], str]:
         frame.act(name, argue, to=following)
     frame.act("moderator", moderate, to="decide")
     frame.graph.compile().invoke({"question": "1 + 1?"})
-    return {(asked.agent, asked.round): asked.text for asked in model.asked}
+    return {(asked.agent, asked.round): asked.text for asked in model.calls}
 
 
 def test_in_mad_the_order_changes_what_the_debaters_read() -> None:

@@ -19,7 +19,7 @@ from sottovoce.environments.react import Malformed
 from sottovoce.graphs.react import create_react
 from sottovoce.models import Rows
 from sottovoce.nodes.monitor_node import Intervention
-from sottovoce.nodes.prompt_builder import View
+from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import passages_of
 from sottovoce.nodes.react import counted, step_turns, steps_of
 from sottovoce.prompts.render import Prompts
@@ -49,7 +49,7 @@ class Playing(ScriptedChatModel):
     gold: dict[str, Asked]
 
     def _next(self, agent: str) -> str:
-        asked = self._asked[-1]
+        asked = self._recorded[-1]
         question = asked.text.rpartition("\nQuestion: ")[2].partition("\n")[0]
         return f" I go on.\nAction {asked.round + 1}: {self.gold[question].steps[asked.round]}"
 
@@ -100,8 +100,8 @@ def test_so_they_do_for_other_types(type: Any) -> None:
 
 def test_agents_step_in_turn_each_after_all_that_was_done_and_seen() -> None:
     state, model = relay(step(1, "Search[Bern Holt]"), step(2, "Finish[Aldmoor]"), agents=3)
-    first, second = model.asked
-    assert [each.agent for each in model.asked] == ["agent_1", "agent_2"]
+    first, second = model.calls
+    assert [each.agent for each in model.calls] == ["agent_1", "agent_2"]
     assert first.options["prefill"] == "Thought 1:" and first.options["stop"] == ["\nObservation"]
     assert (first.options["max_tokens"], first.options["temperature"]) == (100, 0.0)
     assert second.text.endswith(
@@ -126,7 +126,7 @@ def test_an_agent_finds_the_page_and_the_look_up_where_another_left_them() -> No
 
 def test_seven_steps_without_finish_are_no_answer() -> None:
     state, model = relay(*(step(n, "Search[Aldmoor]") for n in range(1, 8)))
-    assert [each.agent for each in model.asked] == [f"agent_{i}" for i in range(1, 8)]
+    assert [each.agent for each in model.calls] == [f"agent_{i}" for i in range(1, 8)]
     assert (state["decision"]["answer"], state["decision"]["score"]) == (None, 0.0)
     assert state["decision"]["why"] == "nobody finished within 7 steps: no answer"
 
@@ -142,12 +142,12 @@ def test_who_finishes_without_an_answer_abstains() -> None:
 
 def test_a_step_without_an_action_takes_a_second_call_for_the_action_alone() -> None:
     state, model = relay(" I wonder.\nMore words.", " Search[Bern Holt]", step(2, "Finish[Aldmoor]"))
-    second = model.asked[1]
+    second = model.calls[1]
     begun = "".join(block["text"] for block in second.options["prefill"])
     assert (second.agent, second.act, begun) == ("agent_1", "action", "Thought 1: I wonder.\nMore words.\nAction 1:")
     assert second.options["stop"] == ["\n"] and second.options["response_format"]["after"] == ""
-    assert second.turns == model.asked[0].turns
-    assert model.asked[2].text.endswith(
+    assert second.turns == model.calls[0].turns
+    assert model.calls[2].text.endswith(
         "\nThought 1: I wonder.\nMore words.\nAction 1: Search[Bern Holt]\n"
         "Observation 1: Bern Holt was born in Aldmoor."
     )
@@ -165,7 +165,7 @@ def test_a_step_is_read_behind_its_mark_and_before_what_the_model_made_up() -> N
     state, model = relay(
         " I could Search[Aldmoor], or not.\nACTION 1: lookup[x]\nObservation 1: Finish[y]", step(2, "Finish[Aldmoor]")
     )
-    assert str(steps_of(state)[0][0].does) == "Lookup[x]" and len(model.asked) == 2
+    assert str(steps_of(state)[0][0].does) == "Lookup[x]" and len(model.calls) == 2
 
 
 def test_a_hosted_model_may_repeat_the_beginning_and_write_actions_its_own_way() -> None:
@@ -174,8 +174,8 @@ def test_a_hosted_model_may_repeat_the_beginning_and_write_actions_its_own_way()
     state = run(model, {**ASKED, "documents": DOCUMENTS})
     assert (state["decision"]["answer"], counted(state).second_calls) == ("Aldmoor", 0)
     assert (
-        model.asked[0].text.endswith(f"\n\nQuestion: {ASKED['question']}\n\nThought 1:")
-        and "form" not in model.asked[0].options
+        model.calls[0].text.endswith(f"\n\nQuestion: {ASKED['question']}\n\nThought 1:")
+        and "form" not in model.calls[0].options
     )
 
 
@@ -194,7 +194,7 @@ def test_an_answer_is_kept_to_its_kind() -> None:
     asked = about_the_world("claim", 40)
     false = next(each for each in asked if each["target"] == "REFUTES")
     assert run(model, false, library="encyclopedia")["decision"]["score"] == 1.0
-    first = model.asked[0]
+    first = model.calls[0]
     assert first.options["response_format"]["pattern"].endswith(rf"|Finish\[(?:{'|'.join(LABELS)}|unknown)\]")
     assert f"\nClaim: {false['question']}" in first.text and "Action 3: Finish[NOT ENOUGH INFO]" in first.text
     assert "one of SUPPORTS, REFUTES, NOT ENOUGH INFO." in first.text
@@ -209,7 +209,7 @@ def test_the_latest_step_goes_by_the_protocol_or_all_do(carry: Any, carried: lis
     asked: Any = {**ASKED, "documents": DOCUMENTS}
     model = Recording(preloaded=lonely_loaded(), store=store, temperature=1.0)
     steps = steps_of(run(model, asked, steps=3, step_tokens=40, seed=NEVER_FINISHES, temperature=[1.0]))
-    turns = step_turns(View(Prompts(), asked, None), ReAct(carry=carry), steps)
+    turns = step_turns(PromptBuilder(Prompts(), asked, None), ReAct(carry=carry), steps)
     parts = [part for part in turns[-1].parts if isinstance(part, MessageRef) and part.message.act == "step"]
     assert [part.message.latent is not None for part in parts] == carried
     assert [part.latest for part in parts] == [False, False, True]
@@ -223,7 +223,7 @@ def test_a_step_is_heard_under_its_words(store: PayloadStore) -> None:
 
 def test_of_a_step_of_two_calls_thought_and_action_are_heard_each_from_its_own() -> None:
     _, model = relay(" I wonder.\nNo.\nObservation 1: Kell.", " Search[Bern Holt]", step(2, "Finish[Aldmoor]"))
-    parts = [part for turn in model.asked[2].turns for part in turn.parts if isinstance(part, MessageRef)]
+    parts = [part for turn in model.calls[2].turns for part in turn.parts if isinstance(part, MessageRef)]
     assert [(part.message.act, part.body) for part in parts] == [
         ("step", " I wonder.\nNo."), ("action", " Search[Bern Holt]"), ("observe", "Bern Holt was born in Aldmoor."),
     ]  # fmt: skip
@@ -277,7 +277,7 @@ def test_examples_end_as_answers_of_the_question_s_kind(
     kind: str, choices: list[str], endings: list[str], search: Any
 ) -> None:
     question: Any = {"question": "Q?", "kind": kind, "choices": choices}
-    prompt = step_turns(View(Prompts(), question, None), ReAct(search=search), [])[-1].text
+    prompt = step_turns(PromptBuilder(Prompts(), question, None), ReAct(search=search), [])[-1].text
     shown, _, asked = prompt.rpartition("</example>")
     assert re.findall(r"Finish\[(.*)\]", shown) == endings
     assert ("SUPPORTS" in prompt) == (choices[:1] == ["SUPPORTS"]) == ("\nClaim: Q?" in asked)
@@ -287,13 +287,15 @@ def test_examples_end_as_answers_of_the_question_s_kind(
 @pytest.mark.parametrize(("kind", "choices"), [("label", FEVER), ("yes_no", []), ("number", []), ("text", [])])
 def test_a_search_for_passages_is_described_as_one(kind: str, choices: list[str]) -> None:
     question: Any = {"question": "Q?", "kind": kind, "choices": choices}
-    turns = step_turns(View(Prompts(), question, None), ReAct(search="passages"), [])
+    turns = step_turns(PromptBuilder(Prompts(), question, None), ReAct(search="passages"), [])
     text = "\n".join(turn.text for turn in turns)
     assert "three passages" in text
     assert not [
         word for word in ("Similar", "Could not find", "similar", "opens the page", "of the page") if word in text
     ]
-    by_title = step_turns(View(Prompts(), {"question": question["question"], "kind": "text"}, None), ReAct(), [])
+    by_title = step_turns(
+        PromptBuilder(Prompts(), {"question": question["question"], "kind": "text"}, None), ReAct(), []
+    )
     assert "Similar: ['Keel Bridge'" in by_title[-1].text and "opens the page" in by_title[0].text
 
 
@@ -361,7 +363,7 @@ def test_what_cannot_be_searched_is_refused_before_anybody_speaks(
     model = ScriptedChatModel([])
     with pytest.raises(UsageError, match=said.replace("[", r"\[")):
         run(model, ASKED, **settings)
-    assert model.asked == []
+    assert model.calls == []
 
 
 # State

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from sottovoce.agents.scripted import Asked, ScriptedChatModel
+from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import Message, MessageRef
 from sottovoce.core.errors import UsageError
-from sottovoce.nodes.reconcile import ballot
+from sottovoce.nodes.reconcile import read_vote
 from sottovoce.prompts.structured import recalibrated
 from sottovoce.settings import ReConcile
 from tests.graphs.support import board, built, calls, heard, held
@@ -35,7 +35,7 @@ def reconciled(*agents: Said, **more: Any) -> tuple[Any, ScriptedChatModel]:
     return held(built("reconcile", model, **settings), target="22"), model
 
 
-def heard_parts(asked: Asked) -> list[MessageRef]:
+def heard_parts(asked: RecordedCall) -> list[MessageRef]:
     return [part for part in asked.turns[-1].parts if isinstance(part, MessageRef)]
 
 
@@ -47,7 +47,7 @@ def heard_parts(asked: Asked) -> list[MessageRef]:
     [(0.59, 0.1), (0.6, 0.1), (0.61, 0.3), (0.79, 0.3), (0.8, 0.5), (0.89, 0.5), (0.9, 0.8), (0.99, 0.8), (1.0, 1.0)],
 )
 def test_a_vote_weighs_its_recalibrated_confidence(p: float, weight: float) -> None:
-    vote = ballot(Message("agent_1", 0, "answer", says(22, p)), {"question": "?"})
+    vote = read_vote(Message("agent_1", 0, "answer", says(22, p)), {"question": "?"})
     assert vote == {
         "agent": "agent_1",
         "answer": "22",
@@ -81,14 +81,14 @@ def test_one_sure_agent_outweighs_two_unsure_ones_unless_heads_are_counted() -> 
 def test_a_confidence_beyond_its_range_is_clamped_and_said_so(stated: str, confidence: float, weight: float) -> None:
     state, model = reconciled([("22", stated)], [("22", 0.9)])
     vote = state["decision"]["votes"][0]
-    assert (vote["confidence"], vote["weight"], len(model.asked)) == (confidence, weight, 2)
+    assert (vote["confidence"], vote["weight"], len(model.calls)) == (confidence, weight, 2)
     assert ("note" in vote) == (stated != "85%")
 
 
 def test_a_confidence_that_cannot_be_read_is_asked_for_again_and_then_counts_as_none() -> None:
     state, model = reconciled([("22", "very"), ("22", "very much")], [("22", 0.9)], rounds=0)
     assert '"confidence_level" is no number from 0 to 1' in calls(model, "agent_1")[1].turns[-1].text
-    assert len(model.asked) == 3
+    assert len(model.calls) == 3
     vote = state["decision"]["votes"][0]
     assert (vote["answer"], vote["confidence"], vote["weight"]) == ("22", 0.0, 0.1)
 
@@ -98,7 +98,7 @@ def test_a_confidence_that_cannot_be_read_is_asked_for_again_and_then_counts_as_
 
 def test_every_agent_hears_all_answers_of_the_round_before_its_own_among_them_by_viewpoint() -> None:
     _, model = reconciled([(22, 0.9)] * 3, [(21, 0.7)] * 3, [(22, 0.8)] * 3)
-    for asked in (each for each in model.asked if each.round == 2):
+    for asked in (each for each in model.calls if each.round == 2):
         assert [turn.role for turn in asked.turns] == ["user"]  # no history
         assert heard(asked) == [("agent_1", 1), ("agent_3", 1), ("agent_2", 1)]
         assert all(part.latest and part.own == (part.message.agent == asked.agent) for part in heard_parts(asked))
@@ -147,7 +147,7 @@ def test_an_answer_turn_is_read_with_the_confidence_of_the_reply_before_it_which
 
 def test_a_confidence_alone_that_cannot_be_read_needs_no_answer_turn() -> None:
     _, model = reconciled([("22", "very"), ("22", "very much")], [("22", 0.9)], rounds=0)
-    assert not [asked for asked in model.asked if "prefill" in asked.options]
+    assert not [asked for asked in model.calls if "prefill" in asked.options]
 
 
 # When it ends
@@ -155,42 +155,42 @@ def test_a_confidence_alone_that_cannot_be_read_needs_no_answer_turn() -> None:
 
 def test_consensus_ends_it() -> None:
     state, model = reconciled([(22, 0.9)] * 4, [(22.0, 0.2)] * 4, [("22", 1)] * 4)
-    assert len(model.asked) == 3 and state["decision"]["answer"] == "22"
+    assert len(model.calls) == 3 and state["decision"]["answer"] == "22"
     assert state["decision"]["why"] == "1.9 of 1.9 in weight for 22 after round 1, all agree"
 
 
 def test_it_goes_on_to_consensus_and_no_further() -> None:
     state, model = reconciled([(22, 0.9)] * 4, [(21, 0.2), (22, 0.5), (0, 0), (0, 0)])
-    assert len(model.asked) == 4 and state["decision"]["answer"] == "22"
+    assert len(model.calls) == 4 and state["decision"]["answer"] == "22"
 
 
 def test_an_abstention_is_no_consensus() -> None:
     _, model = reconciled([(22, 0.9)] * 2, ["Hm.", "Hm.", "Hm.", says(22, 1)], rounds=1)
-    assert len(model.asked) == 2 + 2 + 2
+    assert len(model.calls) == 2 + 2 + 2
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 3])
 def test_rounds_of_discussion_come_after_the_first_answers(rounds: int) -> None:
     _, model = reconciled([(22, 0.9)] * 4, [(21, 0.9)] * 4, rounds=rounds)
-    assert len(model.asked) == 2 * (1 + rounds)
+    assert len(model.calls) == 2 * (1 + rounds)
     assert [asked.act for asked in calls(model, "agent_1")] == ["answer", *["revise"] * rounds]
 
 
 def test_a_copied_form_is_no_consensus() -> None:
     copied: Said = [("a label", 0.9), ("a label", 0.9), " a label"]
     state, model = reconciled(copied, copied, rounds=0)
-    assert len(model.asked) == 6 and state["decision"]["answer"] is None
+    assert len(model.calls) == 6 and state["decision"]["answer"] is None
 
 
 def test_who_says_that_it_is_unknown_abstains_and_is_not_asked_again() -> None:
     state, model = reconciled([("unknown", 0.1)], [("22", 0.9)])
-    assert len(model.asked) == 2 and state["decision"]["answer"] == "22"
+    assert len(model.calls) == 2 and state["decision"]["answer"] == "22"
 
 
 def test_all_abstaining_ends_without_an_answer() -> None:
     state, model = reconciled(["Hm."] * 6, ["Hm."] * 6, rounds=1)
     decision = state["decision"]
-    assert len(model.asked) == 12
+    assert len(model.calls) == 12
     assert (decision["answer"], decision["score"], decision["beside"]) == (None, 0.0, {"plain": None})
     assert decision["why"] == "no answer could be read: all abstained"
 
@@ -210,6 +210,6 @@ def test_every_agent_may_have_a_model_of_its_own_and_hosted_ones_read_words() ->
         "agent_3": ScriptedChatModel([says(21, 0.8)] * 2),
     }
     assert held(built("reconcile", models, rounds=1))["decision"]["answer"] == "21"
-    assert heard(models["agent_1"].asked[1]) == [("agent_2", 0), ("agent_3", 0), ("agent_1", 0)]
-    assert heard(models["agent_2"].asked[1]) == []
-    assert models["agent_2"].asked[1].text == models["agent_1"].asked[1].text
+    assert heard(models["agent_1"].calls[1]) == [("agent_2", 0), ("agent_3", 0), ("agent_1", 0)]
+    assert heard(models["agent_2"].calls[1]) == []
+    assert models["agent_2"].calls[1].text == models["agent_1"].calls[1].text

@@ -92,7 +92,7 @@ def test_an_edited_message_counts_as_edited(name: str) -> None:
     edited = replace(message, text=says.format(77), attempt=1)
     graph.update_state(THREAD, {"board": [edited]}, as_node="vote")
     graph.invoke(None, THREAD)
-    heard = [asked for asked in model.asked if asked.round == 1 and asked.agent not in ("agent_2", "secretary")]
+    heard = [asked for asked in model.calls if asked.round == 1 and asked.agent not in ("agent_2", "secretary")]
     assert heard and all("thinks the answer is 77" in asked.text and "is 22" not in asked.text for asked in heard)
 
 

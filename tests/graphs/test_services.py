@@ -77,4 +77,4 @@ def test_what_must_be_looked_up_before_anybody_speaks_ends_a_discussion_in_one_l
     service.replies, model = [SPENT], ScriptedChatModel([])
     with pytest.raises(RetrievalError, match=r"^google allows no more searches now \(429\)"):
         create_ia(IA(library="service"), models=model).compile().invoke(ASKED)
-    assert model.asked == []
+    assert model.calls == []

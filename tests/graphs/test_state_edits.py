@@ -76,7 +76,7 @@ def test_a_discussion_goes_on_with_its_own_settings_and_no_others() -> None:
     graph.invoke(QUESTION, THREAD, context={"rounds": 2, "seed": 3}, interrupt_after=["next_round"])
     with pytest.raises(UsageError, match=r"opened with: rounds is 3, and was 2; resume it with its own"):
         graph.invoke(None, THREAD, context={"rounds": 3, "seed": 3})
-    assert not model.asked
+    assert not model.calls
     graph.invoke(None, THREAD, context={"seed": 3}, interrupt_after=["close_round"])
     state = graph.invoke(None, THREAD, output_keys=KEYS)
     assert (len(board(state)), state["settings"]["seed"]) == (4, 3)
@@ -93,7 +93,7 @@ def test_of_another_graph_s_context_a_discussion_takes_the_settings_that_it_has(
     parent.add_node("debate", debating(model, rounds=3))
     parent.add_edge(START, "debate")
     parent.compile().invoke(QUESTION, context={"rounds": 1, "user": "Mia"})
-    assert len(model.asked) == 2
+    assert len(model.calls) == 2
 
 
 def test_what_an_assistant_cannot_have_is_refused_as_the_server_shows_it_and_its_own_keys_pass() -> None:

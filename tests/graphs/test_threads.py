@@ -130,7 +130,7 @@ def test_a_discussion_that_is_not_over_takes_no_other_question_and_goes_on_from_
     before = graph.get_state(THREAD)
     with pytest.raises(UsageError, match=NOT_OVER):
         graph.invoke(NEXT, THREAD)
-    assert len(model.asked) == 2 and graph.get_state(THREAD) == before
+    assert len(model.calls) == 2 and graph.get_state(THREAD) == before
     assert len(graph.invoke(None, THREAD, output_keys=KEYS)["board"]) == 4
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from sottovoce.agents.scripted import Asked, ScriptedChatModel
+from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
@@ -85,12 +85,12 @@ def test_perfect_players_win(variant: Any, seed: int) -> None:
     model = Perfect(game=Game.model_validate(question["game"]), settings=settings)
     state: Any = create_whodunit(settings, models=model).compile().invoke(question, output_keys=KEYS)
     assert state["decision"]["score"] == 1.0 and state["decision"]["answer"] == question["target"]
-    assert ended(state) == (True, True, len(model.asked), False, 0)
+    assert ended(state) == (True, True, len(model.calls), False, 0)
 
 
 def test_the_accuser_begins_and_intel_hands_back() -> None:
     state, model = run({"Beth": [ANYTHING, ASK, award(3)], "Alex": [LIST, NO]})
-    assert [(each.agent, each.act) for each in model.asked] == [("Beth", "request"), ("Alex", "reply")] * 2 + [
+    assert [(each.agent, each.act) for each in model.calls] == [("Beth", "request"), ("Alex", "reply")] * 2 + [
         ("Beth", "request")
     ]
     winner = Game.model_validate(state["game"]).winner
@@ -101,15 +101,15 @@ def test_the_accuser_begins_and_intel_hands_back() -> None:
 
 def test_peers_act_in_turn_and_a_skip_is_heard_by_nobody() -> None:
     state, model = run([SHARE, SKIP, SHARE, award(7, action=2)], variant="sym", agents=3)
-    assert [each.agent for each in model.asked] == ["Alex", "Beth", "Charlie", "Alex"]
-    assert "Beth" not in model.asked[2].turns[-1].text and published(state)[1] == ""
+    assert [each.agent for each in model.calls] == ["Alex", "Beth", "Charlie", "Alex"]
+    assert "Beth" not in model.calls[2].turns[-1].text and published(state)[1] == ""
     assert state["decision"]["by"] == "Alex"
 
 
 @pytest.mark.parametrize(("variant", "reply", "turns"), [("asym", [ANYTHING, LIST], 31), ("sym", [SKIP, SKIP], 20)])
 def test_without_an_award_within_the_limit_there_is_no_answer(variant: Any, reply: list[str], turns: int) -> None:
     state, model = run(reply * 20, variant=variant)
-    assert len(model.asked) == turns and ended(state) == (False, False, turns, False, 0)
+    assert len(model.calls) == turns and ended(state) == (False, False, turns, False, 0)
     assert state["decision"]["why"] == f"nobody was awarded within {turns} turns; no answer"
     assert (state["decision"]["answer"], state["decision"]["score"]) == (None, 0.0)
 
@@ -118,8 +118,8 @@ def test_all_levers_are_settings() -> None:
     settings = WhoDunit(suspects=4, attributes=3, turns=5)
     state, model = run([ANYTHING, LIST.replace("shirt-button-up", "mood-sad")] * 3, suspects=4, attributes=3, turns=5)
     game = Game.model_validate(state["game"])
-    assert (game.suspect_count, game.names) == (4, ["hat", "mood", "shirt_color"]) and len(model.asked) == 5
-    assert "1 to 4" in model.asked[0].text and "turn 1 of 5" in model.asked[0].text
+    assert (game.suspect_count, game.names) == (4, ["hat", "mood", "shirt_color"]) and len(model.calls) == 5
+    assert "1 to 4" in model.calls[0].text and "turn 1 of 5" in model.calls[0].text
     assert settings.game("0/0") == game
 
 
@@ -136,7 +136,7 @@ def test_no_description_of_a_character_reaches_the_accuser_and_no_winner_intel()
     state, model = run({"Beth": [ANYTHING, award(3)], "Alex": [NO]})
     game = Game.model_validate(state["game"])
     winner = f"The winner {described(game.person(game.winner))}."
-    for asked in model.asked:
+    for asked in model.calls:
         shown = [
             number for number in range(1, 11) if f"Character {number} {described(game.person(number))}" in asked.text
         ]
@@ -150,14 +150,14 @@ def test_a_peer_knows_its_own_facts_alone_and_everybody_what_was_shared() -> Non
     facts = {agent: {fact(*each, words) for each in own} for agent, own in (game.agents or {}).items()}
     shared = fact(*(game.agents or {})["Alex"][0], words)
     everything = {each for own in facts.values() for each in own}
-    for number, asked in enumerate(model.asked):
+    for number, asked in enumerate(model.calls):
         known = {each for each in everything if each in asked.turns[-1].text}
         assert known == facts[asked.agent] | ({shared} if number else set())
 
 
 def test_thoughts_are_private_and_not_kept() -> None:
     state, model = run({"Beth": [ASK, award(3)], "Alex": [NO]}, values="on")
-    assert not [asked for asked in model.asked if "I wonder about" in asked.text or "I look" in asked.text]
+    assert not [asked for asked in model.calls if "I wonder about" in asked.text or "I look" in asked.text]
     assert state["board"][0].text == ASK and state["board"][0].public == "Beth asks: does character 2 wear a brown hat?"
 
 
@@ -167,7 +167,7 @@ def test_the_other_vocabulary_is_used_throughout() -> None:
         "Alex": [NO],
     }
     _, model = run(replies, vocabulary="negative")
-    text = "".join(asked.text for asked in model.asked)
+    text = "".join(asked.text for asked in model.calls)
     assert "culprit" in text and "accuse a suspect" in text
     assert not [word for word in ("winner", "award", "character") if word in text]
 
@@ -177,7 +177,7 @@ def test_the_prompts_tell_to_be_quick_and_sure_and_that_one_fits(role: str) -> N
     _, model = run(
         [ANYTHING, LIST, award(1)] if role != "peer" else [award(1, 2)], variant="sym" if role == "peer" else "asym"
     )
-    told = {asked.agent: asked.turns[0].text for asked in model.asked}
+    told = {asked.agent: asked.turns[0].text for asked in model.calls}
     text = told["Beth" if role == "accuser" else "Alex"]
     assert "exactly one character" in text and "turns" in text
     assert role == "intel" or "only when you are sure" in text
@@ -187,23 +187,23 @@ def test_the_prompts_tell_to_be_quick_and_sure_and_that_one_fits(role: str) -> N
 # What is heard
 
 
-def heard_values(asked: Asked) -> list[str]:
+def heard_values(asked: RecordedCall) -> list[str]:
     return [part.text for part in asked.turns[-1].parts if isinstance(part, MessageRef)]
 
 
 def test_others_hear_the_published_values_behind_the_line_where_that_is_wanted() -> None:
     replies = {"Beth": [ASK, award(3)], "Alex": [NO]}
     _, model = run(replies, values="on")
-    assert heard_values(model.asked[1]) == ['"action": 1, "character": 2, "property": "hat", "value": "brown"']
-    assert "brown hat? (" in model.asked[1].text
-    assert heard_values(model.asked[2]) == ['"action": 1, "value": "no"']
+    assert heard_values(model.calls[1]) == ['"action": 1, "character": 2, "property": "hat", "value": "brown"']
+    assert "brown hat? (" in model.calls[1].text
+    assert heard_values(model.calls[2]) == ['"action": 1, "value": "no"']
     for values in ("auto", "off"):
-        assert not [each for asked in run(replies, values=values)[1].asked for each in heard_values(asked)]
+        assert not [each for asked in run(replies, values=values)[1].calls for each in heard_values(asked)]
 
 
 def test_a_value_that_was_not_published_is_not_heard() -> None:
     _, model = run({"Beth": [ANYTHING, award(3)], "Alex": [NO]}, values="on")
-    assert "Alex is unable to answer.\n" in model.asked[2].text and not heard_values(model.asked[2])
+    assert "Alex is unable to answer.\n" in model.calls[2].text and not heard_values(model.calls[2])
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_an_object_without_the_label_is_kept_to_where_a_pack_asks_for_none() -> 
 def test_prompts_say_that_lists_are_complete_and_give_values_of_this_game_as_examples() -> None:
     state, model = run({"Beth": [ANYTHING, award(3)], "Alex": [LIST]}, attributes=9)
     game = Game.model_validate(state["game"])
-    (accuser, *_), (intel,) = ([each.text for each in model.asked if each.agent == name] for name in ("Beth", "Alex"))
+    (accuser, *_), (intel,) = ([each.text for each in model.calls if each.agent == name] for name in ("Beth", "Alex"))
     assert "list is complete" in accuser and "list is complete" in intel
     assert f'"value": "{game.person(game.winner)["hat"]}"' in accuser and f"hat-{game.person(1)['hat']}" in intel
     assert "Which character is the winner?" in accuser and "Which character is the winner?" not in intel
@@ -279,7 +279,7 @@ def test_prompts_say_that_lists_are_complete_and_give_values_of_this_game_as_exa
 
 def test_each_retry_is_the_prompt_with_one_hint_behind_it() -> None:
     state, model = run({"Beth": ["Hm.", '{"thoughts": "a", "action": 9}', ANYTHING, award(3)], "Alex": [NO]})
-    first, second, third = (asked.turns for asked in model.asked[:3])
+    first, second, third = (asked.turns for asked in model.calls[:3])
     assert second[:-1] == first[:-1] and len(second) == len(first)
     hints = [
         "There was no JSON object; end with one that holds your action.",
@@ -287,12 +287,12 @@ def test_each_retry_is_the_prompt_with_one_hint_behind_it() -> None:
     ]
     assert [turns[-1].text for turns in (second, third)] == [f"{first[-1].text}\n\n{hint}" for hint in hints]
     assert [message.attempt for message in state["board"][:3]] == [0, 1, 2] and state["world"]["turn"] == 3
-    assert len({asked.options["seed"] for asked in model.asked[:3]}) == 3
+    assert len({asked.options["seed"] for asked in model.calls[:3]}) == 3
 
 
 def test_after_twenty_retries_the_game_is_cancelled_and_lost() -> None:
     state, model = run({"Beth": [ANYTHING], "Alex": ["Hm."] * 30})
-    assert len(model.asked) == 1 + 1 + RETRIES and ended(state) == (False, False, 2, True, 0)
+    assert len(model.calls) == 1 + 1 + RETRIES and ended(state) == (False, False, 2, True, 0)
     assert state["decision"]["why"] == (
         "the game was cancelled in turn 2: Alex could not be understood: "
         "There was no JSON object; end with one that holds your action.; no answer"
@@ -310,7 +310,7 @@ def test_the_twentieth_retry_still_counts() -> None:
 
 def test_golden_intel_is_played_by_rule_and_tells_the_truth() -> None:
     state, model = run({"Beth": [ANYTHING, award(3)]}, golden=True)
-    assert {asked.agent for asked in model.asked} == {"Beth"}
+    assert {asked.agent for asked in model.calls} == {"Beth"}
     said = next(message for message in state["board"] if message.agent == "Alex")
     assert said.source == "rule" and not state["world"]["done"][1]["blunders"]
 
@@ -349,7 +349,7 @@ def test_a_game_of_another_kind_is_refused_before_anybody_acts(
     model = ScriptedChatModel([])
     with pytest.raises(UsageError, match=said):
         create_whodunit(WhoDunit(**played), models=model).compile().invoke(asked_for(WhoDunit(**made)))
-    assert model.asked == []
+    assert model.calls == []
 
 
 def test_facts_go_to_the_agents_of_the_run_in_their_order() -> None:
@@ -382,8 +382,8 @@ def test_a_reset_before_an_award_takes_the_whole_game_back_with_a_full_budget(va
         [SHARE, SHARE, award(1, 2)], [SKIP] * 20
     )  # fmt: skip
     state, model = run(first + rest, watch=Once(), variant=variant)
-    again = model.asked[3]
-    assert again.text == model.asked[0].text and again.agent == model.asked[0].agent
+    again = model.calls[3]
+    assert again.text == model.calls[0].text and again.agent == model.calls[0].agent
     turns = WhoDunit(variant=variant).most_turns
     assert state["world"]["turn"] == turns and state["epochs"] == [[0, 0]]
     lost = {"success": 0, "precision": None, "turns": turns + 3, "cancelled": 0, "resets": 1}

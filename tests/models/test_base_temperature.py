@@ -16,8 +16,16 @@ from sottovoce.models import (
     drawn_temperature,
     known_top_p,
 )
-from sottovoce.models.base_temperature import CAUTIOUS, FOLDER, USUAL, Measured, family_of, keep, kept
-from sottovoce.models.doctor.readable import LADDER, measure, temperature
+from sottovoce.models.base_temperature import (
+    CAUTIOUS,
+    FOLDER,
+    USUAL,
+    Measured,
+    family_of,
+    save_measurement,
+    saved_measurement,
+)
+from sottovoce.models.doctor.cipher_temperature import LADDER, measure, temperature
 from tests.support import reciting_loaded, tiny_model, tiny_tokenizer
 
 NOTHING_KNOWN = Base(CAUTIOUS, "a cautious choice", sure=False)
@@ -40,7 +48,7 @@ def loaded_with(name: str = "tiny", **generation: object) -> LoadedModel:
 
 def test_what_the_model_s_files_name_goes_before_all() -> None:
     loaded = loaded_with(temperature=0.9)
-    keep(loaded.weights_key, MEASURED)
+    save_measurement(loaded.weights_key, MEASURED)
     assert base_temperature(loaded) == Base(0.9)
 
 
@@ -77,10 +85,10 @@ def test_a_family_is_known_by_architecture_and_tokenizer(
 
 def test_a_measurement_is_found_again_by_the_weights() -> None:
     loaded = loaded_with()
-    keep("another", MEASURED)
+    save_measurement("another", MEASURED)
     assert base_temperature(loaded) == NOTHING_KNOWN
 
-    keep(loaded.weights_key, MEASURED)
+    save_measurement(loaded.weights_key, MEASURED)
     assert base_temperature(loaded) == Base(0.5, "as `models doctor` found")
 
 
@@ -90,13 +98,13 @@ def test_a_measurement_is_found_again_by_the_weights() -> None:
 def test_a_damaged_measurement_or_one_of_another_format_counts_for_nothing(text: str, cache: Path) -> None:
     cache.mkdir()
     (cache / "w.json").write_text(text)
-    assert kept("w") is None
+    assert saved_measurement("w") is None
 
 
 def test_a_measurement_takes_the_place_of_another_and_leaves_no_other_file(cache: Path) -> None:
-    keep("w", MEASURED)
-    keep("w", MEASURED.model_copy(update={"temperature": 0.2}))
-    found = kept("w")
+    save_measurement("w", MEASURED)
+    save_measurement("w", MEASURED.model_copy(update={"temperature": 0.2}))
+    found = saved_measurement("w")
     assert found and found.temperature == 0.2
     assert [file.name for file in cache.iterdir()] == ["w.json"]
 

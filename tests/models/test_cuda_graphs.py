@@ -14,7 +14,7 @@ class Stepped(Network):
     """A network whose steps are padded to powers of two, as if they were to be captured."""
 
     @property
-    def captures(self) -> bool:
+    def uses_cuda_graphs(self) -> bool:
         return True
 
 
@@ -61,7 +61,7 @@ def test_captured_steps_give_what_steps_as_ever_give() -> None:
 
     found = loaded.engine.twin(reuse=False).run_all(mixed() * 3)
 
-    assert loaded.network.captures
+    assert loaded.network.uses_cuda_graphs
     assert all(map(same_reply, found, expected))
 
 
@@ -71,5 +71,5 @@ def test_steps_of_a_later_engine_are_captured_too() -> None:
     loaded = on_cuda()
     for rows in (2, 12):
         loaded.engine.twin(reuse=False).run_all([request("word " * n, 40) for n in range(1, rows + 1)])
-        captured = loaded.network._captured
+        captured = loaded.network._cuda_graphs
         assert captured is not None and captured._graphs and all(captured._graphs.values())

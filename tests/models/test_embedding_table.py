@@ -98,7 +98,7 @@ def test_a_mean_of_the_heaviest_rows_is_that_of_all_within_its_bound(kind: str, 
 
     bound = LEFT_OUT * table.rows.norm(dim=-1).max()
     assert ((found - expected).norm(dim=-1) <= bound + FLOAT32 * expected.norm(dim=-1).clamp_min(0.1)).all()
-    torch.testing.assert_close(table.mean(weights, whole=True), found, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(table.mean(weights, all_rows=True), found, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 300.0])

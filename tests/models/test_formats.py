@@ -14,7 +14,7 @@ from sottovoce.core.errors import ModelError
 from sottovoce.models import assemble, load
 from sottovoce.models.huggingface.formats import PACKINGS, settled
 from sottovoce.models.huggingface.packed_weights import Packing
-from sottovoce.models.memory_estimate import Header, check_room, needed
+from sottovoce.models.memory_estimate import Header, check_memory, needed
 from tests.models import quantise
 from tests.models.test_packed_weights import model_of, packed_model
 from tests.support import tiny_model, tiny_tokenizer
@@ -127,12 +127,12 @@ def huge(folder: Path, kind: str = "F32") -> Path:
 def test_too_little_memory_is_told_in_figures_before_anything_is_read(tmp_path: Path) -> None:
     less = r"free some, or give weights int8 or int4, or use a smaller model"
     with pytest.raises(ModelError, match=rf"'x' takes 4,402 GB in float32, and .* of memory are free; {less}"):
-        check_room("x", huge(tmp_path), *settled("auto", "auto", "cpu"), "cpu")
+        check_memory("x", huge(tmp_path), *settled("auto", "auto", "cpu"), "cpu")
     with pytest.raises(ModelError, match=r"'x' takes 692 GB in int4 and 4,402 GB while it is loaded, and .* are free"):
-        check_room("x", huge(tmp_path, "BF16"), *settled("auto", "int4", "cpu"), "cpu")
+        check_memory("x", huge(tmp_path, "BF16"), *settled("auto", "int4", "cpu"), "cpu")
 
 
 def test_memory_elsewhere_and_damaged_files_are_not_judged_here(tmp_path: Path) -> None:
-    check_room("x", huge(tmp_path), "auto", None, "cuda:0")
+    check_memory("x", huge(tmp_path), "auto", None, "cuda:0")
     (tmp_path / "model.safetensors").write_bytes(b"")
-    check_room("x", tmp_path, "auto", None, "cpu")
+    check_memory("x", tmp_path, "auto", None, "cpu")

@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerFast
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import UNKNOWN, Form
 from sottovoce.models import Ids, Sampling, Stop, assemble
-from sottovoce.models.engine.constrained_decoding import Guided, guide_of
+from sottovoce.models.engine.constrained_decoding import Constrained, constraint_of
 from sottovoce.models.engine.grammar import Grammar, grammar_of
 from tests.models.support import fresh
 from tests.support import request, tiny_loaded, tiny_model, tiny_tokenizer
@@ -156,19 +156,19 @@ def test_from_anywhere_there_is_a_way_to_the_end(begun: str) -> None:
     matcher = vocabulary.after(found.start, half)
     assert matcher is not None
 
-    path = found.ending(matcher, 99)
+    path = found.completion(matcher, 99)
 
     assert path is not None and json.loads(vocabulary.text([*half, *path]).decode()).keys() == {"a", "b"}
-    assert found.ending(matcher, len(path) - 1) is None
+    assert found.completion(matcher, len(path) - 1) is None
 
 
 def test_replies_share_a_grammar_and_no_matcher() -> None:
     """Engines of one vocabulary have threads of their own, and a matcher that is asked in two of them breaks."""
     found = grammar(Form.of_object("a"))
 
-    guides = [guide_of(found, 99, str) for _ in range(2)]
+    guides = [constraint_of(found, 99, str) for _ in range(2)]
 
-    matchers = [guide.matcher for guide in guides if isinstance(guide, Guided)]
+    matchers = [constraint.matcher for constraint in guides if isinstance(constraint, Constrained)]
     assert len({*map(id, [found.start, *matchers])}) == 3
 
 

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from sottovoce.core.errors import EngineError, ModelError, UsageError
 from sottovoce.models import BUNDLED_FOLDER, load, unload
-from sottovoce.models.sources.checksum import changed, write_sums
+from sottovoce.models.sources.cache import changed, write_sums
 from tests.support import VOCABULARY, ids, request, tiny_loaded, tiny_model, tiny_tokenizer
 
 WEIGHTS = "model.safetensors"

@@ -16,7 +16,7 @@ from sottovoce.models.engine.cache_manager import Limits
 from sottovoce.models.engine.kv_cache import KVCache
 from sottovoce.models.engine.loop import Loop, Worker
 from sottovoce.models.engine.request import Statistics
-from sottovoce.models.engine.scheduler import CHUNK
+from sottovoce.models.engine.scheduler import MAX_PREFILL_TOKENS
 from sottovoce.models.engine.sequence import Job
 from sottovoce.models.huggingface.layers import hooked
 from tests.models.support import LIMIT, busy, fresh, living, slots, spoiled, words
@@ -133,7 +133,7 @@ def test_a_request_that_is_cancelled_while_its_prompt_is_read_reads_no_further()
     long: list[Future[Reply]] = []
 
     def ask() -> None:
-        long.append(engine.submit(request((words(7 * CHUNK),))))
+        long.append(engine.submit(request((words(7 * MAX_PREFILL_TOKENS),))))
 
     engine.run(stepping(40, {5: ask, 8: lambda: long[0].cancel()}))
 
@@ -151,7 +151,7 @@ def test_a_long_prompt_does_not_stop_those_who_decode() -> None:
     ended: list[int] = []
 
     def ask() -> None:
-        long.append(engine.submit(request((words(6 * CHUNK + 1),), 1)))
+        long.append(engine.submit(request((words(6 * MAX_PREFILL_TOKENS + 1),), 1)))
         long[0].add_done_callback(lambda _: ended.append(engine.statistics.steps))
 
     engine.run(stepping(40, {10: ask}))
@@ -179,8 +179,8 @@ def plain(loaded: LoadedModel, asked: Request) -> Any:  # Any: a model's output,
 @pytest.mark.parametrize("family", ["qwen2", "gemma2", "gpt2"])
 def test_a_prompt_read_in_chunks_beside_others_reads_as_in_one_pass(family: str) -> None:
     loaded = fresh(family, {**LONG, "n_positions": None, "sharp": 0.1}, reuse=False)
-    pieces = (words(CHUNK - 3), rows(9), words(CHUNK + 2, seed=1))
-    changes = (edit(0, CHUNK - 5, 20), edit(1, 2 * CHUNK - 2, 4, seed=1))
+    pieces = (words(MAX_PREFILL_TOKENS - 3), rows(9), words(MAX_PREFILL_TOKENS + 2, seed=1))
+    changes = (edit(0, MAX_PREFILL_TOKENS - 5, 20), edit(1, 2 * MAX_PREFILL_TOKENS - 2, 4, seed=1))
     asked = request(pieces, 1, edits=changes, record=Record((0, 1), final_norm=True, stats=True, top=3))
     long: list[Future[Reply]] = []
 
@@ -259,7 +259,7 @@ def test_a_failing_prompt_that_moved_while_it_was_read_leaves_nothing_behind() -
     with busy(engine):
         engine.submit(request("Hi", 2))
         engine.submit(request("Hi", 60))
-        failing = engine.submit(request((Rows(NOT_A_NUMBER.expand(3 * CHUNK, -1)),)))
+        failing = engine.submit(request((Rows(NOT_A_NUMBER.expand(3 * MAX_PREFILL_TOKENS, -1)),)))
 
     assert isinstance(failing.exception(LIMIT), EngineError)
     assert sound(engine)

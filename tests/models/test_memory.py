@@ -17,9 +17,9 @@ from sottovoce.models.engine.cache_budget import (
     LIMITS,
     default_budget,
     free_memory,
-    hold,
     left_in_container,
     out_of_memory,
+    register,
 )
 from sottovoce.models.engine.cache_manager import CacheManager
 from sottovoce.models.huggingface.passes import Kind
@@ -150,7 +150,7 @@ class Promised:
 
     def __init__(self, share: float) -> None:
         self._nbytes = int(share * free_memory(META))
-        hold(self)
+        register(self)
 
     def may_take(self, device: torch.device) -> int:
         return self._nbytes if device == META else 0

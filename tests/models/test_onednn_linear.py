@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from sottovoce.models.huggingface.onednn_linear import ReorderedLinear, available, reorder
+from sottovoce.models.huggingface.onednn_linear import OneDNNLinear, available, use_onednn
 
 pytestmark = pytest.mark.skipif(not available(), reason="this torch has no oneDNN")
 CLOSE = 1e-5  # another order of float32 sums
@@ -16,10 +16,10 @@ def close(found: torch.Tensor, expected: torch.Tensor) -> None:
     torch.testing.assert_close(found, expected, rtol=CLOSE, atol=CLOSE)
 
 
-def layers(bias: bool = True) -> tuple[nn.Linear, ReorderedLinear]:
+def layers(bias: bool = True) -> tuple[nn.Linear, OneDNNLinear]:
     torch.manual_seed(0)
     plain = nn.Linear(96, 40, bias=bias).requires_grad_(False)
-    return plain, ReorderedLinear(plain)
+    return plain, OneDNNLinear(plain)
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -76,8 +76,8 @@ def test_it_is_copied_and_saved_as_a_linear_layer_is() -> None:
 @pytest.mark.parametrize(("least", "most", "taken"), [(0, 10**6, True), (10**6, 10**7, False), (0, 100, False)])
 def test_models_that_are_small_or_too_large_are_left_as_they_are(least: int, most: int, taken: bool) -> None:
     model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32))
-    reorder(model, least=least, most=most)
-    assert [isinstance(each, ReorderedLinear) for each in model] == [taken, False, taken]
+    use_onednn(model, least=least, most=most)
+    assert [isinstance(each, OneDNNLinear) for each in model] == [taken, False, taken]
 
 
 def test_only_float32_and_torchs_own_linear_layers_are_replaced() -> None:
@@ -85,5 +85,5 @@ def test_only_float32_and_torchs_own_linear_layers_are_replaced() -> None:
         pass
 
     model = nn.Sequential(nn.Linear(8, 8, dtype=torch.bfloat16), Quantised(8, 8), nn.Linear(8, 8))
-    reorder(model, least=0, most=10**6)
-    assert [type(each) for each in model.children()] == [nn.Linear, Quantised, ReorderedLinear]
+    use_onednn(model, least=0, most=10**6)
+    assert [type(each) for each in model.children()] == [nn.Linear, Quantised, OneDNNLinear]

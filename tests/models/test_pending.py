@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sottovoce.models import Table
-from sottovoce.models.engine.pending import LATER, MOST, Pending
+from sottovoce.models.engine.recorder import LATER, MAX_PENDING, Pending
 from tests.support import noise
 
 FIRST = torch.tensor(0)  # a guess that helps nothing
@@ -41,10 +41,10 @@ def test_no_more_wait_than_may() -> None:
     table, ids = Table(noise(50, 8)), list[int]()
     pending = Pending(table)
 
-    for i in range(MOST + 1):
+    for i in range(MAX_PENDING + 1):
         pending.add(ids, table.rows[i % 50], FIRST)
 
-    assert ids == [*(i % 50 for i in range(MOST)), LATER]
+    assert ids == [*(i % 50 for i in range(MAX_PENDING)), LATER]
 
 
 def test_where_memory_runs_out_they_still_wait() -> None:

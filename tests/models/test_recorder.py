@@ -10,8 +10,7 @@ import torch
 
 from sottovoce.models import Feed, Record, Reply, Sampling, Table
 from sottovoce.models.engine import sampling
-from sottovoce.models.engine.pending import Pending
-from sottovoce.models.engine.recorder import STEPS, WAITING, Recorder
+from sottovoce.models.engine.recorder import STEPS, WAITING, Pending, Recorder
 from sottovoce.models.huggingface.passes import FINAL
 from tests.models.support import fresh, words
 from tests.support import HIDDEN, close, noise, request, tiny_loaded
@@ -48,7 +47,7 @@ def test_states_are_those_of_each_position_in_order(n: int) -> None:
 
 @pytest.mark.parametrize("n", LENGTHS)
 def test_means_are_those_of_each_position_in_order(n: int) -> None:
-    found = told(n).means(n)
+    found = told(n).mean_rows(n)
 
     assert torch.equal(found["own"], torch.stack([noise(3, 4, seed=at)[1] for at in range(n)]))
     assert torch.equal(found["other"], torch.stack([noise(3, 6, seed=at)[1] for at in range(n)]))
@@ -78,7 +77,7 @@ def test_a_reply_that_was_cut_keeps_the_first_positions(n: int) -> None:
     assert stats is not None and all_stats is not None
     assert torch.equal(stats.entropy, all_stats.entropy[:n]) and torch.equal(stats.top_ids, all_stats.top_ids[:n])
     assert torch.equal(cut.states(n + 1)[1], whole.states(2 * STEPS + 6)[1][: n + 1])
-    assert {len(means) for means in cut.means(n).values()} <= {n}
+    assert {len(means) for means in cut.mean_rows(n).values()} <= {n}
     assert n == 0 or cut.sparse(n).ids.shape == (n, 4)  # type: ignore[union-attr]  # there is one
 
 
@@ -100,7 +99,7 @@ def test_what_is_not_asked_for_is_not_kept() -> None:
     gc.collect()
 
     assert watched() is None
-    assert (recorder.states(1), recorder.means(1), recorder.stats(1), recorder.sparse(1)) == ({}, {}, None, None)
+    assert (recorder.states(1), recorder.mean_rows(1), recorder.stats(1), recorder.sparse(1)) == ({}, {}, None, None)
 
 
 def test_a_layer_that_is_named_twice_is_kept_once() -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from sottovoce.core.errors import ModelError, PackageMissing, PullError, UsageError
 from sottovoce.models import load, pull, pulled
-from sottovoce.models.sources import CATALOGUE, Package, kept, remove, root, source_of
-from sottovoce.models.sources.cache import made
+from sottovoce.models.sources import CATALOGUE, Package, remove, root, source_of, stored_models
+from sottovoce.models.sources.cache import new_folder
 from tests.models.gguf_files import write_gguf
 
 METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
@@ -166,20 +166,20 @@ def test_what_is_kept_is_listed_and_removed(tiny: Package, tmp_path: Path) -> No
     pull("tiny")
     load(tmp_path / "tiny.gguf", device="cpu")
 
-    assert [(each.name, each.source.origin) for each in kept()] == [
+    assert [(each.name, each.source.origin) for each in stored_models()] == [
         ("tiny", "sottovoce_tiny 1.0, tiny/tiny.gguf"),
-        (kept()[1].name, "tiny.gguf"),
+        (stored_models()[1].name, "tiny.gguf"),
     ]
-    assert re.fullmatch("gguf-[0-9a-f]{16}", kept()[1].name)
-    assert kept()[0].nbytes > (tmp_path / "tiny.gguf").stat().st_size
+    assert re.fullmatch("gguf-[0-9a-f]{16}", stored_models()[1].name)
+    assert stored_models()[0].nbytes > (tmp_path / "tiny.gguf").stat().st_size
     assert remove("tiny").name == "tiny"
-    assert [each.source.origin for each in kept()] == ["tiny.gguf"]
+    assert [each.source.origin for each in stored_models()] == ["tiny.gguf"]
     with pytest.raises(UsageError, match=r"unknown model 'tiny'; choose from: gguf-"):
         remove("tiny")
 
 
 def test_a_folder_that_fails_to_be_made_never_appears() -> None:
-    with pytest.raises(KeyboardInterrupt), made(root() / "half") as partial:
+    with pytest.raises(KeyboardInterrupt), new_folder(root() / "half") as partial:
         (partial / "weights").touch()
         raise KeyboardInterrupt
     assert [*root().iterdir()] == []
@@ -189,7 +189,7 @@ def test_what_a_killed_process_left_is_swept_away_and_what_a_living_one_makes_is
     dead, living = root() / ".partial-999999999-ab", root() / f".partial-{os.getpid()}-cd"
     dead.mkdir(parents=True)
     living.mkdir()
-    with made(root() / "whole") as partial:
+    with new_folder(root() / "whole") as partial:
         (partial / "weights").touch()
 
     assert sorted(path.name for path in root().iterdir()) == [living.name, "whole"]

@@ -11,8 +11,8 @@ from sottovoce.models.huggingface.text import (
     Span,
     TextStream,
     first_stop,
-    held_back,
     overlapping,
+    partial_stop,
     settled,
 )
 from tests.support import ids, tiny_tokenizer
@@ -114,7 +114,7 @@ def test_the_earliest_stop_counts(text: str, stops: tuple[str, ...], at: int | N
     ],
 )
 def test_what_may_become_a_stop_is_held_back(text: str, stops: tuple[str, ...], held: int) -> None:
-    assert held_back(text, stops) == held
+    assert partial_stop(text, stops) == held
 
 
 class Counting(Detokenizer):

@@ -15,13 +15,13 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures
 
-from sottovoce.analysis.monitor_evaluation import foretell
+from sottovoce.analysis.monitor_evaluation import evaluate_monitor
 from sottovoce.analysis.statistics import paired_bootstrap
 from sottovoce.core.errors import UsageError
 from sottovoce.monitors.dataset import Row, games_of, read_rows
 from sottovoce.monitors.monitor import Monitor
-from sottovoce.monitors.random_baseline import equal_resets, worth
 from sottovoce.monitors.settings import Measure, Training
+from sottovoce.monitors.threshold import equal_resets, game_gains
 from sottovoce.monitors.training import Trained, fit, split, train, tried
 from tests.monitors.synthetic import Player, games, rows, written
 
@@ -162,12 +162,12 @@ def test_the_gain_in_the_file_is_that_of_the_threshold_in_the_file(tmp_path: Pat
 
     fitted, games, best = found.monitor.fitted, found.split.choosing, found.tried[0]
     above = games.highest(found.monitor.scores(games.columns)) > found.monitor.threshold
-    assert fitted is not None and fitted.gain == pytest.approx(float(worth(games.failed) @ above))
+    assert fitted is not None and fitted.gain == pytest.approx(float(game_gains(games.failed) @ above))
     assert found.monitor.threshold > best.monitor.threshold and fitted.gain < best.triggered.gain
 
 
 def test_uncertainty_that_foretells_failure_beats_chance_on_held_out_games(trained: Trained) -> None:
-    found = foretell(trained.monitor, games(200, seed=6))
+    found = evaluate_monitor(trained.monitor, games(200, seed=6))
 
     monitor, chance, _ = found.triggers
     assert found.games == 200 and chance.games == pytest.approx(monitor.games)
@@ -200,7 +200,7 @@ def test_what_tells_nothing_gains_nothing() -> None:
     half = 200 * 5
     parts = split(games_of(noise[:half]), LEAST)
 
-    found = foretell(tried(parts, LEAST)[0].monitor, games_of(noise[half:]))
+    found = evaluate_monitor(tried(parts, LEAST)[0].monitor, games_of(noise[half:]))
 
     assert found.difference.low < 0 < found.difference.high
 
@@ -304,7 +304,7 @@ def test_games_of_one_kind_tell_nothing_of_a_monitor(trained: Trained) -> None:
     found = games(50, seed=9)
 
     with pytest.raises(UsageError, match="games succeeded; expected both"):
-        foretell(trained.monitor, found.part(np.flatnonzero(~found.failed).tolist()))
+        evaluate_monitor(trained.monitor, found.part(np.flatnonzero(~found.failed).tolist()))
 
 
 def test_higher_scores_are_worse(trained: Trained) -> None:

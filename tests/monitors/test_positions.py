@@ -13,8 +13,7 @@ from langchain_core.messages import AIMessage
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.whodunit.wording import WORDINGS
-from sottovoce.monitors.features import joint, statistics
-from sottovoce.monitors.measure import features_of
+from sottovoce.monitors.features import features_of, joint, statistics
 from sottovoce.monitors.positions import PEOPLE, POSITIONS
 from sottovoce.monitors.settings import Measure
 from sottovoce.monitors.tokens import Tokens, of_payload, of_response

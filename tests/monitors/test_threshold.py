@@ -10,8 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.core.errors import UsageError
-from sottovoce.monitors.random_baseline import best_chance, chances, equal_resets, worth
-from sottovoce.monitors.threshold import Triggered, best_threshold, conformal_threshold, triggered
+from sottovoce.monitors.threshold import (
+    Triggered,
+    best_chance,
+    best_threshold,
+    chances,
+    conformal_threshold,
+    equal_resets,
+    game_gains,
+    triggered,
+)
 
 GAMES = st.lists(st.tuples(st.integers(-20, 130).map(lambda n: n / 100), st.booleans()), min_size=1, max_size=30)
 
@@ -94,4 +102,4 @@ def test_chance_gains_where_failed_games_are_longer() -> None:
 def test_the_worth_of_games_adds_up_to_the_gain() -> None:
     failed, above = np.array([True, True, False, False, False]), np.array([1.0, 0, 1, 0, 0])
 
-    assert worth(failed) @ above == pytest.approx(triggered(above, failed, 0.5).gain)
+    assert game_gains(failed) @ above == pytest.approx(triggered(above, failed, 0.5).gain)

@@ -60,7 +60,7 @@ def ask(agent: str, text: str = "?", act: str = "talk", **more: Any) -> Ask:
 
 def places(model: ScriptedChatModel) -> list[Place]:
     """Where the replies of all calls were to stand."""
-    return [Place(**asked.place) for asked in model.asked]
+    return [Place(**asked.place) for asked in model.calls]
 
 
 def told(messages: Iterable[Message]) -> list[tuple[str, str]]:

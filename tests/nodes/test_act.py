@@ -50,7 +50,7 @@ def made(act: Act, model: ScriptedChatModel | None = None) -> Any:
 async def test_an_act_may_ask_several_times_and_writes_plain_json(half: str) -> None:
     model = ScriptedChatModel(["a", "b"])
     update = made(chain, model).invoke(STATE) if half == "sync" else await made(chain, model).ainvoke(STATE)
-    assert [each.turns[0].text for each in model.asked] == ["one", "two after a"]
+    assert [each.turns[0].text for each in model.calls] == ["one", "two after a"]
     assert update["round"] == 3
     assert [(each["text"], each["act"], each["round"], each["source"]) for each in update["board"]] == [
         ("a", "answer", 2, "hosted"),

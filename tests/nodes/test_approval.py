@@ -11,7 +11,7 @@ from langgraph.types import Command
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
-from sottovoce.nodes.state import heard
+from sottovoce.nodes.state import current_messages
 from sottovoce.settings import CodeGen, Debate
 from tests.graphs.support import NEEDED, QUESTION
 from tests.nodes.test_monitor_node import SCRIPTS, THREAD, Once, held, model_of
@@ -54,7 +54,7 @@ def test_what_is_said_side_by_side_is_approved_written_anew_or_rejected_at_once(
 
     state = answered(graph, agent_2="The answer is 21.", agent_3={"approve": False})
 
-    assert [(each.agent, each.source, each.text) for each in heard(state)] == [
+    assert [(each.agent, each.source, each.text) for each in current_messages(state)] == [
         ("agent_1", "hosted", "The answer is 22."),
         ("agent_2", "human", "The answer is 21."),
         ("agent_3", "rule", ""),
@@ -151,5 +151,5 @@ def test_a_graph_that_was_built_without_approvals_refuses_a_context_that_asks_fo
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_what_agents_do_can_be_approved_by_its_name(name: str) -> None:
     state, model = held(name, None)
-    assert {each.act for each in model.asked} <= {*scheme(name).settings.acts, "test", "review", "rank"}
+    assert {each.act for each in model.calls} <= {*scheme(name).settings.acts, "test", "review", "rank"}
     assert state["decision"]

@@ -194,7 +194,7 @@ def test_prompts_hold_the_others_samples_in_all_phases_or_in_discussion_alone(
 
 
 def test_samples_stand_before_the_question(tmp_path: Path) -> None:
-    for asked in discussed(tmp_path)[1].asked:
+    for asked in discussed(tmp_path)[1].calls:
         text = asked.turns[-1].text
         assert text.startswith("An example:\n<example>\nQuestion: Ask ")
         assert text.rindex("Because ") < text.rindex("</example>") < text.index("What is 14 + 3 * 5 - 7?")
@@ -216,7 +216,7 @@ def test_a_damaged_file_is_refused_before_any_model_speaks(tmp_path: Path, where
     with pytest.raises(UsageError, match="is not JSON"):
         held(built("reconcile", model, convincing=files, convincing_in=where))
 
-    assert model.asked == []
+    assert model.calls == []
 
 
 def test_a_sample_with_the_mark_of_a_heard_message_is_refused_at_the_opening(tmp_path: Path) -> None:
@@ -227,4 +227,4 @@ def test_a_sample_with_the_mark_of_a_heard_message_is_refused_at_the_opening(tmp
     with pytest.raises(UsageError, match=r"samples file '.*s\.json': a prompt's text holds U\+E000"):
         held(built("reconcile", model, convincing=[str(path)], convincing_in="discussion"))
 
-    assert model.asked == []
+    assert model.calls == []

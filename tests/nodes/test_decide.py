@@ -9,7 +9,7 @@ import pytest
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.nodes.state import Decision
-from sottovoce.nodes.votes import ballot
+from sottovoce.nodes.votes import read_vote
 from tests.graphs.support import board, debating, held
 
 SILENT = "Hm."
@@ -121,6 +121,6 @@ def test_an_abstention_is_not_right_even_where_the_target_is_unknown_too() -> No
     ("text", "how"), [("Answer: 5", "marked"), (r"So \boxed{5}.", "boxed"), ("2 and 3 are 5.", "mined"), ("Hm.", None)]
 )
 def test_a_vote_says_how_its_answer_was_read(text: str, how: str | None) -> None:
-    vote = ballot(Message("agent_1", 0, "answer", text), {"question": "What is 2 + 3?"})
+    vote = read_vote(Message("agent_1", 0, "answer", text), {"question": "What is 2 + 3?"})
 
     assert vote.get("read") == how

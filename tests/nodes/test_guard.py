@@ -21,7 +21,7 @@ from sottovoce.monitors.settings import Measure
 from sottovoce.monitors.tokens import of_payload
 from sottovoce.nodes.guard import Guard, chance, spent
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.state import heard
+from sottovoce.nodes.state import current_messages
 from sottovoce.nodes.uncertainty import decoder_of, measured
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.settings import Debate, GovSim, WhoDunit
@@ -74,8 +74,8 @@ def test_a_reply_that_looks_unsure_is_held_back_and_the_round_is_held_again(tmp_
     ]
     assert state["interventions"][0]["score"] == pytest.approx(2.302585)
     assert state["interventions"][0]["why"] == "the failure score of agent_1 is 2.30, above 1.00"
-    assert {message.text for message in heard(state)} == {SURE}
-    assert len(model.asked) == 6
+    assert {message.text for message in current_messages(state)} == {SURE}
+    assert len(model.calls) == 6
 
 
 def test_monitors_of_files_are_a_setting(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_model_without_log_probabilities_is_refused_before_anybody_speaks(tmp_
 
     with pytest.raises(UsageError, match="watches agent_1, whose model returns no log-probabilities"):
         debated({}, tmp_path, Guard(monitor("agent_1")), model=model)
-    assert model.asked == []
+    assert model.calls == []
 
 
 @pytest.mark.parametrize("most", [None, 5])
@@ -140,7 +140,7 @@ def test_a_model_that_returns_too_few_tokens_is_refused_before_anybody_speaks(mo
 
     with pytest.raises(UsageError, match=f"returns {most or 0} most probable .* make it with top_logprobs=10"):
         debated({}, tmp_path, Guard(monitor("agent_1")), model=model)
-    assert model.asked == []
+    assert model.calls == []
 
 
 def test_a_model_that_returns_none_after_all_is_told_in_one_line(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_several_people_of_a_round_are_asked_at_once_and_their_words_are_recorde
         ("human", None, "The answer is 21."),
         ("human", None, "The answer is 20."),
     ]
-    assert [each["answer"] for each in state["decision"]["votes"]] == ["22", "21", "20"] and len(model.asked) == 1
+    assert [each["answer"] for each in state["decision"]["votes"]] == ["22", "21", "20"] and len(model.calls) == 1
     assert state["notes"][:2] == ["a person plays agent_2", "a person plays agent_3"]
 
 
@@ -67,7 +67,7 @@ def test_any_seat_of_a_scheme_can_be_a_person_s(name: str, seat: str) -> None:
 
     spoken = [each for each in state["board"] if each.source == "human"]
     assert [each.agent for each in spoken] == [seat] * len(said) and said
-    assert seat not in {each.agent for each in model.asked}
+    assert seat not in {each.agent for each in model.calls}
 
 
 def test_what_cannot_be_read_is_asked_for_again_and_is_an_abstention_in_the_end() -> None:

@@ -15,7 +15,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
 from sottovoce.nodes.monitor_node import Intervention
 from sottovoce.nodes.say import say
-from sottovoce.nodes.state import Discussion, Update, heard
+from sottovoce.nodes.state import Discussion, Update, current_messages
 from sottovoce.settings import Debate, ReAct
 from tests.graphs.support import KEYS, QUESTION
 from tests.nodes.support import Run, ask, framed, told
@@ -51,7 +51,7 @@ def test_a_rollback_takes_back_so_many_rounds_and_the_one_under_way_and_never_mo
     state, _ = played("debate", At("agent_1", 2, "rollback", rounds=rounds), rounds=3)
 
     assert state["epochs"] == [cut]
-    assert [message.round for message in heard(state)] == [round for round in range(3) for _ in range(3)]
+    assert [message.round for message in current_messages(state)] == [round for round in range(3) for _ in range(3)]
     assert state["decision"]["answer"] == "22"
 
 
@@ -63,10 +63,10 @@ def test_what_is_said_again_at_temperature_0_is_drawn_with_another_seed_above_0(
 
     state, model = played("debate", watch, temperature=[0], redraw_temperature=0.4)
 
-    redrawn = [asked for asked in model.asked if asked.options["temperature"] > 0]
+    redrawn = [asked for asked in model.calls if asked.options["temperature"] > 0]
     assert [(each.place["epoch"], each.place["attempt"]) for each in redrawn] == again
     assert {each.options["temperature"] for each in redrawn} == {0.4}
-    assert len({each.options["seed"] for each in model.asked}) == len(model.asked)
+    assert len({each.options["seed"] for each in model.calls}) == len(model.calls)
     assert state["interventions"][0]["temperature"] == 0.4
     kept = [each.stats["temperature"] for each in state["board"] if "said again at temperature 0.4" in each.notes]
     assert kept == [0.4] * len(again)
@@ -76,14 +76,14 @@ def test_what_is_said_again_at_temperature_0_is_drawn_with_another_seed_above_0(
 def test_what_is_not_asked_again_as_it_was_keeps_temperature_0(what: Any) -> None:
     state, model = played("debate", At("agent_1", 1, what), temperature=[0])
 
-    assert {asked.options["temperature"] for asked in model.asked} == {0}
+    assert {asked.options["temperature"] for asked in model.calls} == {0}
     assert "temperature" not in state["interventions"][0]
 
 
 def test_places_that_nobody_spoke_at_before_a_reset_keep_temperature_0() -> None:
     _, model = played("debate", At("agent_1", 0, "reset"), temperature=[0])
 
-    assert [(asked.round, asked.options["temperature"]) for asked in model.asked] == [
+    assert [(asked.round, asked.options["temperature"]) for asked in model.calls] == [
         *[(0, 0)] * 3, *[(0, 0.7)] * 3, *[(1, 0)] * 3
     ]  # fmt: skip
     warm, _ = played("debate", At("agent_1", 0, "reset"), temperature=[0.5])
@@ -116,9 +116,9 @@ def test_a_note_is_read_by_everybody_from_then_on_and_who_was_held_back_speaks_a
 
     state, model = played(name, At(first, 0, "augment", note="Mind the carry."))
 
-    later = [asked for asked in model.asked if "Mind the carry." in asked.text]
-    assert model.asked[0] not in later and later[0].agent == first
-    assert later == model.asked[-len(later) :]
+    later = [asked for asked in model.calls if "Mind the carry." in asked.text]
+    assert model.calls[0] not in later and later[0].agent == first
+    assert later == model.calls[-len(later) :]
     assert {asked.agent for asked in later} >= set(speakers)
     assert [(message.agent, message.act) for message in state["board"] if message.source == "rule"][:1] == [
         (f"monitor of {first}", "note")
@@ -136,7 +136,7 @@ def test_two_who_are_held_back_side_by_side_may_have_notes_of_their_own(notes: t
     state, model = played("debate", watch)
 
     assert [message.text for message in state["board"] if message.act == "note"] == list(notes)
-    assert model.asked[-1].text.count("Add.") == model.asked[-1].text.count(told) == 1
+    assert model.calls[-1].text.count("Add.") == model.calls[-1].text.count(told) == 1
 
 
 def test_a_note_is_forgotten_with_a_reset() -> None:
@@ -150,7 +150,7 @@ def test_a_note_is_forgotten_with_a_reset() -> None:
     state, model = played("debate", Both())
 
     assert [each["what"] for each in state["interventions"]] == ["augment", "reset"]
-    assert [asked.place["epoch"] for asked in model.asked if "Mind the carry." in asked.text] == [0]
+    assert [asked.place["epoch"] for asked in model.calls if "Mind the carry." in asked.text] == [0]
 
 
 @pytest.mark.parametrize("name", ["debate", "reconcile", "cmd", "madra"])
@@ -172,7 +172,7 @@ def test_a_muted_turn_of_a_world_passes() -> None:
 
     assert next(message.public for message in state["board"] if not message.withdrawn) == ""
     assert "within 4 turns" in state["decision"]["why"] or state["decision"]["answer"]
-    assert len(model.asked) == 4
+    assert len(model.calls) == 4
 
 
 def test_a_muted_step_of_a_relay_is_not_done_even_where_it_took_two_calls() -> None:
@@ -205,7 +205,7 @@ def test_a_human_takes_the_seat_and_keeps_it() -> None:
         ("human", False),
         ("human", False),
     ]
-    assert model.asked[-1].text.count("The answer is 23.") == 1
+    assert model.calls[-1].text.count("The answer is 23.") == 1
 
 
 async def test_a_human_is_asked_without_blocking_too() -> None:
@@ -242,7 +242,7 @@ def test_acts_that_belong_together_are_looked_at_before_they_are_acted_on() -> N
         return {"marks": []}
 
     frame = framed(ScriptedChatModel(["10 tons"] * 4), watch=Twice())
-    frame.join("harvest", harvest, to="decide", together=heard)
+    frame.join("harvest", harvest, to="decide", together=current_messages)
     for agent in ("zoe", "Bob"):
         frame.graph.add_edge("next_round", agent)
         frame.act(agent, wish, to="harvest", watched=False)
@@ -250,5 +250,8 @@ def test_acts_that_belong_together_are_looked_at_before_they_are_acted_on() -> N
     state = frame.graph.compile().invoke(QUESTION, output_keys=[*KEYS, "interventions", "epochs"])
 
     assert seen == [["zoe", "Bob"], ["zoe", "Bob"]] and harvests == [1]
-    assert told(heard(cast(Discussion, state))) == [("zoe", "10 tons"), ("Bob", "10 tons")] and len(state["board"]) == 4
+    assert (
+        told(current_messages(cast(Discussion, state))) == [("zoe", "10 tons"), ("Bob", "10 tons")]
+        and len(state["board"]) == 4
+    )
     assert [(each["agent"], each["what"]) for each in state["interventions"]] == [("zoe, Bob", "reset")]

@@ -13,7 +13,7 @@ from sottovoce.channels.message import Message
 from sottovoce.graphs import scheme
 from sottovoce.nodes.monitor_node import Intervention
 from sottovoce.nodes.say import say
-from sottovoce.nodes.state import RESTORED, Discussion, Update, heard
+from sottovoce.nodes.state import RESTORED, Discussion, Update, current_messages
 from sottovoce.settings import SelfConsistency
 from tests.graphs.support import KEYS, NEEDED, OF_CMD, QUESTION, calls, texts
 from tests.nodes.support import Run, ask, framed, told
@@ -77,7 +77,7 @@ def test_a_watch_that_lets_everything_pass_changes_no_discussion(name: str) -> N
     (state, model), (plain, unwatched) = held(name, never), held(name, None)
 
     assert (state["board"], state["decision"]) == (plain["board"], plain["decision"])
-    asked = [{(each.agent, each.act, each.round): each.turns for each in every.asked} for every in (model, unwatched)]
+    asked = [{(each.agent, each.act, each.round): each.turns for each in every.calls} for every in (model, unwatched)]
     assert asked[0] == asked[1]
     assert state["pending"] == {}
 
@@ -112,7 +112,7 @@ def test_what_is_done_again_is_the_next_attempt_and_the_discussion_goes_on_as_if
     cold = scheme(name).settings.default_temperature == 0
     notes = [("withdrawn: it looks wrong",), ("said again at temperature 0.7",) if cold else ()]
     assert [(message.attempt, message.notes) for message in again] == [*enumerate(notes)]
-    assert len(model.asked) == len(unwatched.asked) + 1
+    assert len(model.calls) == len(unwatched.calls) + 1
     assert len({each.options["seed"] for each in calls(model, first)}) == len(calls(model, first))
 
 
@@ -138,9 +138,9 @@ def test_a_reset_takes_a_discussion_back_to_the_beginning_of_its_round(name: str
     (state, model), (plain, unwatched) = held(name, Once("agent_2", 1, "reset")), held(name, None)
 
     agents = SCRIPTS[name][0]["agents"]
-    assert len(model.asked) == len(unwatched.asked) + agents
+    assert len(model.calls) == len(unwatched.calls) + agents
     assert state["epochs"] == [[1, 0]] and state["round"] == plain["round"]
-    assert [told([message])[0] for message in heard(state)] == told(plain["board"])
+    assert [told([message])[0] for message in current_messages(state)] == told(plain["board"])
     withdrawn = [message for message in state["board"] if message.epoch == 0 and message.round == 1]
     assert [message.agent for message in withdrawn] == [f"agent_{i + 1}" for i in range(agents)]
     assert [message.notes for message in withdrawn if message.agent == "agent_2"] == [("withdrawn: it looks wrong",)]
@@ -150,7 +150,7 @@ def test_a_reset_takes_a_discussion_back_to_the_beginning_of_its_round(name: str
 def test_after_a_reset_those_who_speak_in_turn_begin_the_round_anew() -> None:
     (state, model), (plain, _) = held("mad", Once("negative", 1, "reset")), held("mad", None)
 
-    assert [(each.place["epoch"], each.round, each.place["turn"], each.agent) for each in model.asked][3:8] == [
+    assert [(each.place["epoch"], each.round, each.place["turn"], each.agent) for each in model.calls][3:8] == [
         (0, 1, 0, "affirmative"),
         (0, 1, 1, "negative"),
         (1, 1, 0, "affirmative"),
@@ -158,7 +158,7 @@ def test_after_a_reset_those_who_speak_in_turn_begin_the_round_anew() -> None:
         (1, 1, 2, "moderator"),
     ]
     assert state["decision"] == plain["decision"]
-    first, again = (each for each in model.asked if (each.agent, each.round) == ("affirmative", 1))
+    first, again = (each for each in model.calls if (each.agent, each.round) == ("affirmative", 1))
     assert first.turns == again.turns and first.options["seed"] != again.options["seed"]
 
 
@@ -169,7 +169,7 @@ def test_two_who_ask_for_a_reset_in_one_step_reset_it_once() -> None:
 
     state, model = held("debate", watch)
 
-    assert state["epochs"] == [[1, 0]] and len(model.asked) == 3 * 3
+    assert state["epochs"] == [[1, 0]] and len(model.calls) == 3 * 3
 
 
 def test_a_second_reset_goes_back_to_the_round_before() -> None:
@@ -180,8 +180,8 @@ def test_a_second_reset_goes_back_to_the_round_before() -> None:
     state, _ = held("debate", watch)
 
     assert state["epochs"] == [[1, 0], [1, 0]]
-    assert {message.epoch for message in heard(state)} == {0, 2}
-    assert [message.round for message in heard(state)] == [0] * 3 + [1] * 3
+    assert {message.epoch for message in current_messages(state)} == {0, 2}
+    assert [message.round for message in current_messages(state)] == [0] * 3 + [1] * 3
 
 
 @pytest.mark.parametrize(
@@ -190,8 +190,8 @@ def test_a_second_reset_goes_back_to_the_round_before() -> None:
 def test_a_reset_in_the_first_round_begins_the_discussion_anew(name: str, agent: str, more: int) -> None:
     (state, model), (plain, unwatched) = held(name, Once(agent, 0, "reset")), held(name, None)
 
-    assert state["epochs"] == [[0, 0]] and len(model.asked) == len(unwatched.asked) + more
-    assert told(heard(state)) == told(plain["board"])
+    assert state["epochs"] == [[0, 0]] and len(model.calls) == len(unwatched.calls) + more
+    assert told(current_messages(state)) == told(plain["board"])
     assert state["decision"] == plain["decision"]
 
 
@@ -215,8 +215,8 @@ def test_who_was_asked_again_while_another_reset_the_round_is_heard_no_more(rese
 
     state, model = held("debate", watch)
 
-    assert state["epochs"] == [[0, 0]] and state["pending"] == {} and len(model.asked) == 3 * 3 + 1
-    assert {message.epoch for message in heard(state)} == {1}
+    assert state["epochs"] == [[0, 0]] and state["pending"] == {} and len(model.calls) == 3 * 3 + 1
+    assert {message.epoch for message in current_messages(state)} == {1}
     late = [message.attempt for message in state["board"] if (message.agent, message.epoch) == (speaks, 0)]
     assert late == [0, 1]
 
@@ -263,7 +263,7 @@ def test_a_watched_run_that_was_stopped_goes_on_as_if_unbroken(node: str) -> Non
     state = graph.invoke(None, THREAD, output_keys=KEYS)
 
     assert (state["board"], state["decision"]) == (expected["board"], expected["decision"])
-    assert len(model.asked) == 9
+    assert len(model.calls) == 9
 
 
 async def test_a_watched_discussion_is_the_same_without_blocking() -> None:

@@ -16,7 +16,7 @@ from sottovoce.channels.message import Message, Place
 from sottovoce.nodes.act import node
 from sottovoce.nodes.say import say
 from sottovoce.nodes.setup import close_round
-from sottovoce.nodes.state import Discussion, Update, attempt_of, heard, marked, reset, rounds_of, said
+from sottovoce.nodes.state import Discussion, Update, attempt_of, current_messages, marked, reset, rounds_of, said
 from tests.graphs.support import KEYS, QUESTION, InOrder
 from tests.nodes.support import NAMES, Failing, Run, ask, framed, places, run_of, state_of, told
 
@@ -71,10 +71,10 @@ def test_an_agent_speaks_several_times_in_a_round_in_one_act_and_is_heard_each_t
 
     state = held(circle(model, 7))
 
-    assert [message.agent for message in heard(state)] == [NAMES[turn % 3] for turn in range(7)]
+    assert [message.agent for message in current_messages(state)] == [NAMES[turn % 3] for turn in range(7)]
     assert [message.turn for message in state["board"]] == list(range(7))
     assert {message.attempt for message in state["board"]} == {0}
-    assert len({asked.options["seed"] for asked in model.asked}) == 7
+    assert len({asked.options["seed"] for asked in model.calls}) == 7
 
 
 def test_of_what_an_agent_said_in_a_round_the_last_is_what_it_says() -> None:
@@ -104,7 +104,7 @@ def test_an_agent_may_do_the_same_act_twice_in_one_step() -> None:
 
     state = held(frame)
 
-    assert [(message.turn, message.text) for message in heard(state)] == [(0, "It is 2."), (1, "It is 2.")]
+    assert [(message.turn, message.text) for message in current_messages(state)] == [(0, "It is 2."), (1, "It is 2.")]
     assert state["turn"] == 2
 
 
@@ -129,9 +129,9 @@ def test_a_node_that_a_loop_runs_again_takes_the_next_attempt_and_the_last_is_he
     state = held(again(model, 3))
 
     assert [place.attempt for place in places(model)] == [0, 1, 2]
-    assert len({asked.options["seed"] for asked in model.asked}) == 3
+    assert len({asked.options["seed"] for asked in model.calls}) == 3
     assert told(state["board"]) == [("zoe", f"It is {i}.") for i in range(3)]
-    assert told(heard(state)) == [("zoe", "It is 2.")]
+    assert told(current_messages(state)) == [("zoe", "It is 2.")]
 
 
 def test_an_attempt_is_counted_by_moment_agent_and_act() -> None:
@@ -167,7 +167,7 @@ async def test_a_step_that_is_tried_again_by_a_policy_keeps_its_attempt_and_its_
 
     assert [(call["place"].act, call["place"].attempt) for call in model.tried] == [("select", 0), ("talk", 0)] * 2
     assert model.tried[:2] == model.tried[2:]
-    assert [(message.act, message.text) for message in heard(state)] == [("select", "a"), ("talk", "b")]
+    assert [(message.act, message.text) for message in current_messages(state)] == [("select", "a"), ("talk", "b")]
 
 
 def test_a_step_that_failed_and_is_resumed_keeps_its_attempt() -> None:
@@ -221,7 +221,7 @@ def test_a_model_is_given_the_seed_of_the_place_where_its_reply_will_stand() -> 
     state = held(circle(model, 5))
 
     assert [Place(*place) for place in places(model)] == [message.place for message in state["board"]]
-    assert [asked.options["seed"] for asked in model.asked] == [seed_of(*each, id="q1") for each in places(model)]
+    assert [asked.options["seed"] for asked in model.calls] == [seed_of(*each, id="q1") for each in places(model)]
 
 
 # Epochs
@@ -240,7 +240,7 @@ SAID = [Message("zoe", round, "talk", f"round {round}") for round in range(3)]
 def test_after_a_reset_nothing_is_heard_from_the_cut_on_and_the_board_keeps_it() -> None:
     state = after_reset(SAID, (1, 0))
 
-    assert told(heard(state)) == [("zoe", "round 0")]
+    assert told(current_messages(state)) == [("zoe", "round 0")]
     assert (state["round"], state["epochs"], state["level"], state["marks"]) == (0, [[1, 0]], 1, [])
     assert state["board"] == SAID
 
@@ -252,14 +252,14 @@ def test_what_is_said_after_a_reset_stands_in_an_epoch_of_its_own_at_its_first_a
 
     assert attempt_of(state, "zoe", "talk") == 0
     state["board"] = [*SAID, spoken]
-    assert told(heard(state)) == [("zoe", "round 0"), ("zoe", "round 1, again")]
+    assert told(current_messages(state)) == [("zoe", "round 0"), ("zoe", "round 1, again")]
 
 
 def test_each_reset_withdraws_what_is_later_than_its_own_cut() -> None:
     epoch = [Message("zoe", round, "talk", f"again {round}", epoch=1) for round in (1, 2)]
     state = state_of(board=[*SAID, *epoch], epochs=[[1, 0], [2, 0]])
 
-    assert told(heard(state)) == [("zoe", "round 0"), ("zoe", "again 1")]
+    assert told(current_messages(state)) == [("zoe", "round 0"), ("zoe", "again 1")]
 
 
 def test_a_mark_keeps_what_a_reset_restores_and_a_reset_takes_later_marks_along() -> None:

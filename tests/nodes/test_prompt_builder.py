@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
-from sottovoce.nodes.prompt_builder import View
+from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Document, Question
 from sottovoce.prompts.packs import SHIPPED
 from sottovoce.prompts.render import Prompts
@@ -19,8 +19,8 @@ ASKED = "Question: What is 14 + 3?"
 
 def view(
     question: Question = QUESTION, agent: str | None = "agent_1", system: str = "", pack: Path | None = None
-) -> View:
-    return View(Prompts(pack), question, agent, system, answers="sentence")
+) -> PromptBuilder:
+    return PromptBuilder(Prompts(pack), question, agent, system, answers="sentence")
 
 
 def message(agent: str, round: int = 0) -> Message:

@@ -8,7 +8,7 @@ import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.core.errors import UsageError
-from sottovoce.nodes.prompt_builder import View
+from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Passage, check_question, passage_of, passages_of, question_id, shown
 from sottovoce.prompts.render import Prompts
 from tests.graphs.support import debating, held
@@ -37,8 +37,8 @@ def test_a_plain_text_is_a_passage_without_a_title() -> None:
     assert passage_of(TITLED) is TITLED
 
 
-def view(owner: str | None, documents: Any) -> View:
-    return View(Prompts(), {"question": "?", "documents": documents}, owner)
+def view(owner: str | None, documents: Any) -> PromptBuilder:
+    return PromptBuilder(Prompts(), {"question": "?", "documents": documents}, owner)
 
 
 def test_an_agent_reads_its_own_passages_numbered_from_one_where_a_scheme_names_them_so() -> None:
@@ -62,7 +62,7 @@ def test_passages_reach_the_prompts_of_those_who_know_them() -> None:
 
     held(debating(model, rounds=1), documents={"agent_1": [TITLED], "agent_2": ["Tom has 5."]})
 
-    first, second = sorted(model.asked, key=lambda asked: asked.agent)
+    first, second = sorted(model.calls, key=lambda asked: asked.agent)
     assert "- Mia: Mia has 3.\n" in first.text and "Tom" not in first.text
     assert "- Tom has 5.\n" in second.text and "Mia" not in second.text
 

@@ -49,7 +49,7 @@ def test_it_is_asked_again_as_often_as_repairs_are_left_and_all_attempts_are_kep
         *((f"asked again: '{text}' is no action",) for text in replies[:-1]),
         (f"cannot be read: '{replies[-1]}' is no action",),
     ]
-    assert len({asked.options["seed"] for asked in model.asked}) == repairs + 1
+    assert len({asked.options["seed"] for asked in model.calls}) == repairs + 1
 
 
 def test_what_the_model_notes_of_its_reply_stands_beside_our_own() -> None:
@@ -64,14 +64,14 @@ def test_what_the_model_notes_of_its_reply_stands_beside_our_own() -> None:
 def test_it_is_asked_no_more_once_it_can_be_read(at: int) -> None:
     messages, model = said(*["Hm"] * at, ACTION, "never asked for", retries=3)
 
-    assert len(messages) == len(model.asked) == at + 1
+    assert len(messages) == len(model.calls) == at + 1
     assert (messages[-1].text, messages[-1].notes) == (ACTION, ())
 
 
 def test_each_repair_reads_all_attempts_before_it_with_what_was_wrong_and_the_form() -> None:
     _, model = said("a", "b", "c", ACTION, retries=3)
 
-    last = model.asked[-1].turns
+    last = model.calls[-1].turns
     assert [turn.role for turn in last] == ["user", *["assistant", "user"] * 3]
     assert [turn.parts[0].message.attempt for turn in last[1::2] if isinstance(turn.parts[0], MessageRef)] == [0, 1, 2]
     assert all(part.own for turn in last for part in turn.parts if isinstance(part, MessageRef))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from sottovoce.agents.scripted import Asked, ScriptedChatModel
+from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
 
@@ -59,7 +59,7 @@ class Placeholders(ScriptedChatModel):
     kind: str = "text"
 
     def _next(self, agent: str) -> str:
-        asked = self._asked[-1]
+        asked = self._recorded[-1]
         answer = ANSWERS.get(self.kind, ("Leith", "Edinburgh"))[int(agent[-1:].isdigit() and int(agent[-1]) % 2 == 0)]
         if asked.options.get("form") and "confidence_level" in str(asked.options["form"]):
             return STATED.replace("ANSWER", answer)
@@ -68,7 +68,7 @@ class Placeholders(ScriptedChatModel):
         return f"(reply of {agent})\nAnswer: {answer}"
 
 
-def prompts(name: str, kind: str) -> list[Asked]:
+def prompts(name: str, kind: str) -> list[RecordedCall]:
     """Return the calls of a small discussion, in order."""
     found, model = scheme(name), Placeholders(kind=kind)
     settings = found.settings(**SETTINGS.get(name, {}))
@@ -80,7 +80,7 @@ def prompts(name: str, kind: str) -> list[Asked]:
         found.create(settings, models=model).compile().invoke(question)
     except UsageError as error:
         print(f"!! {name} {kind}: {error}", file=sys.stderr)
-    return model.asked
+    return model.calls
 
 
 def main(names: list[str]) -> None:

@@ -12,7 +12,7 @@ from sottovoce.environments import react
 from sottovoce.nodes import ia, mad, madra_choice, madra_verdict, reconcile
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.react import _action_in
-from sottovoce.nodes.votes import ballot
+from sottovoce.nodes.votes import read_vote
 from sottovoce.prompts import kinds
 from sottovoce.prompts.kinds.prose import is_whole
 
@@ -22,7 +22,7 @@ Read = Callable[[Message, Played], Any]  # Any: an answer, numbers, a verdict or
 
 
 def _by_ballot(message: Message, reply: Played) -> str | None:
-    return ballot(message, question_of(reply))["answer"]
+    return read_vote(message, question_of(reply))["answer"]
 
 
 def _stated(message: Message, reply: Played) -> str | None:
@@ -59,7 +59,7 @@ READERS: dict[tuple[str, str], Read] = {
     ("react", "action"): lambda message, reply: _done(react.parse(message.text)),
     ("ia", "talk"): _boxed,
 }
-"""By scheme and act; any other reply is read by the ordinary ballot."""
+"""By scheme and act; any other reply is read by the ordinary read_vote."""
 
 
 def played(pattern: str = "*.jsonl") -> Iterator[Played]:

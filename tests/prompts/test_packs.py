@@ -10,7 +10,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import words
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.context import wording
-from sottovoce.nodes.prompt_builder import View
+from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.prompts import packs
 from sottovoce.prompts.render import Prompts
 from sottovoce.settings import Debate
@@ -37,15 +37,15 @@ def test_paper_needs_a_set_up_of_the_scheme() -> None:
 @pytest.mark.parametrize("answers", ["short", "sentence"])
 def test_steps_change_the_request_for_every_kind_of_answer(kind: str, answers: str) -> None:
     question = {"question": "Which?", "kind": kind, "choices": ["red", "blue"] if kind in ("option", "label") else []}
-    on = View(Prompts(), question, None, answers=answers)  # type: ignore[arg-type]
-    off = View(Prompts(), question, None, components=frozenset({"answer_description"}), answers=answers)  # type: ignore[arg-type]
+    on = PromptBuilder(Prompts(), question, None, answers=answers)  # type: ignore[arg-type]
+    off = PromptBuilder(Prompts(), question, None, components=frozenset({"answer_description"}), answers=answers)  # type: ignore[arg-type]
 
     assert on.form() != off.form()
     assert ("Answer:" in on.form()) == ("Answer:" in off.form()) == (answers == "short")
 
 
 def test_the_bundled_model_is_told_facts_as_it_was_trained() -> None:
-    trained = View(Prompts(packs.SHIPPED / "bundled"), QUESTION, "agent_1")  # type: ignore[arg-type]
+    trained = PromptBuilder(Prompts(packs.SHIPPED / "bundled"), QUESTION, "agent_1")  # type: ignore[arg-type]
 
     assert "Repeat these facts word for word" in words(trained.independent()[-1].parts)
 
@@ -55,8 +55,10 @@ def test_a_pack_that_words_a_kind_of_answer_is_taken_at_its_word(tmp_path: Path)
     (tmp_path / "answers" / "text.md").write_text("In one word.", encoding="utf-8")
     prompts = Prompts(tmp_path)
 
-    assert View(prompts, {"question": "Which?", "kind": "text"}, None, answers="short").form() == "In one word."
-    assert "Answer:" in View(prompts, {"question": "1 + 1?", "kind": "number"}, None, answers="short").form()
+    assert (
+        PromptBuilder(prompts, {"question": "Which?", "kind": "text"}, None, answers="short").form() == "In one word."
+    )
+    assert "Answer:" in PromptBuilder(prompts, {"question": "1 + 1?", "kind": "number"}, None, answers="short").form()
 
 
 def test_only_a_pack_that_words_the_marked_line_asks_small_models_for_it(tmp_path: Path) -> None:

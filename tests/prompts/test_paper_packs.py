@@ -15,7 +15,7 @@ from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.wording import WORDINGS
 from sottovoce.experiments.tables.table import examples_of
 from sottovoce.nodes import ia, mad, madra_verdict, reconcile
-from sottovoce.nodes.prompt_builder import View
+from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
 from sottovoce.prompts import kinds, packs
 from sottovoce.prompts.render import Prompts
@@ -133,7 +133,7 @@ def test_agents_read_what_the_set_up_of_the_paper_says(name: str, snapshot: Snap
 
     built(scheme, model, **{"prompts": "paper", "answer_turn": False, **settings}).invoke(question)
 
-    shown = [each for each in model.asked if each.agent not in ALIKE.get(scheme, ["agent_2"])]
+    shown = [each for each in model.calls if each.agent not in ALIKE.get(scheme, ["agent_2"])]
     asked = sorted(shown, key=lambda each: (each.round, each.place["turn"], each.agent))
     assert (
         "\n\n".join(f"===== {each.agent}, {each.act}, round {each.round + 1}\n{each.text}" for each in asked)
@@ -172,7 +172,7 @@ REPLIES: list[tuple[str, Question, str, str, str]] = [
 def test_an_answer_in_the_format_that_a_set_up_asks_for_is_read(
     pack: str, question: Question, asks: str, reply: str, answer: str
 ) -> None:
-    assert asks in View(Prompts(packs.SHIPPED / "paper" / pack), question, None).form()
+    assert asks in PromptBuilder(Prompts(packs.SHIPPED / "paper" / pack), question, None).form()
 
     assert kinds.read_reply(reply, question) == answer
     if pack == "madra":

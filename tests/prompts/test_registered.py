@@ -15,7 +15,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.graphs.single import create_single
-from sottovoce.nodes.prompt_builder import View
+from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question, check_question
 from sottovoce.prompts.kinds import KINDS, named, placeholder, read, read_field, read_value, same
 from sottovoce.prompts.render import Prompts
@@ -43,9 +43,12 @@ def test_a_registered_kind_is_read_compared_and_asked_for_like_ours() -> None:
 
 
 def test_its_request_stands_where_ours_do_after_the_request_for_steps() -> None:
-    assert View(Prompts(), QUESTION, None).form() == 'Show your steps. End with "The answer is XIV."'
-    assert View(Prompts(), QUESTION, None, components=frozenset({"answer_description"})).form() == ROMAN.form
-    assert View(Prompts(), {**QUESTION, "answer_description": "In Roman."}, None).form() == "Show your steps. In Roman."
+    assert PromptBuilder(Prompts(), QUESTION, None).form() == 'Show your steps. End with "The answer is XIV."'
+    assert PromptBuilder(Prompts(), QUESTION, None, components=frozenset({"answer_description"})).form() == ROMAN.form
+    assert (
+        PromptBuilder(Prompts(), {**QUESTION, "answer_description": "In Roman."}, None).form()
+        == "Show your steps. In Roman."
+    )
 
 
 def test_a_discussion_is_held_in_it() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.bridged import apart, distributions, heard, instead, lacking, spoken
-from benchmarks.degenerate import made
+from benchmarks.bridged import distance, distributions, instead, lacking, prompt_of_hearer, spoken
+from benchmarks.degenerate import mixed_questions
 from sottovoce.channels import bridge
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.nl import NL
@@ -33,13 +33,13 @@ def test_a_debate_between_real_and_bundled_runs_over_a_bridge_and_repeats(smollm
 
 def test_a_bridge_to_a_fifth_fewer_tokens_is_nearer_to_ordinary_means_than_words_are(smollm2: LoadedModel) -> None:
     hearer = lacking(smollm2, 0.2)
-    (payload,) = spoken(smollm2, made("smollm2", 5)[4:], [hearer], 0.35)
-    prompts = [heard(protocol, payload, hearer) for protocol in (Cipher(bridge=True), NL())]
+    (payload,) = spoken(smollm2, mixed_questions("smollm2", 5)[4:], [hearer], 0.35)
+    prompts = [prompt_of_hearer(protocol, payload, hearer) for protocol in (Cipher(bridge=True), NL())]
     truth = instead(prompts[0], Rows(payload.tensors[f"rows.{smollm2.table.key}"]))
 
     found = [distributions(prompt, payload.ids[:4], hearer) for prompt in (truth, *prompts)]
 
-    assert apart(found[0], found[1]).nats < apart(found[0], found[2]).nats
+    assert distance(found[0], found[1]).nats < distance(found[0], found[2]).nats
 
 
 def test_no_special_token_comes_in_between_real_and_bundled(smollm2: LoadedModel) -> None:

@@ -29,7 +29,8 @@ from sottovoce.report.plots import apart, looks, plots
 from sottovoce.report.report import headline, report
 from sottovoce.report.sources import Gathered, gathered
 from sottovoce.report.tensors import Tensors, Words
-from sottovoce.runs.results import Result, seal
+from sottovoce.runs.card import seal
+from sottovoce.runs.results import Result
 from sottovoce.runs.run import Run
 from sottovoce.runs.run_directory import find_run
 from tests.report.reported import HOSTILE, cipher, scripted, unfinished, withheld

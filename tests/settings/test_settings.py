@@ -56,9 +56,9 @@ def test_what_does_not_fit_is_one_line(kind: type[Settings], values: dict[str, A
 
 def test_one_value_is_for_all_and_none_for_nobody() -> None:
     settings = Debate(agents=3, temperature=[0.5], system=["a", "b", "c"])
-    assert settings.each("temperature") == [0.5] * 3
-    assert settings.each("system") == ["a", "b", "c"]
-    assert settings.each("role") == []
+    assert settings.per_agent("temperature") == [0.5] * 3
+    assert settings.per_agent("system") == ["a", "b", "c"]
+    assert settings.per_agent("role") == []
     assert settings.roles() == dict.fromkeys(["agent_1", "agent_2", "agent_3"], "debater")
 
 

@@ -91,13 +91,13 @@ def test_the_answer_alone_is_asked_for_as_in_a_discussion(kind: problems.Form) -
     model = ScriptedChatModel(["Hm.", " unknown"], pack="bundled", wording="sentence")
     held(built("single", model), **problem.question)
     place = product.asked_for_answer(*seen(problem), "Hm.")
-    first, last = model.asked
+    first, last = model.calls
     assert [turn.text for turn in last.turns] == [turn.text for turn in place.turns]
     assert first.turns[-1].text == place.turns[0].text
     assert last.options["prefill"] == place.prefill
 
 
-def seen(problem: problems.Problem) -> tuple[product.View, product.Place]:
+def seen(problem: problems.Problem) -> tuple[product.PromptBuilder, product.Place]:
     view = product.seen_by("agent_1", problem.question, trained_prompts())
     return view, product.in_words(view)
 

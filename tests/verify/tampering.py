@@ -15,11 +15,12 @@ from sottovoce.channels.message import Place
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.runs.allowed import NO_TRUST
+from sottovoce.runs.card import card, seal
 from sottovoce.runs.events import to_json
 from sottovoce.runs.log import LOG
 from sottovoce.runs.manifest import digest
 from sottovoce.runs.read import load_run
-from sottovoce.runs.results import card, seal, table
+from sottovoce.runs.results import table
 from sottovoce.runs.run import PAYLOADS
 from sottovoce.verify.replay import replay
 

@@ -28,11 +28,11 @@ from sottovoce.report.page import SEAL, SEALED, seal_of
 from sottovoce.report.report import report
 from sottovoce.report.sources import gathered
 from sottovoce.runs.allowed import Trust
+from sottovoce.runs.card import card
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.log import LOG
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
-from sottovoce.runs.results import card
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all
 from sottovoce.runs.start import resume_run

@@ -16,7 +16,7 @@ from sottovoce.graphs.scheme import Graph, Scheme
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import passages_of, shown
 from sottovoce.nodes.say import say
-from sottovoce.nodes.state import Discussion, Update, heard
+from sottovoce.nodes.state import Discussion, Update, current_messages
 from sottovoce.settings import Settings
 
 
@@ -40,7 +40,7 @@ def read_and_answer(run: RunContext[Library], state: Discussion, agent: str) -> 
         requested="Give numbers alone.",
     )
     read = [passages[int(number) - 1]["text"] for number in chosen[-1].text.split() if 0 < int(number) <= len(passages)]
-    others = [MessageRef(each) for each in heard(state) if each.act == "answer" and each.agent != agent]
+    others = [MessageRef(each) for each in current_messages(state) if each.act == "answer" and each.agent != agent]
     turns = (Turn("user", ("\n".join([*read, state["question"]]), "\nOthers say: ", *others)),)
     return {"board": [*chosen, *say(run, state, Ask(agent, "answer", turns, prefill="I found that "))]}
 

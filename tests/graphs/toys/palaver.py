@@ -7,7 +7,19 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from sottovoce import RESTORED, Ask, Discussion, Frame, MessageRef, RunContext, Scheme, Settings, Turn, heard, say
+from sottovoce import (
+    RESTORED,
+    Ask,
+    Discussion,
+    Frame,
+    MessageRef,
+    RunContext,
+    Scheme,
+    Settings,
+    Turn,
+    current_messages,
+    say,
+)
 
 
 class Palaver(Settings):
@@ -22,8 +34,11 @@ class Talk(Discussion):
 
 
 def speak(run: RunContext[Palaver], state: Talk, agent: str) -> dict[str, Any]:
-    spoken = [MessageRef(each, latest=each.round == state["round"], own=each.agent == agent) for each in heard(state)]
-    turns = (*run.view(state, agent).independent(), Turn("user", ("So far:\n", *spoken, "\nGo on.")))
+    spoken = [
+        MessageRef(each, latest=each.round == state["round"], own=each.agent == agent)
+        for each in current_messages(state)
+    ]
+    turns = (*run.prompt_builder(state, agent).independent(), Turn("user", ("So far:\n", *spoken, "\nGo on.")))
     board = say(run, state, Ask(agent, "speak", turns))
     return {"board": board, "turn": state["turn"] + 1, "queue": state["queue"][1:]}
 
@@ -39,9 +54,9 @@ def next_speaker(state: Talk) -> str:
     return "next_round" if state["round"] + 1 < state["settings"]["rounds"] else "decide"
 
 
-def create_palaver(settings: Palaver | None = None, **given: Any) -> Any:
-    settings = Palaver.given(settings)
-    frame = Frame(SCHEME, settings, state=Talk, **given)
+def create_palaver(settings: Palaver | None = None, **inputs: Any) -> Any:
+    settings = Palaver.parse(settings)
+    frame = Frame(SCHEME, settings, state=Talk, **inputs)
     frame.join("draw", draw, to=next_speaker, ends=settings.speakers())
     frame.graph.add_edge("next_round", "draw")
     for agent in settings.speakers():

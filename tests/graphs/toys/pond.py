@@ -6,7 +6,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from sottovoce import RESTORED, Ask, Discussion, Frame, MessageRef, RunContext, Scheme, Settings, Turn, heard, say
+from sottovoce import (
+    RESTORED,
+    Ask,
+    Discussion,
+    Frame,
+    MessageRef,
+    RunContext,
+    Scheme,
+    Settings,
+    Turn,
+    current_messages,
+    say,
+)
 
 
 class Pond(Settings):
@@ -23,12 +35,12 @@ class World(Discussion):
 
 
 def take(run: RunContext[Pond], state: World, agent: str) -> dict[str, Any]:
-    told = Turn("user", (f"There are {state['fish']} fish. ", *map(MessageRef, heard(state)), "How many?"))
+    told = Turn("user", (f"There are {state['fish']} fish. ", *map(MessageRef, current_messages(state)), "How many?"))
     return {"board": say(run, state, Ask(agent, "take", (told,), max_tokens=8, stop=("\n",)))}
 
 
 def harvest(state: World) -> dict[str, Any]:
-    taken = [message.text for message in heard(state) if message.round == state["round"]]
+    taken = [message.text for message in current_messages(state) if message.round == state["round"]]
     return {"fish": max(state["fish"] - sum(int(text) for text in taken if text.isdecimal()), 0)}
 
 
@@ -36,9 +48,9 @@ def another_season(state: World) -> Literal["next_round", "decide"]:
     return "next_round" if state["round"] + 1 < state["settings"]["rounds"] else "decide"
 
 
-def create_pond(settings: Pond | None = None, **given: Any) -> Any:
-    settings = Pond.given(settings)
-    frame = Frame(SCHEME, settings, begin=lambda *_: {"fish": 10, "resets": 0}, state=World, **given)
+def create_pond(settings: Pond | None = None, **inputs: Any) -> Any:
+    settings = Pond.parse(settings)
+    frame = Frame(SCHEME, settings, begin=lambda *_: {"fish": 10, "resets": 0}, state=World, **inputs)
     for agent in settings.speakers():
         frame.graph.add_edge("next_round", agent)
         frame.act(agent, take, to="harvest")

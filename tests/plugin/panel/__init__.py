@@ -7,7 +7,18 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from sottovoce import Ask, Discussion, Frame, MessageRef, RunContext, Scheme, Settings, Turn, heard, say_answer
+from sottovoce import (
+    Ask,
+    Discussion,
+    Frame,
+    MessageRef,
+    RunContext,
+    Scheme,
+    Settings,
+    Turn,
+    current_messages,
+    say_answer,
+)
 
 
 class Panel(Settings):
@@ -29,11 +40,11 @@ class Panel(Settings):
 
 def answer(run: RunContext[Panel], state: Discussion, agent: str) -> dict[str, Any]:
     """Answer with the last words of everybody else before one's eyes."""
-    others = {message.agent: MessageRef(message) for message in heard(state) if message.agent != agent}
-    view = run.view(state, agent)
+    others = {message.agent: MessageRef(message) for message in current_messages(state) if message.agent != agent}
+    view = run.prompt_builder(state, agent)
     said = view.prompts.render("panel/others", others=list(others.values())) if others else ()
     act = "conclude" if agent == "chair" else "answer"
-    turns = (*view.system_turn(), Turn("user", view.asked(heard=said)))
+    turns = (*view.system_turn(), Turn("user", view.full_turn(discussion=said)))
     return {"board": say_answer(run, state, Ask(agent, act, turns))}
 
 
@@ -42,10 +53,10 @@ def next_step(state: Discussion) -> Literal["next_round", "chair"]:
     return "next_round" if state["round"] + 1 < state["settings"]["rounds"] else "chair"
 
 
-def create_panel(settings: Panel | None = None, **given: Any) -> Any:
+def create_panel(settings: Panel | None = None, **inputs: Any) -> Any:
     """Return the graph of a panel, uncompiled."""
-    settings = Panel.given(settings)
-    frame = Frame(SCHEME, settings, **given)
+    settings = Panel.parse(settings)
+    frame = Frame(SCHEME, settings, **inputs)
     for expert in settings.speakers():
         frame.graph.add_edge("next_round", expert)
         frame.act(expert, answer, role="expert", to="close")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import torch
 
-from sottovoce.models.base_temperature import CAUTIOUS, Measured, base_temperature, keep
+from sottovoce.models.base_temperature import CAUTIOUS, Measured, base_temperature, save_measurement
 from sottovoce.models.engine.request import Feed, Ids, Reply, Request, Sampling, Stop
 from sottovoce.models.huggingface.family import LAYERS_READ_IDS, layers_read_ids
 from sottovoce.models.loaded import LoadedModel
@@ -50,13 +50,13 @@ def temperature(loaded: LoadedModel) -> tuple[None, str]:
         return None, f"{base.value:g}, {base.why or 'named by its files'}"
     measured = measure(loaded)
     try:
-        keep(loaded.weights_key, measured)
+        save_measurement(loaded.weights_key, measured)
     except OSError as error:
-        return None, f"{_told(measured)}; not saved: {error.strerror}; runs start from {CAUTIOUS:g}"
-    return None, _told(measured)
+        return None, f"{_described(measured)}; not saved: {error.strerror}; runs start from {CAUTIOUS:g}"
+    return None, _described(measured)
 
 
-def _told(measured: Measured) -> str:
+def _described(measured: Measured) -> str:
     *warmer, last = measured.found.items()
     figures = ", ".join(f"{likelihood:.2f} at {temperature}" for temperature, likelihood in (last, *warmer[-1:]))
     readable = last[1] >= measured.allowed
@@ -95,16 +95,16 @@ def _likelihoods(
     loaded: LoadedModel, prompts: Sequence[Prompt], feed: Feed, temperatures: Sequence[float]
 ) -> list[list[float]]:
     """Return the likelihoods of the replies to all prompts, by temperature, decoded in one batch."""
-    asked = [
-        _asked(loaded, prompt, feed, Sampling(temperature, seed=seed))
+    requests = [
+        _request(loaded, prompt, feed, Sampling(temperature, seed=seed))
         for temperature in temperatures
         for seed, prompt in enumerate(prompts)
     ]
-    replies = iter(loaded.engine.run_all(asked))
+    replies = iter(loaded.engine.run_all(requests))
     return [[_likelihood(loaded, prompt, next(replies)) for prompt in prompts] for _ in temperatures]
 
 
-def _asked(loaded: LoadedModel, prompt: Prompt, feed: Feed, sampling: Sampling) -> Request:
+def _request(loaded: LoadedModel, prompt: Prompt, feed: Feed, sampling: Sampling) -> Request:
     longest = min(LONGEST, (loaded.network.context or len(prompt) + LONGEST) - len(prompt))
     # The stop id is kept: a message that ends at once is then scored by its end, and no message is empty.
     stop = Stop(longest, loaded.stop_ids, by="nearest" if feed.kind == "mean" else "token", keep=True)

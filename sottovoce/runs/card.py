@@ -1,0 +1,60 @@
+"""The card of a run: one page of JSON with its manifest, digests and results, sealed by a digest of its own.
+
+Publish a run's card with its figures; `runs verify RUN --card FILE` checks whether a card belongs to a run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from statistics import fmean
+
+from sottovoce.core.errors import RecordError, command
+from sottovoce.core.files import bytes_of
+from sottovoce.nodes.state import JSON
+from sottovoce.runs.log import LOG
+from sottovoce.runs.run import Run
+
+CARD_FORMAT = "sottovoce.card"
+CARD_VERSION = 2
+SEAL = "sha256"
+"""The field with the digest of all others."""
+
+
+def card(run: Run) -> JSON:
+    """Return the card of a saved run.
+
+    Raises:
+        RecordError: the run is not over, so its figures could still change.
+    """
+    going = [record for record in run.records.values() if record.status not in ("done", "failed")]
+    if going:
+        raise RecordError(
+            f"run {str(run.folder)!r} has {len(going)} discussions that are not over; "
+            f"a card needs a run that is; continue it with {command('runs', 'resume', str(run.folder))}"
+        )
+    counts, manifest = run.counts, run.manifest.model_dump(mode="json", exclude={"format", "version"})
+    whole = [each.failed_wrong for each in run.results() if each.failed_wrong is not None]
+    made: JSON = {
+        "format": CARD_FORMAT,
+        "version": CARD_VERSION,
+        **manifest,
+        "counts": counts.model_dump(),
+        "accuracy": counts.score / counts.scored if counts.scored else None,
+        "accuracy_failed_wrong": fmean(whole) if whole else None,
+        "cost": run.cost.model_dump(),
+        "nbytes": run.nbytes,
+        "log": _log_digest(run),
+    }
+    return {**made, SEAL: seal(made)}
+
+
+def seal(card: JSON) -> str:
+    """Return the sha256 of a card's canonical JSON without its seal, in hexadecimal."""
+    told = {name: value for name, value in card.items() if name != SEAL}
+    return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _log_digest(run: Run) -> str:
+    assert run.folder is not None, "read from a folder"
+    return hashlib.sha256(bytes_of(run.folder / LOG)).hexdigest()
