@@ -111,7 +111,7 @@ def test_every_command_that_writes_a_file_can_be_forced_and_says_what_that_does(
     by_path = dict(commands(program))
     for words in FILES:
         command = by_path[tuple(words.split(" ")[:-1])]
-        assert any("--force" in each.opts and "run" in each.help for each in command.params), words
+        assert any("--force" in each.opts and "run" in (each.help or "") for each in command.params), words
 
 
 @pytest.mark.parametrize("force", [[], ["--force"]])
