@@ -97,13 +97,13 @@ class HookedChatModel(BaseChatModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _known(cls, given: Any) -> Any:  # Any: as it was given
+    def _known(cls, arguments: Any) -> Any:  # Any: as it was given
         """Refuse unknown arguments, which LangChain's models silently ignore."""
         known = {*cls.model_fields, STREAMING, *(info.alias for info in cls.model_fields.values() if info.alias)}
-        for name in given if isinstance(given, dict) else ():
+        for name in arguments if isinstance(arguments, dict) else ():
             if name not in known:
                 raise UsageError(f"{nearest(f'argument of {cls.__name__}:', name, known)}; did you mean that?")
-        return given
+        return arguments
 
     @model_validator(mode="after")
     def _one_engine(self) -> Self:

@@ -25,16 +25,16 @@ HTTP = {"app": "sottovoce.graphs.runtime.origins:app", "cors": CORS, "disable_we
 """Webhooks are off, since with them a client could make the server post to any address."""
 
 
-def served(found: Scheme) -> dict[str, str]:
+def served(scheme: Scheme) -> dict[str, str]:
     """Return the entry of a scheme in langgraph.json.
 
     Raises:
         UsageError: its module has no `make_graph`, which the server calls to build the graph.
     """
-    module = SCHEMES.module(found.name)
+    module = SCHEMES.module(scheme.name)
     if not hasattr(import_module(module), "make_graph"):
         raise UsageError(f"module {module!r} has no make_graph; write make_graph = SCHEME.make_graph below its SCHEME")
-    return {"path": f"{module}:make_graph", "description": found.summary}
+    return {"path": f"{module}:make_graph", "description": scheme.summary}
 
 
 def main() -> int:

@@ -210,12 +210,12 @@ def _reply(state: Discussion, agent: str, act: str) -> str:
     return message.text
 
 
-def _review(coder: str, error: str, found: Report, span: tuple[int, int] | None) -> Review:
-    failed = [[each.test, each.actual] for each in found.failed]
+def _review(coder: str, error: str, report: Report, span: tuple[int, int] | None) -> Review:
+    failed = [[each.test, each.actual] for each in report.failed]
     return {
         "agent": coder,
         "error": error,
-        "passed": [*found.passed],
+        "passed": [*report.passed],
         "failed": failed,
         "reflection": [*span] if span else None,
     }

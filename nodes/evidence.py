@@ -65,12 +65,12 @@ def search(run: RunContext[Any], question: Question, searches: Iterable[Search],
     return Found(reduce(merged, pools, {}), [*order], [str(error) for error in failed])
 
 
-def numbers(settings: Pooled, found: Found, pool: Mapping[str, Evidence], before: Sequence[str] = ()) -> list[str]:
+def numbers(settings: Pooled, evidence: Found, pool: Mapping[str, Evidence], before: Sequence[str] = ()) -> list[str]:
     """Return keys by number: in the order in which they were found, or by fused ranks; old numbers do not change."""
     from sottovoce.retrievers.pool import Listed, fused, numbered
 
     if settings.pool == "faithful":
-        return numbered(map(Listed, found.order), before)
+        return numbered(map(Listed, evidence.order), before)
     most = sum(most for _, most in settings.sources())
     return numbered(fused(pool)[:most], before)
 

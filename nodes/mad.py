@@ -219,13 +219,13 @@ def _exchanges(me: str, order: Sequence[str], rounds: Rounds) -> list[tuple[list
     return exchanges
 
 
-def _argue(builder: PromptBuilder, heard: Sequence[Message], *, latest: bool, first: bool) -> Turn:
-    statements = _named(heard, latest=latest)
+def _argue(builder: PromptBuilder, received: Sequence[Message], *, latest: bool, first: bool) -> Turn:
+    statements = _named(received, latest=latest)
     if not first:
         return builder.user("mad/rebut", statements=statements)
     return Turn(
         "user",
-        builder.full_turn(discussion=builder.prompts.render("mad/oppose", statements=statements) if heard else ()),
+        builder.full_turn(discussion=builder.prompts.render("mad/oppose", statements=statements) if received else ()),
     )
 
 

@@ -66,9 +66,9 @@ def selected(text: str, offered: int, most: int, *, cut: bool = False) -> list[i
     return [number for number in dict.fromkeys(numbers) if number < offered][:most]
 
 
-def _spelled_out(found: re.Match[str]) -> str:
-    first, last = int(found[1]), int(found[2])
-    return " ".join(f"[{number}]" for number in range(first, min(last, first + MOST_IN_RANGE) + 1)) or found[0]
+def _spelled_out(match: re.Match[str]) -> str:
+    first, last = int(match[1]), int(match[2])
+    return " ".join(f"[{number}]" for number in range(first, min(last, first + MOST_IN_RANGE) + 1)) or match[0]
 
 
 def marked_choice(text: str) -> str | None:

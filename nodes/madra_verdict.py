@@ -104,11 +104,11 @@ def uncited(text: str, *, is_number: bool = False) -> str:
     ('It is 340 m long.', 'They say [22].')
     """
 
-    def without(found: re.Match[str]) -> str:
-        before = text[max(0, found.start() - WIDTH) : found.end(1)]
+    def without(match: re.Match[str]) -> str:
+        before = text[max(0, match.start() - WIDTH) : match.end(1)]
         said = re.sub(_CITED, "", before.rpartition("\n")[2])
-        stays = found[1].lower() in _BEFORE_A_VALUE or (is_number and not re.search(r"\d", said))
-        return found[0] if stays else found[1] + found[2]
+        stays = match[1].lower() in _BEFORE_A_VALUE or (is_number and not re.search(r"\d", said))
+        return match[0] if stays else match[1] + match[2]
 
     return _CITATION.sub(without, text)
 

@@ -46,14 +46,14 @@ class DiscussionRule:
         return False
 
     def merge(
-        self, builder: PromptBuilder, own: Sequence[Message], heard: Sequence[Sequence[Message]]
+        self, builder: PromptBuilder, own: Sequence[Message], received: Sequence[Sequence[Message]]
     ) -> Sequence[Turn]:
         """Return the prompt of `builder.agent`, from all messages that it wrote and heard.
 
         `own[i]` was its answer to `heard[i]`; the last of `heard` has no answer yet. Messages are in senders'
         order, after those that were kept.
         """
-        return chat(builder, own, heard)
+        return chat(builder, own, received)
 
     def modify(self, builder: PromptBuilder, turns: Sequence[Turn]) -> Sequence[Turn]:
         """Return the final prompt, from the merged one."""
@@ -82,14 +82,14 @@ class DiscussionRule:
         return majority(votes, question)
 
 
-def chat(builder: PromptBuilder, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> list[Turn]:
+def chat(builder: PromptBuilder, own: Sequence[Message], received: Sequence[Sequence[Message]]) -> list[Turn]:
     """Return a debater's chat: the question, and before each of its answers the messages heard (Du et al. 2023).
 
     Messages received before its first answer follow the question; an agent that hears nobody else verifies
     its own answer.
     """
     turns = builder.system_turn()
-    for i, messages in enumerate(heard):
+    for i, messages in enumerate(received):
         turns.append(_user_turn(builder, messages, first=i == 0, latest=i == len(own)))
         if i < len(own):
             turns.append(Turn("assistant", (MessageRef(own[i], latest=i == len(own) - 1, own=True),)))

@@ -128,7 +128,7 @@ def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number: int)
 
 
 def _attempt(
-    run: RunContext[Any], state: Discussion, ask: Ask, asked: Literal["", "repair", "answer"], number: int
+    run: RunContext[Any], state: Discussion, ask: Ask, reason: Literal["", "repair", "answer"], number: int
 ) -> Message:
     """Make one call, and return its reply as a message, with notes and statistics on what the agent heard and how."""
     attempt = attempt_of(state, ask.agent, ask.act) + number
@@ -140,7 +140,7 @@ def _attempt(
         temperature = own if resampled is None else resampled
     turns = with_donors(run, state, ask.agent, escalated(run, state, ask.turns))
     ask = replace(ask, response_format=run.constraint(ask.response_format), turns=turns)
-    call = Call(ask, run.model(ask.agent), place, run.seed(state, ask.agent, ask.act, attempt), temperature, asked)
+    call = Call(ask, run.model(ask.agent), place, run.seed(state, ask.agent, ask.act, attempt), temperature, reason)
     reply = reply_to(call, state)
     message, (notes, numbers) = message_of(call, reply, run.order(ask.agent)), hearing(run, turns)
     if resampled is not None and message.source != HUMAN:

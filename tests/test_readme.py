@@ -61,7 +61,7 @@ def test_readme_is_read_in_five_minutes() -> None:
 
 NAME = re.compile(r"`(sottovoce(?:\.\w+)+)`")
 FILE = re.compile(r"`((?:[\w.-]+/)+[\w-]+\.(?:py|md|yaml|toml))`")
-OF_USERS = ("packs/", "panel/", "sottovoce/sottovoce.toml")  # paths of examples
+OF_USERS = ("packs/", "panel/", "prompts/others.md", "sottovoce/sottovoce.toml")  # paths of examples
 GROUPS = "schemes protocols kinds retrievers positions datasets".split()  # of entry points
 
 

@@ -10,14 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.files import text_of
-from sottovoce.core.outputs import write
-
-if TYPE_CHECKING:
-    from sottovoce.experiments.tables.table import Published
 
 FILE = "published.json"
 MEAN, SPREAD = "mean", "spread"
@@ -74,29 +70,6 @@ def by_metric(value: Any, first: str) -> dict[str, Figure]:  # Any: parsed YAML
     return {first: figure_of(value)}
 
 
-def save_figures(table: Published, model: str, part: str, folder: Path) -> None:
-    """Write the published figures of this model and part into the folder of its experiment.
-
-    Raises:
-        RecordError: the file cannot be written.
-    """
-    figures = table.figures(model, part)
-    content = {
-        "place": table.paper.words,
-        "model": model,
-        "part": part,
-        "claim": table.claim.strip(),
-        "metrics": table.metrics,
-        "percent": table.percent,
-        "rows": {row: {name: _as_json(figure) for name, figure in by.items()} for row, by in figures.items()},
-    }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write(folder / FILE, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    except OSError as error:
-        raise RecordError(f"{str(folder / FILE)!r} cannot be written: {error.strerror}") from error
-
-
 def published_in(folder: Path) -> Figures:
     """Return the published figures of an experiment that `experiment reproduce` ran, as printed; {} for any other.
 
@@ -133,7 +106,8 @@ def _read(folder: Path) -> tuple[Figures, dict[str, str], list[str]]:
         raise RecordError(f"{str(path)!r} is damaged; run the experiment again to rewrite it") from error
 
 
-def _as_json(figure: Figure) -> object:
+def as_json(figure: Figure) -> object:
+    """Return a figure in the form that `figure_of` reads."""
     return list(figure.runs) if figure.spread is None else {MEAN: figure.mean, SPREAD: figure.spread}
 
 

@@ -18,6 +18,7 @@ The files are in `experiments/published`; `parts` makes experiments of them. Not
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -26,10 +27,11 @@ from typing import Any, Literal, Self
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from sottovoce.core.bounds import Seed
-from sottovoce.core.errors import UsageError, nearest
+from sottovoce.core.errors import RecordError, UsageError, nearest
+from sottovoce.core.outputs import write
 from sottovoce.core.validation import Checked
 from sottovoce.experiments.schema import Content, Keyed
-from sottovoce.experiments.tables.figures import Figures, by_metric
+from sottovoce.experiments.tables.figures import FILE, Figures, as_json, by_metric
 from sottovoce.settings.plain import read_yaml
 
 STANDARD_ERROR, INTERVAL = "standard error", "95 % interval"
@@ -234,3 +236,26 @@ def _applies(selection: Mapping[str, Any], names: tuple[str, str], model: str, p
 
 def _as_list(names: Any) -> list[str]:  # Any: parsed YAML
     return [*map(str, names)] if isinstance(names, list) else [str(names)]
+
+
+def save_figures(table: Published, model: str, part: str, folder: Path) -> None:
+    """Write the published figures of this model and part into the folder of its experiment.
+
+    Raises:
+        RecordError: the file cannot be written.
+    """
+    figures = table.figures(model, part)
+    content = {
+        "place": table.paper.words,
+        "model": model,
+        "part": part,
+        "claim": table.claim.strip(),
+        "metrics": table.metrics,
+        "percent": table.percent,
+        "rows": {row: {name: as_json(figure) for name, figure in by.items()} for row, by in figures.items()},
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write(folder / FILE, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise RecordError(f"{str(folder / FILE)!r} cannot be written: {error.strerror}") from error

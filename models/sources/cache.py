@@ -120,7 +120,7 @@ SUMS = "SHA256SUMS"
 
 def write_sums(folder: Path) -> None:
     """Write the digests of a folder's weights next to them."""
-    lines = (f"{_digest(file)}  {file.name}\n" for file in sorted(folder.glob("*.safetensors")))
+    lines = (f"{digest_of(file)}  {file.name}\n" for file in sorted(folder.glob("*.safetensors")))
     (folder / SUMS).write_text("".join(lines), encoding="ascii")
 
 
@@ -131,9 +131,12 @@ def changed(folder: Path) -> list[str] | None:
     except (OSError, ValueError):
         return None
     sums = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
-    return [name for name, digest in sums.items() if not (folder / name).is_file() or _digest(folder / name) != digest]
+    return [
+        name for name, digest in sums.items() if not (folder / name).is_file() or digest_of(folder / name) != digest
+    ]
 
 
-def _digest(file: Path) -> str:
+def digest_of(file: Path) -> str:
+    """Return the sha256 of a file in hexadecimal."""
     with opened(file) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -35,8 +35,7 @@ from sottovoce.core.files import opened
 from sottovoce.models.huggingface.packing import matrices
 from sottovoce.models.huggingface.quiet import quiet
 from sottovoce.models.sources.blocks import keep
-from sottovoce.models.sources.cache import Conversion, Source, new_folder, root, source_of, write_source
-from sottovoce.models.sources.pull import digest_of
+from sottovoce.models.sources.cache import Conversion, Source, digest_of, new_folder, root, source_of, write_source
 
 MAGIC = b"GGUF"
 HALF = {"F16": torch.float16, "BF16": torch.bfloat16}

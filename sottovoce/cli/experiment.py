@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import ConfigDict, Field
 
 from sottovoce.cli.command import Commands, SchemeCommands
 from sottovoce.cli.options import argument
-from sottovoce.core.bounds import Agents, Count, Few, Rounds
+from sottovoce.cli.search_options import LayersOptions, TuneOptions
+from sottovoce.core.bounds import Count
 from sottovoce.core.errors import StoppedError, UsageError
 from sottovoce.core.outputs import EXPERIMENT, check_folder
 from sottovoce.core.text import harmless, one_line
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 commands = Commands("experiment")
 STAND_INS = "stand-ins"
 SMALL = "This was a small run on the bundled model: it shows that every row runs, and nothing else. "
-SAVE = "Save its runs and results in this folder; the same command resumes there."
 
 
 class ExperimentOptions(Checked):
@@ -68,49 +68,6 @@ class ReproduceOptions(Checked):
     save: Path | None = Field(
         default=None, description="Save it in this folder, not with the other runs under the table's name."
     )
-
-
-class LayersOptions(Checked):
-    """Options of the search for layers."""
-
-    model_config = ConfigDict(title="Layers")
-
-    scheme: Literal["ia", "debate"] = Field(default="ia", description="The scheme to run; SDE's authors used ia.")
-    halving: bool = Field(
-        default=False,
-        description="Run a tenth of the discussions: few questions for all layers, more for the better half.",
-    )
-    agents: Agents | None = Field(default=None, description="As the scheme's own option.")
-    rounds: Rounds | None = Field(default=None, description="As the scheme's own option.")
-    save: Path = Field(description=SAVE)
-
-
-class TuneOptions(Checked):
-    """Options of the search for temperatures."""
-
-    model_config = ConfigDict(title="Tune")
-
-    trials: Few = Field(default=30, ge=1, description="Number of temperatures to try, as proposed by optuna's TPE.")
-    grid: Few | None = Field(
-        default=None, ge=2, description="Try this many values for each agent instead, in all combinations."
-    )
-    from_: float = Field(default=0.05, description="The lowest temperature, a multiple of 0.01.")
-    to: float = Field(default=1.5, description="The highest temperature, a multiple of 0.01.")
-    objective: Literal["decision", "first"] = Field(
-        default="decision",
-        description="The answer that is scored: the decision, or the first debater's last answer (CIPHER).",
-    )
-    validation: float | None = Field(
-        default=None,
-        gt=0,
-        lt=1,
-        description="Search on this share of the questions, drawn by --seed, and test the best once on the rest; "
-        "by default search on all questions.",
-    )
-    map: bool = Field(
-        default=False, description="Draw CIPHER's map for two agents: the first one's last answer in both orders."
-    )
-    save: Path = Field(description=SAVE)
 
 
 @commands.add(ExperimentOptions, Limits, Trust)
@@ -240,7 +197,7 @@ def _run_part(
     from sottovoce.experiments.runner import RowRunner, run_experiment
     from sottovoce.experiments.schema import Experiment
     from sottovoce.experiments.tables.comparison import assumed, compare_figures
-    from sottovoce.experiments.tables.figures import save_figures
+    from sottovoce.experiments.tables.table import save_figures
     from sottovoce.report.paper_tables import compared
 
     experiment = Experiment.model_validate(content)

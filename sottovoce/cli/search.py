@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from sottovoce.analysis.statistics import check_installed
 from sottovoce.cli.run_screen import shown_row
+from sottovoce.cli.search_options import LayersOptions, TuneOptions
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted, figure, one_line, shortened
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
@@ -23,9 +24,6 @@ from sottovoce.report.tables import share_cells, show, table
 from sottovoce.runs.job import resumable
 from sottovoce.runs.limits import Limits
 from sottovoce.settings import Settings
-
-if TYPE_CHECKING:
-    from sottovoce.cli.experiment import LayersOptions, TuneOptions
 
 Results = TypeVar("Results")
 TRIALS = "trial | temperatures | decision | 95 % | first debater | 95 %"

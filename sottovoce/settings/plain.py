@@ -25,7 +25,7 @@ class UnknownName(UsageError):
     """An unknown setting; callers add where it was found."""
 
 
-def read_yaml(path: Path, what: str, example: str) -> dict[Any, Any]:  # Any: YAML as it comes
+def read_yaml(path: Path, subject: str, example: str) -> dict[Any, Any]:  # Any: YAML as it comes
     """Return the mapping in a YAML file.
 
     Raises:
@@ -36,23 +36,23 @@ def read_yaml(path: Path, what: str, example: str) -> dict[Any, Any]:  # Any: YA
     try:
         read = yaml.load(text_of(path), _loader())  # a safe one
     except OSError as error:
-        raise UsageError(f"{what} {str(path)!r} cannot be read: {error.strerror}") from error
+        raise UsageError(f"{subject} {str(path)!r} cannot be read: {error.strerror}") from error
     except RecursionError as error:
-        raise UsageError(f"{what} {str(path)!r} is nested too deeply; expected lines like {example!r}") from error
+        raise UsageError(f"{subject} {str(path)!r} is nested too deeply; expected lines like {example!r}") from error
     except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
-        raise UsageError(f"{what} {str(path)!r} is not YAML: {' '.join(str(error).split())}") from error
+        raise UsageError(f"{subject} {str(path)!r} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(read, dict):
-        raise UsageError(f"{what} {str(path)!r} holds {type(read).__name__}; expected lines like {example!r}")
+        raise UsageError(f"{subject} {str(path)!r} holds {type(read).__name__}; expected lines like {example!r}")
     return read
 
 
-def named(given: Mapping[Any, Any], fields: Mapping[str, FieldInfo]) -> dict[str, Any]:  # Any: YAML as it comes
+def named(values: Mapping[Any, Any], fields: Mapping[str, FieldInfo]) -> dict[str, Any]:  # Any: YAML as it comes
     """Return values by the names of a model's fields, each as the command line would pass it; null is the default.
 
     Raises:
         UnknownName: no field has this name; the message suggests the nearest one.
     """
-    found = {str(name).replace("-", "_"): value for name, value in given.items()}
+    found = {str(name).replace("-", "_"): value for name, value in values.items()}
     for name in found:
         if name not in fields:
             raise UnknownName(nearest("setting", name, fields))

@@ -17,9 +17,9 @@ from sottovoce.experiments.files import read_experiment
 from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.experiments.schema import Experiment
 from sottovoce.experiments.tables.comparison import compare_figures
-from sottovoce.experiments.tables.figures import FILE, Figure, figure_of, in_our_units, published_in, save_figures
+from sottovoce.experiments.tables.figures import FILE, Figure, figure_of, in_our_units, published_in
 from sottovoce.experiments.tables.parts import experiment_of, missing, small_of, write_stand_ins
-from sottovoce.experiments.tables.table import Published, examples_of, names, read_published, read_table
+from sottovoce.experiments.tables.table import Published, examples_of, names, read_published, read_table, save_figures
 from sottovoce.monitors.monitor import Monitor
 from sottovoce.prompts import packs
 from sottovoce.runs.run import Run
