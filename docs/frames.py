@@ -29,7 +29,7 @@ HAND_OVERS = (
     ("seed", "nodes/", "an act asks"),
     ("ainvoke", "language_models/chat_models.py", "its model is called"),
     ("encode", "chat.py", "the chat becomes tokens"),
-    ("speak", "channels/", "the protocol prepares the reply"),
+    ("make_request", "channels/", "the protocol prepares the reply"),
     ("submit", "models/engine", "the engine gets the request"),
     ("forward", "modeling_", "the model computes"),
 )

@@ -69,9 +69,10 @@ def in_checkpoints(saver: str, digest: str) -> None:
     ref = {"protocol": "cipher", "sha256": digest, "text_sha256": "0" * 64, "tokens": 1, "nbytes": 1}
     config: Any = {"configurable": {"thread_id": "mine"}}
     with open_saver(saver) as opened:
-        graph = create_debate(Debate()).compile(checkpointer=opened)
+        graph = create_debate(Debate()).compile(checkpointer=opened, interrupt_before=["next_round"])
+        graph.invoke({"question": "Why?"}, config)
         said = Message("agent_2", 1, "revise", REPLY).to_dict() | {"payload": ref}
-        graph.update_state(config, {"board": [said]}, as_node="agent_2")
+        graph.update_state(config, {"round": 1, "board": [said]}, as_node="agent_2")
 
 
 def test_files_are_counted_by_place_and_protocol(store: PayloadStore, capsys: pytest.CaptureFixture[str]) -> None:
