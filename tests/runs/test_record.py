@@ -188,7 +188,8 @@ def test_a_message_of_nobody_and_half_a_character_are_no_error_of_ours(tmp_path:
     more = [str(tmp_path / "out.jsonl")] if command[-1] == "export" else []
 
     assert main([*command, str(tmp_path / "run"), *more]) == 0
-    assert load_run(tmp_path / "run").only.messages[0].text == "\ufffd \U0001f600"
+    texts = [message.text for message in load_run(tmp_path / "run").only.messages]
+    assert "\ufffd \U0001f600" in texts  # agents run side by side: either may be the first in the log
 
 
 def test_a_folder_without_a_run_is_told_so(tmp_path: Path) -> None:
