@@ -125,9 +125,9 @@ def encoding(work: Path, passages: int, clock: Clock) -> Table:
     return table
 
 
-def agreement(report: Sequence[Sequence[str]], second_ranking: Sequence[Sequence[str]]) -> dict[str, float]:
+def agreement(firsts: Sequence[Sequence[str]], seconds: Sequence[Sequence[str]]) -> dict[str, float]:
     """Return how often the best hit, and the shares of the first 6 and 10, agree, over queries with hits in both."""
-    pairs = [(first, second) for first, second in zip(report, second_ranking, strict=True) if first and second]
+    pairs = [(first, second) for first, second in zip(firsts, seconds, strict=True) if first and second]
     shares = {k: fmean(len({*a[:k]} & {*b[:k]}) / max(len(a[:k]), len(b[:k])) for a, b in pairs) for k in (6, 10)}
     return {
         "the best is the same": fmean(a[0] == b[0] for a, b in pairs),

@@ -42,7 +42,7 @@ class ProtocolSteps:
     refuses: Collection[Difference] = ()
     """The differences between hearer and speaker with which `check` refuses an edge."""
     retokenises: bool = False
-    """Whether a heard message and the words around it are tokenized together, as text (nl's `reference`)."""
+    """True if a message and the words around it are tokenized together, as text (nl's `reference`)."""
 
     @property
     def protocol(self) -> Protocol:
@@ -202,11 +202,11 @@ def is_latent(request: Request) -> bool:
     return bool(request.edits) or any(isinstance(piece, Rows) for piece in request.prompt)
 
 
-def unlike(found: Reply, expected: Reply) -> str:
+def unlike(actual: Reply, expected: Reply) -> str:
     """Return how two replies differ beyond float32 rounding; empty if they do not."""
-    if (found.ids, found.finish) != (expected.ids, expected.finish):
-        return f"tokens {found.ids} ({found.finish}), expected {expected.ids} ({expected.finish})"
-    ours, theirs = ({**reply.rows, **reply.states} for reply in (found, expected))
+    if (actual.ids, actual.finish) != (expected.ids, expected.finish):
+        return f"tokens {actual.ids} ({actual.finish}), expected {expected.ids} ({expected.finish})"
+    ours, theirs = ({**reply.rows, **reply.states} for reply in (actual, expected))
     for name, tensor in theirs.items():
         room = FLOAT32 * (tensor.abs().max().item() if tensor.numel() else 0.0)
         if not torch.allclose(ours[name], tensor, rtol=0.0, atol=room):

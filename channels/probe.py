@@ -30,7 +30,7 @@ CARRIED = ("states", "rows", "sparse", "kept")
 
 
 def probed(
-    payload: Payload, loaded: LoadedModel, probe: Probe, *, seed: str, donors: Sequence[Payload] = ()
+    payload: Payload, loaded: LoadedModel, probe: Probe, *, seed: str, substitutes: Sequence[Payload] = ()
 ) -> Payload:
     """Return the payload that `loaded` reads under a probe other than none.
 
@@ -41,7 +41,7 @@ def probed(
     states, rows = payload.states, payload.rows_over(loaded.table)
     if states is None and rows is None:
         raise UsageError(f"protocol {payload.label.protocol!r} carries neither rows nor states; it has no probes")
-    others = [_of_the_same_kind(payload, donor, loaded) for donor in donors]
+    others = [_of_the_same_kind(payload, donor, loaded) for donor in substitutes]
     if probe in ("shuffled", "noise_cov") and not others:
         raise UsageError(f"probe {probe!r} found no donor for a message; run a whole discussion with --probe-from")
     if probe == "shuffled":
@@ -87,13 +87,13 @@ def common(states: torch.Tensor, n: int) -> torch.Tensor:
 
 
 def _noise(
-    vectors: torch.Tensor, samples: Sequence[torch.Tensor], donors: Sequence[Payload], chance: torch.Generator
+    vectors: torch.Tensor, samples: Sequence[torch.Tensor], substitutes: Sequence[Payload], chance: torch.Generator
 ) -> torch.Tensor:
-    if not donors:
+    if not substitutes:
         return noise(vectors, chance)
     kept = [
         each if donor.carrying is None else each[..., donor.carrying, :]
-        for each, donor in zip(samples, donors, strict=True)
+        for each, donor in zip(samples, substitutes, strict=True)
     ]
     return noise_like(vectors, torch.cat(kept, dim=-2), chance)
 
@@ -108,12 +108,12 @@ def _chance(seed: str) -> torch.Generator:
     return torch.Generator().manual_seed(int.from_bytes(hashlib.sha256(seed.encode()).digest()[:7], "big"))
 
 
-def _where_kept(payload: Payload, other: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+def _where_kept(payload: Payload, vectors: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
     """Return the other vectors (..., n, H), except at tokens that are heard as words, which keep their own."""
     if payload.carrying is None:
-        return other
+        return vectors
     whole = own.clone()
-    whole[..., payload.carrying, :] = other[..., payload.carrying, :].to(own)
+    whole[..., payload.carrying, :] = vectors[..., payload.carrying, :].to(own)
     return whole
 
 

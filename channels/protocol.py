@@ -284,7 +284,7 @@ class Protocol:
         if probe == "none" or not len(payload) or payload.label.protocol != self.name:  # the latter carries words
             return payload
         seed = json.dumps([reference.chance, *reference.message.place, "probe"])
-        return probed(payload, loaded, probe, seed=seed, donors=list(map(load, reference.donors)))
+        return probed(payload, loaded, probe, seed=seed, substitutes=list(map(load, reference.donors)))
 
 
 def in_words(text: str, loaded: LoadedModel) -> Ids:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
+from threading import Event
 from typing import Any
 
 from langchain_core.messages import AIMessage
@@ -31,18 +32,20 @@ class LoopCalls:
     """The model calls of one act, made from its thread on the event loop of its graph."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop, self._future, self._cancelled = loop, Future[AIMessage](), False
+        self._loop, self._future, self._cancelled = loop, Future[AIMessage](), Event()
 
     def make(self, call: Call, config: RunnableConfig) -> AIMessage:
         """Make a call, and wait for the reply in this thread."""
-        if self._cancelled:
+        if self._cancelled.is_set():
             raise CancelledError
         self._future = asyncio.run_coroutine_threadsafe(call.ainvoke(config), self._loop)
+        if self._cancelled.is_set():  # after the first look: `cancel` may not have seen this call
+            self._future.cancel()
         return self._future.result()
 
     def cancel(self) -> None:
         """Cancel the current call, and refuse further ones."""
-        self._cancelled = True
+        self._cancelled.set()
         self._future.cancel()
 
 

@@ -168,7 +168,7 @@ class Contexts(Generic[AnySettings]):
     """The agents that act in its nodes, including those without a model of their own."""
     allowed: Allowed = field(default_factory=Allowed)
     """Names that the context and the state of a run may use."""
-    _made: dict[str, RunContext[AnySettings]] = field(default_factory=dict)
+    _built: dict[str, RunContext[AnySettings]] = field(default_factory=dict)
     """Contexts by the settings in state (JSON text) and the runtime context, which were checked."""
 
     def __post_init__(self) -> None:
@@ -202,27 +202,27 @@ class Contexts(Generic[AnySettings]):
         settings, text = settings_of(state)
         context = context_of(self.kind)
         key = f"{text} {context}"
-        run = self._made.get(key)
+        run = self._built.get(key)
         if run is None:
             check_whole(settings, self.kind.model_fields)
             parsed = self.kind.model_validate(settings)
             self._check_built(parsed, "the state's settings ask")
             check_same(parsed, context)
             run = self._context(self.allowed.resolved(parsed))
-            while len(self._made) >= MAX_CONTEXTS:
-                self._made.pop(next(iter(self._made)), None)
-            self._made[key] = run
+            while len(self._built) >= MAX_CONTEXTS:
+                self._built.pop(next(iter(self._built)), None)
+            self._built[key] = run
         return run
 
-    def check(self, state: Discussion, *, begun: bool = True) -> None:
-        """Refuse an invalid state; before a discussion has `begun`, only values of a wrong type.
+    def check(self, state: Discussion, *, started: bool = True) -> None:
+        """Refuse an invalid state; before a discussion has `started`, only values of a wrong type.
 
         Raises:
             UsageError: its settings or another value is invalid.
             RequestError: the settings use a name that is neither built in nor allowed.
         """
         check_types(state, self.state)
-        if begun:
+        if started:
             check_state(state, {*self.acting, *self.of(state).settings.names()})
 
     def _context(self, settings: AnySettings) -> RunContext[AnySettings]:

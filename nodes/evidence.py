@@ -81,7 +81,7 @@ def passages(pool: Mapping[str, Evidence], keys: Sequence[str]) -> list[Passage]
 
 
 def evidence_message(
-    state: Discussion, pool: Mapping[str, Evidence], keys: Sequence[str], found: Found, first: int = 0
+    state: Discussion, pool: Mapping[str, Evidence], keys: Sequence[str], origins: Found, first: int = 0
 ) -> Message:
     """Return a message that lists the pieces and their origins, from number `first` on."""
     lines = [f"[{number}] {_named(pool[key])}" for number, key in enumerate(keys) if number >= first]
@@ -96,7 +96,7 @@ def evidence_message(
         order=-1,  # before all speakers
         source="rule",
         evidence=listed(pool, keys[first:]),
-        notes=tuple(f"a source failed: {error}" for error in found.failed),
+        notes=tuple(f"a source failed: {error}" for error in origins.failed),
     )
 
 

@@ -52,12 +52,12 @@ class Donors:
     protocol: str
     said: Mapping[int, Said]
     """Payloads by seed."""
-    asked: Mapping[str, tuple[str, str]]
+    questions: Mapping[str, tuple[str, str]]
     """Text and content of the questions by id; the log has a game's beginning, the state its current form."""
 
     def question(self, state: Discussion) -> str:
         """Return the key of a discussion's question in `said`, whether or not the donor run asked it."""
-        text, content = self.asked.get(question_id(state), ("", ""))
+        text, content = self.questions.get(question_id(state), ("", ""))
         return content if text == state["question"] else content_of(state)
 
     def of(self, message: Message, question: str, seed: int) -> PayloadRef:
@@ -71,13 +71,13 @@ class Donors:
             return pool[deranged({each: ref.tokens for each, ref in pool.items()}, _name(message, seed))[question]]
         length = message.payload.tokens if message.payload else 0
         others = {each: ref for each, ref in pool.items() if each != question}
-        nearest = min(others, key=lambda each: (abs(others[each].tokens - length), _hash(_name(message, seed), each)))
+        nearest = min(others, key=lambda key: (abs(others[key].tokens - length), _hash(_name(message, seed), key)))
         return others[nearest]
 
     def some(self, message: Message, question: str, seed: int) -> tuple[PayloadRef, ...]:
         """Return the payloads of up to `SAMPLED` other questions. Errors: see `of`."""
         _, pool = self._pool(message, question, seed)
-        names = sorted(pool, key=lambda each: _hash(_name(message, seed), each))[: SAMPLED + 1]
+        names = sorted(pool, key=lambda key: _hash(_name(message, seed), key))[: SAMPLED + 1]
         return tuple(pool[each] for each in names if each != question)[:SAMPLED]
 
     def _pool(self, message: Message, question: str, seed: int) -> tuple[bool, Mapping[str, PayloadRef]]:
@@ -108,7 +108,7 @@ def content_of(question: Question) -> str:
 
 def deranged(lengths: Mapping[str, int], seed: str) -> dict[str, str]:
     """Return a permutation of two or more questions without fixed points, between similar lengths."""
-    order = sorted(lengths, key=lambda each: (lengths[each], _hash(seed, each)))
+    order = sorted(lengths, key=lambda key: (lengths[key], _hash(seed, key)))
     found, pairs = dict[str, str](), len(order) - 3 if len(order) % 2 else len(order)
     for one, other in zip(order[:pairs:2], order[1:pairs:2], strict=True):
         found |= {one: other, other: one}

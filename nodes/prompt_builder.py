@@ -221,7 +221,7 @@ def blocks(*parts: Sequence[Part]) -> tuple[Part, ...]:
 def viewpoint_slots(
     builder: PromptBuilder,
     votes: Sequence[Vote],
-    heard: Mapping[str, MessageRef] | None = None,
+    references: Mapping[str, MessageRef] | None = None,
     most: int | None = None,
 ) -> list[tuple[str, list[MessageRef]]]:
     """Return each answer as a line with its number of agents, and the messages of at most `most` of them.
@@ -234,7 +234,7 @@ def viewpoint_slots(
     if silent := abstaining(votes):
         held.append((None, silent))
     return [
-        (_line(builder, answer, agents), [(heard or {})[name] for name in agents[:most] if heard])
+        (_line(builder, answer, agents), [(references or {})[name] for name in agents[:most] if references])
         for answer, agents in held
     ]
 

@@ -149,7 +149,7 @@ def asked_again(prompts: Prompts, place: Place, said: str) -> Place:
     return replace(place, turns=[*place.turns, spoken_turn(said), Turn("user", request)])
 
 
-def asked_for_answer(view: PromptBuilder, place: Place, said: str) -> Place:
+def answer_turn_of(view: PromptBuilder, place: Place, said: str) -> Place:
     """Return the place after an unreadable reply there, when `nodes.say` asks for the answer alone."""
     form, wanted = form_of(view.question), kinds.KINDS[view.kind].placeholder
     offered = list(form.choices if form else view.question.get("choices") or [])

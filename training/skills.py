@@ -189,7 +189,7 @@ def _answer_turn(rng: random.Random, source: Source) -> Chat:
         place = product.asked_again(source.prompts, place, _unread(rng, place, schemes.sure(problem, known)))
     steps = problem.working(known)
     said = _unread(rng, place, rng.choice((steps, f"{steps} The answer is", problem.reply(known))))
-    place = product.asked_for_answer(view, place, said)
+    place = product.answer_turn_of(view, place, said)
     worked_out = any(steps in turn.text for turn in place.turns if turn.role == "assistant")
     return Chat(place, f" {problem.stated(known) if worked_out else problem.shown(None)}")
 

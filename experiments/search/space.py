@@ -13,7 +13,7 @@ from sottovoce.experiments.rows import Row
 PLACES = 2
 """Decimal places of a temperature, as in the papers' tables."""
 Temperatures = tuple[float, ...]
-"""Of the agents that discuss, in their order."""
+"""One temperature for each agent that discusses, in their order."""
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ FIRST = "opening"
 class Check(Protocol):
     """A check of a state, which raises a UsageError if it is invalid."""
 
-    def __call__(self, state: Any, *, begun: bool) -> None:  # Any: the state of every scheme
-        """Check the whole state, or before a discussion has `begun` only the types of its values."""
+    def __call__(self, state: Any, *, started: bool) -> None:  # Any: the state of every scheme
+        """Check the whole state, or before a discussion has `started` only the types of its values."""
 
 
 class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here and below LangGraph's own
@@ -107,7 +107,7 @@ class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here a
         if isinstance(input, Command):
             self._check_edit(snapshot, [StateUpdate(input.update)] if input.update else [])
         elif input is None:
-            self._check_state(values, begun=not {*snapshot.next} <= {START, FIRST})
+            self._check_state(values, started=not {*snapshot.next} <= {START, FIRST})
         elif (values.get("board") or values.get("pending")) and not values.get("decision"):
             raise RequestError(
                 "this thread has a discussion that is not over; continue it (with None as the input), or ask the "
@@ -132,11 +132,11 @@ class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here a
                 if channel.is_available():
                     values[name] = channel.get()
         skips_first = not {edit.as_node for edit in edits} <= {None, START, FIRST}
-        self._check_state(values, begun=skips_first or bool(values.keys() & {"settings", "round"}))
+        self._check_state(values, started=skips_first or bool(values.keys() & {"settings", "round"}))
 
-    def _check_state(self, values: Mapping[str, Any], *, begun: bool) -> None:
+    def _check_state(self, values: Mapping[str, Any], *, started: bool) -> None:
         with as_request():
-            self.check(values, begun=begun)
+            self.check(values, started=started)
 
 
 def _with_chat(snapshot: StateSnapshot) -> StateSnapshot:

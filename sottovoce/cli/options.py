@@ -66,6 +66,11 @@ class Argument(click.Argument):
         self.help = info.description or ""
         self.is_path = _kind(info) is Path
 
+    def get_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Return the placeholder for the usage line, in brackets if the argument may be left out."""
+        placeholder = self.make_metavar(ctx)
+        return [placeholder if self.required or placeholder.startswith("[") else f"[{placeholder}]"]
+
 
 class Option(click.Option):
     """An option with the heading under which the help lists it; `common` ones are in the short help."""

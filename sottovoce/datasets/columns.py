@@ -136,7 +136,7 @@ class Condition:
     sign: str
     value: str
 
-    def holds(self, fields: Fields) -> bool:
+    def is_met(self, fields: Fields) -> bool:
         """Return whether a row meets the condition; a row without the field meets only !=.
 
         Raises:

@@ -107,7 +107,7 @@ class QuestionFile:
         conditions, broken, rows = read_conditions(where, fields), Broken(self.name, self.noun), []
         for row in self.rows:
             with broken.at(row.line):
-                rows += [row] if all(condition.holds(row.fields) for condition in conditions) else []
+                rows += [row] if all(condition.is_met(row.fields) for condition in conditions) else []
         broken.raise_first()
         if not rows:
             raise UsageError(f"no row of {self.name} has {' and '.join(map(str, conditions))}; expected at least one")

@@ -121,8 +121,8 @@ def test_questions_of_the_same_words_about_other_documents_give_to_one_another(k
     donors, run = read_donors(forger.folder, "sde"), load_run(forger.folder)
 
     message = next(iter(run.records.values())).messages[0]
-    own = donors.asked[run.questions()[0]["id"]][1]
-    assert len({content for _, content in donors.asked.values()}) == 2
+    own = donors.questions[run.questions()[0]["id"]][1]
+    assert len({content for _, content in donors.questions.values()}) == 2
     assert donors.of(message, own, 0) != message.payload
 
 

@@ -90,7 +90,7 @@ def test_the_answer_alone_is_asked_for_as_in_a_discussion(kind: problems.Form) -
     problem = pose(random.Random(0), problems.plain(random.Random(0)), kind)
     model = ScriptedChatModel(["Hm.", " unknown"], pack="bundled", wording="sentence")
     held(built("single", model), **problem.question)
-    place = product.asked_for_answer(*seen(problem), "Hm.")
+    place = product.answer_turn_of(*seen(problem), "Hm.")
     first, last = model.calls
     assert [turn.text for turn in last.turns] == [turn.text for turn in place.turns]
     assert first.turns[-1].text == place.turns[0].text
