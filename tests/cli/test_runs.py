@@ -16,6 +16,11 @@ from tests.cli.conftest import Call, Models
 from tests.cli.test_errors import FAILED, USAGE, refused
 
 FEW = ("--max-tokens", 4, "--answer-turn", "off", "--rounds", 1)
+KEYS = set(
+    "format version status error outside scheme settings question seed origin versions models messages prompts"
+    " interventions resets levels counts notes decision readings cost seconds".split()
+)
+"""Keys of an exported record: files of other versions have them too."""
 
 
 @pytest.fixture
@@ -128,7 +133,9 @@ def test_a_run_is_exported(call: Call, models: Models, asked: Path, tmp_path: Pa
     if form == "inspect":
         assert [sample["id"] for sample in json.loads(text)["samples"]] == ["q1", "q2", "q3"]
     elif form == "jsonl":
-        assert [json.loads(line)["question"]["id"] for line in text.splitlines()] == ["q1", "q2", "q3"]
+        records = [json.loads(line) for line in text.splitlines()]
+        assert [record["question"]["id"] for record in records] == ["q1", "q2", "q3"]
+        assert records[0].keys() == KEYS
     elif form == "csv":
         assert [row["question"] for row in csv.DictReader(text.splitlines())] == ["q1", "q2", "q3"]
     else:
