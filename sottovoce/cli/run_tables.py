@@ -34,35 +34,18 @@ EXAMPLES = 3
 
 
 def read_runs(names: Sequence[str], qrels: Path | None = None) -> dict[str, Run]:
-    """Return runs by name; an experiment stands for the runs of its rows.
+    """Return runs by name; `qrels` are judgments of passages that replace the questions' own gold passages.
 
-    `qrels` are judgments of passages that replace the questions' own gold passages.
-
-    Raises:
-        RecordError: a run does not exist.
-        UsageError: two of them have the same name.
+    Errors: see `gathered`.
     """
-    runs: dict[str, Run] = {}
-    for name in names:
-        for run_name, run in _runs_of(name).items():
-            if run_name in runs:
-                raise UsageError(f"two of the runs have the name {run_name!r}; give each once, or rename a folder")
-            runs[run_name] = run
+    from sottovoce.report.sources import gathered
+
+    runs = gathered(names).runs
     if qrels is not None:
         judgments = read_qrels(qrels)
         for run in runs.values():
             run.judge_passages(judgments)
     return runs
-
-
-def _runs_of(name: str) -> dict[str, Run]:
-    from sottovoce.experiments.folder import FILE, rows_in
-
-    for folder in (Path(name), run_directory.runs_folder() / name):
-        if (folder / FILE).exists():
-            return rows_in(folder)
-    folder = run_directory.find_run(name)
-    return {folder.resolve().name: load_run(folder)}
 
 
 def compare_runs(names: Sequence[str], against: str | None, qrels: Path | None = None) -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sottovoce.analysis.statistics import Share
-from sottovoce.report.output import console_of
+from sottovoce.report.console import console_of
 
 MARKDOWN = re.compile(r"^\|.*\|\n\|[-|]+\|(?:\n\|.*\|)*$", re.MULTILINE)
 """A table in the form that `table` writes."""
