@@ -13,8 +13,7 @@ from rich.table import Table
 
 from sottovoce.analysis.measures import by_name, mean_line
 from sottovoce.cli.human_input import person
-from sottovoce.cli.live import LiveTranscript
-from sottovoce.cli.plain import PipedTranscript
+from sottovoce.cli.live import LiveTranscript, PipedTranscript
 from sottovoce.cli.progress import RunProgress
 from sottovoce.cli.schemes import Output
 from sottovoce.core.errors import SottovoceError, command

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.text import counted, figure, one_line, shortened
-from sottovoce.report.tables import share_cells, show, table
+from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.retrievers.trec import read_qrels
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import Trust
@@ -18,7 +18,6 @@ from sottovoce.runs.read import load_run
 
 if TYPE_CHECKING:
     from sottovoce.analysis.audit import Audited
-    from sottovoce.analysis.statistics import Mean
     from sottovoce.channels.message import Message
     from sottovoce.runs.replay import Branch, Branches
     from sottovoce.runs.results import Result
@@ -123,15 +122,11 @@ def _retrieval_cells(results: Sequence[Result]) -> list[list[str]]:
     from sottovoce.runs.measures import OF_RETRIEVAL
 
     means = measured(results)  # failed discussions too: their retrievals are known
+    known = {name: means[name] for name in OF_RETRIEVAL if name in means}
     return [
-        [name, str(means[name].games), figure(means[name].mean.value), _interval(means[name].mean)]
-        for name in OF_RETRIEVAL
-        if name in means
+        [name, str(each.games), figure(each.mean.value), interval(each.mean.low, each.mean.high)]
+        for name, each in known.items()
     ]
-
-
-def _interval(mean: Mean) -> str:
-    return "" if mean.low is None or mean.high is None else f"{figure(mean.low)} to {figure(mean.high)}"
 
 
 def show_audit(names: Sequence[str]) -> None:
