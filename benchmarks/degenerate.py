@@ -10,10 +10,10 @@ import argparse
 from dataclasses import replace
 
 from benchmarks.small_questions import KINDS, small_questions
+from sottovoce.channels import create
 from sottovoce.channels.degenerate import WINDOW, signs
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Speech
-from sottovoce.channels.registry import create
 from sottovoce.datasets.arithmetic import questions
 from sottovoce.models import LoadedModel, Request, load
 from sottovoce.nodes.prompt_builder import PromptBuilder

@@ -20,7 +20,7 @@ from sottovoce.agents.ask import is_hooked
 from sottovoce.agents.hooked import WORDS, HookedChatModel
 from sottovoce.agents.hosted import hosted, is_hosted
 from sottovoce.agents.person import Person
-from sottovoce.channels.registry import PROTOCOLS
+from sottovoce.channels import PROTOCOLS
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.core.trust import Allowed
