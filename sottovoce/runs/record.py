@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal, cast
 
-from pydantic import BaseModel, Field, PrivateAttr, field_serializer
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_serializer
 
 from sottovoce.channels.board import Board
 from sottovoce.channels.message import Message
@@ -29,6 +29,8 @@ Status = Literal["waiting", "running", "done", "failed", "stopped"]
 
 class DiscussionRecord(BaseModel):
     """One discussion of a run: a question under one seed."""
+
+    model_config = ConfigDict(serialize_by_alias=True)  # the keys of files stay, whatever a field is called
 
     format: str = FORMAT
     version: int = VERSION
@@ -73,7 +75,7 @@ class DiscussionRecord(BaseModel):
 
     def to_json(self) -> str:
         """Return the record as it is printed and exported."""
-        return self.model_dump_json(indent=2, by_alias=True) + "\n"
+        return self.model_dump_json(indent=2) + "\n"
 
     @property
     def tasks(self) -> frozenset[str]:

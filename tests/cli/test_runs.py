@@ -16,6 +16,11 @@ from tests.cli.conftest import Call, Models
 from tests.cli.test_errors import FAILED, USAGE, refused
 
 FEW = ("--max-tokens", 4, "--answer-turn", "off", "--rounds", 1)
+KEYS = set(
+    "format version status error outside scheme settings question seed origin versions models messages prompts"
+    " interventions resets levels counts notes decision readings cost seconds".split()
+)
+"""Keys of an exported record: files of other versions have them too."""
 
 
 @pytest.fixture
@@ -120,7 +125,7 @@ def test_a_run_in_use_is_refused_and_begun_beside(call: Call, models: Models, as
 def test_a_run_is_exported(call: Call, models: Models, asked: Path, tmp_path: Path, form: str) -> None:
     call("debate", "--questions", asked, "--model", models.tiny, *FEW)
 
-    call("runs", "export", "latest", tmp_path / "out", "--format", form)
+    call("runs", "export", "latest", tmp_path / "out", "--to" if form == "inspect" else "--format", form)
     text = (tmp_path / "out").read_text()
     if ending := {"jsonl": ".jsonl", "csv": ".csv", "markdown": ".md"}.get(form):
         call("runs", "export", "latest", tmp_path / f"out{ending}")
@@ -128,7 +133,9 @@ def test_a_run_is_exported(call: Call, models: Models, asked: Path, tmp_path: Pa
     if form == "inspect":
         assert [sample["id"] for sample in json.loads(text)["samples"]] == ["q1", "q2", "q3"]
     elif form == "jsonl":
-        assert [json.loads(line)["question"]["id"] for line in text.splitlines()] == ["q1", "q2", "q3"]
+        records = [json.loads(line) for line in text.splitlines()]
+        assert [record["question"]["id"] for record in records] == ["q1", "q2", "q3"]
+        assert records[0].keys() == KEYS
     elif form == "csv":
         assert [row["question"] for row in csv.DictReader(text.splitlines())] == ["q1", "q2", "q3"]
     else:
