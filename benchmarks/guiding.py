@@ -8,8 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from benchmarks.decoding import requests, spoken
-from benchmarks.loaded_models import with_engine
-from benchmarks.measuring import Options, Run, Table, interleaved, percent
+from benchmarks.measuring import Options, Run, Table, interleaved, percent, with_engine
 from sottovoce.channels.nl import NL
 from sottovoce.core.response_format import Form
 from sottovoce.models import LoadedModel, Request, Stop

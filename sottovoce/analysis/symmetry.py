@@ -159,7 +159,7 @@ class Looked(Checked):
     private: bool = Field(
         default=False, description="Give each agent documents of its own, which count as part of its prompt."
     )
-    as_json: bool = Field(default=False, alias="json", description="One JSON object on stdout, and nothing else.")
+    as_json: bool = Field(default=False, alias="json", description="Print one JSON object on stdout, and nothing else.")
 
 
 def show_symmetry(name: str, settings: Settings, looked: Looked) -> None:

@@ -81,7 +81,7 @@ class Settings(People, Watched, CipherOptions, StateOptions):
     )
     temperature: list[Temperature] = Field(
         default=[],
-        description="One for all agents, or one each. If not set: from scheme, model and protocol.",
+        description="Sampling temperature. One for all agents, or one each. If not set: by scheme, model and protocol.",
     )
     top_p: float | None = Field(
         default=None,
