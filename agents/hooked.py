@@ -24,8 +24,8 @@ from pydantic import Field, model_validator
 from sottovoce.agents import convert
 from sottovoce.agents.convert import parts_of, to_turns
 from sottovoce.agents.streaming import Stream
+from sottovoce.channels import create
 from sottovoce.channels.options import LONGEST_REPLY
-from sottovoce.channels.registry import create
 from sottovoce.core.bounds import Size
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.response_format import Form
@@ -182,7 +182,7 @@ class HookedChatModel(BaseChatModel):
 
     def _with_readable_messages(self, turns: Sequence[Turn]) -> list[Turn]:
         """Return the turns, with messages of lost payloads as words if the store or a protocol of words allows it."""
-        from sottovoce.channels.message_validation import with_readable_payloads
+        from sottovoce.channels.message import with_readable_payloads
 
         told = self.store is not None and self.store.on_missing == "words"
         return with_readable_payloads(turns, self._load, in_words=told or not self.channel.latent)

@@ -60,7 +60,9 @@ COMPAT: Mapping[CompatName, Compat] = {
 class ProtocolOptions(Checked):
     """Options of every protocol."""
 
-    compat: CompatName = Field(default="paper", description="Follow the papers, or their published code.")
+    compat: CompatName = Field(
+        default="paper", description="Where they differ, follow the papers or their published code."
+    )
     probe: Probe = Field(
         default="none",
         description="Replace the payloads of heard messages, to see their effect: with another question's, "
@@ -156,9 +158,9 @@ class StateOptions(LatentOptions):
         default=1.0,
         ge=0,
         allow_inf_nan=False,
-        description="sde, hidden: factor on the states that a hearer adds; 1 as in the paper, 0 adds nothing.",
+        description="sde, hidden: factor on states added to the reader's; 1 as in the paper, 0 adds nothing.",
     )
-    inject: Inject = Field(default="latest", description="sde, hidden: which messages carry their states.")
+    inject: Inject = Field(default="latest", description="sde, hidden: messages that carry their states.")
     allow_other_weights: bool = Field(
         default=False, description="sde, hidden: let models of equal shape exchange states."
     )

@@ -33,10 +33,12 @@ class Measure(Checked):
 
     positions: str = Field(
         default="all",
-        description="Where in a reply; rows of runs are by default measured at their scheme's positions.",
+        description="Positions of a reply that are measured. Rows of runs: by default those of their scheme.",
         json_schema_extra=lambda schema: schema.update(enum=[*POSITIONS.names()]),
     )
-    distribution: Literal["whole", "top"] = Field(default="whole", description="All tokens, or only the most probable.")
+    distribution: Literal["whole", "top"] = Field(
+        default="whole", description="Measure all tokens, or only the most probable."
+    )
     top: Few = Field(default=10, ge=2, description="Number of most probable tokens.")
     renormalise: bool = Field(default=False, description="Scale the most probable tokens to sum to 1.")
 

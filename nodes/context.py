@@ -14,7 +14,7 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from sottovoce.agents.ask import Person, is_hooked
 from sottovoce.agents.hooked import WORDS, HookedChatModel
 from sottovoce.agents.hosted import hosted, is_hosted
-from sottovoce.channels.registry import PROTOCOLS
+from sottovoce.channels import PROTOCOLS
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question, question_id

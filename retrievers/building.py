@@ -180,7 +180,9 @@ class IndexOptions(Checked):
     query_prompt: str | None = Field(
         default=None, description='dense: text before queries, such as "query: " (default: from the encoder\'s files).'
     )
-    passage_prompt: str | None = Field(default=None, description="dense: the same for passages.")
+    passage_prompt: str | None = Field(
+        default=None, description="dense: text before passages (default: from the encoder's files)."
+    )
     device: str | None = Field(default=None, description="dense: cpu, cuda, cuda:1, mps, or auto (default: auto).")
     prebuilt: str | None = Field(
         default=None, description="Download this prebuilt index of pyserini instead, e.g. wikipedia-dpr-100w (9.2 GB)."

@@ -3,10 +3,10 @@
 from sottovoce.agents.ask import Ask as Ask
 from sottovoce.agents.hooked import HookedChatModel as HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel as ScriptedChatModel
+from sottovoce.channels import PROTOCOLS as PROTOCOLS
 from sottovoce.channels.message import Message as Message
 from sottovoce.channels.message import MessageRef as MessageRef
 from sottovoce.channels.message import Turn as Turn
-from sottovoce.channels.registry import PROTOCOLS as PROTOCOLS
 from sottovoce.channels.store import PayloadRef as PayloadRef
 from sottovoce.channels.store import PayloadStore as PayloadStore
 from sottovoce.core.errors import ContextOverflow as ContextOverflow

@@ -135,7 +135,7 @@ def spoken_by(settings: Settings, agents: Sequence[str] = ()) -> dict[str, str]:
 
     The values are those of local models, without loading any; an agent without its own takes the first agent's.
     """
-    from sottovoce.channels.registry import PROTOCOLS  # late: a protocol imports torch
+    from sottovoce.channels import PROTOCOLS  # late: a protocol imports torch
 
     names, speakers, own = settings.names(), settings.speakers(), settings.default_temperature
     channel, spoken = PROTOCOLS[settings.protocol](), dict[str, str]()
@@ -159,7 +159,7 @@ class Looked(Checked):
     private: bool = Field(
         default=False, description="Give each agent documents of its own, which count as part of its prompt."
     )
-    as_json: bool = Field(default=False, alias="json", description="One JSON object on stdout, and nothing else.")
+    as_json: bool = Field(default=False, alias="json", description="Print one JSON object on stdout, and nothing else.")
 
 
 def show_symmetry(name: str, settings: Settings, looked: Looked) -> None:

@@ -12,14 +12,17 @@ from typing import Any, TypeVar
 import click
 from pydantic import BaseModel
 
-from sottovoce.cli.help import Row, help_text
-from sottovoce.cli.options import build, parameters
+from sottovoce.cli.options import RARE, build, parameters
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.text import one_line
 from sottovoce.graphs import NAMES, SCHEMES, scheme
 
 Body = TypeVar("Body", bound=Callable[..., Any])
+Row = tuple[str, str]
+"""A command and its summary."""
 REPEAT = "Options shown with ... may be given several times, once for each value."
+OPTIONS, EVERY = "Options", "sottovoce.every"
+"""The heading of options without one of their own, and the key of click's `meta` that asks for all options."""
 GROUPS = {
     "runs": "Show, resume, compare, verify and report saved runs.",
     "experiment": "Run experiments, reproduce papers, and search settings.",
@@ -52,8 +55,7 @@ class Command(click.Command):
         params: list[click.Parameter] = [*options]
         if not all(option.common for option in options):
             params.append(flag("--help-all", "Show all options and exit.", _show_all))
-        epilog = REPEAT if any(option.multiple for option in options) else ""
-        super().__init__(name, params=params, help=help, epilog=epilog)
+        super().__init__(name, params=params, help=help)
         self.body, self.models = body, models
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -77,9 +79,24 @@ class Command(click.Command):
             log_to_stderr()
         return self.body(*(build(model, ctx.params) for model in self.models))
 
-    def get_help(self, ctx: click.Context) -> str:
-        """Return the short help."""
-        return help_text(self, ctx)
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options by heading; the short help has brief texts, and no rare options."""
+        short = not ctx.meta.get(EVERY)
+        options = [option for option in self.get_params(ctx) if not short or getattr(option, "common", True)]
+        rare = len(self.get_params(ctx)) - len(options)
+        sections: dict[str, list[Row]] = {OPTIONS: []}
+        for option in options:
+            heading, row = getattr(option, "heading", ""), option.get_help_record(ctx)
+            if row is not None and rare:
+                heading, row = "" if heading in RARE else heading, (row[0], getattr(option, "brief", row[1]))
+            if row is not None:
+                sections.setdefault(heading or OPTIONS, []).append(row)
+        _write(formatter, sections)
+        notes = [REPEAT] if any(getattr(option, "multiple", False) for option in options) else []
+        notes += [f"{rare} more options: {ctx.command_path} --help-all"] if rare else []
+        formatter.write_paragraph()
+        for note in notes:
+            formatter.write_text(note)
 
 
 class Commands(click.Group):
@@ -103,11 +120,11 @@ class Commands(click.Group):
 
     def rows(self, ctx: click.Context) -> dict[str, list[Row]]:
         """Return the commands and their summaries, by heading; no command is loaded for it."""
-        return {"Commands": [Row(name, command.help or "") for name, command in self.commands.items()]}
+        return {"Commands": [(name, command.help or "") for name, command in self.commands.items()]}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order of the help."""
-        return [row.name for rows in self.rows(ctx).values() for row in rows]
+        return [name for rows in self.rows(ctx).values() for name, _ in rows]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -124,9 +141,9 @@ class Commands(click.Group):
             raise UsageError(choose(self.noun, args[0], names))
         return super().resolve_command(ctx, [name, *args[1:]])
 
-    def get_help(self, ctx: click.Context) -> str:
-        """Return the help with the group's commands."""
-        return help_text(self, ctx)
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands by heading."""
+        _write(formatter, self.rows(ctx))
 
 
 class SchemeCommands(Commands):
@@ -156,7 +173,7 @@ class SchemeCommands(Commands):
 def scheme_rows() -> list[Row]:
     """Return the schemes' commands and summaries; of a scheme of another package the package's summary."""
     about = {name: scheme(name).summary if name in NAMES else SCHEMES.summary(name) for name in SCHEMES}
-    return [Row(name.replace("_", "-"), summary) for name, summary in about.items()]
+    return [(name.replace("_", "-"), summary) for name, summary in about.items()]
 
 
 def flag(name: str, help: str, callback: Callable[..., Any]) -> click.Option:
@@ -166,8 +183,15 @@ def flag(name: str, help: str, callback: Callable[..., Any]) -> click.Option:
 
 def _show_all(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
     if chosen:
-        click.echo(help_text(ctx.command, ctx, every=True))
+        ctx.meta[EVERY] = True
+        click.echo(ctx.get_help())
         ctx.exit()
+
+
+def _write(formatter: click.HelpFormatter, sections: dict[str, list[Row]]) -> None:
+    for heading, rows in sections.items():
+        with formatter.section(heading):
+            formatter.write_dl(rows, col_max=22)
 
 
 class _OnStderr(logging.Handler):

@@ -12,9 +12,8 @@ from typing import Literal
 import click
 from pydantic import ConfigDict, Field
 
-from sottovoce.cli.command import Commands, SchemeCommands
+from sottovoce.cli.command import Commands, Row, SchemeCommands
 from sottovoce.cli.convince import ModelOptions, SampleOptions, find_convincing_samples
-from sottovoce.cli.help import Row
 from sottovoce.cli.options import argument
 from sottovoce.core.bounds import Few
 from sottovoce.core.errors import UsageError, nearest
@@ -50,7 +49,8 @@ class GamesOptions(Checked):
     n: Few = Field(default=100, ge=1, description="Number of games.")
     split: Literal["train", "validation", "test"] | None = Field(
         default=None,
-        description="Games that monitors are trained on, are chosen by, or never see; any if omitted.",
+        description="Split of the games: monitors are trained on train, chosen by validation, and never see test. "
+        "If not set: any.",
     )
     to: Path = Field(description="The .jsonl file to write.")
     force: bool = Field(default=False, description=FORCE)
@@ -160,7 +160,7 @@ class WorldCommands(SchemeCommands):
     def rows(self, ctx: click.Context) -> dict[str, list[Row]]:
         """Return the worlds."""
         worlds = (scheme for scheme in shipped() if f"{scheme.settings.sample}/train" in SAMPLES)
-        return {"Worlds": [Row(world.command, world.summary) for world in worlds]}
+        return {"Worlds": [(world.command, world.summary) for world in worlds]}
 
 
 GAMES = "Generate games of a world, and store them in a file that its scheme plays."

@@ -56,14 +56,14 @@ class ReproduceOptions(Checked):
     model_config = ConfigDict(title="Reproduce")
 
     name: str | None = argument("A table or figure; if omitted, all are listed.", "NAME", default=None)
-    data: Path = Field(default=Path("data"), description="The folder of data sets and of other needed files.")
+    data: Path = Field(default=Path("data"), description="Folder of data sets and of other required files.")
     model: list[str] = Field(default=[], description="Run only this model of the table, by its name there.")
     part: list[str] = Field(default=[], description="Run only this part of the table.")
     row: list[str] = Field(default=[], description="Run only this row.")
     instead: str | None = Field(
         default=None, description="A model to use instead of the table's; the figures are then of another model."
     )
-    small: bool = Field(default=False, description="Run all of it in small, on the bundled model.")
+    small: bool = Field(default=False, description="Run everything at a small size, on the bundled model.")
     plan: bool = Field(default=False, description="Print what would run and what is missing for it; run nothing.")
     save: Path | None = Field(
         default=None, description="Save it in this folder, not with the other runs under the table's name."

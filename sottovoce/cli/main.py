@@ -18,8 +18,7 @@ from click.shell_completion import shell_complete
 
 from sottovoce import __version__
 from sottovoce.cli import completion
-from sottovoce.cli.command import GROUPS, Command, Commands, flag, log_to_stderr, scheme_rows
-from sottovoce.cli.help import Row
+from sottovoce.cli.command import GROUPS, Command, Commands, Row, flag, log_to_stderr, scheme_rows
 from sottovoce.core.errors import SottovoceError
 from sottovoce.core.text import one_line
 from sottovoce.core.validation import shown
@@ -45,9 +44,8 @@ class Program(Commands):
 
     def rows(self, ctx: click.Context) -> dict[str, list[Row]]:
         """Return the schemes with `step`, and the groups."""
-        step = Row("step", "Run a discussion step by step: edit, go back, fork.")
-        others = [Row(name, about) for name, about in GROUPS.items()]
-        return {"Schemes": [*scheme_rows(), step], "Other commands": others}
+        step = ("step", "Run a discussion step by step: edit, go back, fork.")
+        return {"Schemes": [*scheme_rows(), step], "Other commands": [*GROUPS.items()]}
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Return a scheme's command, or a group."""
@@ -78,6 +76,7 @@ def _version(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
 program = Program(
     "sottovoce",
     ABOUT,
+    context_settings={"max_content_width": 100},
     params=[
         flag("--version", "Show the version and exit.", _version),
         click.Option(["--verbose"], is_flag=True, help="Log on stderr what is loaded, read and saved."),

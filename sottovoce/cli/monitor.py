@@ -37,7 +37,7 @@ class CollectOptions(Checked):
 
     model_config = ConfigDict(title="Rows")
 
-    runs: list[str] = argument("As `runs list` shows them; `latest`; or folders.", "RUN")
+    runs: list[str] = argument("Runs by their names in `runs list`, `latest`, or folders.", "RUN")
     to: Path = Field(description="The file to write, .jsonl.")
     force: bool = Field(default=False, description=FORCE)
     trust_paths: bool = TRUST_PATHS

@@ -63,13 +63,17 @@ class Argument(click.Argument):
             type=click.UNPROCESSED,
             shell_complete=completion.runs if metavar.strip("[").startswith("RUN") else None,
         )
-        self.help = info.description or ""
-        self.is_path = _kind(info) is Path
+        self.about, self.is_path = info.description or "", _kind(info) is Path
+        self.brief = _clause(self.about)
 
     def get_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Return the placeholder for the usage line, in brackets if the argument may be left out."""
         placeholder = self.make_metavar(ctx)
         return [placeholder if self.required or placeholder.startswith("[") else f"[{placeholder}]"]
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:
+        """Return the placeholder and the help text."""
+        return self.make_metavar(ctx), self.about
 
 
 class Option(click.Option):
@@ -77,10 +81,11 @@ class Option(click.Option):
 
     def __init__(self, name: str, info: FieldInfo, heading: str, common: bool) -> None:
         """Make the option of a field."""
-        flag = _is_flag(info)
+        flag, extra = _is_flag(info), info.json_schema_extra
+        also = [str(extra["also"])] if isinstance(extra, dict) and "also" in extra else []
         plain = name.strip("_").replace("_", "-")  # fields named after a Python keyword end in _
         super().__init__(
-            [f"-{name}" if info.alias and len(name) == 1 else f"--{plain}", name],
+            [*also, f"-{name}" if info.alias and len(name) == 1 else f"--{plain}", name],
             help=f"{info.description}{_default(info)}",
             metavar=None if flag else _metavar(info),
             multiple=is_repeated(info),

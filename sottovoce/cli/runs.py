@@ -70,8 +70,9 @@ class ExportOptions(Checked):
     file: Path = argument("The file to write.", "FILE")
     format: str | None = Field(
         default=None,
-        description="jsonl (records), csv (results), markdown (transcripts), card, trec, qrels, inspect (EvalLog); "
-        "default: by name.",
+        description="jsonl (records), csv (results), markdown (transcripts), card, trec, qrels, inspect (EvalLog). "
+        "If not set: by the file's name.",
+        json_schema_extra={"also": "--to"},
     )
     force: bool = Field(default=False, description=FORCE)
 
@@ -96,7 +97,8 @@ class MeasuresOptions(Checked):
     names: list[str] = RUNS
     by: Literal["round", "agent", "model", "limit"] | None = Field(
         default=None,
-        description="Measures of each round, agent, model, or limit (never agreed within N rounds) only; default: all.",
+        description="Show only the measures by round, agent, model, or limit (no agreement within N rounds). "
+        "If not set: all.",
     )
     qrels: Path | None = QRELS
 
@@ -143,7 +145,7 @@ class JudgeOptions(Checked):
     model_config = ConfigDict(title="Judge")
 
     name: str = argument("A finished run, as for `runs show`.", "RUN", default="latest")
-    model: str = Field(default="smollm2", description="The judge, as --model of schemes.")
+    model: str = Field(default="smollm2", description="Model of the judge, as for --model of a scheme.")
     labels: Path | None = Field(
         default=None,
         description='Verdicts of people, as JSON Lines: {"question": ID, "right": true}, and "seed" if it is not 0.',

@@ -23,8 +23,8 @@ class LayersOptions(Checked):
         default=False,
         description="Run a tenth of the discussions: few questions for all layers, more for the better half.",
     )
-    agents: Agents | None = Field(default=None, description="As the scheme's own option.")
-    rounds: Rounds | None = Field(default=None, description="As the scheme's own option.")
+    agents: Agents | None = Field(default=None, description="Number of agents. If not set: the scheme's.")
+    rounds: Rounds | None = Field(default=None, description="Number of rounds. If not set: the scheme's.")
     save: Path = Field(description=SAVE)
 
 
@@ -37,8 +37,8 @@ class TuneOptions(Checked):
     grid: Few | None = Field(
         default=None, ge=2, description="Try this many values for each agent instead, in all combinations."
     )
-    from_: float = Field(default=0.05, description="The lowest temperature, a multiple of 0.01.")
-    to: float = Field(default=1.5, description="The highest temperature, a multiple of 0.01.")
+    from_: float = Field(default=0.05, description="Lowest temperature, a multiple of 0.01.")
+    to: float = Field(default=1.5, description="Highest temperature, a multiple of 0.01.")
     objective: Literal["decision", "first"] = Field(
         default="decision",
         description="The answer that is scored: the decision, or the first debater's last answer (CIPHER).",
@@ -47,8 +47,8 @@ class TuneOptions(Checked):
         default=None,
         gt=0,
         lt=1,
-        description="Search on this share of the questions, drawn by --seed, and test the best once on the rest; "
-        "by default search on all questions.",
+        description="Share of the questions to search on, drawn by --seed; the best is tested once on the rest. "
+        "If not set: all questions, without a test.",
     )
     map: bool = Field(
         default=False, description="Draw CIPHER's map for two agents: the first one's last answer in both orders."

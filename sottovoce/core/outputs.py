@@ -19,7 +19,7 @@ INDEXED = b'"retriever"'
 """A key in the manifest of an index; other programs also write files of that name."""
 STREAM = re.compile(r"/dev/(stdout|stderr|fd/\d+)|/proc/self/fd/\d+")
 """Open files of this process, which may be regular files. Other paths below these folders may lead anywhere."""
-FORCE = "write over a file that exists; never into the folder of a run, an experiment, a search or an index"
+FORCE = "Overwrite an existing file; files in the folder of a run, an experiment, a search or an index stay."
 
 
 class OutputFile:

@@ -25,7 +25,7 @@ class Output(Checked):
 
     model_config = ConfigDict(title="Output")
 
-    as_json: bool = Field(default=False, alias="json", description="One JSON object on stdout, and nothing else.")
+    as_json: bool = Field(default=False, alias="json", description="Print one JSON object on stdout, and nothing else.")
     save: Path | None = Field(default=None, description="Save the run in this folder, not with those of `runs list`.")
     continue_: bool = Field(default=False, description="Resume the latest unfinished run of this kind, if any.")
     markdown: Path | None = Field(default=None, description="Write the transcript to this file.")

@@ -53,7 +53,7 @@ class Limits(Checked):
 
     lost: Literal["refuse", "words"] = Field(
         default="refuse",
-        description="If a message's payload is missing or damaged: refuse to continue, or hear only its words.",
+        description="If a message's payload is missing or damaged: refuse to continue, or read only its words.",
     )
 
     @field_validator("saver")

@@ -18,8 +18,8 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
+from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.options import LONGEST_REPLY, CipherOptions, StateOptions
-from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.core.bounds import LONGEST_WAIT, Count, Seed, Size, Tokens
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.trust import Names, Words
@@ -81,7 +81,7 @@ class Settings(People, Watched, CipherOptions, StateOptions):
     )
     temperature: list[Temperature] = Field(
         default=[],
-        description="One for all agents, or one each. If not set: from scheme, model and protocol.",
+        description="Sampling temperature. One for all agents, or one each. If not set: by scheme, model and protocol.",
     )
     top_p: float | None = Field(
         default=None,

@@ -34,7 +34,7 @@ class Watched(Checked):
     cap_per: Per | None = Field(
         default=None,
         description="Scope of `cap`: each role, all interventions together, or each turn of each agent. "
-        "If not set: as the scheme has it.",
+        "If not set: the scheme's own.",
     )
     rounds_back: Few = Field(
         default=1, ge=1, description="For `rollback`: number of rounds to take back, besides the current one."

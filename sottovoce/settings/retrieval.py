@@ -25,7 +25,7 @@ class Searching(Settings):
         "compressor as PACKAGE.MODULE:NAME.",
     )
     filter: Annotated[dict[str, str | int | float | bool], BeforeValidator(pairs), Words()] = Field(
-        default={}, description="NAME=VALUE that passages must match, in their metadata or as docid, title or url."
+        default={}, description="Required value in passages: of a field of their metadata, or of docid, title or url."
     )
 
 
@@ -117,12 +117,10 @@ class MADRA(Pooled):
         description="Maximum number of rounds; debaters speak in parallel in the first and in turn in later ones.",
     )
     self_selection: bool = Field(
-        default=True, description="Let debaters choose their evidence before they talk; otherwise they read all of it."
+        default=True, description="Let each debater choose its evidence; otherwise all of them read all of it."
     )
     most: Few = Field(default=3, ge=1, description="Maximum number of pieces of evidence that a debater chooses.")
-    select_tokens: Tokens = Field(
-        default=512, ge=1, description="Maximum length of a reply that chooses evidence, in tokens."
-    )
+    select_tokens: Tokens = Field(default=512, ge=1, description="Maximum tokens of a selection of evidence.")
     search_again: bool = Field(
         default=False, description="Search again before each later round, with the debaters' messages."
     )

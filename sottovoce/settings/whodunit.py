@@ -45,7 +45,7 @@ class WhoDunit(Settings):
         "all characters, and each some facts about the winner).",
     )
     agents: int | None = Field(
-        default=None, ge=2, le=len(PEERS), description="Number of agents in sym. If not set: 6. asym has two."
+        default=None, ge=2, le=len(PEERS), description="Number of agents in sym (6 if not set); asym has two."
     )
     suspects: Few | None = Field(
         default=None, ge=2, description="Number of characters. If not set: 10 (asym) or 20 (sym)."

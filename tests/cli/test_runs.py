@@ -125,7 +125,7 @@ def test_a_run_in_use_is_refused_and_begun_beside(call: Call, models: Models, as
 def test_a_run_is_exported(call: Call, models: Models, asked: Path, tmp_path: Path, form: str) -> None:
     call("debate", "--questions", asked, "--model", models.tiny, *FEW)
 
-    call("runs", "export", "latest", tmp_path / "out", "--format", form)
+    call("runs", "export", "latest", tmp_path / "out", "--to" if form == "inspect" else "--format", form)
     text = (tmp_path / "out").read_text()
     if ending := {"jsonl": ".jsonl", "csv": ".csv", "markdown": ".md"}.get(form):
         call("runs", "export", "latest", tmp_path / f"out{ending}")

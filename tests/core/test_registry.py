@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sottovoce.channels import PROTOCOLS, register_protocol
 from sottovoce.channels.nl import NL
-from sottovoce.channels.registry import PROTOCOLS, register_protocol
 from sottovoce.core.errors import UsageError
 from sottovoce.core.registry import Registry
 from sottovoce.graphs import SCHEMES
