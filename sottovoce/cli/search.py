@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from sottovoce.analysis.statistics import check_installed
-from sottovoce.cli.experiment import LayersOptions, TuneOptions
+from sottovoce.cli.option_models import LayersOptions, TuneOptions
 from sottovoce.cli.run_screen import shown_row
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted, figure, one_line, shortened
