@@ -14,8 +14,7 @@ from pathlib import Path
 import torch
 
 from benchmarks import batches, debates, decoding, formats, guiding, memory, reuse, step
-from benchmarks.loaded_models import BUNDLED, SHAPES, loaded_of
-from benchmarks.measuring import Options, Table, interleaved
+from benchmarks.measuring import BUNDLED, SHAPES, Options, Table, interleaved, loaded_of
 from sottovoce.models.huggingface.packing import parameters_of
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -19,8 +19,7 @@ import torch
 
 from benchmarks.debates import STEPS, TOKENS, debating, questions
 from benchmarks.decoding import generate
-from benchmarks.loaded_models import as_published, with_engine
-from benchmarks.measuring import Options, Table, interleaved, times
+from benchmarks.measuring import Options, Table, as_published, interleaved, times, with_engine
 from sottovoce.models import Engine, LoadedModel, Reply, Request
 from sottovoce.settings import Debate
 

@@ -12,8 +12,7 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from benchmarks.loaded_models import as_published, with_engine
-from benchmarks.measuring import Options, Run, Table, interleaved, times
+from benchmarks.measuring import Options, Run, Table, as_published, interleaved, times, with_engine
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.debate import create_debate

@@ -14,8 +14,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.loaded_models import as_published, with_engine
-from benchmarks.measuring import Options, Run, Table, Times, interleaved, percent, times
+from benchmarks.measuring import Options, Run, Table, Times, as_published, interleaved, percent, times, with_engine
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.nl import NL
 from sottovoce.channels.protocol import Prompt, Protocol, Speech

@@ -10,8 +10,7 @@ from typing import Any
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.decoding import requests, sde, spoken
-from benchmarks.loaded_models import with_engine
-from benchmarks.measuring import Options, Table
+from benchmarks.measuring import Options, Table, with_engine
 from sottovoce.channels.nl import NL
 from sottovoce.models import LoadedModel, Request, Statistics
 from sottovoce.models.engine.loop import Loop

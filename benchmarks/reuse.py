@@ -15,8 +15,7 @@ from langchain_core.messages import BaseMessage
 from pydantic import PrivateAttr
 
 from benchmarks.debates import questions
-from benchmarks.loaded_models import with_engine
-from benchmarks.measuring import Options, Table, percent
+from benchmarks.measuring import Options, Table, percent, with_engine
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.debate import create_debate

@@ -9,8 +9,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.decoding import requests
-from benchmarks.loaded_models import with_engine
-from benchmarks.measuring import CLOCKS, Options, Table
+from benchmarks.measuring import CLOCKS, Options, Table, with_engine
 from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.passes import Pass, Reading
 

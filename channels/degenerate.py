@@ -1,8 +1,7 @@
 """Signs that a message is no longer language: it repeats itself, or it is unlikely.
 
-They use recorded statistics and need no further pass. `python -m benchmarks.degenerate` counts how often real and
-broken replies show a sign. A log-probability below the negative entropy is not a sign: the nearest token of a mean is
-close to the most likely one, so CIPHER's noise lies above it, as greedy words do.
+They use recorded statistics and need no further pass. A log-probability below the negative entropy is not a sign: the
+nearest token of a mean is close to the most likely one, so CIPHER's noise lies above it, as greedy words do.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class LoadedModel:
         import transformers
 
         from sottovoce.models.huggingface.checkpoint_check import check_adapter, check_code
-        from sottovoce.models.huggingface.quiet import quiet
+        from sottovoce.models.huggingface.load_files import quiet
 
         quiet()
         where = self._folder or folder_of(self.name)

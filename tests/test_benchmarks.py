@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from benchmarks.__main__ import SECTIONS, main
-from benchmarks.loaded_models import loaded_of
-from benchmarks.measuring import Options, Times
+from benchmarks.measuring import Options, Times, loaded_of
 from sottovoce.models import LoadedModel
 
 

@@ -7,18 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.two_facts import right, tables
-from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.experiments.files import read_experiment
 from sottovoce.experiments.rows import prepare
 from sottovoce.experiments.runner import RowRunner, run_experiment
-from sottovoce.experiments.schema import Experiment
-from sottovoce.nodes.question import passages_of
 from tests.shared import shared
 
 FOLDER = Path(__file__).parents[2] / "experiments"
 FILES = sorted(FOLDER.glob("*.yaml"))
-AGENTS = ("agent_1", "agent_2")
 ROWS = {
     "ecqa_test.csv": "ecqa_test_first100.csv",
     "aqua_test.jsonl": "aqua_test_first60.jsonl",
@@ -68,20 +63,3 @@ def test_the_bundled_model_needs_the_other_agents_message_for_split_knowledge(tm
 
     scores = {name: [result.score for result in run.results()] for name, run in runs.items()}
     assert scores == {"nl-greedy": [1.0] * 3, "own": [0.0] * 3, "empty": [0.0] * 3, "withheld": [0.0] * 3}
-
-
-def test_two_facts_are_told_by_what_an_agent_holds_and_by_round(tmp_path: Path) -> None:
-    given = read_experiment(FOLDER / "two_facts.yaml", limit=1).content
-    given["settings"] = {"rounds": 2}  # a scripted model brings its own
-    given["rows"] = {"nl": given["rows"]["nl"]}
-    experiment = Experiment.model_validate(given)
-    (question,) = prepare(experiment, "nl").questions
-    answer, wrong = f"The answer is {question['target']}.", "The answer is Nowhere."
-    first, last = sorted(AGENTS, key=lambda name: question["solution"].index(passages_of(question, name)[0]["text"]))
-    model = ScriptedChatModel({first: [wrong, answer], last: [answer, wrong]})
-
-    runs, _ = run_experiment(experiment, RowRunner(tmp_path, models=model))
-
-    assert right(runs["nl"].only) == {"first": [False, True], "last": [True, False]}
-    cells = [cell.strip() for cell in tables(runs).splitlines()[-1].strip("|").split("|")]
-    assert [cells[at] for at in (0, 1, 2, 4, 5, 6, 8)] == ["`nl`", "0.0%", "100.0%", "+1 -0", "100.0%", "0.0%", "+0 -1"]

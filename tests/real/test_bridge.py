@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.bridged import distance, distributions, instead, lacking, prompt_of_hearer, spoken
-from benchmarks.degenerate import mixed_questions
 from sottovoce.channels import bridge
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.nl import NL
+from sottovoce.channels.protocol import Prompt
 from sottovoce.channels.store import PayloadStore
 from sottovoce.models import LoadedModel, Rows, load
 from tests.graphs.support import debating, held, replies
+from tests.real.messages import distributions, divergence, lacking, mixed_questions, prompt_of_hearer, spoken
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -32,14 +32,15 @@ def test_a_debate_between_real_and_bundled_runs_over_a_bridge_and_repeats(smollm
 
 
 def test_a_bridge_to_a_fifth_fewer_tokens_is_nearer_to_ordinary_means_than_words_are(smollm2: LoadedModel) -> None:
-    hearer = lacking(smollm2, 0.2)
-    (payload,) = spoken(smollm2, mixed_questions("smollm2", 5)[4:], [hearer], 0.35)
-    prompts = [prompt_of_hearer(protocol, payload, hearer) for protocol in (Cipher(bridge=True), NL())]
-    truth = instead(prompts[0], Rows(payload.tensors[f"rows.{smollm2.table.key}"]))
+    hearer, cross = lacking(smollm2, 0.2), Cipher(bridge=True)
+    (payload,) = spoken(smollm2, mixed_questions()[16:17], cross, 0.35, 48, [hearer])
+    bridged, words = (prompt_of_hearer(protocol, payload, hearer) for protocol in (cross, NL()))
+    true = Rows(payload.tensors[f"rows.{smollm2.table.key}"])
+    truth = Prompt(tuple(true if isinstance(piece, Rows) else piece for piece in bridged.pieces))
 
-    found = [distributions(prompt, payload.ids[:4], hearer) for prompt in (truth, *prompts)]
+    found = [distributions(prompt, payload.ids[:4], hearer) for prompt in (truth, bridged, words)]
 
-    assert distance(found[0], found[1]).nats < distance(found[0], found[2]).nats
+    assert divergence(found[0], found[1]) < divergence(found[0], found[2])
 
 
 def test_no_special_token_comes_in_between_real_and_bundled(smollm2: LoadedModel) -> None:
