@@ -59,10 +59,6 @@ def find_convincing_samples(options: SampleOptions, model_options: BaseModel, mo
     """Find convincing samples of a model, write them to a file, and print how many there were.
 
     `models` is the chat model to ask, for example a hosted one; None creates the one that `model_options` names.
-
-    Raises:
-        UsageError: the options are invalid; raised before the model is asked.
-        SottovoceError: the model failed, or no explanation convinced it; nothing is written.
     """
     if options.training_file is None or options.out is None:
         missing = "--out" if options.training_file else "a training file"
@@ -81,7 +77,6 @@ def find_convincing_samples(options: SampleOptions, model_options: BaseModel, mo
 
 
 def _search(training_file: Path, limit: int, settings: Single, models: Models) -> SampleSearch:
-    """Return the finished search, with a progress line if stdout is a terminal."""
     from rich.console import Console
 
     from sottovoce.experiments.convincing import find_samples, read_training

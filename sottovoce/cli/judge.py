@@ -31,12 +31,7 @@ AGREEMENT_HEADINGS = "raters | answers | agree | 95 % | Cohen's kappa"
 
 
 def judge_run(name: str, model: str, labels_file: Path | None, limits: Limits) -> None:
-    """Judge the answers of a run that are not judged yet; print shares of right answers and agreements of raters.
-
-    Raises:
-        UsageError: nothing can be judged, or the labels cannot be read.
-        RecordError: there is no such run, or another judge has started on it.
-    """
+    """Judge the answers of a run that are not judged yet; print shares of right answers and agreements of raters."""
     check_installed()
     folder = run_directory.find_run(name)
     labels = {} if labels_file is None else _read_labels(labels_file)
@@ -72,11 +67,7 @@ def _kappa(value: float | None) -> str:
 
 
 def _read_labels(path: Path) -> Verdicts:
-    """Return the verdicts of people.
-
-    Raises:
-        UsageError: names the line that is not a label.
-    """
+    """Return the verdicts of people."""
     try:
         lines = text_of(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -150,13 +150,11 @@ def _foreseen(error: Exception) -> str | None:
 
 
 def _usage(error: click.ClickException) -> str:
-    """Return click's own message, with the command that shows the correct usage."""
     context = getattr(error, "ctx", None)
     see = f"; see {context.command_path} --help" if context else ""
     return error.format_message().rstrip(".") + see
 
 
 def _report(message: str, code: int) -> int:
-    """Print the message on stderr, on one line even if it quotes line breaks, and return the exit code."""
     print(f"sottovoce: {one_line(message)}", file=sys.stderr)
     return code

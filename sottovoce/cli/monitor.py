@@ -180,7 +180,6 @@ def _monitor(monitor: Monitor) -> str:
 
 
 def _terms(monitor: Monitor) -> list[str]:
-    """Return the parts of a monitor's score, in words."""
     if monitor.is_random:
         return [f"draws a uniform number at each turn: triggers in {1 - monitor.threshold:.0%} of turns"]
     logs = ", logarithms of entropy and varentropy" if monitor.log_features else ""
@@ -197,5 +196,4 @@ def _percent(part: float) -> str:
 
 
 def _points(part: float) -> str:
-    """Return a part in hundredths, with a sign."""
     return f"{100 * part:+.1f}"

@@ -113,7 +113,6 @@ def gc(where: Where, choice: GarbageOptions) -> None:
 
 
 def _removal_line(place: Place, unnamed: list[Path], removed: list[Path], choice: GarbageOptions) -> str:
-    """Return a line that says what is removed from a place, and what stays."""
     from sottovoce.runs.payload_stores import size_of
 
     if place.keep_reason:

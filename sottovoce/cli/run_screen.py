@@ -40,7 +40,7 @@ BETWEEN = 2  # terminal columns between two columns of that table
 
 
 def run_and_show(run: Run, settings: Settings, limits: Limits, output: Output, file: OutputFile | None = None) -> None:
-    """Run the unfinished discussions of a run, and show it; `file` receives its transcript. Errors: see `show_run`."""
+    """Run the unfinished discussions of a run, and show it; `file` receives its transcript."""
     from sottovoce.runs.runner import run_all
 
     console, alone = console_of(), len(run.records) == 1
@@ -51,11 +51,7 @@ def run_and_show(run: Run, settings: Settings, limits: Limits, output: Output, f
 
 
 def show_run(run: Run, output: Output, *, just_run: bool = False, file: OutputFile | None = None) -> None:
-    """Show a run that ended; one that was `just_run` was shown meanwhile. `file` receives its transcript.
-
-    Raises:
-        SottovoceError: it was stopped by a limit, or discussions of it failed; raised after all else.
-    """
+    """Show a run that ended; one that was `just_run` was shown meanwhile. `file` receives its transcript."""
     console = console_of()
     if output.as_json:
         sys.stdout.write(json_of(run))

@@ -211,11 +211,7 @@ def show(options: ShowOptions) -> None:
 
 
 def load(name: str) -> Run:
-    """Return a saved run.
-
-    Raises:
-        RecordError: there is no such run, or it is damaged.
-    """
+    """Return a saved run."""
     from sottovoce.runs.read import load_run  # late: langgraph
 
     return load_run(run_directory.find_run(name))

@@ -17,12 +17,7 @@ from sottovoce.settings import Settings
 
 
 def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits: Limits, output: Output) -> None:
-    """Run a scheme on a question or many, and show the run.
-
-    Raises:
-        UsageError: the request cannot be met; raised before any agent speaks.
-        SottovoceError: the run failed, or a discussion of it.
-    """
+    """Run a scheme on a question or many, and show the run."""
     check_trained(scheme, settings, options.question)
     questions, origin = questions_of(options, settings)
     file = check_places(output)
@@ -38,7 +33,6 @@ def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits
 
 
 def _loading(output: Output) -> Any:  # Any: a context manager
-    """Show a spinner on a terminal while torch and the models are loaded."""
     from sottovoce.report.console import console_of, moves
 
     console = console_of()

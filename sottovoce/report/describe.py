@@ -162,7 +162,6 @@ def verdict(run: DiscussionRecord) -> str | None:
 
 
 def _view_in_words(view: Viewpoint, *, weighed: bool) -> str:
-    """Return an answer and the agents that gave it: "22 ×2 (agent_1, agent_3)"."""
     holders = ", ".join(f"{cast['agent']}{_sureness(cast)}" for cast in view.votes)
     answer = f"{brief(view.answer)} ×{len(view.votes)}"
     return f"{answer}, weight {view.weight:g}: {holders}" if weighed else f"{answer} ({holders})"

@@ -144,7 +144,6 @@ def _ends(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _logarithmic(axes: Any, at: Sequence[float]) -> None:  # Any: Axes
-    """Make the x axis logarithmic, with ticks at values that are drawn and far enough apart for their labels."""
     from matplotlib.ticker import NullLocator
 
     low, high = _ends(at)
@@ -189,7 +188,6 @@ def _replacement(title: str) -> str:
 
 
 def _legend(figure: Any, names: Iterable[str]) -> None:  # Any: a Figure
-    """Put a legend above the axes, in as many rows as it needs, and enlarge the figure for it."""
     labels = [*map(_label, names)]
     columns = max(1, LEGEND // (max(map(len, labels)) + LINE))
     figure.set_figheight(SIZE[1] + ROW * ceil(len(labels) / columns))
