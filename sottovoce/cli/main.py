@@ -96,9 +96,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for library in CHATTY:
         logging.getLogger(library).setLevel(logging.ERROR)
     typed = list(sys.argv[1:] if arguments is None else arguments)
-    for word in typed:
-        if not _is_text(word):
-            return _report(f"an argument has half of a character, which no file or terminal accepts: {word}", MISUSED)
     if instruction := os.environ.get(completion.VARIABLE):
         return shell_complete(program, {}, "sottovoce", completion.VARIABLE, instruction)
     try:
@@ -127,15 +124,6 @@ def _was_stopped(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, KeyboardInterrupt) and seen < DEEPEST:
         error, seen = error.__cause__ or error.__context__, seen + 1
     return isinstance(error, KeyboardInterrupt)
-
-
-def _is_text(word: str) -> bool:
-    """Return whether a shell could have passed the word, in any encoding; a caller of `main` may pass anything."""
-    try:
-        word.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _foreseen(error: Exception) -> str | None:

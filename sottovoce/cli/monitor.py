@@ -54,21 +54,18 @@ class TrainOptions(Training):
     role: str | None = Field(default=None, description="Role whose turns are used, if rows have several roles.")
 
 
-class EvaluateOptions(Checked):
-    """The monitor, and the games to evaluate it on."""
-
-    model_config = ConfigDict(title="Evaluation")
-
-    monitor: Path = argument("A file that `monitor train` wrote.", "MONITOR")
-    rows: Path = argument("A .jsonl file of turns of other games.", "ROWS")
-
-
 class ShowOptions(Checked):
-    """The monitor to show."""
+    """A monitor."""
 
     model_config = ConfigDict(title="Monitor")
 
     monitor: Path = argument("A file that `monitor train` wrote.", "MONITOR")
+
+
+class EvaluateOptions(ShowOptions):
+    """A monitor, and the games to evaluate it on."""
+
+    rows: Path = argument("A .jsonl file of turns of other games.", "ROWS")
 
 
 @commands.add(CollectOptions, Measure)

@@ -77,10 +77,15 @@ class ExportOptions(Checked):
     force: bool = Field(default=False, description=FORCE)
 
 
-class CompareOptions(Checked):
-    """The runs to compare."""
+class RunNames(Checked):
+    """Several runs."""
 
     names: list[str] = RUNS
+
+
+class CompareOptions(RunNames):
+    """The runs to compare."""
+
     against: str | None = Field(default=None, description="Compare each other run with this one, instead of all pairs.")
     matched: Currency | None = Field(
         default=None,
@@ -91,10 +96,9 @@ class CompareOptions(Checked):
     trust_paths: bool = TRUST_PATHS
 
 
-class MeasuresOptions(Checked):
+class MeasuresOptions(RunNames):
     """The runs to measure."""
 
-    names: list[str] = RUNS
     by: Literal["round", "agent", "model", "limit"] | None = Field(
         default=None,
         description="Show only the measures by round, agent, model, or limit (no agreement within N rounds). "
@@ -103,10 +107,9 @@ class MeasuresOptions(Checked):
     qrels: Path | None = QRELS
 
 
-class ReportOptions(Checked):
+class ReportOptions(RunNames):
     """The runs to report on, and the page to write."""
 
-    names: list[str] = RUNS
     html: Path = Field(default=Path("report.html"), description="The page to write.")
     attention: int | None = Field(
         default=None,
@@ -114,12 +117,6 @@ class ReportOptions(Checked):
     )
     force: bool = Field(default=False, description=FORCE)
     trust_paths: bool = TRUST_PATHS
-
-
-class AuditOptions(Checked):
-    """The runs to score again."""
-
-    names: list[str] = RUNS
 
 
 class VerifyOptions(Checked):
@@ -310,8 +307,8 @@ def report(options: ReportOptions) -> None:
     print(f"report of {about}: {one_line(str(options.html))} ({amount(options.html.stat().st_size)})")
 
 
-@commands.add(AuditOptions)
-def audit(options: AuditOptions) -> None:
+@commands.add(RunNames)
+def audit(options: RunNames) -> None:
     """Score runs again under other policies, such as those of the papers' own programs, and show what changes."""
     from sottovoce.cli.run_tables import show_audit
 
