@@ -164,7 +164,7 @@ def summary(run: Run) -> list[str]:
     took = f"{counted(cost.calls, 'call')}, {tokens}"
     where = [f"kept in {one_line(str(run.folder))}"] if run.folder else []
     stopped = [f"stopped: {run.why}"] if run.why else []
-    measured = [told] if (told := mean_line(run.results())) else []
+    measured = [means] if (means := mean_line(run.results())) else []
     watched = interventions.summary([*run.records.values()])
     return [outcome(run.counts), *measured, *watched, took, *stopped, *map(one_line, run.notes), *where]
 
@@ -187,22 +187,15 @@ def _table(run: Run, width: int) -> Table:
 
 
 def _measures(record: DiscussionRecord, names: list[str]) -> list[str]:
-    found = record.result().measures
-    return ["" if (value := found.get(name)) is None else figure(value) for name in names]
+    values = record.result().measures
+    return ["" if (value := values.get(name)) is None else figure(value) for name in names]
 
 
 def _answer(record: DiscussionRecord) -> tuple[str, str]:
     if record.decision is None:
         return "", f"{record.status}{': ' + shortened(record.error) if record.error else ''}"
     answer, score = record.decision["answer"], record.decision["score"]
-    target = one_line(record.question.get("target", ""))
-    told = (
-        ""
-        if score is None
-        else "right"
-        if score == 1
-        else f"wrong: it is {target}"
-        if not score
-        else f"score {score:.2f}"
-    )
-    return ("no answer" if answer is None else shortened(answer, 40)), told
+    right = "right" if score == 1 else f"score {score:.2f}" if score else ""
+    if score == 0:
+        right = f"wrong: it is {one_line(record.question.get('target', ''))}"
+    return ("no answer" if answer is None else shortened(answer, 40)), right

@@ -17,7 +17,7 @@ from sottovoce.cli.options import argument
 from sottovoce.core.bounds import Count, Few, Seed
 from sottovoce.core.errors import RecordError, UsageError, choose, command
 from sottovoce.core.outputs import EXPERIMENT, FORCE, OutputFile
-from sottovoce.core.text import counted, one_line
+from sottovoce.core.text import amount, counted, one_line
 from sottovoce.core.validation import Checked
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import TRUST_PATHS, Trust
@@ -291,7 +291,6 @@ def measures(options: MeasuresOptions) -> None:
 def report(options: ReportOptions) -> None:
     """Write one HTML page about runs: tables, plots, and every message with its payload. It opens in any browser."""
     file = OutputFile(options.html, "--html", force=options.force, endings=(".html", ".htm"))
-    from sottovoce.core.text import amount
     from sottovoce.report.report import report as page  # late: matplotlib takes seconds
     from sottovoce.report.sources import gathered
     from sottovoce.runs.start import settings_of

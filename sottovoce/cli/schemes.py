@@ -10,6 +10,7 @@ from typing import Any
 
 from sottovoce.cli.command import SchemeCommands
 from sottovoce.cli.option_models import Output, check_places
+from sottovoce.core.text import one_line
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.trained import check_trained
 from sottovoce.runs.limits import Limits
@@ -21,7 +22,8 @@ def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits
     check_trained(scheme, settings, options.question)
     questions, origin = questions_of(options, settings)
     file = check_places(output)
-    with _loading(output):
+    title = " · ".join([scheme.replace("_", "-"), settings.protocol, ", ".join(dict.fromkeys(settings.model))])
+    with _loading(output, title):
         # Late: torch takes seconds, and errors in the request are reported first.
         from sottovoce.cli.run_screen import run_and_show
         from sottovoce.runs.manifest import new_manifest
@@ -32,14 +34,13 @@ def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits
     run_and_show(run, settings, limits, output, file)
 
 
-def _loading(output: Output) -> Any:  # Any: a context manager
+def _loading(output: Output, title: str) -> Any:  # Any: a context manager
     from sottovoce.report.console import console_of, moves
 
     console = console_of()
-    live = moves(console) and not output.as_json and not output.quiet
-    return (
-        console.status("loading", spinner="line" if console.options.ascii_only else "dots") if live else nullcontext()
-    )
+    if not moves(console) or output.as_json or output.quiet:
+        return nullcontext()
+    return console.status(one_line(f"{title}: loading"), spinner="line" if console.options.ascii_only else "dots")
 
 
 commands = SchemeCommands("", "", run_scheme, QuestionOptions, Limits, Output)

@@ -5,7 +5,6 @@ matplotlib's global state does not change.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -179,12 +178,8 @@ def svg(figure: Any, title: str) -> Markup:  # Any: a Figure
     with matplotlib.rc_context(STYLE):
         figure.savefig(text, format="svg", metadata={"Date": None})
     element = text.getvalue()
-    element = element[element.index("<svg") :]
-    return Markup(re.sub(r"(<svg[^>]*)>", rf'\1 role="img"><title>{_replacement(title)}</title>', element, count=1))
-
-
-def _replacement(title: str) -> str:
-    return str(escape(title)).replace("\\", r"\\")
+    opening, _, rest = element[element.index("<svg") :].partition(">")
+    return Markup(f'{opening} role="img"><title>{escape(title)}</title>{rest}')
 
 
 def _legend(figure: Any, names: Iterable[str]) -> None:  # Any: a Figure
