@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.outputs import check_no_link
-from sottovoce.experiments.folder import runs_in, save
+from sottovoce.experiments.files import runs_in, save
 from sottovoce.experiments.matching import check_order, is_known, match, pilot_name, with_pilots
 from sottovoce.experiments.rows import Row, prepare
 from sottovoce.experiments.schema import Experiment, choose

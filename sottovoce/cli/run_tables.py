@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.outputs import EXPERIMENT
 from sottovoce.core.text import counted, figure, one_line, shortened
 from sottovoce.report.tables import share_cells, show, table
 from sottovoce.retrievers.trec import read_qrels
@@ -56,11 +57,11 @@ def read_runs(names: Sequence[str], qrels: Path | None = None) -> dict[str, Run]
 
 
 def _runs_of(name: str) -> dict[str, Run]:
-    from sottovoce.experiments.folder import FILE, rows_in
+    from sottovoce.experiments.files import runs_in
 
     for folder in (Path(name), run_directory.runs_folder() / name):
-        if (folder / FILE).exists():
-            return rows_in(folder)
+        if (folder / EXPERIMENT).exists():
+            return runs_in(folder)
     folder = run_directory.find_run(name)
     return {folder.resolve().name: load_run(folder)}
 
