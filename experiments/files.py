@@ -52,14 +52,14 @@ def read_experiment(path: Path, limit: int | None = None) -> Experiment:
 def _resolved(content: Content, folder: Path, limit: int | None) -> Content:
     """Return the content with absolute paths and this limit; values of a wrong type are reported later."""
 
-    def source(given: Any) -> Any:  # Any: parsed YAML
-        if not isinstance(given, Mapping):
-            return given
-        file = {"file": str(folder / given["file"])} if isinstance(given.get("file"), str) else {}
-        return {**given, **file, **({} if limit is None else {"limit": limit})}
+    def source(value: Any) -> Any:  # Any: parsed YAML
+        if not isinstance(value, Mapping):
+            return value
+        file = {"file": str(folder / value["file"])} if isinstance(value.get("file"), str) else {}
+        return {**value, **file, **({} if limit is None else {"limit": limit})}
 
-    def settings(given: Any) -> Any:  # Any: parsed YAML
-        return {k: _resolve(plain(k), v, folder) for k, v in given.items()} if isinstance(given, Mapping) else given
+    def settings(value: Any) -> Any:  # Any: parsed YAML
+        return {k: _resolve(plain(k), v, folder) for k, v in value.items()} if isinstance(value, Mapping) else value
 
     content = dict(content)
     if (sources := content.get("questions")) is not None:
