@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sottovoce.cli.experiment import ReproduceOptions
+from sottovoce.cli.option_models import ReproduceOptions
 from sottovoce.core.errors import StoppedError, UsageError
 from sottovoce.core.outputs import check_folder
 from sottovoce.core.text import counted, figure, one_line
@@ -92,9 +92,9 @@ def _run(published: Published, chosen: list[Key], options: ReproduceOptions, lim
     print("\n".join(_about(published)), end="\n\n")
     if options.small:
         write_stand_ins(published, folder / STAND_INS)
-        experiments = _small(published, chosen, folder / STAND_INS)
+        experiments = _small_size(published, chosen, folder / STAND_INS)
     else:
-        experiments = _whole(published, chosen, options)
+        experiments = _full_size(published, chosen, options)
     runs = 0
     for key, content in experiments:
         _run_part(published, key, content, folder / "-".join(key), options, limits, trust)
@@ -104,7 +104,7 @@ def _run(published: Published, chosen: list[Key], options: ReproduceOptions, lim
     print(f"{SMALL * options.small}Kept in {one_line(str(folder))}")
 
 
-def _small(published: Published, chosen: list[Key], stand_ins: Path) -> Iterator[tuple[Key, Content]]:
+def _small_size(published: Published, chosen: list[Key], stand_ins: Path) -> Iterator[tuple[Key, Content]]:
     """Yield the small experiments; print a line for each that equals an earlier one, with other models and data."""
     seen: list[Content] = []
     for model, part in chosen:
@@ -116,7 +116,7 @@ def _small(published: Published, chosen: list[Key], stand_ins: Path) -> Iterator
             yield (model, part), content
 
 
-def _whole(published: Published, chosen: list[Key], options: ReproduceOptions) -> Iterator[tuple[Key, Content]]:
+def _full_size(published: Published, chosen: list[Key], options: ReproduceOptions) -> Iterator[tuple[Key, Content]]:
     """Yield the experiments that can run; print a line for each that cannot. A replaced model need not be available."""
     for model, part in chosen:
         gone = published.gone.get(model) if options.instead else None

@@ -14,8 +14,8 @@ from rich.table import Table
 from sottovoce.analysis.measures import by_name, mean_line
 from sottovoce.cli.human_input import person
 from sottovoce.cli.live import LiveTranscript, PipedTranscript
+from sottovoce.cli.option_models import Output
 from sottovoce.cli.progress import RunProgress
-from sottovoce.cli.schemes import Output
 from sottovoce.core.errors import SottovoceError, command
 from sottovoce.core.outputs import OutputFile
 from sottovoce.core.text import counted, figure, one_line, shortened

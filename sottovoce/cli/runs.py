@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import ConfigDict, Field
 
 from sottovoce.cli.command import Commands
+from sottovoce.cli.option_models import Output, check_places
 from sottovoce.cli.options import argument
-from sottovoce.cli.schemes import Output, check_places
 from sottovoce.core.bounds import Count, Few, Seed
 from sottovoce.core.errors import RecordError, UsageError, choose, command
 from sottovoce.core.outputs import EXPERIMENT, FORCE, OutputFile

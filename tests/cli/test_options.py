@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.store import PayloadStore
+from sottovoce.cli.option_models import Output
 from sottovoce.cli.options import build, parameters
-from sottovoce.cli.schemes import Output
 from sottovoce.datasets.question_source import QuestionOptions
 from sottovoce.graphs import NAMES, scheme
 from sottovoce.prompts.kinds import KINDS
