@@ -60,7 +60,7 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
     from sottovoce.analysis.statistics import check_installed
     from sottovoce.cli.run_screen import shown_row
     from sottovoce.experiments.matching import baselines, with_pilots
-    from sottovoce.experiments.runner import RowRunner, check_rows, run_rows
+    from sottovoce.experiments.runner import RowRunner
     from sottovoce.report.comparison import compared
     from sottovoce.runs.start import settings_of
 
@@ -73,9 +73,9 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
     rows = with_pilots(baselines(folder.name, run, by))
     runner = RowRunner(beside, show=shown_row)
     runner.read([folder.name, *rows])
-    check_rows(rows, runner)
+    runner.check_all(rows, rows)
     with resumable("all messages are kept"):
-        run_rows(rows.values(), runner)
+        runner.run_all(rows, rows)
     shown = {name: run for name, run in runner.runs.items() if "/" not in name}  # pilots are within their rows
     show(compared(shown, folder.name).rstrip("\n"))
     print(f"kept beside {one_line(str(folder))}")

@@ -16,9 +16,8 @@ from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.trained import check_trained
 from sottovoce.experiments.rows import Row
 from sottovoce.experiments.search.layers import Ranked, Ranking, rank
-from sottovoce.experiments.search.space import Space
 from sottovoce.experiments.search.study import Study
-from sottovoce.experiments.search.tune import Trial, Tuned, tune
+from sottovoce.experiments.search.tune import Space, Trial, Tuned, tune
 from sottovoce.graphs import scheme as scheme_named
 from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.runs.job import resumable

@@ -11,7 +11,7 @@ from sottovoce.analysis.measures import Measured
 from sottovoce.analysis.paired_test import Pair, points
 from sottovoce.analysis.statistics import Mean, Share
 from sottovoce.core.text import counted, figure, one_line
-from sottovoce.experiments.folder import ended
+from sottovoce.experiments.files import ended
 from sottovoce.experiments.matching import budget_notes
 from sottovoce.report.tables import interval, p_value, percent, share_cells, table
 from sottovoce.runs.run import Run
