@@ -16,7 +16,7 @@ from sottovoce.datasets.whodunit import games
 from sottovoce.nodes.state import Intervened
 from sottovoce.nodes.watch import Intervention
 from sottovoce.report.interventions import WIDEST, figure_of, summary
-from sottovoce.report.markdown import markdown
+from sottovoce.report.transcript import markdown
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.settings import Debate, WhoDunit
 from tests.cli.screen import printed

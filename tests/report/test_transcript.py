@@ -9,7 +9,7 @@ import pytest
 from sottovoce.channels.message import Message, Place
 from sottovoce.channels.store import PayloadStore
 from sottovoce.report import blocks, describe, transcript
-from sottovoce.report.markdown import fenced, markdown
+from sottovoce.report.transcript import fenced, markdown
 from sottovoce.runs.events import Reset
 from sottovoce.runs.record import DiscussionRecord, ordered
 from sottovoce.settings import Debate
