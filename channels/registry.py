@@ -19,6 +19,8 @@ PROTOCOLS: Registry[type[Protocol]] = Registry(
         "hidden": "sottovoce.channels.sde:Hidden",
     },
 )
+AVERAGING = ("cipher",)
+"""Names of protocols whose replies are means over the embedding table, for those that must not load torch."""
 
 register_protocol = PROTOCOLS.register
 """Register a subclass of `Protocol` under a name: for settings, the command line and Studio's form."""
