@@ -12,7 +12,8 @@ from benchmarks.measuring import Options, Run, Table, interleaved, percent, with
 from sottovoce.channels.nl import NL
 from sottovoce.core.response_format import Form
 from sottovoce.models import LoadedModel, Request, Stop
-from sottovoce.models.engine.grammar import Grammars
+from sottovoce.models.engine.grammar import Grammar
+from sottovoce.models.engine.vocabulary import Vocabulary
 
 NEW = 96  # maximum length of a reply
 BATCHES = 1, 8
@@ -67,12 +68,12 @@ def _rivals(loaded: LoadedModel, form: Form, batch: int, new: int) -> dict[str, 
 def _once(loaded: LoadedModel) -> Table:
     """Return the one-time delays of the first request of a model and of a response format."""
     start, table = time.perf_counter(), Table()
-    grammars = Grammars(loaded.tokenizer)
+    vocabulary = Vocabulary(loaded.tokenizer)
     table.add("one-time costs", "milliseconds")
     table.add("reading a vocabulary", _since(start))
     for name, form in FORMS.items():
         start = time.perf_counter()
-        grammars.of(form.offered.key).check(Stop(NEW))
+        Grammar(form.offered, vocabulary).check(Stop(NEW))
         table.add(f"compiling a format and finding its minimum length: {name}", _since(start))
     return table
 

@@ -6,13 +6,16 @@ so it passes unchanged through checkpoints, JSON and other processes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from sottovoce.channels.payload import Span
 from sottovoce.channels.store import PayloadRef, text_digest
+from sottovoce.core.errors import PayloadError
 
+LOGGER = logging.getLogger(__name__)
 Role = Literal["system", "user", "assistant"]
 EDITED = "edited since, heard in words"
 """The note on a message whose text was edited, so that its payload no longer belongs to it."""
@@ -211,3 +214,29 @@ def latest(messages: Iterable[Message]) -> list[Message]:
         if before is None or before.attempt <= message.attempt:
             last[message.place[:-1]] = message
     return list(last.values())
+
+
+def with_readable_payloads(
+    turns: Sequence[Turn], load: Callable[[PayloadRef], object], *, in_words: bool
+) -> list[Turn]:
+    """Return the turns; a message whose payload cannot be loaded is reduced to its words if `in_words` allows that.
+
+    Raises:
+        PayloadError: a payload cannot be loaded; names the message, the payload, and the option that allows words.
+    """
+
+    def part_of(part: Part) -> Part:
+        ref = part.message.latent if isinstance(part, MessageRef) and not part.in_public else None
+        if ref is None or isinstance(part, str):
+            return part
+        try:
+            load(ref)
+        except PayloadError as error:
+            name = f"message of {part.message.agent!r}, round {part.message.round}"
+            if not in_words:
+                raise PayloadError(f"{name}: {error}; with `--lost words` only its words are read") from error
+            LOGGER.warning("%s is read in words: %s", name, error)
+            return replace(part, message=replace(part.message, payload=None))
+        return part
+
+    return [replace(turn, parts=tuple(map(part_of, turn.parts))) for turn in turns]

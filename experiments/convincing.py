@@ -24,7 +24,8 @@ from sottovoce.core.errors import SottovoceError, UsageError, choose
 from sottovoce.core.validation import first_wrong
 from sottovoce.datasets.table_reader import read_text
 from sottovoce.nodes.act import node
-from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.convincing_samples import Sample, Samples
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question, check_question

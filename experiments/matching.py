@@ -14,8 +14,8 @@ from itertools import groupby
 from statistics import fmean
 from typing import Any
 
+from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.message import Message
-from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.core.errors import UsageError, command
 from sottovoce.core.text import counted
 from sottovoce.datasets.question_files import check

@@ -15,7 +15,7 @@ from sottovoce.experiments.folder import runs_in, save
 from sottovoce.experiments.matching import check_order, is_known, match, pilot_name, with_pilots
 from sottovoce.experiments.rows import Row, prepare
 from sottovoce.experiments.schema import Experiment, choose
-from sottovoce.nodes.inputs import Models
+from sottovoce.nodes.contexts import Models
 from sottovoce.runs.allowed import Trust, contained
 from sottovoce.runs.job import Job, LimitReached, Show
 from sottovoce.runs.limits import Limits

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from sottovoce.channels.message import Message
     from sottovoce.environments.game_file import Split
-    from sottovoce.nodes.inputs import Models
-    from sottovoce.nodes.monitor_node import Watch
+    from sottovoce.nodes.contexts import Models
     from sottovoce.nodes.question import Question
+    from sottovoce.nodes.watch import Watch
 
 NAMES = (
     "debate",

@@ -4,7 +4,6 @@
 """
 
 from sottovoce.core.response_format import Form
-from sottovoce.models.attention import attention_of_last
 from sottovoce.models.base_temperature import (
     Base,
     base_temperature,
@@ -37,7 +36,7 @@ from sottovoce.models.huggingface.formats import Dtype, Weights
 from sottovoce.models.huggingface.layers import record_activations
 from sottovoce.models.huggingface.text import Span, overlapping
 from sottovoce.models.load import assemble, load, load_tokenizer, unload
-from sottovoce.models.loaded import LoadedModel, vocabulary_digest
+from sottovoce.models.loaded import LoadedModel, attention_of_last, vocabulary_digest
 from sottovoce.models.sources.locate import BUNDLED_FOLDER
 from sottovoce.models.sources.pull import pull, pulled
 

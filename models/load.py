@@ -6,7 +6,6 @@ import gc
 import logging
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +16,19 @@ from sottovoce.core.errors import ModelError
 from sottovoce.models.engine.engine import Engine
 from sottovoce.models.huggingface.chat import ChatTemplate
 from sottovoce.models.huggingface.devices import Device, Place, is_spread, place_of
-from sottovoce.models.huggingface.formats import PACKINGS, Dtype, Weights, never_exact, settled
+from sottovoce.models.huggingface.formats import PACKINGS, Dtype, Weights, check_memory, never_exact, settled
 from sottovoce.models.huggingface.load_files import read, tokenizer_at
 from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.packed_weights import Packing
 from sottovoce.models.huggingface.packing import format_of
 from sottovoce.models.loaded import LoadedModel
-from sottovoce.models.memory_estimate import check_memory
 from sottovoce.models.sources.locate import BUNDLED, locate, ready
 
 LOGGER = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class _Weights:
-    """The arguments that must be equal for two calls of `load` to share weights."""
-
-    where: str
-    dtype: Dtype
-    packing: Packing | None
-    place: Place
-    layers_path: str | None
-
-
+_Weights = tuple[str, Dtype, Packing | None, Place, str | None]
+"""The location, dtype, packing, place and layers path that must be equal for two calls of `load` to share weights."""
 _known: dict[tuple[_Weights, int | None, bool], LoadedModel] = {}
 """Loaded models by their weights and the engine's `memory` and `exact`."""
 _loading = threading.Lock()
@@ -70,16 +59,17 @@ def load(
             that the machine, the model or `exact` rules out, or too little memory.
     """
     place, memory = place_of(device), size_of(memory)
-    wanted = _Weights(locate(name), *settled(dtype, weights, place, exact=exact), place, layers_path)
+    dtype, packing = settled(dtype, weights, place, exact=exact)
+    wanted = (locate(name), dtype, packing, place, layers_path)
     key = (wanted, memory, exact)
     with _loading:
         if key not in _known:
             other = next((loaded for (same, *_), loaded in _known.items() if same == wanted), None)
             if other is None:
-                where = ready(wanted.where)
-                check_memory(str(name), Path(where), wanted.dtype, wanted.packing, place)
+                where = ready(wanted[0])
+                check_memory(str(name), Path(where), dtype, packing, place)
                 start = time.monotonic()
-                model, tokenizer = read(str(name), where, wanted.dtype, place, wanted.packing)
+                model, tokenizer = read(str(name), where, dtype, place, packing)
                 LOGGER.info("loaded %s from %s in %.1f s", name, where, time.monotonic() - start)
                 _known[key] = assemble(str(name), model, tokenizer, layers_path=layers_path, memory=memory, exact=exact)
                 if is_spread(place):
@@ -106,7 +96,7 @@ def unload(name: str | Path = BUNDLED) -> bool:
     """
     where = locate(name)
     with _loading:
-        found = [_known.pop(key) for key in list(_known) if key[0].where == where]
+        found = [_known.pop(key) for key in list(_known) if key[0][0] == where]
     had = bool(found)
     while found:
         found.pop().engine.close()

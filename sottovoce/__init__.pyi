@@ -3,10 +3,10 @@
 from sottovoce.agents.ask import Ask as Ask
 from sottovoce.agents.hooked import HookedChatModel as HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel as ScriptedChatModel
+from sottovoce.channels import PROTOCOLS as PROTOCOLS
 from sottovoce.channels.message import Message as Message
 from sottovoce.channels.message import MessageRef as MessageRef
 from sottovoce.channels.message import Turn as Turn
-from sottovoce.channels.registry import PROTOCOLS as PROTOCOLS
 from sottovoce.channels.store import PayloadRef as PayloadRef
 from sottovoce.channels.store import PayloadStore as PayloadStore
 from sottovoce.core.errors import ContextOverflow as ContextOverflow
@@ -42,8 +42,6 @@ from sottovoce.models import load as load
 from sottovoce.monitors.monitor import Monitor as Monitor
 from sottovoce.nodes.context import RunContext as RunContext
 from sottovoce.nodes.guard import Guard as Guard
-from sottovoce.nodes.monitor_node import Intervention as Intervention
-from sottovoce.nodes.monitor_node import Watch as Watch
 from sottovoce.nodes.question import Question as Question
 from sottovoce.nodes.rules import DiscussionRule as DiscussionRule
 from sottovoce.nodes.say import say as say
@@ -53,6 +51,8 @@ from sottovoce.nodes.state import Decision as Decision
 from sottovoce.nodes.state import Discussion as Discussion
 from sottovoce.nodes.state import Vote as Vote
 from sottovoce.nodes.state import current_messages as current_messages
+from sottovoce.nodes.watch import Intervention as Intervention
+from sottovoce.nodes.watch import Watch as Watch
 from sottovoce.retrievers import open_retriever as open_retriever
 from sottovoce.runs.api import RunResults as RunResults
 from sottovoce.runs.api import open_run as open_run

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sottovoce.channels.registry import PROTOCOLS
+from sottovoce.channels import PROTOCOLS
 from sottovoce.graphs import NAMES, scheme, shipped
 from tests.test_words import sources
 

@@ -161,7 +161,7 @@ def test_transcripts_are_what_the_commands_print(tmp_path: Path) -> None:
 
 
 def test_every_scheme_and_protocol_has_a_page() -> None:
-    from sottovoce.channels.registry import PROTOCOLS
+    from sottovoce.channels import PROTOCOLS
     from sottovoce.graphs import NAMES
 
     drawn = "".join(page.read_text(encoding="utf-8") for page in PAGES if page.parent.name == "schemes")

@@ -20,7 +20,7 @@ from sottovoce.core.files import text_of
 from sottovoce.core.outputs import SEARCH, check_folder, check_no_link, write
 from sottovoce.experiments.rows import Row
 from sottovoce.experiments.runner import IDENTITY, RowRunner, differing
-from sottovoce.nodes.inputs import Models
+from sottovoce.nodes.contexts import Models
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.state import JSON
 from sottovoce.runs.job import Show

@@ -17,16 +17,15 @@ from sottovoce.core.text import amount
 from sottovoce.models.base_temperature import default_sampling, drawn_temperature, known_top_p
 from sottovoce.models.doctor.cipher_temperature import temperature
 from sottovoce.models.doctor.selftest import CHECKS, WHAT_TO_DO, Found, Trial
-from sottovoce.models.engine.cache_budget import default_budget
+from sottovoce.models.engine.cache_manager import default_budget
 from sottovoce.models.huggingface.devices import place_of
 from sottovoce.models.huggingface.family import LAYERS_READ_IDS, layers_read_ids, streams
-from sottovoce.models.huggingface.formats import PACKINGS, Dtype, Weights, settled
+from sottovoce.models.huggingface.formats import PACKINGS, Dtype, Weights, check_memory, settled
 from sottovoce.models.huggingface.load_files import read
 from sottovoce.models.huggingface.onednn_linear import onednn_bytes
 from sottovoce.models.huggingface.packing import Inventory, parameters_of
 from sottovoce.models.load import assemble
 from sottovoce.models.loaded import LoadedModel
-from sottovoce.models.memory_estimate import check_memory
 from sottovoce.models.sources.cache import Source, changed, source_of
 from sottovoce.models.sources.locate import locate, ready
 

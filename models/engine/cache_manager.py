@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
+from collections import abc
 from dataclasses import dataclass
 
 import torch
 
-from sottovoce.models.engine.cache_budget import default_budget, out_of_memory, register, shares_of
 from sottovoce.models.engine.kv_cache import KVCache
 from sottovoce.models.engine.prefix_cache import PrefixCache
 from sottovoce.models.engine.runner import ROUND, whole_rounds
 from sottovoce.models.engine.sequence import Job, Sequence
+from sottovoce.models.huggingface.devices import free_memory, out_of_memory
 from sottovoce.models.huggingface.network import Network
+from sottovoce.models.huggingface.passes import Kind
+
+ON_CPU, ON_ACCELERATOR = 0.25, 0.7  # of the free memory when an engine starts; the rest is for passes and payloads
+LEAST = 1 / 8  # of the free memory: an engine's minimum, whatever was promised to others
+UNKNOWN = 4 << 30  # bytes, for a model without keys and values
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,8 @@ class CacheManager:
         self.budget = default_budget(network.kinds) if limits.memory is None else limits.memory
         """Bytes for the KV cache and the prefix cache together."""
         self.prefixes = PrefixCache(self.budget if limits.reuse else 0, limits.block)
-        register(self)
+        with _lock:
+            _managers.add(self)
 
     @property
     def nbytes(self) -> int:
@@ -102,3 +111,32 @@ def _roomy(columns: int) -> int:
     """Return a larger width, 2 or 3 times a power of two, so that a growing conversation rarely moves its columns."""
     power = 1 << (columns - 1).bit_length()
     return power * 3 // 4 if columns <= power * 3 // 4 else power
+
+
+_managers: weakref.WeakSet[CacheManager] = weakref.WeakSet()
+"""All managers of the process: what they may still allocate is not free for a new one."""
+_lock = threading.Lock()
+
+
+def default_budget(kinds: abc.Sequence[Kind]) -> int:
+    """Return the default budget for keys and values in bytes, limited by the fullest of a model's devices.
+
+    Bytes that other engines on the same device may still allocate do not count as free.
+    """
+    shares = shares_of(kinds)
+    return min((int(_available(device) / share) for device, share in shares.items()), default=UNKNOWN)
+
+
+def shares_of(kinds: abc.Sequence[Kind]) -> dict[torch.device, float]:
+    """Return the share of a position's keys and values on each device; the shares add up to 1."""
+    total, shares = sum(kind.nbytes for kind in kinds), dict[torch.device, float]()
+    for kind in kinds:
+        shares[kind.device] = shares.get(kind.device, 0.0) + kind.nbytes / total
+    return shares
+
+
+def _available(device: torch.device) -> float:
+    with _lock:
+        promised = sum(manager.may_take(device) for manager in _managers)
+    free = free_memory(device)
+    return max(free - promised, LEAST * free) * (ON_CPU if device.type == "cpu" else ON_ACCELERATOR)

@@ -22,9 +22,8 @@ from typing import Literal
 
 from llguidance import LLMatcher
 
-from sottovoce.models.engine.forced_completion import EMPTY
 from sottovoce.models.engine.grammar import FIELD_TOKENS, Grammar
-from sottovoce.models.engine.vocabulary import Mask
+from sottovoce.models.engine.vocabulary import EMPTY, Mask
 from sottovoce.models.huggingface.text import BROKEN
 
 BEFORE = r"^[ \t*_#>-]*"
@@ -202,7 +201,7 @@ class Constrained(Constraint):
         if self.complete is not None:
             return replace(self, matcher=matcher)
         left, grammar = chosen.left - 1, self.grammar
-        path = grammar.completions.onward(self.path, id, matcher) or grammar.completion(matcher, left)
+        path = grammar.vocabulary.rest_of(self.path, id, matcher) or grammar.completion(matcher, left)
         if path is None or len(path) + self.reserved * grammar.fields(path) > left:
             return None
         return replace(self, matcher=matcher, path=path)

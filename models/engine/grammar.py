@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from textwrap import shorten
@@ -15,9 +15,8 @@ from transformers import PreTrainedTokenizerBase
 
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form, Schema
-from sottovoce.models.engine.forced_completion import EMPTY, Completions
 from sottovoce.models.engine.request import Stop
-from sottovoce.models.engine.vocabulary import Vocabulary
+from sottovoce.models.engine.vocabulary import EMPTY, Vocabulary
 
 LONGEST = 4096  # tokens; longer completions are not searched for
 # Tokens that each field of an answer has at the end of a reply, beyond the shortest; at most a quarter of all
@@ -38,7 +37,6 @@ class Grammar:
 
     form: Form
     vocabulary: Vocabulary
-    completions: Completions
 
     @cached_property
     def start(self) -> LLMatcher:
@@ -67,7 +65,7 @@ class Grammar:
 
     def completion(self, matcher: LLMatcher, most: int) -> tuple[int, ...] | None:
         """Return a short completion of at most `most` tokens from a matcher; None if none was found."""
-        return self.completions.find(matcher, most, json=self.form.schema is not None)
+        return self.vocabulary.completion(matcher, most, json=self.form.schema is not None)
 
     @cached_property
     def least(self) -> int:
@@ -124,21 +122,8 @@ class Grammar:
         return len(path)
 
 
-class Grammars:
-    """The grammars over one tokenizer's vocabulary."""
-
-    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        """Read the tokenizer; takes up to 2 s. Errors: see `Vocabulary`."""
-        vocabulary = Vocabulary(tokenizer)
-        self._parts = vocabulary, Completions(vocabulary)
-        self.of = lru_cache(64)(self._of)
-        """Returns the grammar for a format's key."""
-
-    def _of(self, key: str) -> Grammar:
-        return Grammar(Form(**json.loads(key)), *self._parts)
-
-
-_known: weakref.WeakKeyDictionary[PreTrainedTokenizerBase, Grammars] = weakref.WeakKeyDictionary()
+_known: weakref.WeakKeyDictionary[PreTrainedTokenizerBase, Callable[[str], Grammar]] = weakref.WeakKeyDictionary()
+"""For each tokenizer, a function that returns the grammar for a format's key."""
 _reading = threading.Lock()
 
 
@@ -150,8 +135,9 @@ def grammar_of(form: Form, tokenizer: PreTrainedTokenizerBase) -> Grammar:
     """
     with _reading:
         if tokenizer not in _known:
-            _known[tokenizer] = Grammars(tokenizer)
-    return _known[tokenizer].of(form.offered.key)
+            vocabulary = Vocabulary(tokenizer)
+            _known[tokenizer] = lru_cache(64)(lambda key: Grammar(Form(**json.loads(key)), vocabulary))
+    return _known[tokenizer](form.offered.key)
 
 
 def _grammar(form: Form) -> str:

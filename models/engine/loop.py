@@ -139,35 +139,18 @@ class Worker(threading.Thread):
 
     def _gather(self, *, busy: bool) -> list[Job]:
         """Return the jobs that have arrived; if idle, wait for one, and then a few milliseconds for more."""
-        jobs: list[Job] = []
-        if busy or self._closed:
-            self._take_queued(jobs)
-            return jobs
-        self._accept(jobs, self._queue.get())
+        idle = not busy and not self._closed
+        arrived = [self._queue.get()] if idle else []
         end = time.monotonic() + LONGEST_WAIT
-        while time.monotonic() < end:
-            # get(timeout=...) may block forever: Python 3.11 waits without end past its deadline.
-            time.sleep(QUIET_SECONDS)
-            if not self._take_queued(jobs):
+        while True:
+            if idle:  # get(timeout=...) may block forever: Python 3.11 waits without end past its deadline.
+                time.sleep(QUIET_SECONDS)
+            more = [self._queue.get() for _ in range(self._queue.qsize())]
+            arrived += more
+            if not idle or not more or time.monotonic() > end:
                 break
-        return jobs
-
-    def _take_queued(self, jobs: list[Job]) -> bool:
-        """Add the queued jobs; return True if there were any."""
-        before = len(jobs)
-        while not self._closed:
-            try:
-                self._accept(jobs, self._queue.get_nowait())
-            except queue.Empty:
-                break
-        return len(jobs) > before
-
-    def _accept(self, jobs: list[Job], job: Job | None) -> None:
-        """Add a job; None closes the loop."""
-        if job is None:
-            self._closed = True
-        else:
-            jobs.append(job)
+        self._closed = self._closed or None in arrived
+        return [job for job in arrived if job is not None]
 
     def _fail(self, error: BaseException) -> None:
         ended = failure(error)

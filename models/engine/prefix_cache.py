@@ -17,9 +17,9 @@ from hashlib import blake2b
 
 import torch
 
-from sottovoce.models.engine.cache_budget import out_of_memory
 from sottovoce.models.engine.kv_cache import KVCache
 from sottovoce.models.engine.request import Ids, Request
+from sottovoce.models.huggingface.devices import out_of_memory
 from sottovoce.models.huggingface.passes import Pages
 
 DIGEST = 16  # bytes

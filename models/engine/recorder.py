@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 import torch
 
 from sottovoce.models.engine import sampling
-from sottovoce.models.engine.cache_budget import upload
 from sottovoce.models.engine.request import Record, Sparse, Stats
+from sottovoce.models.huggingface.devices import upload
 from sottovoce.models.huggingface.embedding_table import Table
 from sottovoce.models.huggingface.passes import FINAL
 

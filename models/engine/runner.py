@@ -9,11 +9,11 @@ from functools import partial
 import torch
 from torch import nn
 
-from sottovoce.models.engine.cache_budget import upload
 from sottovoce.models.engine.decode import choose
 from sottovoce.models.engine.kv_cache import KVCache
-from sottovoce.models.engine.request import Ids
+from sottovoce.models.engine.request import Ids, Piece
 from sottovoce.models.engine.sequence import SampledToken, Sequence
+from sottovoce.models.huggingface.devices import upload
 from sottovoce.models.huggingface.layers import Change
 from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.passes import FINAL, Reading
@@ -127,13 +127,15 @@ def _prompt_inputs(network: Network, sequences: list[Sequence], read: list[range
     if all(isinstance(piece, Ids) for each in sequences for piece in each.request.prompt):
         taken = [each.prompt_ids[at.start : at.stop] for each, at in zip(sequences, read, strict=True)]
         return upload([[0] * (n - len(ids)) + list(ids) for ids in taken], network.device)
-    latent = [_embedded(network, each)[at.start : at.stop] for each, at in zip(sequences, read, strict=True)]
+    latent = [
+        embedded(network, each.request.prompt)[at.start : at.stop] for each, at in zip(sequences, read, strict=True)
+    ]
     return torch.stack([nn.functional.pad(rows, (0, 0, n - len(rows), 0)) for rows in latent])
 
 
-def _embedded(network: Network, sequence: Sequence) -> torch.Tensor:
+def embedded(network: Network, pieces: abc.Sequence[Piece]) -> torch.Tensor:
     """Return a prompt as embeddings (n, E)."""
-    table, pieces = network.table.rows, sequence.request.prompt
+    table = network.table.rows
     found = [network.embed(upload(p.ids, table.device)) if isinstance(p, Ids) else p.rows.to(table) for p in pieces]
     return torch.cat([rows.to(table) for rows in found])
 

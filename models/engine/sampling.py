@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sottovoce.models.engine.cache_budget import upload
 from sottovoce.models.engine.request import Sampling
+from sottovoce.models.huggingface.devices import upload
 
 DRAWN = 64  # uniforms generated at a time; the number does not change their values
 ENOUGH_VARIANCE = 1e-12  # below it a distribution is flat or one-hot, and its kurtosis is 0 by convention

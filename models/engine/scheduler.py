@@ -15,13 +15,13 @@ from transformers import PreTrainedTokenizerBase
 
 from sottovoce.core.errors import EngineError, SottovoceError
 from sottovoce.core.text import amount
-from sottovoce.models.engine.cache_budget import out_of_memory
 from sottovoce.models.engine.cache_manager import CacheManager, Limits
 from sottovoce.models.engine.prefix_cache import chain
 from sottovoce.models.engine.recorder import Pending
 from sottovoce.models.engine.request import Reply, Statistics
 from sottovoce.models.engine.runner import ROUND, Batch
 from sottovoce.models.engine.sequence import Job, Sequence, let_go
+from sottovoce.models.huggingface.devices import out_of_memory
 from sottovoce.models.huggingface.network import Network
 
 LOGGER = logging.getLogger(__name__)

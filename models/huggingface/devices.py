@@ -1,9 +1,14 @@
-"""The placement of a model's weights: on one device, or spread by accelerate over several and the disk."""
+"""Devices: the placement of a model's weights on one or several, free memory, and uploads of numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
+import psutil
 import torch
 from torch import nn
 from transformers import PreTrainedModel
@@ -15,6 +20,8 @@ Device = str | Mapping[str, int | str]
 Place = str | tuple[tuple[str, int | str], ...]
 """A device by its canonical name, so that places can be compared."""
 MAP = "map"
+CGROUP = Path("/sys/fs/cgroup")  # of a container on Linux
+CGROUP_FILES = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
 
 
 def place_of(device: Device) -> Place:
@@ -80,3 +87,31 @@ def input_device(module: nn.Module) -> torch.device:
     """Return the device of a module's inputs: the CPU for offloaded weights, which accelerate moves itself."""
     device = next(module.parameters()).device
     return torch.device("cpu") if device.type == "meta" else device
+
+
+def free_memory(device: torch.device) -> int:
+    """Return the free bytes of a device; for the CPU, within the limit of its container, if there is one."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return min(int(psutil.virtual_memory().available), *left_in_container())
+
+
+def left_in_container(folder: Path = CGROUP) -> list[int]:
+    """Return the bytes left below the limits that a control-group folder sets; sys.maxsize if it sets none."""
+    free = []
+    for limit, used in CGROUP_FILES:
+        with suppress(OSError, ValueError):  # no such file, or no limit: "max"
+            free.append(max(int((folder / limit).read_text()) - int((folder / used).read_text()), 0))
+    return free or [sys.maxsize]
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Return True for the errors that torch raises if a device, or the CPU's allocator, is out of memory."""
+    said = ("can't allocate memory", "not enough memory")  # on Linux; elsewhere
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in str(error) for words in said)
+
+
+def upload(values: Sequence[Any], device: torch.device, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """Return numbers as a tensor on a device, without waiting for pending work of the device."""
+    tensor = torch.tensor(values, dtype=dtype)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 from transformers.quantizers.auto import AutoHfQuantizer
+from transformers.utils import logging as transformers_logging
 from transformers.utils.hub import cached_file
 
 from sottovoce.core.errors import ModelError
@@ -37,7 +39,6 @@ from sottovoce.models.huggingface.formats import Dtype
 from sottovoce.models.huggingface.onednn_linear import use_onednn
 from sottovoce.models.huggingface.packed_weights import GROUP, ROWS, Packing
 from sottovoce.models.huggingface.packing import format_of, pack
-from sottovoce.models.huggingface.quiet import quiet
 from sottovoce.models.sources.blocks import Blocks
 
 Report = Mapping[str, Iterable[str]]
@@ -102,14 +103,19 @@ def _weighed(
 
 
 def tokenizer_at(name: str, where: str) -> PreTrainedTokenizerBase:
-    """Return the tokenizer at `where` (see `ready`); `name` is for errors.
+    """Return the tokenizer at `where` (see `ready`), exactly as its tokenizer.json describes it.
 
     Raises:
         ModelError: an unreachable hub, or invalid tokenizer files.
     """
     quiet()
     with reading(name, "tokenizer" if Path(where).is_dir() else ""):
-        return _tokenizer(where)
+        # AutoTokenizer (transformers 5.23) uses its Qwen2 class for every model of type `qwen2`, and that class splits
+        # words by Qwen's own pattern whatever the file says: other tokens than the model was trained on.
+        described = cached_file(where, "tokenizer.json", _raise_exceptions_for_missing_entries=False)
+        kind = PreTrainedTokenizerFast if described else AutoTokenizer
+        tokenizer: PreTrainedTokenizerBase = kind.from_pretrained(where, trust_remote_code=False)
+        return tokenizer
 
 
 def _pack(name: str, model: PreTrainedModel, packing: Packing, folder: Path) -> None:
@@ -122,18 +128,6 @@ def _pack(name: str, model: PreTrainedModel, packing: Packing, folder: Path) -> 
             f"model {name!r} has no matrix that {packing} can store: expected linear maps of {ROWS} n rows and "
             f"{GROUP} m columns; give weights float32"
         )
-
-
-def _tokenizer(where: str) -> PreTrainedTokenizerBase:
-    """Return the tokenizer exactly as its tokenizer.json describes it.
-
-    AutoTokenizer (transformers 5.23) uses its Qwen2 class for every model of type `qwen2`, and that class splits words
-    by Qwen's own pattern whatever the file says: other tokens than the model was trained on.
-    """
-    described = cached_file(where, "tokenizer.json", _raise_exceptions_for_missing_entries=False)
-    kind = PreTrainedTokenizerFast if described else AutoTokenizer
-    tokenizer: PreTrainedTokenizerBase = kind.from_pretrained(where, trust_remote_code=False)
-    return tokenizer
 
 
 def _is_quantised(name: str, config: PreTrainedConfig, packing: Packing | None) -> bool:
@@ -172,3 +166,11 @@ def _check_computes(name: str, model: PreTrainedModel) -> None:
             f"model {name!r} is quantized and cannot compute in {model.dtype} on {ids.device}: {first}; "
             "leave the dtype to the checkpoint (auto), or choose another device"
         ) from error
+
+
+def quiet() -> None:
+    """Turn off the libraries' progress bars and retry messages; errors still reach the caller."""
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    for library in ("huggingface_hub", "accelerate"):
+        logging.getLogger(library).setLevel(logging.ERROR)

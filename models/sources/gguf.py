@@ -32,8 +32,8 @@ from transformers import (
 
 from sottovoce.core.errors import ModelError, first_line
 from sottovoce.core.files import opened
+from sottovoce.models.huggingface.load_files import quiet
 from sottovoce.models.huggingface.packing import matrices
-from sottovoce.models.huggingface.quiet import quiet
 from sottovoce.models.sources.blocks import keep
 from sottovoce.models.sources.cache import Conversion, Source, digest_of, new_folder, root, source_of, write_source
 

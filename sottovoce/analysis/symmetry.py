@@ -135,7 +135,7 @@ def spoken_by(settings: Settings, agents: Sequence[str] = ()) -> dict[str, str]:
 
     The values are those of local models, without loading any; an agent without its own takes the first agent's.
     """
-    from sottovoce.channels.registry import PROTOCOLS  # late: a protocol imports torch
+    from sottovoce.channels import PROTOCOLS  # late: a protocol imports torch
 
     names, speakers, own = settings.names(), settings.speakers(), settings.default_temperature
     channel, spoken = PROTOCOLS[settings.protocol](), dict[str, str]()

@@ -21,7 +21,7 @@ from sottovoce.settings import OF_LOADING, OF_SAMPLING, Single
 
 if TYPE_CHECKING:
     from sottovoce.experiments.convincing import SampleSearch
-    from sottovoce.nodes.inputs import Models
+    from sottovoce.nodes.contexts import Models
 
 PAPER_SAMPLES = 4
 MODEL_SETTINGS = {
@@ -85,7 +85,7 @@ def _search(training_file: Path, limit: int, settings: Single, models: Models) -
     from rich.console import Console
 
     from sottovoce.experiments.convincing import find_samples, read_training
-    from sottovoce.nodes.context import Contexts
+    from sottovoce.nodes.contexts import Contexts
     from sottovoce.runs.runner import payload_store
 
     questions, console = read_training(training_file), Console()

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from sottovoce.analysis.symmetry import Looked, show_symmetry
-from sottovoce.channels.registry import PROTOCOLS
+from sottovoce.channels import PROTOCOLS
 from sottovoce.cli.command import Commands, SchemeCommands
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import one_line

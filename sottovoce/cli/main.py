@@ -20,9 +20,8 @@ from sottovoce import __version__
 from sottovoce.cli import completion
 from sottovoce.cli.command import GROUPS, Command, Commands, Row, flag, log_to_stderr, scheme_rows
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.text import one_line
+from sottovoce.core.text import ERRORS, one_line
 from sottovoce.core.validation import shown
-from sottovoce.report.console import ERRORS
 
 FAILED = 1
 MISUSED = 2

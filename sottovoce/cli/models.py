@@ -17,7 +17,7 @@ from sottovoce.cli.options import argument
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import one_line
 from sottovoce.core.validation import Checked
-from sottovoce.report.output import console_of
+from sottovoce.report.console import console_of
 from sottovoce.report.tables import show, wrapped
 
 if TYPE_CHECKING:

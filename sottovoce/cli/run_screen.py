@@ -13,8 +13,8 @@ from rich.table import Table
 
 from sottovoce.analysis.measures import by_name, mean_line
 from sottovoce.cli.human_input import person
-from sottovoce.cli.live import LiveTranscript
-from sottovoce.cli.plain import PipedTranscript
+from sottovoce.cli.live import LiveTranscript, PipedTranscript
+from sottovoce.cli.option_models import Output
 from sottovoce.cli.progress import RunProgress
 from sottovoce.core.errors import SottovoceError, command
 from sottovoce.core.outputs import OutputFile
@@ -22,9 +22,8 @@ from sottovoce.core.text import counted, figure, one_line, shortened
 from sottovoce.datasets.trained import knowledge
 from sottovoce.graphs import scheme
 from sottovoce.report import blocks, interventions, transcript
-from sottovoce.report.console import moves
+from sottovoce.report.console import console_of, moves
 from sottovoce.report.markdown import markdown
-from sottovoce.report.output import Output, console_of
 from sottovoce.runs.discussion import HumanReply
 from sottovoce.runs.job import check_failures, resumable_run, resume_command
 from sottovoce.runs.limits import Limits

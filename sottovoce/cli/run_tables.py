@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.text import counted, figure, one_line, shortened
-from sottovoce.report.tables import share_cells, show, table
+from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.retrievers.trec import read_qrels
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import Trust
@@ -18,7 +18,6 @@ from sottovoce.runs.read import load_run
 
 if TYPE_CHECKING:
     from sottovoce.analysis.audit import Audited
-    from sottovoce.analysis.statistics import Mean
     from sottovoce.channels.message import Message
     from sottovoce.runs.replay import Branch, Branches
     from sottovoce.runs.results import Result
@@ -34,35 +33,18 @@ EXAMPLES = 3
 
 
 def read_runs(names: Sequence[str], qrels: Path | None = None) -> dict[str, Run]:
-    """Return runs by name; an experiment stands for the runs of its rows.
+    """Return runs by name; `qrels` are judgments of passages that replace the questions' own gold passages.
 
-    `qrels` are judgments of passages that replace the questions' own gold passages.
-
-    Raises:
-        RecordError: a run does not exist.
-        UsageError: two of them have the same name.
+    Errors: see `gathered`.
     """
-    runs: dict[str, Run] = {}
-    for name in names:
-        for run_name, run in _runs_of(name).items():
-            if run_name in runs:
-                raise UsageError(f"two of the runs have the name {run_name!r}; give each once, or rename a folder")
-            runs[run_name] = run
+    from sottovoce.report.sources import gathered
+
+    runs = gathered(names).runs
     if qrels is not None:
         judgments = read_qrels(qrels)
         for run in runs.values():
             run.judge_passages(judgments)
     return runs
-
-
-def _runs_of(name: str) -> dict[str, Run]:
-    from sottovoce.experiments.folder import FILE, rows_in
-
-    for folder in (Path(name), run_directory.runs_folder() / name):
-        if (folder / FILE).exists():
-            return rows_in(folder)
-    folder = run_directory.find_run(name)
-    return {folder.resolve().name: load_run(folder)}
 
 
 def compare_runs(names: Sequence[str], against: str | None, qrels: Path | None = None) -> None:
@@ -140,15 +122,11 @@ def _retrieval_cells(results: Sequence[Result]) -> list[list[str]]:
     from sottovoce.runs.measures import OF_RETRIEVAL
 
     means = measured(results)  # failed discussions too: their retrievals are known
+    known = {name: means[name] for name in OF_RETRIEVAL if name in means}
     return [
-        [name, str(means[name].games), figure(means[name].mean.value), _interval(means[name].mean)]
-        for name in OF_RETRIEVAL
-        if name in means
+        [name, str(each.games), figure(each.mean.value), interval(each.mean.low, each.mean.high)]
+        for name, each in known.items()
     ]
-
-
-def _interval(mean: Mean) -> str:
-    return "" if mean.low is None or mean.high is None else f"{figure(mean.low)} to {figure(mean.high)}"
 
 
 def show_audit(names: Sequence[str]) -> None:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import ConfigDict, Field
 
 from sottovoce.cli.command import Commands
+from sottovoce.cli.option_models import Output, check_places
 from sottovoce.cli.options import argument
 from sottovoce.core.bounds import Count, Few, Seed
 from sottovoce.core.errors import RecordError, UsageError, choose, command
 from sottovoce.core.outputs import EXPERIMENT, FORCE, OutputFile
 from sottovoce.core.text import counted, one_line
 from sottovoce.core.validation import Checked
-from sottovoce.report.output import Output, check_places
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import TRUST_PATHS, Trust
 from sottovoce.runs.limits import Currency, Limits

@@ -5,10 +5,13 @@ Nothing here imports torch or langgraph before a run starts.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from typing import Any
+
 from sottovoce.cli.command import SchemeCommands
+from sottovoce.cli.option_models import Output, check_places
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.trained import check_trained
-from sottovoce.report.output import Output, check_places, console_of, loading
 from sottovoce.runs.limits import Limits
 from sottovoce.settings import Settings
 
@@ -23,7 +26,7 @@ def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits
     check_trained(scheme, settings, options.question)
     questions, origin = questions_of(options, settings)
     file = check_places(output)
-    with loading(console_of(), output):
+    with _loading(output):
         # Late: torch takes seconds, and errors in the request are reported first.
         from sottovoce.cli.run_screen import run_and_show
         from sottovoce.runs.manifest import new_manifest
@@ -32,6 +35,17 @@ def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits
         start = continue_run if output.continue_ else start_run
         run = start(new_manifest(scheme, settings, questions, options.seeds, origin.words), questions, output.save)
     run_and_show(run, settings, limits, output, file)
+
+
+def _loading(output: Output) -> Any:  # Any: a context manager
+    """Show a spinner on a terminal while torch and the models are loaded."""
+    from sottovoce.report.console import console_of, moves
+
+    console = console_of()
+    live = moves(console) and not output.as_json and not output.quiet
+    return (
+        console.status("loading", spinner="line" if console.options.ascii_only else "dots") if live else nullcontext()
+    )
 
 
 commands = SchemeCommands("", "", run_scheme, QuestionOptions, Limits, Output)

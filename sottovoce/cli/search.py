@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from sottovoce.analysis.statistics import check_installed
-from sottovoce.channels.registry import PROTOCOLS
+from sottovoce.channels import PROTOCOLS
+from sottovoce.cli.option_models import LayersOptions, TuneOptions
 from sottovoce.cli.run_screen import shown_row
-from sottovoce.cli.search_options import LayersOptions, TuneOptions
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted, figure, one_line, shortened
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
@@ -21,7 +21,7 @@ from sottovoce.experiments.search.space import Space
 from sottovoce.experiments.search.study import Study
 from sottovoce.experiments.search.tune import Trial, Tuned, tune
 from sottovoce.graphs import scheme as scheme_named
-from sottovoce.report.tables import share_cells, show, table
+from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.runs.job import resumable
 from sottovoce.runs.limits import Limits
 from sottovoce.settings import Settings
@@ -74,9 +74,8 @@ def layers_table(ranking: Ranking) -> str:
 
 
 def _layer_cells(layer: Ranked) -> list[str]:
-    interval = "" if layer.low is None or layer.high is None else f"{figure(layer.low)} to {figure(layer.high)}"
     parts = [] if layer.overlap is None else [figure(layer.exact), figure(layer.overlap)]
-    return [str(layer.layer), str(layer.questions), figure(layer.score), interval, *parts]
+    return [str(layer.layer), str(layer.questions), figure(layer.score), interval(layer.low, layer.high), *parts]
 
 
 def search_temperatures(

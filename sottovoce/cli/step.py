@@ -17,7 +17,6 @@ from sottovoce.core.errors import SottovoceError, UsageError, nearest
 from sottovoce.core.text import one_line
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.trained import check_trained, knowledge
-from sottovoce.report.output import console_of
 from sottovoce.settings import Settings
 
 if TYPE_CHECKING:
@@ -53,6 +52,7 @@ def step_through(scheme: str, settings: Settings, options: QuestionOptions) -> N
     # Late: torch takes seconds, and errors in the request are reported first.
     from sottovoce.cli.step_stops import Stops
     from sottovoce.graphs import scheme as scheme_named
+    from sottovoce.report.console import console_of
     from sottovoce.runs.runner import payload_store
 
     console = console_of()

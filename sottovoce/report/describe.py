@@ -10,9 +10,9 @@ from typing import Any
 from sottovoce.channels.message import EDITED, Message, latest
 from sottovoce.core.errors import PayloadError
 from sottovoce.core.text import counted, one_line, shortened
+from sottovoce.nodes.decide import Viewpoint, abstaining, took, viewpoints
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Vote
-from sottovoce.nodes.votes import Viewpoint, abstaining, took, viewpoints
 from sottovoce.prompts.kinds import KINDS, declines, kind_of
 from sottovoce.runs.record import DiscussionRecord
 

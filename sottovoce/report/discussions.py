@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from sottovoce.channels.message import Message, Place
 from sottovoce.core.text import counted, figure, one_line, shortened
+from sottovoce.nodes.decide import viewpoints
 from sottovoce.nodes.question import question_digest, question_id
 from sottovoce.nodes.state import JSON, Intervened
-from sottovoce.nodes.votes import viewpoints
 from sottovoce.report import blocks, describe
 from sottovoce.report.blocks import Block
 from sottovoce.report.tensors import Tensors

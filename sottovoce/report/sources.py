@@ -1,4 +1,4 @@
-"""The contents of a report: saved runs by name, including rows of experiments, and the plots of searches."""
+"""Saved runs by name, including rows of experiments, and for a report the plots of searches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sottovoce.core.errors import RecordError, UsageError, command
+from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.files import bytes_of
 from sottovoce.core.text import counted
 from sottovoce.experiments.files import read_experiment
@@ -73,7 +73,7 @@ def gathered(names: Sequence[str]) -> Gathered:
 
     Raises:
         RecordError: a run does not exist, or is damaged.
-        UsageError: a name occurs twice, or no discussion has ended yet.
+        UsageError: a name occurs twice, or only searches were named.
     """
     content = Gathered()
     for name in names:
@@ -82,10 +82,6 @@ def gathered(names: Sequence[str]) -> Gathered:
         content.against = None
     if not content.runs:
         raise UsageError("only searches were named; name a run too")
-    if not content.ended[0]:
-        first = next(iter(content.runs))
-        resume = command("runs", "resume", first)
-        raise UsageError(f"nothing to report yet: no discussion of {', '.join(content.runs)} has ended; use {resume}")
     return content
 
 

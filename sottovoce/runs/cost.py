@@ -7,10 +7,10 @@ from statistics import fmean
 
 from pydantic import BaseModel
 
+from sottovoce.channels import AVERAGING
 from sottovoce.channels.message import Message
-from sottovoce.channels.registry import AVERAGING
 from sottovoce.core.text import counted
-from sottovoce.nodes.escalate import HEARD_LATENT, HEARD_PLAIN
+from sottovoce.nodes.hearing import HEARD_LATENT, HEARD_PLAIN
 from sottovoce.runs.manifest import AgentModel
 
 LATENT = "latent"

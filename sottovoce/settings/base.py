@@ -18,8 +18,8 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
+from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.options import LONGEST_REPLY, CipherOptions, StateOptions
-from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.core.bounds import LONGEST_WAIT, Count, Seed, Size, Tokens
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.trust import Names, Words

@@ -10,10 +10,10 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from sottovoce.channels import AVERAGING
 from sottovoce.channels.compress import KEPT, is_carried
 from sottovoce.channels.message import Message
 from sottovoce.channels.payload import COMPRESSED, Payload
-from sottovoce.channels.registry import AVERAGING
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import SottovoceError
 from sottovoce.models.doctor.selftest import TOLERANCE

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
+from sottovoce.channels import create
 from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.payload import Label, Payload
-from sottovoce.channels.registry import create
 from sottovoce.channels.store import PayloadStore
 from sottovoce.models import Ids, Request, Rows
 from tests.support import hear, ids, noise, tiny_loaded

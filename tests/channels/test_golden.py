@@ -16,10 +16,10 @@ import pytest
 import safetensors.torch
 import torch
 
+from sottovoce.channels import create
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Speech
-from sottovoce.channels.registry import create
 from sottovoce.channels.store import PayloadStore
 from sottovoce.models import Ids, LoadedModel, Record, Reply, Request, Sampling, Stop, load
 from tests.shared import SHARED, shared

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 import torch
 
+from sottovoce.channels import PROTOCOLS, create
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.channels.nl import NL
 from sottovoce.channels.options import StateOptions
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Protocol, Speech
-from sottovoce.channels.registry import PROTOCOLS, create
 from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import PayloadError, UsageError

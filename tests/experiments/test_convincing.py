@@ -17,7 +17,7 @@ from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.cli.convince import ModelOptions, SampleOptions, find_convincing_samples
 from sottovoce.core.errors import ContextOverflow, SottovoceError, UsageError
 from sottovoce.experiments.convincing import WINDOW, SampleSearch, find_samples, read_training
-from sottovoce.nodes.context import Contexts
+from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.convincing_samples import read_samples
 from sottovoce.nodes.question import Question
 from sottovoce.settings import Single

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sottovoce.channels.registry import PROTOCOLS
+from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.store import PayloadStore
 from tests.graphs.support import KEYS, debating, held
 

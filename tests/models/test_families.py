@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import torch
 
+from sottovoce.channels import create
 from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.protocol import Protocol
-from sottovoce.channels.registry import create
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import ContextOverflow, ModelError, ProtocolError
 from sottovoce.models import Edit, Engine, Feed, Ids, LoadedModel, Record, Reply, Request, Rows, Sampling, assemble

@@ -12,9 +12,8 @@ from torch import nn
 
 from sottovoce.core.errors import ModelError
 from sottovoce.models import assemble, load
-from sottovoce.models.huggingface.formats import PACKINGS, settled
+from sottovoce.models.huggingface.formats import PACKINGS, Header, check_memory, needed, settled
 from sottovoce.models.huggingface.packed_weights import Packing
-from sottovoce.models.memory_estimate import Header, check_memory, needed
 from tests.models import quantise
 from tests.models.test_packed_weights import model_of, packed_model
 from tests.support import tiny_model, tiny_tokenizer

@@ -12,16 +12,8 @@ import torch
 from sottovoce.core.errors import EngineError
 from sottovoce.core.text import amount
 from sottovoce.models import Feed, Record, Request, Sampling
-from sottovoce.models.engine.cache_budget import (
-    LEAST,
-    LIMITS,
-    default_budget,
-    free_memory,
-    left_in_container,
-    out_of_memory,
-    register,
-)
-from sottovoce.models.engine.cache_manager import CacheManager
+from sottovoce.models.engine.cache_manager import LEAST, CacheManager, _managers, default_budget
+from sottovoce.models.huggingface.devices import CGROUP_FILES, free_memory, left_in_container, out_of_memory
 from sottovoce.models.huggingface.passes import Kind
 from tests.models.support import LIMIT, busy, fresh, living, slots, words
 from tests.support import edit, request, rows, same_reply
@@ -150,7 +142,7 @@ class Promised:
 
     def __init__(self, share: float) -> None:
         self._nbytes = int(share * free_memory(META))
-        register(self)
+        _managers.add(self)  # type: ignore[arg-type]  # all that they are asked
 
     def may_take(self, device: torch.device) -> int:
         return self._nbytes if device == META else 0
@@ -182,7 +174,7 @@ def test_an_engine_tells_what_it_may_take_yet_and_where() -> None:
     assert manager.may_take(META) == 0
 
 
-@pytest.mark.parametrize(("limit", "used"), LIMITS)
+@pytest.mark.parametrize(("limit", "used"), CGROUP_FILES)
 def test_the_limit_of_a_container_is_kept(limit: str, used: str, tmp_path: Path) -> None:
     (tmp_path / limit).parent.mkdir(exist_ok=True)
     (tmp_path / used).write_text("1000\n")

@@ -14,7 +14,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from sottovoce.channels.registry import create
+from sottovoce.channels import create
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import ModelError
 from sottovoce.models import Dtype, Feed, LoadedModel, Record, Stop, load

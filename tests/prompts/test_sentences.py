@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sottovoce.nodes.decide import viewpoints
 from sottovoce.nodes.state import Vote
-from sottovoce.nodes.votes import viewpoints
 from sottovoce.prompts.kinds import read_reply, right, same
 from sottovoce.prompts.kinds.prose import first, sentences
 from tests.prompts.hard.text import CAPITAL, FIRST, JOB, RIVER

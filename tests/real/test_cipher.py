@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sottovoce.channels import create
 from sottovoce.channels.degenerate import WINDOW, signs
-from sottovoce.channels.registry import create
 from sottovoce.models import LoadedModel, base_temperature
 from sottovoce.models.base_temperature import KNOWN
 from sottovoce.models.doctor.cipher_temperature import measure

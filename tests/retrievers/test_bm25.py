@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from sottovoce.core.errors import CorpusError, UsageError
 from sottovoce.retrievers import Passage
-from sottovoce.retrievers.analysis import Analysis
-from sottovoce.retrievers.bm25 import BM25Index, BM25Settings, best
+from sottovoce.retrievers.bm25 import Analysis, BM25Index, BM25Settings, best
 from tests.retrievers.support import MILL, QUESTION, docids
 
 

@@ -14,8 +14,7 @@ import pytest
 
 from sottovoce.core.errors import CorpusError, UsageError
 from sottovoce.retrievers import Passage, open_retriever
-from sottovoce.retrievers.analysis import Analysis
-from sottovoce.retrievers.bm25 import BM25Builder, BM25Index, BM25Settings
+from sottovoce.retrievers.bm25 import Analysis, BM25Builder, BM25Index, BM25Settings
 from sottovoce.retrievers.building import build_index
 from sottovoce.retrievers.corpus import Corpus
 from tests.retrievers.support import MILL, QUESTION, written
