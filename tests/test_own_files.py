@@ -26,7 +26,7 @@ NAMES_SCHEMES = {
     "sottovoce/analysis/llm_judge.py": "a judge is a single agent",
     "sottovoce/cli/convince.py": "ReConcile's samples, found with a single agent",
     "sottovoce/cli/judge.py": "a judge is a single agent",
-    "sottovoce/cli/search_options.py": "the schemes of SDE's search for layers",
+    "sottovoce/cli/option_models.py": "the schemes of SDE's search for layers",
     "sottovoce/runs/manifest.py": "its prompts are shared; the digest of this folder is in saved runs",
     "sottovoce/settings/__init__.py": "the list of settings",
 }
