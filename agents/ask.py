@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 
@@ -17,7 +18,7 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.hosted import awithin, in_words_alone, named, spoken, structured, within
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Part, Place, Turn, words
-from sottovoce.core.errors import ContextOverflow, EngineError, LateReply
+from sottovoce.core.errors import ContextOverflow, EngineError, LateReply, UsageError
 from sottovoce.core.response_format import Form
 
 
@@ -111,3 +112,14 @@ class Call:
 def is_hooked(model: BaseChatModel) -> bool:
     """Return whether heard messages reach the model as messages and not only as text."""
     return isinstance(model, HookedChatModel) or (isinstance(model, ScriptedChatModel) and model.hooked)
+
+
+class Person(BaseChatModel):
+    """A placeholder that hears and speaks only words, as a hosted model does; it loads no weights."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "person"
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:  # Any: LangChain's own
+        raise UsageError("a person was asked for a reply that needs a model; give the agent a model")

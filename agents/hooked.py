@@ -21,7 +21,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import Field, model_validator
 
-from sottovoce.agents import spoken
+from sottovoce.agents import convert
 from sottovoce.agents.convert import parts_of, to_turns
 from sottovoce.agents.streaming import Stream
 from sottovoce.channels import create
@@ -154,7 +154,7 @@ class HookedChatModel(BaseChatModel):
         return "sottovoce"
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
-        return {**super()._get_ls_params(stop or self.stop, **kwargs), "ls_provider": spoken.PROVIDER}
+        return {**super()._get_ls_params(stop or self.stop, **kwargs), "ls_provider": convert.PROVIDER}
 
     def request(self, messages: Sequence[BaseMessage], stop: list[str] | None = None, **kwargs: Any) -> Request:
         """Return the engine's request for a chat, as a call would run it."""
@@ -209,7 +209,7 @@ class HookedChatModel(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         with Stream(self.loaded.engine, self.request(messages, stop, **kwargs), self.timeout) as stream:
-            return spoken.result(self._message(stream.reply(), **kwargs))
+            return convert.result(self._message(stream.reply(), **kwargs))
 
     async def _agenerate(
         self,
@@ -221,7 +221,7 @@ class HookedChatModel(BaseChatModel):
         # Files and the tokenizer would block the event loop.
         request = await asyncio.to_thread(self.request, messages, stop, **kwargs)
         with Stream(self.loaded.engine, request, self.timeout) as stream:
-            return spoken.result(await asyncio.to_thread(self._message, await stream.areply(), **kwargs))
+            return convert.result(await asyncio.to_thread(self._message, await stream.areply(), **kwargs))
 
     def _stream(
         self,
@@ -233,11 +233,11 @@ class HookedChatModel(BaseChatModel):
         with Stream(self.loaded.engine, self.request(messages, stop, **kwargs), self.timeout, in_pieces=True) as stream:
             shown = ""
             for piece in stream.pieces():
-                shown, chunk = shown + piece, spoken.chunk(piece)
+                shown, chunk = shown + piece, convert.chunk(piece)
                 if run_manager:
                     run_manager.on_llm_new_token(piece, chunk=chunk)
                 yield chunk
-            yield spoken.last_chunk(self._message(stream.reply(), **kwargs), shown)
+            yield convert.last_chunk(self._message(stream.reply(), **kwargs), shown)
 
     async def _astream(
         self,
@@ -250,14 +250,14 @@ class HookedChatModel(BaseChatModel):
         with Stream(self.loaded.engine, request, self.timeout, in_pieces=True) as stream:
             shown = ""
             async for piece in stream.apieces():
-                shown, chunk = shown + piece, spoken.chunk(piece)
+                shown, chunk = shown + piece, convert.chunk(piece)
                 if run_manager:
                     await run_manager.on_llm_new_token(piece, chunk=chunk)
                 yield chunk
             message = await asyncio.to_thread(self._message, await stream.areply(), **kwargs)
-            yield spoken.last_chunk(message, shown)
+            yield convert.last_chunk(message, shown)
 
     def _message(self, reply: Reply, **kwargs: Any) -> AIMessage:
         """Return the reply as a LangChain message, after storing its payload."""
         payload = self._spoken(**kwargs).record_reply(reply, self.loaded)
-        return spoken.message(reply, payload, self.payloads.put(payload), self._sampling(**kwargs).temperature)
+        return convert.message(reply, payload, self.payloads.put(payload), self._sampling(**kwargs).temperature)

@@ -31,7 +31,7 @@ def after_level(state: State) -> Literal["next_round", "send_representatives", "
 
 def tied(state: State) -> bool:
     """Return whether several answers have the most votes."""
-    from sottovoce.nodes.votes import is_tie
+    from sottovoce.nodes.decide import is_tie
 
     return is_tie(state["votes"], state)
 

@@ -40,7 +40,7 @@ def another_round(state: State) -> Literal["next_round", "decide"]:
 
 def tie_or_end(state: State) -> Literal["next_round", "secretary", "decide"]:
     """Continue as long as any message was sent; then ask the secretary if there is a tie."""
-    from sottovoce.nodes.votes import is_tie
+    from sottovoce.nodes.decide import is_tie
 
     if another_round(state) == "next_round":
         return "next_round"

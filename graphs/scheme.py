@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
     from sottovoce.channels.message import Message
-    from sottovoce.nodes.inputs import Models
-    from sottovoce.nodes.monitor_node import Watch
+    from sottovoce.nodes.contexts import Models
+    from sottovoce.nodes.watch import Watch
 
 NAMES = (
     "debate",

@@ -14,8 +14,8 @@ from sottovoce.settings import SelfConsistency
 def create_self_consistency(settings: SelfConsistency | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of k samples. `inputs`: see `GraphInputs`."""
     from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
-    from sottovoce.nodes.answer import in_words
     from sottovoce.nodes.evidence import with_evidence
+    from sottovoce.nodes.say import in_words
 
     settings = SelfConsistency.parse(settings)
     frame = Frame(SCHEME, settings, **inputs, begin=with_evidence)

@@ -11,8 +11,8 @@ from sottovoce.settings import Single
 def create_single(settings: Single | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of a single agent. `inputs`: see `GraphInputs`."""
     from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
-    from sottovoce.nodes.answer import answer
     from sottovoce.nodes.evidence import with_evidence
+    from sottovoce.nodes.say import answer
 
     settings = Single.parse(settings)
     (agent,) = settings.speakers()

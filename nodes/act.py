@@ -8,21 +8,29 @@ cancels them with the node.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from threading import Event
 from typing import Any
 
+from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langchain_core.runnables.config import ensure_config
 
 from sottovoce.agents.ask import Call
-from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.channels.message import Message
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.human_input import by_person
-from sottovoce.nodes.progress import act_begins
 from sottovoce.nodes.state import Discussion, Update
+from sottovoce.nodes.streams import act_begins
+from sottovoce.settings import OF_SAMPLING
 
 Act = Callable[[RunContext[Any], Any, str], Update]  # Any: settings and state of any scheme
 """Takes the run, the state and the agent, and returns an update, in which messages for the board are `Message`."""
@@ -86,3 +94,44 @@ def plain(update: Update) -> Update:
     if "board" not in update:
         return update
     return {**update, "board": [message.to_dict() for message in update["board"]]}
+
+
+SPOKEN_BY = {"protocol", "options", "temperature", *OF_SAMPLING, "max_tokens", "stop", "seed", "thinking", "exact"}
+"""The fields of a local model that its replies depend on, besides its weights."""
+
+
+def key_of(contexts: Contexts[Any], agent: str, name: str) -> Callable[[Discussion], str]:
+    """Return a function from the state to the key of `agent`'s act in the node `name`: 64 hexadecimal digits.
+
+    It loads a local model, since the key depends on its weights. If a person may be asked, the key is new each time.
+    """
+
+    def key(state: Discussion) -> str:
+        run = contexts.of(state)
+        if run.settings.asks_people or any(each["what"] == "human" for each in state.get("interventions", [])):
+            return secrets.token_hex(32)
+        told = [agent, name, state, identity(run.model(agent)), run.prompts_of(agent).digest(), run.wording(agent)]
+        return hashlib.sha256(json.dumps(told, sort_keys=True, default=_plain).encode()).hexdigest()
+
+    return key
+
+
+def identity(model: BaseChatModel) -> dict[str, Any]:  # Any: JSON
+    """Return all that a model's replies depend on, and the folder of the payloads of cached ones."""
+    if not isinstance(model, HookedChatModel):
+        return {"hosted": model._get_llm_string()}  # the key of LangChain's own cache of replies
+    loaded = model.loaded
+    return {
+        **model.model_dump(mode="json", include=SPOKEN_BY),
+        "weights": [loaded.weights_key, loaded.format],
+        "hearers": [hearer.loaded.table.key for hearer in model.hearers],
+        "store": str(model.payloads.root),
+    }
+
+
+def _plain(value: object) -> Any:  # Any: JSON
+    if isinstance(value, Message):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a state has {type(value).__name__}; expected JSON and messages")

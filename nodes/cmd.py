@@ -14,12 +14,22 @@ from langchain_core.runnables import RunnableLambda
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.nodes.act import Act
-from sottovoce.nodes.context import Contexts, RunContext
-from sottovoce.nodes.decide import decided, last_votes, voted, votes_of
-from sottovoce.nodes.prompt_builder import PromptBuilder, blocks, viewpoint_slots
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.contexts import Contexts
+from sottovoce.nodes.decide import (
+    decided,
+    last_votes,
+    leading,
+    number,
+    took,
+    viewpoint_slots,
+    viewpoints,
+    voted,
+    votes_of,
+)
+from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.say import say_answer
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, rounds_of, said
-from sottovoce.nodes.votes import leading, number, took, viewpoints
 from sottovoce.settings import CMD, SECRETARY, grouped
 
 Groups = Sequence[Sequence[str]]

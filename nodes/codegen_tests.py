@@ -25,6 +25,7 @@ from sottovoce.nodes.codegen import (
     REVIEW,
     TEST,
     Coding,
+    Review,
     agreed,
     entry_point,
     problem_of,
@@ -32,8 +33,8 @@ from sottovoce.nodes.codegen import (
     solution_of,
     tests_of,
 )
-from sottovoce.nodes.codegen_prompts import Review
-from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.decide import decided
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, attempt_of, moment, said
 from sottovoce.settings import CodeGen

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, Turn
-from sottovoce.nodes.ablation import others_of
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, last_votes, majority
+from sottovoce.nodes.hearing import others_of
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.say import say, say_answer
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, attempt_of, moment, rounds_of

@@ -1,20 +1,132 @@
-"""The votes of a round, and the decision of a discussion by its rule."""
+"""Votes read from messages, the viewpoints that they add up to, and the decision of a discussion by its rule."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import fsum
 from typing import Any
 
 from langchain_core.runnables import RunnableLambda
 
-from sottovoce.channels.message import Message
-from sottovoce.nodes.chat import chat_of, is_inside
-from sottovoce.nodes.context import Contexts, RunContext
-from sottovoce.nodes.progress import is_decided
+from sottovoce.channels.message import Message, MessageRef, words
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.contexts import Contexts
+from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, concluded, rounds_of
-from sottovoce.nodes.votes import Viewpoint, leading, read_vote, viewpoints
+from sottovoce.nodes.streams import chat_of, is_decided, is_inside
 from sottovoce.prompts import kinds
+from sottovoce.prompts.render import without_marks
+
+NUMBERS = "No One Two Three Four Five Six Seven Eight Nine Ten Eleven Twelve".split()
+
+
+@dataclass(frozen=True)
+class Viewpoint:
+    """An answer and the votes for it, in agents' order."""
+
+    answer: str
+    votes: tuple[Vote, ...]
+    order: int
+    """0-based place of its first vote: the first speaker wins a tie."""
+
+    @property
+    def agents(self) -> list[str]:
+        """The agents that voted for it."""
+        return [vote["agent"] for vote in self.votes]
+
+    @property
+    def weight(self) -> float:
+        """The sum of its votes' weights, 1 for a vote without one; rounded, so that .5 + .3 and .8 tie."""
+        return round(fsum(vote.get("weight", 1.0) for vote in self.votes), 9)
+
+
+def read_vote(message: Message, question: Question) -> Vote:
+    """Return the vote in a message."""
+    return vote_of(message, kinds.reading(message.full_text, question))
+
+
+def vote_of(message: Message, reading: kinds.Reading) -> Vote:
+    """Return the vote of a message's agent from a reading; an abstention does not count."""
+    vote: Vote = {"agent": message.agent, "answer": reading.answer, "counts": reading.answer is not None}
+    return vote if reading.how is None else {**vote, "read": reading.how}
+
+
+def boxed(answer: str | None) -> kinds.Reading:
+    """Return the reading of an answer in a form's own place: a JSON field, a box, brackets."""
+    return kinds.Reading(answer, None if answer is None else "boxed")
+
+
+def viewpoints(votes: Iterable[Vote], question: Mapping[str, Any]) -> list[Viewpoint]:  # Any: of a Question
+    """Return the distinct answers, most votes first, then in the order in which agents first gave them."""
+    kind, text, distinct = kinds.kind_of(question), question.get("question", ""), list[Viewpoint]()
+    for order, vote in enumerate(votes):
+        if (answer := vote["answer"]) is None:
+            continue
+        at = next((i for i, known in enumerate(distinct) if kinds.same(known.answer, answer, kind, text)), None)
+        if at is None:
+            distinct.append(Viewpoint(answer, (vote,), order))
+        else:
+            distinct[at] = replace(distinct[at], votes=(*distinct[at].votes, vote))
+    return sorted(distinct, key=lambda viewpoint: -len(viewpoint.votes))
+
+
+def leading(viewpoints: Sequence[Viewpoint], *, weighed: bool = False) -> list[Viewpoint]:
+    """Return the viewpoints with the most votes (or weight), in agents' order; several are a tie."""
+    support = {viewpoint.answer: viewpoint.weight if weighed else len(viewpoint.votes) for viewpoint in viewpoints}
+    most = max(support.values(), default=0)
+    return sorted(
+        (viewpoint for viewpoint in viewpoints if support[viewpoint.answer] == most),
+        key=lambda viewpoint: viewpoint.order,
+    )
+
+
+def is_tie(votes: Iterable[Vote], question: Mapping[str, Any]) -> bool:  # Any: of a Question
+    """Return True if several answers have the most votes."""
+    return len(leading(viewpoints(votes, question))) > 1
+
+
+def abstaining(votes: Iterable[Vote]) -> list[str]:
+    """Return the agents whose answer could not be read."""
+    return [vote["agent"] for vote in votes if vote["answer"] is None]
+
+
+def viewpoint_slots(
+    builder: PromptBuilder,
+    votes: Sequence[Vote],
+    references: Mapping[str, MessageRef] | None = None,
+    most: int | None = None,
+) -> list[tuple[str, list[MessageRef]]]:
+    """Return each answer as a line with its number of agents, and the messages of at most `most` of them.
+
+    Abstentions come last, under a line that cannot be mistaken for an answer.
+    """
+    held: list[tuple[str | None, list[str]]] = [
+        (each.answer, each.agents) for each in viewpoints(votes, builder.question)
+    ]
+    if silent := abstaining(votes):
+        held.append((None, silent))
+    return [
+        (_line(builder, answer, agents), [(references or {})[name] for name in agents[:most] if references])
+        for answer, agents in held
+    ]
+
+
+def _line(builder: PromptBuilder, answer: str | None, agents: Sequence[str]) -> str:
+    count, answer = len(agents), answer and without_marks(answer)
+    return words(builder.prompts.render("shared/viewpoint", number=number(count), count=count, answer=answer))
+
+
+def took(vote: Mapping[str, Any]) -> str:  # Any: of a Vote
+    """Return the second request that it took to read a vote, for display; empty without one."""
+    return {"repair": "asked again", "answer": "asked for the answer"}.get(vote.get("asked", ""), "")
+
+
+def number(count: int) -> str:
+    """Return a count as a word up to twelve, above that in digits."""
+    return NUMBERS[count] if count < len(NUMBERS) else str(count)
+
 
 Rule = Callable[[RunContext[Any], Any], Decision]  # Any: the settings and the state of every scheme
 Read = Callable[[Message, Question], Vote]

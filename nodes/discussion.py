@@ -17,7 +17,8 @@ from sottovoce.channels.message import Message
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.act import plain
 from sottovoce.nodes.cmd import Reading, by_secretary
-from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule, first_of, receivers_of
 from sottovoce.nodes.say import has_answer, say

@@ -23,7 +23,8 @@ from sottovoce.environments.govsim.fishery import Game
 from sottovoce.environments.govsim.fishery_rules import Month, World, first_state, is_over, own_catch, report
 from sottovoce.environments.govsim.game_metrics import Ended, ended, measures
 from sottovoce.environments.govsim.talk import next_speaker, read_limit, read_summary, read_tons, read_utterance
-from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.say import ANSWER_PREFILL, say

@@ -17,11 +17,10 @@ from sottovoce.monitors.monitor import Monitor, monitor_of
 from sottovoce.monitors.settings import ALL, CHANCE, EXCESS, TURN, Measure
 from sottovoce.monitors.tokens import FULL
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.monitor_node import NEXT, Intervention
 from sottovoce.nodes.question import question_id
-from sottovoce.nodes.redraw import AGAIN, check_redrawn
 from sottovoce.nodes.state import Discussion
 from sottovoce.nodes.uncertainty import decoder_of, features_of_acts, missing_features
+from sottovoce.nodes.watch import AGAIN, NEXT, Intervention, check_redrawn
 from sottovoce.settings import Settings
 
 STEP: tuple[Literal["epoch", "round", "turn", "act", "attempt"], ...] = ("epoch", "round", "turn", "act", "attempt")

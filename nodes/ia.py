@@ -14,15 +14,14 @@ from langchain_core.documents import Document
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, MessageRef, Turn, words
 from sottovoce.core.response_format import Form
-from sottovoce.nodes.ablation import others_of
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.decide import majority
+from sottovoce.nodes.decide import majority, read_vote
 from sottovoce.nodes.evidence import LIBRARY, evidence_of, retriever_of
+from sottovoce.nodes.hearing import others_of
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.question import Passage, Question
 from sottovoce.nodes.say import answer_pattern, say
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
-from sottovoce.nodes.votes import read_vote
 from sottovoce.prompts import kinds
 from sottovoce.retrievers.passage import plain
 from sottovoce.settings import IA

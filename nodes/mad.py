@@ -13,12 +13,11 @@ from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, MessageRef, Turn, words
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.decide import decided, voted
+from sottovoce.nodes.decide import boxed, decided, read_vote, took, vote_of, voted
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.say import form_of, say
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of, said
-from sottovoce.nodes.votes import boxed, read_vote, took, vote_of
 from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import read_json, read_lines
 from sottovoce.settings import MAD

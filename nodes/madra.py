@@ -17,11 +17,21 @@ from langchain_core.runnables import RunnableLambda
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
-from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.decide import decided, majority, voted
 from sottovoce.nodes.evidence import Search, evidence_message, numbers, passages, search
-from sottovoce.nodes.madra_choice import CHOSEN, marked_choice, selected, selection_form
-from sottovoce.nodes.madra_verdict import AGREED, agree, read_vote, stated, verdict
+from sottovoce.nodes.madra_readers import (
+    AGREED,
+    CHOSEN,
+    agree,
+    marked_choice,
+    read_vote,
+    selected,
+    selection_form,
+    stated,
+    verdict,
+)
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.question import Passage, shown
 from sottovoce.nodes.say import CUT, say, say_answer

@@ -3,96 +3,34 @@
 A watched act is two nodes. In the first the agent speaks, and its whole update stays pending in state. In the
 second a `Watch` checks the messages, and the update is published or replaced by an intervention. Messages that are
 written in parallel and acted on together may be checked together, in one node before that step.
+
+A person who approves is a watch too. The graph stops with the text and its consequence (`Interrupt.value`, plain JSON).
+Resume it with {"approve": true} or an empty text; with {"approve": false}, which publishes nothing; or with another
+text, which then is the person's: the act runs again with it, so that it is read like any reply.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
-from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.runnables import RunnableLambda
 
 from sottovoce.channels.message import Message, latest
-from sottovoce.core.registry import Registry
 from sottovoce.nodes.act import Act, plain
-from sottovoce.nodes.context import Contexts, RunContext
-from sottovoce.nodes.human_input import HUMAN, check_saver
-from sottovoce.nodes.redraw import AGAIN, warmed
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.contexts import Contexts
+from sottovoce.nodes.human_input import HUMAN, ask_person, text_of
 from sottovoce.nodes.state import JSON, NOTE, Discussion, Intervened, Update, attempt_of, moment, reset
+from sottovoce.nodes.watch import AGAIN, NEXT, Intervention, Next, Silent, Watch, warmed
 
-Kind = Literal["again", "reset", "rollback", "augment", "mute", "human", "edit", "reject"]
-Next = Literal["publish", "again", "reset", "nothing"]
-NEXT: dict[str, Next] = {"reset": "reset", "rollback": "reset", "mute": "publish", "reject": "publish"}
-"""The next step after an intervention; after all others the act runs again."""
 MONITOR = "monitor"
 """The author of a note is "monitor of AGENT", since several agents may be stopped in parallel."""
-
-
-@dataclass(frozen=True)
-class Intervention:
-    """An intervention instead of publishing; withdrawn messages stay on the board, but nobody hears them."""
-
-    kind: Kind
-    """again: ask the agent again. reset: return to the last action that cannot be undone, or in a scheme without any
-    to the beginning of the round, in a new epoch. rollback: return some rounds further. augment: add a note for all
-    agents, and ask the agent again. mute: publish an empty message. human: a person plays the agent from then on, and
-    is asked through LangGraph's `interrupt`. edit, reject: a person who approves wrote another text, with which the
-    act runs again; or rejected the message, with the same effect as mute."""
-    why: str
-    """The reason, which is recorded with the message."""
-    update: JSON = field(default_factory=dict)
-    """Updates of other state keys, e.g. a counter."""
-    score: float | None = None
-    """A monitor's score."""
-    rounds: int = 1
-    """For a rollback: rounds to take back besides the current one; actions that cannot be undone stay."""
-    note: str = ""
-    """For an augmentation: the note for all agents."""
-    replacements: Mapping[str, str] = field(default_factory=dict)
-    """For an edit: by act, the text that replaces the model's reply."""
-
-
-class Watch(Protocol):
-    """A check of messages before they are published."""
-
-    def __call__(self, run: RunContext[Any], state: Any, messages: Sequence[Message]) -> Intervention | None:
-        """Return an intervention, or None to publish the messages.
-
-        They are the attempts of one act, with an answer turn if there was one; or those of all acts checked together.
-        """
-        ...
-
-
-MONITORS: Registry[Watch] = Registry("monitor", "sottovoce.monitors")
-"""Watches by name."""
-Silent = Callable[[RunContext[Any], Any, str], Update]  # Any: settings and state of any scheme
-"""Takes the run, the state and a muted agent, and returns the update of a world that its act would have changed."""
-
-
-def check_watch(watch: Watch, run: RunContext[Any], config: RunnableConfig) -> list[str]:
-    """Refuse, before any model runs, a watch whose interventions would fail, and return notes on it.
-
-    Raises:
-        UsageError: a human may take over an agent, but the graph has no checkpointer; or the watch has a method
-            `begin(run)`, which returns such notes, and raises the error.
-    """
-    if run.settings.intervention == HUMAN:
-        check_saver("a person may take over an agent", config)
-    begin: Callable[[RunContext[Any]], list[str]] = getattr(watch, "begin", lambda run: [])
-    return begin(run)
-
-
-def restricted(watch: Watch) -> Watch:
-    """Return the watch, restricted to rounds from `watched_from` on, and without messages of people."""
-
-    def look(run: RunContext[Any], state: Any, messages: Sequence[Message]) -> Intervention | None:
-        early = state["round"] < run.settings.watched_from
-        if early or all(message.source == HUMAN for message in messages):
-            return None
-        return watch(run, state, messages)
-
-    return look
+Effect = Callable[[Update], str]
+"""Returns the effect of an act's update in its world, a name in `Settings.effects`; empty without one."""
+EXPECTED = '{"approve": true}, {"approve": false}, or another text in the place of this one'
+PUBLISHED = "it is published, and others continue from it"
 
 
 def deferred(act: Act, name: str) -> Act:
@@ -230,3 +168,57 @@ def _nothing(last: Message) -> Message:
     place = {name: getattr(last, name) for name in ("agent", "round", "act", "epoch", "turn", "order")}
     public = None if last.public is None else ""
     return Message(**place, text="", attempt=last.attempt + 1, public=public, source="rule", notes=("muted",))
+
+
+def no_effect(update: Update) -> str:
+    """Return no effect, for acts that only send a message."""
+    return ""
+
+
+class Approval:
+    """A watch on a node's pending update: first another watch checks it, if there is one, then a person."""
+
+    def __init__(self, first: Watch | None, name: str, effect: Effect = no_effect) -> None:
+        """Accept a first watch, the node's name, and `effect`, which returns the effect of the node's updates."""
+        self._first, self._name, self._effect = first, name, effect
+
+    def __call__(self, run: RunContext[Any], state: Discussion, messages: Sequence[Message]) -> Intervention | None:
+        """Return the first watch's intervention; else the person's, if the settings name the act, agent or effect."""
+        if self._first is not None and (intervention := self._first(run, state, messages)):
+            return intervention
+        effect = self._effect(state["pending"][self._name])
+        named = [message for message in messages if self._is_named(run, message, effect)]
+        if not named:
+            return None
+        # With a reply that could not be read, its answer turn is shown too.
+        until = messages.index(named[-1])
+        shown = messages[until - 1 : until + 1] if named[-1].asked == "answer" else named[-1:]
+        return _verdict(run, shown, effect)
+
+    def _is_named(self, run: RunContext[Any], message: Message, effect: str) -> bool:
+        """Return True if a message needs approval; a person's own message does not."""
+        names = {message.act, message.agent, run.settings.role_of(message.agent), effect}
+        return message.source != HUMAN and not names.isdisjoint(run.settings.approve)
+
+
+def _verdict(run: RunContext[Any], messages: Sequence[Message], effect: str) -> Intervention | None:
+    last = messages[-1]
+    reply = ask_person(_value(run, messages, effect), _read, EXPECTED)
+    if isinstance(reply, bool):
+        return None if reply else Intervention("reject", "a person rejected it")
+    return Intervention("edit", "a person rewrote it", replacements={last.act: reply})
+
+
+def _value(run: RunContext[Any], messages: Sequence[Message], effect: str) -> JSON:
+    """Return the value that the person is shown."""
+    last, text = messages[-1], "\n".join(each.full_text for each in messages)
+    about: JSON = {"agent": last.agent, "act": last.act, "approve": effect or last.act, "notes": list(last.notes)}
+    return {**about, "text": text, "then": run.settings.effects.get(effect, PUBLISHED)}
+
+
+def _read(reply: Any) -> bool | str | None:  # Any: what somebody resumed the graph with
+    """Return True to approve, False to reject, a text to replace the message, or None for an invalid reply."""
+    if isinstance(reply, dict) and isinstance(reply.get("approve"), bool):
+        return bool(reply["approve"])
+    text = text_of(reply)
+    return reply if isinstance(reply, bool) else True if text == "" else text

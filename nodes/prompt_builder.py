@@ -7,16 +7,14 @@ answers of the others, and the agent's own. Experiments on positional bias (CIPH
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.nodes.question import Question, passages_of, shown
-from sottovoce.nodes.state import Vote
-from sottovoce.nodes.votes import abstaining, number, viewpoints
 from sottovoce.prompts.kinds import KINDS, kind_of, lettered, placeholder
-from sottovoce.prompts.render import Prompts, without_marks
+from sottovoce.prompts.render import Prompts
 from sottovoce.settings import COMPONENTS, Answers, Order, Share
 
 
@@ -216,29 +214,3 @@ def blocks(*parts: Sequence[Part]) -> tuple[Part, ...]:
             else:
                 found.append(part)
     return tuple(found)
-
-
-def viewpoint_slots(
-    builder: PromptBuilder,
-    votes: Sequence[Vote],
-    references: Mapping[str, MessageRef] | None = None,
-    most: int | None = None,
-) -> list[tuple[str, list[MessageRef]]]:
-    """Return each answer as a line with its number of agents, and the messages of at most `most` of them.
-
-    Abstentions come last, under a line that cannot be mistaken for an answer.
-    """
-    held: list[tuple[str | None, list[str]]] = [
-        (each.answer, each.agents) for each in viewpoints(votes, builder.question)
-    ]
-    if silent := abstaining(votes):
-        held.append((None, silent))
-    return [
-        (_line(builder, answer, agents), [(references or {})[name] for name in agents[:most] if references])
-        for answer, agents in held
-    ]
-
-
-def _line(builder: PromptBuilder, answer: str | None, agents: Sequence[str]) -> str:
-    count, answer = len(agents), answer and without_marks(answer)
-    return words(builder.prompts.render("shared/viewpoint", number=number(count), count=count, answer=answer))

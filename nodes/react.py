@@ -21,7 +21,8 @@ from sottovoce.core.response_format import Form
 from sottovoce.environments import react
 from sottovoce.environments.pages import Library
 from sottovoce.environments.react import Action, Malformed, World
-from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.decide import decided, voted
 from sottovoce.nodes.evidence import evidence_of
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks

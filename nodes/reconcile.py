@@ -11,12 +11,21 @@ from sottovoce.channels.message import Message, MessageRef, Turn, words
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.convincing_samples import ANSWER, CONFIDENCE, REASONING, rendered
-from sottovoce.nodes.decide import decided, last_votes, votes_of
-from sottovoce.nodes.prompt_builder import PromptBuilder, viewpoint_slots
+from sottovoce.nodes.decide import (
+    abstaining,
+    boxed,
+    decided,
+    last_votes,
+    leading,
+    viewpoint_slots,
+    viewpoints,
+    vote_of,
+    votes_of,
+)
+from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.say import form_of, say
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
-from sottovoce.nodes.votes import abstaining, boxed, leading, viewpoints, vote_of
 from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import (
     Structured,

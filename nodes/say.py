@@ -17,14 +17,14 @@ from sottovoce.channels.store import PayloadRef
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.act import reply_to
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.escalate import escalated, hearing
+from sottovoce.nodes.hearing import escalated, hearing
 from sottovoce.nodes.human_input import HUMAN
 from sottovoce.nodes.probes import donated, with_donors
 from sottovoce.nodes.prompt_builder import blocks
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.redraw import redrawn
-from sottovoce.nodes.state import NOTE, Discussion, attempt_of, current_messages, moment
+from sottovoce.nodes.state import NOTE, Discussion, Update, attempt_of, current_messages, moment
 from sottovoce.nodes.uncertainty import measured
+from sottovoce.nodes.watch import redrawn
 from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import encodable
 
@@ -207,3 +207,17 @@ def has_answer(question: Question, read: Read = kinds.read_reply) -> Validate:
 
 def _noted(message: Message, note: str) -> Message:
     return replace(message, notes=(*message.notes, note))
+
+
+def answer(run: RunContext[Any], state: Discussion, agent: str, protocol: str | None = None) -> Update:
+    """Answer alone, with the documents of all agents, unless the settings leave some out."""
+    known = state.copy()
+    known["documents"] = run.settings.dealt(state.get("documents") or [])
+    builder = run.prompt_builder(known, agent, None)
+    ask = Ask(agent, "answer", builder.independent(), protocol=protocol)
+    return {"board": say_answer(run, state, ask)}
+
+
+def in_words(run: RunContext[Any], state: Discussion, agent: str) -> Update:
+    """Answer as text under every protocol: a mean embedding leaves nothing to sample."""
+    return answer(run, state, agent, "nl")

@@ -42,8 +42,6 @@ from sottovoce.models import load as load
 from sottovoce.monitors.monitor import Monitor as Monitor
 from sottovoce.nodes.context import RunContext as RunContext
 from sottovoce.nodes.guard import Guard as Guard
-from sottovoce.nodes.monitor_node import Intervention as Intervention
-from sottovoce.nodes.monitor_node import Watch as Watch
 from sottovoce.nodes.question import Question as Question
 from sottovoce.nodes.rules import DiscussionRule as DiscussionRule
 from sottovoce.nodes.say import say as say
@@ -53,6 +51,8 @@ from sottovoce.nodes.state import Decision as Decision
 from sottovoce.nodes.state import Discussion as Discussion
 from sottovoce.nodes.state import Vote as Vote
 from sottovoce.nodes.state import current_messages as current_messages
+from sottovoce.nodes.watch import Intervention as Intervention
+from sottovoce.nodes.watch import Watch as Watch
 from sottovoce.retrievers import open_retriever as open_retriever
 from sottovoce.runs.api import RunResults as RunResults
 from sottovoce.runs.api import open_run as open_run

@@ -15,10 +15,10 @@ from sottovoce.experiments.convincing import convince_turns
 from sottovoce.graphs.scheme import scheme
 from sottovoce.nodes import cmd, mad, reconcile
 from sottovoce.nodes.convincing_samples import ANSWER, CONFIDENCE, REASONING
+from sottovoce.nodes.decide import read_vote
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.nodes.say import ANSWER_PREFILL, form_of, has_answer
-from sottovoce.nodes.votes import read_vote
 from sottovoce.prompts import kinds
 from sottovoce.prompts.packs import SHIPPED
 from sottovoce.prompts.render import Prompts

@@ -1,26 +1,32 @@
-"""A compiled graph that checks what enters it: a question, an edit of its state, and a state that it continues from.
+"""The graph of discussions, and its compiled form, which checks what enters: a question, an edit, a state to continue.
 
-The nodes trust the state. An input that LangGraph would accept and lose is refused before the thread changes.
+The nodes trust the state. An input that LangGraph would accept and lose is refused before the thread changes. A thread
+runs one discussion after another, each as in a new thread; the checkpoints store all.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
+from functools import wraps
 from itertools import chain
 from typing import Any, Protocol
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
+from langgraph.channels import BinaryOperatorAggregate, LastValue
 from langgraph.channels.base import BaseChannel
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.graph import START
+from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, StateSnapshot, StateUpdate
 
-from sottovoce.channels.input_channel import is_nested
+from sottovoce.channels.board import OVERWRITE, Board
+from sottovoce.channels.input_channel import InputChannel, RemovableValue, is_nested
 from sottovoce.core.errors import RequestError, UsageError, nearest
-from sottovoce.nodes.chat import chat_of
+from sottovoce.nodes.question import check_question
+from sottovoce.nodes.state import Update
+from sottovoce.nodes.streams import chat_of
 
 FIRST = "opening"
 """The first node of every scheme, which checks the question and writes the settings."""
@@ -154,3 +160,61 @@ def as_request() -> Iterator[None]:
         yield
     except UsageError as error:
         raise RequestError(str(error)) from error
+
+
+class DiscussionGraph(StateGraph[Any, Any, Any, Any]):  # Any: the types of every scheme
+    """A StateGraph that refuses invalid input before its thread changes, and clears a key if None is written to it."""
+
+    def __init__(self, state: type[Any], check: Check, **schemas: Any) -> None:  # Any: LangGraph's
+        """Create the graph; `check` refuses an invalid state, `schemas` are LangGraph's own."""
+        super().__init__(state, **schemas)
+        self.check = check
+
+    def compile(self, *args: Any, **options: Any) -> CompiledDiscussion:  # Any: LangGraph's own
+        """Compile the graph as LangGraph does, with our own channels instead of its plain ones."""
+        compiled = super().compile(*args, **options)
+        channels = {key: _channel(key, channel) for key, channel in compiled.channels.items()}
+        channels[START] = InputChannel(self.input_schema, self._check_input)
+        return CompiledDiscussion(**{**vars(compiled), "channels": channels}, check=self.check)
+
+    def _check_input(self, question: Any) -> None:  # Any: the input's own type
+        """Refuse input that is no question under any settings; the first node checks the rest."""
+        with as_request():
+            check_question(question, None, schema=self.input_schema)
+
+    def cleared(self) -> Update:
+        """Return the update that removes all of a discussion except its question."""
+        inputs = self.schemas[self.input_schema]
+        return {key: _empty_value(channel) for key, channel in self.channels.items() if key not in inputs}
+
+
+def _empty_value(channel: Any) -> Any:  # Any: a channel, and the value that empties it
+    if isinstance(channel, Board):
+        return {OVERWRITE: []}
+    if isinstance(channel, BinaryOperatorAggregate) and channel.is_available():
+        return {OVERWRITE: channel.get()}  # its initial value
+    return None
+
+
+def _channel(key: str, channel: Any) -> Any:  # Any: a channel of any type
+    """Return our channel in place of a plain one of LangGraph."""
+    if type(channel) is LastValue:
+        return RemovableValue(channel.typ, key)
+    if isinstance(channel, BinaryOperatorAggregate):
+        aggregate: Any = BinaryOperatorAggregate(channel.typ, _checked_reducer(key, channel.operator))
+        aggregate.key = key
+        return aggregate
+    return channel
+
+
+def _checked_reducer(key: str, reduce: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:  # Any: the key's own
+    """Return a reducer that raises a RequestError with the value if it cannot be reduced."""
+
+    @wraps(reduce)
+    def reduced(before: Any, value: Any) -> Any:  # Any: see above
+        try:
+            return reduce(before, value)
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise RequestError(f"{key} got {value!r}, which is not of its type: {error}") from error
+
+    return reduced

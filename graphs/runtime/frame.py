@@ -13,29 +13,25 @@ from sottovoce.agents.hosted import passes
 from sottovoce.channels.message import Message
 from sottovoce.core.errors import UsageError
 from sottovoce.core.trust import Allow, Allowed
-from sottovoce.graphs.runtime.compiled import FIRST
-from sottovoce.graphs.runtime.threads import DiscussionGraph
+from sottovoce.graphs.runtime.compiled import FIRST, DiscussionGraph
 from sottovoce.graphs.scheme import Graph, Scheme
-from sottovoce.nodes.act import Act, node
-from sottovoce.nodes.approval import Approval, Effect, no_effect
-from sottovoce.nodes.cache_key import key_of
-from sottovoce.nodes.context import Contexts
+from sottovoce.nodes.act import Act, key_of, node
+from sottovoce.nodes.contexts import Contexts, Models
 from sottovoce.nodes.decide import Rule, by_majority, decide
-from sottovoce.nodes.inputs import Models
 from sottovoce.nodes.monitor_node import (
-    MONITORS,
-    Silent,
-    Watch,
+    Approval,
+    Effect,
     deferred,
     joint_monitor_node,
     monitor_node,
     next_of,
+    no_effect,
     reset_node,
-    restricted,
 )
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.setup import Begin, next_round, nothing, setup
 from sottovoce.nodes.state import RESTORED, Discussion, outcome_of
+from sottovoce.nodes.watch import MONITORS, Silent, Watch, restricted
 from sottovoce.settings import Settings
 
 Spread = Callable[[Any], str | Sequence[str]]

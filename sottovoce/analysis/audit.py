@@ -9,8 +9,8 @@ from typing import Any
 
 from sottovoce.analysis.published_scorers import SCORERS, Scorer
 from sottovoce.analysis.statistics import Difference, Share, paired_bootstrap, share
+from sottovoce.nodes.decide import leading, viewpoints
 from sottovoce.nodes.state import Decision
-from sottovoce.nodes.votes import leading, viewpoints
 from sottovoce.prompts import kinds
 from sottovoce.runs.record import DiscussionRecord, abstains
 from sottovoce.runs.run import Key, Run

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from pydantic import Field
@@ -16,13 +16,10 @@ from sottovoce.cli.command import Commands
 from sottovoce.cli.options import argument
 from sottovoce.core.errors import UsageError
 from sottovoce.core.files import models_folder
-from sottovoce.core.text import one_line
+from sottovoce.core.text import amount, one_line
 from sottovoce.core.validation import Checked
-from sottovoce.report.output import console_of
+from sottovoce.report.console import console_of
 from sottovoce.report.tables import show, wrapped
-
-if TYPE_CHECKING:
-    from sottovoce.models.sources import StoredModel
 
 commands = Commands("models")
 NAME, STATE = 26, 20  # columns
@@ -82,20 +79,14 @@ def list_() -> None:
     stored = {model.name: model for model in stored_models()}
     lines = []
     for name, package in CATALOGUE.items():
-        state = f"pulled, {_size(stored[name])}" if is_pulled(name) else "not pulled"
+        state = f"pulled, {amount(stored[name].nbytes)}" if is_pulled(name) else "not pulled"
         lines.append(f"{name:{NAME}}{state:{STATE}}{package.description}; {package}, licence {package.licence}")
     for name in stored.keys() - CATALOGUE.keys():
         source = stored[name].source
-        state = f"converted, {_size(stored[name])}"
+        state = f"converted, {amount(stored[name].nbytes)}"
         lines.append(f"{name:{NAME}}{state:{STATE}}{source.origin}; licence {source.licence}")
     lines += ["", f"in {models_folder()}; use a model as --model NAME, a converted file by its own path"]
     show("\n".join(lines))
-
-
-def _size(model: StoredModel) -> str:
-    from sottovoce.core.text import amount
-
-    return amount(model.nbytes)
 
 
 @commands.add(RemoveOptions)

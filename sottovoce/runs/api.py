@@ -16,7 +16,7 @@ from sottovoce.datasets.question_files import check
 from sottovoce.datasets.trained import SMALL, untrained
 from sottovoce.graphs import SCHEMES, Scheme
 from sottovoce.graphs import scheme as scheme_of
-from sottovoce.nodes.inputs import Models
+from sottovoce.nodes.contexts import Models
 from sottovoce.nodes.question import Question
 from sottovoce.prompts.kinds import kind_of
 from sottovoce.runs import run_directory

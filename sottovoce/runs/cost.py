@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from sottovoce.channels.message import Message
 from sottovoce.core.text import counted
-from sottovoce.nodes.escalate import HEARD_LATENT, HEARD_PLAIN
+from sottovoce.nodes.hearing import HEARD_LATENT, HEARD_PLAIN
 from sottovoce.runs.manifest import AgentModel
 
 LATENT = "latent"

@@ -17,8 +17,8 @@ import sottovoce
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.core.errors import RecordError
 from sottovoce.graphs import SCHEMES, scheme
-from sottovoce.nodes.context import made_from, pack_of, wording
-from sottovoce.nodes.inputs import Models
+from sottovoce.nodes.context import made_from, wording
+from sottovoce.nodes.contexts import Models
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import JSON
 from sottovoce.prompts.packs import NAMES, SHIPPED
@@ -136,7 +136,11 @@ def new_manifest(
         UsageError: a model, a prompt pack or a monitor cannot be read.
     """
     chat_models = _models_of(settings, models)
-    packs = {} if settings.prompts else {name: pack for name, model in chat_models.items() if (pack := pack_of(model))}
+    packs = (
+        {}
+        if settings.prompts
+        else {name: pack for name, model in chat_models.items() if (pack := getattr(model, "pack", None))}
+    )
     return RunManifest(
         scheme=scheme,
         settings=settings.model_dump(mode="json"),

@@ -19,10 +19,10 @@ from sottovoce.channels.message import Message
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
 from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.contexts import Models
 from sottovoce.nodes.guard import Guard
-from sottovoce.nodes.inputs import Models
-from sottovoce.nodes.monitor_node import Intervention, Watch
 from sottovoce.nodes.state import Decision, Intervened
+from sottovoce.nodes.watch import Intervention, Watch
 from sottovoce.runs.allowed import NO_TRUST, Trust
 from sottovoce.runs.run import Key, Run
 from sottovoce.runs.start import settings_of

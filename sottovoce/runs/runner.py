@@ -17,9 +17,9 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import PayloadError, RecordError, UsageError, command
 from sottovoce.graphs import scheme
 from sottovoce.graphs.runtime.saver import is_of_saver, kind_of, told_of
-from sottovoce.nodes.inputs import Models
-from sottovoce.nodes.monitor_node import Watch
+from sottovoce.nodes.contexts import Models
 from sottovoce.nodes.question import Question
+from sottovoce.nodes.watch import Watch
 from sottovoce.runs.checkpoints import CHECKPOINTS, FILE, Writes, place_of, saver
 from sottovoce.runs.cluster import run_on_cluster
 from sottovoce.runs.discussion import HumanReply, LiveDiscussion, Saver

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sottovoce.core.errors import RecordError
 from sottovoce.graphs import scheme
-from sottovoce.nodes.inputs import Models
+from sottovoce.nodes.contexts import Models
 from sottovoce.nodes.question import Question
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import NO_TRUST

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sottovoce.agents.spoken import summary
+from sottovoce.agents.convert import summary
 from sottovoce.channels.compress import KEPT, carried_names, is_carried, vectors
 from sottovoce.channels.message import Message
 from sottovoce.channels.payload import Payload

@@ -16,8 +16,8 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.human_input import person
 from sottovoce.core.errors import SottovoceError, UsageError
-from sottovoce.nodes.monitor_node import Intervention
 from sottovoce.nodes.question import Question
+from sottovoce.nodes.watch import Intervention
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run

@@ -9,7 +9,7 @@ from sottovoce.channels.nl import NL
 from sottovoce.core.errors import UsageError
 from sottovoce.core.registry import Registry
 from sottovoce.graphs import SCHEMES
-from sottovoce.nodes.monitor_node import MONITORS
+from sottovoce.nodes.watch import MONITORS
 from sottovoce.prompts.kinds import KINDS
 from sottovoce.retrievers.registry import RETRIEVERS
 from sottovoce.settings import Debate

@@ -18,7 +18,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import scheme
 from sottovoce.graphs.debate import create_debate
 from sottovoce.models import LoadedModel, Request, assemble
-from sottovoce.nodes.inputs import Models
+from sottovoce.nodes.contexts import Models
 from sottovoce.settings import Debate
 from tests.graphs.coding import ScriptedRunner
 from tests.support import tiny_model, tiny_tokenizer

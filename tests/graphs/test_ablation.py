@@ -10,7 +10,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
-from sottovoce.nodes.ablation import filler
+from sottovoce.nodes.hearing import filler
 from sottovoce.settings import Debate
 from tests.graphs.support import board, built, calls, debating, held, lonely, marked
 

@@ -17,9 +17,9 @@ from sottovoce.graphs.debate import create_debate
 from sottovoce.models import Reply, Rows, Usage
 from sottovoce.nodes.act import node
 from sottovoce.nodes.decide import voted
-from sottovoce.nodes.monitor_node import Intervention
 from sottovoce.nodes.say import ANSWER_PREFILL, ANSWER_TOKENS, say_answer
 from sottovoce.nodes.state import Discussion, Update, current_messages
+from sottovoce.nodes.watch import Intervention
 from sottovoce.settings import Debate
 from tests.graphs.support import KEYS, QUESTION, Recording, board, built, calls, debating, held, lonely_loaded
 from tests.nodes.support import Failing, Named, Run, ask, framed, places, state_of

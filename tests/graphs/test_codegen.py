@@ -19,8 +19,8 @@ from sottovoce.environments.codegen import ranks, scores
 from sottovoce.environments.sandbox.running import why_not
 from sottovoce.graphs.codegen import JUDGES, create_codegen
 from sottovoce.models import Rows
-from sottovoce.nodes.codegen_prompts import assertions_form, code_form, reflections_form
-from sottovoce.nodes.monitor_node import Intervention
+from sottovoce.nodes.codegen import assertions_form, code_form, reflections_form
+from sottovoce.nodes.watch import Intervention
 from sottovoce.settings import CodeGen
 from sottovoce.settings.codegen import CODERS
 from tests.graphs.coding import ScriptedRunner, Verdict, block, reviews, runs

@@ -26,15 +26,15 @@ from sottovoce.graphs.discussion import create_discussion
 from sottovoce.graphs.runtime.frame import Frame
 from sottovoce.nodes.cmd import answer_turns, discuss_turns
 from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.contexts import Models
 from sottovoce.nodes.debate import average
-from sottovoce.nodes.inputs import Models
+from sottovoce.nodes.decide import read_vote, viewpoints
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule
 from sottovoce.nodes.say import has_answer, say
 from sottovoce.nodes.setup import close_round
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, said
-from sottovoce.nodes.votes import read_vote, viewpoints
 from sottovoce.prompts.render import Prompts
 from sottovoce.settings import CMD, Debate, MesSync, grouped
 from tests.graphs.support import (

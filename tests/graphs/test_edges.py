@@ -17,7 +17,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import ContextOverflow, ModelError, ProtocolError, UsageError
 from sottovoce.models import LoadedModel, Rows, assemble, load
 from sottovoce.models.base_temperature import Measured, save_measurement
-from sottovoce.nodes.context import Contexts
+from sottovoce.nodes.contexts import Contexts
 from sottovoce.settings import Debate
 from tests.graphs.support import Recording, board, built, calls, debating, held, replies
 from tests.support import tiny_model, tiny_tokenizer

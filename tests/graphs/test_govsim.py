@@ -20,7 +20,7 @@ from sottovoce.environments.govsim.fishery_rules import Player, World, free_ride
 from sottovoce.graphs.govsim import create_govsim
 from sottovoce.models import Rows
 from sottovoce.nodes.govsim import utterance_form
-from sottovoce.nodes.monitor_node import Intervention
+from sottovoce.nodes.watch import Intervention
 from sottovoce.settings import GovSim
 from tests.graphs.support import Recording, lonely_loaded
 

@@ -16,8 +16,7 @@ from sottovoce.graphs.madra import SCHEME, create_madra
 from sottovoce.graphs.runtime.frame import Frame
 from sottovoce.graphs.single import create_single
 from sottovoce.nodes.madra import Madra, begin, by_summarizer, judge, summarise, talk
-from sottovoce.nodes.madra_choice import selected, selection_form
-from sottovoce.nodes.madra_verdict import agree, stated
+from sottovoce.nodes.madra_readers import agree, selected, selection_form, stated
 from sottovoce.retrievers import Hit, Passage
 from sottovoce.retrievers.registry import register_retriever
 from sottovoce.settings import MADRA, Single

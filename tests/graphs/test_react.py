@@ -18,10 +18,10 @@ from sottovoce.environments.encyclopedia.questions import LABELS, Asked, questio
 from sottovoce.environments.react import Malformed
 from sottovoce.graphs.react import create_react
 from sottovoce.models import Rows
-from sottovoce.nodes.monitor_node import Intervention
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import passages_of
 from sottovoce.nodes.react import counted, step_turns, steps_of
+from sottovoce.nodes.watch import Intervention
 from sottovoce.prompts.render import Prompts
 from sottovoce.retrievers import Hit, Passage
 from sottovoce.retrievers.registry import RETRIEVERS

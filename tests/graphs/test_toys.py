@@ -14,8 +14,8 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.models import Rows
-from sottovoce.nodes.monitor_node import Intervention
 from sottovoce.nodes.state import current_messages
+from sottovoce.nodes.watch import Intervention
 from tests.graphs.support import Recording
 from tests.graphs.toys.library import create_library
 from tests.graphs.toys.palaver import Palaver, create_palaver

@@ -22,7 +22,7 @@ from sottovoce.environments.whodunit.rules import RETRIES, first_state, step
 from sottovoce.environments.whodunit.wording import described, fact
 from sottovoce.graphs.whodunit import create_whodunit, manner
 from sottovoce.models import Rows
-from sottovoce.nodes.monitor_node import Intervention
+from sottovoce.nodes.watch import Intervention
 from sottovoce.nodes.whodunit import ended, form, values_in
 from sottovoce.settings import WhoDunit
 from tests.graphs.support import Recording, lonely_loaded

@@ -15,7 +15,8 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, Place, Turn
 from sottovoce.graphs.runtime.frame import Frame
 from sottovoce.graphs.scheme import Scheme
-from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.state import Discussion
 from sottovoce.settings import Settings
 

@@ -11,7 +11,8 @@ from sottovoce.agents.ask import Ask
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, Turn
 from sottovoce.nodes.act import Act, node
-from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.say import say
 from sottovoce.nodes.state import Discussion, Update
 from sottovoce.settings import Debate

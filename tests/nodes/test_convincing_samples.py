@@ -10,7 +10,8 @@ import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.core.errors import UsageError
-from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.convincing_samples import Sample, Samples, read_samples
 from sottovoce.nodes.reconcile import begin, samples_for, stated
 from sottovoce.nodes.state import Discussion

@@ -8,8 +8,8 @@ import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
+from sottovoce.nodes.decide import read_vote
 from sottovoce.nodes.state import Decision
-from sottovoce.nodes.votes import read_vote
 from tests.graphs.support import board, debating, held
 
 SILENT = "Hm."

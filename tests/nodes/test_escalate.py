@@ -10,7 +10,7 @@ from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.escalate import check_escalation, escalated, hearing
+from sottovoce.nodes.hearing import check_escalation, escalated, hearing
 from sottovoce.nodes.state import Discussion
 from sottovoce.prompts.render import Prompts
 from sottovoce.settings import Debate

@@ -13,9 +13,9 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
-from sottovoce.nodes.monitor_node import Intervention
 from sottovoce.nodes.say import say
 from sottovoce.nodes.state import Discussion, Update, current_messages
+from sottovoce.nodes.watch import Intervention
 from sottovoce.settings import Debate, ReAct
 from tests.graphs.support import KEYS, QUESTION
 from tests.nodes.support import Run, ask, framed, told

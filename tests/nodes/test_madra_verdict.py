@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from sottovoce.nodes.madra_choice import selected
-from sottovoce.nodes.madra_verdict import agree, stated, verdict
+from sottovoce.nodes.madra_readers import agree, selected, stated, verdict
 
 CHOICES: list[tuple[str, list[int]]] = [
     # The line that the prompt asks for

@@ -11,9 +11,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.graphs import scheme
-from sottovoce.nodes.monitor_node import Intervention
 from sottovoce.nodes.say import say
 from sottovoce.nodes.state import RESTORED, Discussion, Update, current_messages
+from sottovoce.nodes.watch import Intervention
 from sottovoce.settings import SelfConsistency
 from tests.graphs.support import KEYS, NEEDED, OF_CMD, QUESTION, calls, texts
 from tests.nodes.support import Run, ask, framed, told

@@ -10,7 +10,7 @@ from pydantic import Field
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.graphs.runtime.frame import Frame
 from sottovoce.graphs.scheme import Graph, Scheme
-from sottovoce.nodes.answer import answer
+from sottovoce.nodes.say import answer
 from sottovoce.settings import Settings
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from sottovoce.channels.message import Message
 from sottovoce.environments import react
-from sottovoce.nodes import ia, mad, madra_choice, madra_verdict, reconcile
+from sottovoce.nodes import ia, mad, madra_readers, reconcile
+from sottovoce.nodes.decide import read_vote
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.react import _action_in
-from sottovoce.nodes.votes import read_vote
 from sottovoce.prompts import kinds
 from sottovoce.prompts.kinds.prose import is_whole
 
@@ -26,7 +26,7 @@ def _by_ballot(message: Message, reply: Played) -> str | None:
 
 
 def _stated(message: Message, reply: Played) -> str | None:
-    return madra_verdict.stated(message.text, question_of(reply))
+    return madra_readers.stated(message.text, question_of(reply))
 
 
 def _reconciled(message: Message, reply: Played) -> str | None:
@@ -51,10 +51,10 @@ READERS: dict[tuple[str, str], Read] = {
     ("madra", "answer"): _stated,
     ("madra", "revise"): _stated,
     ("madra", "summarise"): _stated,
-    ("madra", "select"): lambda message, reply: madra_choice.selected(
+    ("madra", "select"): lambda message, reply: madra_readers.selected(
         message.text, reply["offered"], 3, cut=not is_whole(message.text)
     ),
-    ("madra", "agree"): lambda message, reply: madra_verdict.verdict(message.text),
+    ("madra", "agree"): lambda message, reply: madra_readers.verdict(message.text),
     ("react", "step"): lambda message, reply: _done(_action_in(message)),
     ("react", "action"): lambda message, reply: _done(react.parse(message.text)),
     ("ia", "talk"): _boxed,

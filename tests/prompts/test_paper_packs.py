@@ -14,7 +14,7 @@ from sottovoce.environments.whodunit.actions import Malformed, Role, read
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.wording import WORDINGS
 from sottovoce.experiments.tables.table import examples_of
-from sottovoce.nodes import ia, mad, madra_verdict, reconcile
+from sottovoce.nodes import ia, mad, madra_readers, reconcile
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
 from sottovoce.prompts import kinds, packs
@@ -176,14 +176,14 @@ def test_an_answer_in_the_format_that_a_set_up_asks_for_is_read(
 
     assert kinds.read_reply(reply, question) == answer
     if pack == "madra":
-        assert madra_verdict.stated(reply, question) == answer
+        assert madra_readers.stated(reply, question) == answer
 
 
 def test_what_judges_and_agents_write_in_the_format_of_their_set_up_is_read() -> None:
     assert mad.verdict(VERDICT % ("Yes", "11"), NUMBER).answer == "11"
     assert mad.verdict(VERDICT % ("No", ""), NUMBER).answer is None
     assert (reconcile.stated(SURE, NUMBER).answer, reconcile.stated(SURE, NUMBER).confidence) == ("11", 0.9)
-    assert madra_verdict.agree("[Yes]") and not madra_verdict.agree("[NO]")
+    assert madra_readers.agree("[Yes]") and not madra_readers.agree("[NO]")
     assert ia.boxed("So: \\boxed{Cleo}") == "Cleo" and ia.exchange("#Q: How many?").questions == ("How many?",)
     assert codegen.ranks("The second does it all. [2, 1]", 2) == (1, 0) and codegen.scores("[[5, 4, 3]]", 3) == [
         5,

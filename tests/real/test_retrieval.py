@@ -14,7 +14,7 @@ from sottovoce.graphs.madra import create_madra
 from sottovoce.graphs.react import create_react
 from sottovoce.models import LoadedModel
 from sottovoce.nodes.madra import AGREE, SELECT
-from sottovoce.nodes.madra_choice import selected
+from sottovoce.nodes.madra_readers import selected
 from sottovoce.nodes.react import steps_of
 from sottovoce.settings import MADRA, ReAct
 

@@ -10,7 +10,7 @@ import pytest
 
 from sottovoce.channels.message import Message
 from sottovoce.datasets.whodunit import games
-from sottovoce.nodes.monitor_node import Intervention
+from sottovoce.nodes.watch import Intervention
 from sottovoce.report.interventions import summary
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.settings import Debate, WhoDunit

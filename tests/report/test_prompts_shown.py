@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from sottovoce.cli.live import LiveTranscript
-from sottovoce.cli.plain import PipedTranscript
+from sottovoce.cli.live import LiveTranscript, PipedTranscript
 from sottovoce.datasets.govsim import games as lakes
 from sottovoce.datasets.whodunit import games
 from sottovoce.nodes.question import Question

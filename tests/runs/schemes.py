@@ -11,8 +11,8 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import schemes
-from sottovoce.nodes.monitor_node import Intervention, Watch
 from sottovoce.nodes.question import Question
+from sottovoce.nodes.watch import Intervention, Watch
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Observer
 from sottovoce.runs.runner import Task, run_one

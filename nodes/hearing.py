@@ -1,8 +1,8 @@
-"""Escalation: messages are heard as text, and with their payloads only if agents disagree or are unsure.
+"""How an agent hears the messages of others: as they are, as control messages, or as text while the agents agree.
 
-Another agent's message is heard as its tokens alone, unless the votes of its round differ (an abstention differs from
-every answer), or the mean entropy of its tokens is above a threshold. Both are read from the state, so that a resumed
-discussion hears the same, and a message is heard in all later rounds as in the first.
+With escalation, a message is heard as its tokens alone, unless the votes of its round differ (an abstention differs
+from every answer), or the mean entropy of its tokens is above a threshold. Both are read from the state, so that a
+resumed discussion hears the same, and a message is heard in all later rounds as in the first.
 """
 
 from __future__ import annotations
@@ -11,14 +11,55 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sottovoce.agents.hooked import WORDS
+from langchain_core.language_models.chat_models import BaseChatModel
+
+from sottovoce.agents.hooked import WORDS, HookedChatModel
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.decide import votes_of
+from sottovoce.nodes.decide import abstaining, viewpoints, votes_of
 from sottovoce.nodes.state import Discussion
-from sottovoce.nodes.votes import abstaining, viewpoints
 from sottovoce.settings.base import Escalate
+
+DOT, REPEATED = " .", 64
+"""The text that filler repeats, and the number of repetitions used to measure its tokens."""
+
+
+def others_of(run: RunContext[Any], state: Discussion, spoken: Mapping[str, Message], agent: str) -> list[Message]:
+    """Return the messages of a round that an agent hears, one of each other agent, by the setting `control`."""
+    own = spoken[agent]
+    others = [spoken[other] for other in run.settings.speakers() if other != agent]
+    match run.settings.control:
+        case "own":
+            return [own for _ in others]
+        case "empty":
+            return [replace(said, text="", begun="", public=None, payload=None) for said in others]
+        case "filler":
+            dots = [filler(said.full_text, run.model(agent)) for said in others]
+            return [
+                replace(said, text=text, begun="", public=None, payload=None)
+                for said, text in zip(others, dots, strict=True)
+            ]
+        case "decoy":
+            return [_decoy(state, said) for said in others]
+    return others
+
+
+def _decoy(state: Discussion, said: Message) -> Message:
+    """Return a message replaced by the text of another question's solution, a fixed one for each speaker."""
+    text = state["decoys"][said.order % len(state["decoys"])]  # `setup` checked that there are any
+    return replace(said, text=text, begun="", public=None, payload=None)
+
+
+def filler(text: str, model: BaseChatModel) -> str:
+    """Return dots with about as many tokens as the text for a local model; for others, as many as its words."""
+    if isinstance(model, HookedChatModel):
+        chat = model.loaded.chat
+        wanted, each = len(chat.ids(text, plain=True)), len(chat.ids(DOT * REPEATED, plain=True)) / REPEATED
+    else:
+        wanted, each = len(text.split()), 1.0
+    return (DOT * round(wanted / each)).strip()
+
 
 HEARD_LATENT, HEARD_PLAIN = "heard_latent", "heard_plain"
 """Statistics of a message: how many messages of the round before it heard with and without their payload."""

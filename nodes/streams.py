@@ -1,0 +1,89 @@
+"""The view of a discussion in streams: progress events, and its messages as a chat."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired
+
+from langgraph.config import get_config, get_stream_writer
+from typing_extensions import TypedDict
+
+from sottovoce.agents.ask import Call
+from sottovoce.nodes.question import question_id
+from sottovoce.nodes.state import JSON, Decision, Discussion, current_messages
+
+
+class Progress(TypedDict):
+    """One event."""
+
+    type: Literal["round", "act", "decided"]
+    """A round begins; an agent is asked; the discussion is decided."""
+    round: NotRequired[int]
+    """0-based; for rounds and acts."""
+    turn: NotRequired[int]
+    """0-based, within the round; for acts, as the next four."""
+    agent: NotRequired[str]
+    act: NotRequired[str]
+    attempt: NotRequired[int]
+    asked: NotRequired[str]
+    """The reason for a repeated request: see `Message.asked`."""
+    answer: NotRequired[str | None]
+    """For a decision."""
+    why: NotRequired[str]
+    """For a decision: an explanation in one line."""
+
+
+def round_begins(round: int) -> None:
+    """Write the event that a round begins."""
+    _write({"type": "round", "round": round})
+
+
+def act_begins(call: Call) -> None:
+    """Write the event that an agent is asked."""
+    place = call.place
+    when: Progress = {"type": "act", "agent": place.agent, "act": place.act, "round": place.round, "turn": place.turn}
+    _write({**when, "attempt": place.attempt, "asked": call.asked})
+
+
+def is_decided(decision: Decision) -> None:
+    """Write the event of the decision."""
+    _write({"type": "decided", "answer": decision["answer"], "why": decision["why"]})
+
+
+def _write(progress: Progress) -> None:
+    try:
+        write = get_stream_writer()
+    except KeyError:  # the node runs outside a graph
+        return
+    write(progress)
+
+
+DECISION = "decision"
+"""The author's name of the last message, the answer."""
+
+
+def chat_of(state: Discussion, decision: Decision | None, *, with_question: bool = True) -> list[JSON]:
+    """Return the messages of a discussion so far, as JSON that LangChain reads; `with_question`: include the question.
+
+    They are derived from board and decision when they are shown, and are not stored in checkpoints.
+    """
+    name = question_id(state)
+    question = {"type": "human", "content": state["question"], "id": f"{name}/question"}
+    said = [
+        {
+            "type": "ai",
+            "name": message.agent,
+            "content": message.full_text if message.public is None else message.public,
+            "id": "/".join(map(str, (name, *message.place))),
+        }
+        for message in current_messages(state)
+    ]
+    chat = [*([question] if with_question else []), *said]
+    if decision:
+        answer = decision["answer"] or f"No answer: {decision['why']}"
+        chat.append({"type": "ai", "name": DECISION, "content": answer, "id": f"{name}/{DECISION}"})
+    return chat
+
+
+def is_inside() -> bool:
+    """Return True if this graph is a node of another one: LangGraph joins the names of nested graphs by |."""
+    return "|" in get_config().get("configurable", {}).get("checkpoint_ns", "")
