@@ -116,18 +116,6 @@ def is_known(row: Row, runs: Mapping[str, Run]) -> bool:
     return all(name in runs and is_over(runs[name]) for name in needed)
 
 
-def check_order(rows: Mapping[str, Row], chosen: Sequence[str], runs: Mapping[str, Run]) -> None:
-    """Check that no row runs before the one that it is matched to.
-
-    Raises:
-        UsageError: names both.
-    """
-    for name in chosen:
-        if (matched := rows[name].matched) and matched.row not in chosen:
-            if matched.row not in runs or not is_over(runs[matched.row]):
-                raise UsageError(f"row {name!r} is matched to {matched.row!r}, which is not over; run that first")
-
-
 def is_over(run: Run) -> bool:
     """Return whether each discussion ended, with a decision or a failure."""
     return all(record.status in ("done", "failed") for record in run.records.values())

@@ -155,7 +155,6 @@ def _download(name: str, options: IndexOptions) -> None:
 
 @contextmanager
 def _index_progress() -> Iterator[OnProgress]:
-    """Show a bar on a terminal, else a line now and then."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
@@ -184,11 +183,7 @@ def convince(options: SampleOptions, model_options: Settings) -> None:
 
 
 def write_games(command: str, settings: Settings, options: GamesOptions) -> None:
-    """Write games to a file, whole or not at all, and print how to play them.
-
-    Raises:
-        UsageError: no file is named, it cannot be written, or there are too few such games.
-    """
+    """Write games to a file, whole or not at all, and print how to play them."""
     file = OutputFile(options.to, "--to", force=options.force, endings=(".jsonl", ".ndjson"))
     name = "/".join(filter(None, (record_of(settings).sample, options.split)))
     rows = [_row(game, name, settings.seed) for game in samples(name, options.n, settings, settings.seed)]

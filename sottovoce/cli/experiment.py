@@ -33,7 +33,6 @@ def run(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> 
     from sottovoce.analysis.statistics import check_installed
     from sottovoce.cli.run_screen import shown_row
     from sottovoce.experiments.files import check_trusted, read_experiment
-    from sottovoce.experiments.folder import FILE
     from sottovoce.experiments.runner import RowRunner, run_experiment
 
     check_installed()
@@ -42,7 +41,7 @@ def run(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> 
     folder = options.save or (file if again else runs_folder() / f"{file.stem}{few}")
     if folder != file:
         check_folder(folder, "--save", EXPERIMENT)
-    experiment = read_experiment(file / FILE if again else file, options.limit)
+    experiment = read_experiment(file, options.limit)
     check_trusted(experiment, file if again else file.parent, trust)
     with resumable(f"all messages are kept in {str(folder)!r}"):
         runner = RowRunner(folder, limits, shown_row)
@@ -54,7 +53,7 @@ def run(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> 
 
 def report(experiment: Experiment, runs: dict[str, Run]) -> str:
     """Return the comparison of the rows in Markdown, followed by the rows that are not over."""
-    from sottovoce.experiments.folder import ended
+    from sottovoce.experiments.files import ended
     from sottovoce.report.comparison import compared, waiting
 
     results = ended(runs)

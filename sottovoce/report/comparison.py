@@ -11,7 +11,7 @@ from sottovoce.analysis.measures import Measured
 from sottovoce.analysis.paired_test import Pair, points
 from sottovoce.analysis.statistics import Mean, Share
 from sottovoce.core.text import counted, figure, one_line
-from sottovoce.experiments.folder import ended
+from sottovoce.experiments.files import ended
 from sottovoce.experiments.matching import budget_notes
 from sottovoce.report.tables import interval, p_value, percent, share_cells, table
 from sottovoce.runs.run import Run
@@ -44,7 +44,6 @@ def comparison_of(runs: Mapping[str, Run], against: str | None = None) -> Compar
 
 
 def _uncounted(runs: Mapping[str, Run]) -> Iterable[str]:
-    """Yield a sentence for each run whose FLOPs do not include its encoder."""
     for name, run in runs.items():
         values = [str(value) for value in run.manifest.settings.values()]
         if encoders := [value for value in values if value.startswith(ENCODED)]:
@@ -136,7 +135,6 @@ def _number(value: float | None, form: str) -> str:
 
 
 def _name(run: str) -> str:
-    """Return a run's name as code."""
     return one_line(f"`{run}`")
 
 
