@@ -8,8 +8,11 @@ from sottovoce.nodes.decide import viewpoints
 from sottovoce.nodes.state import Vote
 from sottovoce.prompts.kinds import read_reply, right, same
 from sottovoce.prompts.kinds.prose import first, sentences
-from tests.prompts.hard.text import CAPITAL, FIRST, JOB, RIVER
 
+RIVER = "On which river does the town where Mira Dolan was born lie?"
+CAPITAL = "What is the capital of France?"
+JOB = "What is the job of the sister of Mira Dolan?"
+FIRST = "Which band was formed first, The Beatles or The Rolling Stones?"
 SENTENCE = "The town where Mira Dolan was born lies on the river Orn."
 
 

@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from sottovoce.core.errors import RetrievalError, UsageError
-from sottovoce.retrievers import Hit, Passage, PassageRetriever, open_retriever
+from sottovoce.retrievers import Hit, Passage, open_retriever
 from sottovoce.retrievers.bm25 import BM25Builder, BM25Index
 from sottovoce.retrievers.building import build_index
 from sottovoce.retrievers.fusion import Hybrid, share, specs
 from tests.retrievers.support import MILL, QUESTION, Canned, docids, written
-
-
-class TestStandard(RetrieversIntegrationTests):
-    """langchain-tests' suite."""
-
-    @property
-    def retriever_constructor(self) -> type[PassageRetriever]:
-        return PassageRetriever
-
-    @property
-    def retriever_constructor_params(self) -> dict[str, Any]:
-        return {"searcher": Hybrid([BM25Index.build(MILL), canned("a", "b")])}
-
-    @property
-    def retriever_query_example(self) -> str:
-        return QUESTION
 
 
 def canned(*docids: str, prefix: str = "") -> Canned:

@@ -23,7 +23,7 @@ from sottovoce.retrievers.encoders import DPRQuestions
 from sottovoce.retrievers.lucene import LuceneBuilder
 from sottovoce.retrievers.pyserini import download
 from tests.retrievers.support import MILL, QUESTION, written
-from tests.retrievers.vectors import tiny_dpr
+from tests.retrievers.vectors import pyserini_index, tiny_dpr
 
 
 def faiss_search(folder: Path, encoder: DPRQuestions) -> list[Any]:  # Any: pyserini has no types
@@ -38,14 +38,8 @@ def faiss_search(folder: Path, encoder: DPRQuestions) -> list[Any]:  # Any: pyse
 
 
 def test_pyserini_s_searcher_and_ours_find_the_same(tmp_path: Path) -> None:
-    words = re.findall(r"\w+", " ".join([QUESTION, *(each.contents for each in MILL)]).lower())
-    (tmp_path / "encoder").mkdir()
-    encoder = DPRQuestions(str(tiny_dpr(tmp_path / "encoder", words)))
-    vectors = faiss.IndexFlatIP(64)
-    vectors.add(np.array([encoder.embed_query(each.contents) for each in MILL], dtype=np.float32))
-    (tmp_path / "faiss").mkdir()
-    faiss.write_index(vectors, str(tmp_path / "faiss" / "index"))
-    (tmp_path / "faiss" / "docid").write_text("".join(f"{each.docid}\n" for each in MILL))
+    encoder = DPRQuestions(str(tiny_dpr(tmp_path / "encoder", QUESTION.lower().strip("?").split())))
+    pyserini_index(tmp_path / "faiss", encoder, MILL)
     build_index(BM25Builder(), written(tmp_path), tmp_path / "texts")
     where = f"{tmp_path / 'faiss'},{encoder.name},{tmp_path / 'texts'}"
 
@@ -83,7 +77,6 @@ def test_starting_java_leaves_no_key_and_no_home_in_the_environment() -> None:
 
 
 def test_an_encoder_of_another_length_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "encoder").mkdir()
     faiss.write_index(faiss.IndexFlatIP(3), str(tmp_path / "index"))
     (tmp_path / "docid").write_text("")
     build_index(BM25Builder(), written(tmp_path), tmp_path / "texts")

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
-from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from sottovoce.core.errors import RetrievalError, UsageError
-from sottovoce.retrievers import PassageRetriever, open_retriever
+from sottovoce.retrievers import open_retriever
 from sottovoce.retrievers.wikipedia import VARIABLE, Wikipedia
 from tests.retrievers.services import AT_ONCE, HTML, Reply, Service, serving
 from tests.retrievers.support import docids
@@ -38,32 +34,6 @@ MISSING = pages({"title": "Mill", "missing": True})
 
 def wikipedia(service: Service) -> Wikipedia:
     return Wikipedia(service.address, contact=CONTACT, patience=AT_ONCE)
-
-
-@pytest.fixture(scope="class")
-def service() -> Iterator[Service]:
-    with serving(FOUND) as service:
-        yield service
-
-
-class TestStandard(RetrieversIntegrationTests):
-    """langchain-tests' suite."""
-
-    @pytest.fixture(autouse=True)
-    def _served(self, service: Service) -> None:
-        self.service = service
-
-    @property
-    def retriever_constructor(self) -> type[PassageRetriever]:
-        return PassageRetriever
-
-    @property
-    def retriever_constructor_params(self) -> dict[str, Any]:
-        return {"searcher": wikipedia(self.service)}
-
-    @property
-    def retriever_query_example(self) -> str:
-        return "mill"
 
 
 def test_articles_come_in_the_order_of_the_search_with_their_address() -> None:
