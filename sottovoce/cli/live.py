@@ -92,7 +92,6 @@ class LiveTranscript:
             self._speaking[call.place] = Message(**call.place._asdict(), text="", order=order)
 
     def _unfinished_elsewhere(self, message: Message) -> dict[Place, Message]:
-        """Return the unfinished messages of other acts."""
         return {place: unfinished for place, unfinished in self._speaking.items() if place[:-1] != message.place[:-1]}
 
     def _draw(self, *, at_once: bool = False) -> None:
@@ -101,7 +100,6 @@ class LiveTranscript:
             self._drawn = time.monotonic()
 
     def _parts(self, *, prompts: bool = False) -> list[Block]:
-        """Return all parts, with the unfinished messages."""
         if self._run is None:
             return []
         messages = ordered([*self._run.messages, *self._speaking.values()])

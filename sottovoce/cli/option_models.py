@@ -30,11 +30,7 @@ class Output(Checked):
 
 
 def check_places(output: Output) -> OutputFile | None:
-    """Check that the wanted file can be written and the folder has no other run; return the file, if one is wanted.
-
-    Raises:
-        UsageError: names the option.
-    """
+    """Check that the wanted file can be written and the folder has no other run; return the file, if one is wanted."""
     if output.save is not None:
         if (output.save / RUN).exists() and not output.continue_:
             raise UsageError(

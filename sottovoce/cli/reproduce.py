@@ -49,7 +49,6 @@ def reproduce_table(options: ReproduceOptions, limits: Limits, trust: Trust) -> 
 
 
 def _list(data: Path) -> str:
-    """Return a line for each table: its paper, models and data, and which of these are on this machine."""
     lines = []
     for name in names():
         published = read_published(name)
@@ -61,7 +60,6 @@ def _list(data: Path) -> str:
 
 
 def _about(published: Published) -> Iterator[str]:
-    """Yield lines that say what a table shows, how rows differ from the paper, and what cannot run here."""
     yield f"{published.paper.words}: {' '.join(published.about.split())}"
     if published.claim:
         yield f"The paper's claim: {' '.join(published.claim.split())}"
@@ -75,7 +73,6 @@ def _about(published: Published) -> Iterator[str]:
 
 
 def _plan(published: Published, chosen: list[Key], data: Path) -> Iterator[str]:
-    """Yield a line for each experiment: its number of discussions, and what is missing."""
     for model, part in chosen:
         n = published.parts[part].get("limit")
         of = f" of {counted(n * len(published.seeds), 'discussion')}" if n else ""

@@ -40,7 +40,7 @@ BETWEEN = 2  # terminal columns between two columns of that table
 
 
 def run_and_show(run: Run, settings: Settings, limits: Limits, output: Output, file: OutputFile | None = None) -> None:
-    """Run the unfinished discussions of a run, and show it; `file` receives its transcript. Errors: see `show_run`."""
+    """Run the unfinished discussions of a run, and show it; `file` receives its transcript."""
     from sottovoce.runs.runner import run_all
 
     console, alone = console_of(), len(run.records) == 1
@@ -51,11 +51,7 @@ def run_and_show(run: Run, settings: Settings, limits: Limits, output: Output, f
 
 
 def show_run(run: Run, output: Output, *, just_run: bool = False, file: OutputFile | None = None) -> None:
-    """Show a run that ended; one that was `just_run` was shown meanwhile. `file` receives its transcript.
-
-    Raises:
-        SottovoceError: it was stopped by a limit, or discussions of it failed; raised after all else.
-    """
+    """Show a run that ended; one that was `just_run` was shown meanwhile. `file` receives its transcript."""
     console = console_of()
     if output.as_json:
         sys.stdout.write(json_of(run))
@@ -168,7 +164,7 @@ def summary(run: Run) -> list[str]:
     took = f"{counted(cost.calls, 'call')}, {tokens}"
     where = [f"kept in {one_line(str(run.folder))}"] if run.folder else []
     stopped = [f"stopped: {run.why}"] if run.why else []
-    measured = [told] if (told := mean_line(run.results())) else []
+    measured = [means] if (means := mean_line(run.results())) else []
     watched = interventions.summary([*run.records.values()])
     return [outcome(run.counts), *measured, *watched, took, *stopped, *map(one_line, run.notes), *where]
 
@@ -191,22 +187,15 @@ def _table(run: Run, width: int) -> Table:
 
 
 def _measures(record: DiscussionRecord, names: list[str]) -> list[str]:
-    found = record.result().measures
-    return ["" if (value := found.get(name)) is None else figure(value) for name in names]
+    values = record.result().measures
+    return ["" if (value := values.get(name)) is None else figure(value) for name in names]
 
 
 def _answer(record: DiscussionRecord) -> tuple[str, str]:
     if record.decision is None:
         return "", f"{record.status}{': ' + shortened(record.error) if record.error else ''}"
     answer, score = record.decision["answer"], record.decision["score"]
-    target = one_line(record.question.get("target", ""))
-    told = (
-        ""
-        if score is None
-        else "right"
-        if score == 1
-        else f"wrong: it is {target}"
-        if not score
-        else f"score {score:.2f}"
-    )
-    return ("no answer" if answer is None else shortened(answer, 40)), told
+    right = "right" if score == 1 else f"score {score:.2f}" if score else ""
+    if score == 0:
+        right = f"wrong: it is {one_line(record.question.get('target', ''))}"
+    return ("no answer" if answer is None else shortened(answer, 40)), right

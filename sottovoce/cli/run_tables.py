@@ -48,12 +48,7 @@ def read_runs(names: Sequence[str], qrels: Path | None = None) -> dict[str, Run]
 
 
 def compare_runs(names: Sequence[str], against: str | None, qrels: Path | None = None) -> None:
-    """Print the runs side by side: accuracy, costs, and each pair with its tests, or each run against one.
-
-    Raises:
-        RecordError: a run does not exist.
-        UsageError: there is nothing to compare, or the libraries for statistics are missing.
-    """
+    """Print the runs side by side: accuracy, costs, and each pair with its tests, or each run against one."""
     from sottovoce.report.comparison import compared, waiting
 
     runs = read_runs(names, qrels)
@@ -61,12 +56,7 @@ def compare_runs(names: Sequence[str], against: str | None, qrels: Path | None =
 
 
 def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
-    """Run the unfinished baselines of a run, in folders beside it, and print the comparison of all three.
-
-    Raises:
-        UsageError: several runs were named, this one has no baselines, or names what the command line does not allow.
-        RecordError: there is no such run, or its baselines were started with other settings or models.
-    """
+    """Run the unfinished baselines of a run, in folders beside it, and print the comparison of all three."""
     from sottovoce.analysis.statistics import check_installed
     from sottovoce.cli.run_screen import shown_row
     from sottovoce.experiments.matching import baselines, with_pilots
@@ -95,10 +85,6 @@ def show_measures(names: Sequence[str], by: By | None, qrels: Path | None = None
     """Print the measures of each run, overall and by round, agent, model and limit, or by one of them.
 
     Measures of retrieval follow if something was retrieved and gold passages are known.
-
-    Raises:
-        RecordError: a run does not exist.
-        UsageError: a run has no answers to measure, or the libraries for statistics are missing.
     """
     from sottovoce.analysis.discussion_metrics import observed, rates
 
@@ -130,12 +116,7 @@ def _retrieval_cells(results: Sequence[Result]) -> list[list[str]]:
 
 
 def show_audit(names: Sequence[str]) -> None:
-    """Print each run under all policies that apply to it.
-
-    Raises:
-        RecordError: a run does not exist.
-        UsageError: a run has no scored discussion.
-    """
+    """Print each run under all policies that apply to it."""
     from sottovoce.analysis.audit import audit
 
     for name, run in read_runs(names).items():
@@ -158,11 +139,7 @@ def _audit_cells(policy: Audited) -> list[str]:
 
 
 def chosen_discussion(run: Run, question: str | None, seed: int | None) -> Key:
-    """Return the discussion of a question under a seed: the first with an intervention, or else the first.
-
-    Raises:
-        UsageError: there is no such discussion.
-    """
+    """Return the discussion of a question under a seed: the first with an intervention, or else the first."""
     keys = [key for key in run.records if question in (None, key[0]) and seed in (None, key[1])]
     if not keys:
         questions = {key[0] for key in run.records}
@@ -211,5 +188,4 @@ def _texts(messages: Sequence[Message]) -> list[object]:
 
 
 def _ids(messages: Sequence[Message]) -> list[object]:
-    """Return the messages' texts and places, with token ids where there are payloads."""
     return [(each.text, each.place, each.payload and each.payload.load().ids) for each in messages]

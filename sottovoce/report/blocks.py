@@ -93,7 +93,6 @@ def uncertainty(run: DiscussionRecord) -> list[Block]:
 
 
 def _parsed(parsing: ParseStatistics) -> str:
-    """Return how the answers were parsed; "" if all could be parsed at once."""
     ways = {
         "read at once": parsing.at_once,
         "after asking again": parsing.repair,
@@ -152,7 +151,6 @@ def _prompts(run: DiscussionRecord, messages: Sequence[Message]) -> dict[Place, 
 
 
 def _level(level: Level, levels: Sequence[Level]) -> Block:
-    """Return the groups of a higher level, and which agents each member represents."""
     before = next(lower.groups for lower in reversed(levels) if lower.level == level.level - 1)
     sent = {name: f"{name} represents {', '.join(group)}" for group in before for name in group}
     groups = enumerate(level.groups, 1)

@@ -44,7 +44,6 @@ def comparison_of(runs: Mapping[str, Run], against: str | None = None) -> Compar
 
 
 def _uncounted(runs: Mapping[str, Run]) -> Iterable[str]:
-    """Yield a sentence for each run whose FLOPs do not include its encoder."""
     for name, run in runs.items():
         values = [str(value) for value in run.manifest.settings.values()]
         if encoders := [value for value in values if value.startswith(ENCODED)]:
@@ -136,7 +135,6 @@ def _number(value: float | None, form: str) -> str:
 
 
 def _name(run: str) -> str:
-    """Return a run's name as code."""
     return one_line(f"`{run}`")
 
 

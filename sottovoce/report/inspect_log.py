@@ -55,7 +55,6 @@ def inspect_log(run: Run) -> str:
 
 
 def _spec(run: Run) -> JSON:
-    """Return the description of the evaluation: task, data, model, versions, and the digests of the manifest."""
     manifest, protocol = run.manifest, run.manifest.settings["protocol"]
     digest = hashlib.sha256(manifest.model_dump_json().encode()).hexdigest()[:22]
     ids = [question_id(question) for question in run.questions()]
@@ -82,7 +81,6 @@ def _spec(run: Run) -> JSON:
 
 
 def _scores(results: Sequence[Result]) -> list[JSON]:
-    """Return the mean score, without failed discussions, and the mean of each measure where it applies."""
     values: dict[str, list[float]] = {SCORER: [result.score for result in results if result.score is not None]}
     for result in results:
         for name, value in result.measures.items():
@@ -101,7 +99,6 @@ def _scores(results: Sequence[Result]) -> list[JSON]:
 
 
 def _sample(run: Run, record: DiscussionRecord, result: Result) -> JSON:
-    """Return one discussion: the question, all messages in order, the decision, its scores and its cost."""
     question, messages = record.question, list(map(_message, record.messages))
     last = messages[-1] if messages else {"role": "assistant", "content": ""}
     reply = {"role": "assistant", "content": result.answer or last["content"]}
@@ -125,7 +122,6 @@ def _sample(run: Run, record: DiscussionRecord, result: Result) -> JSON:
 
 
 def _sample_scores(record: DiscussionRecord, result: Result) -> JSON:
-    """Return the score of the decision with the votes, and each measure; a failed discussion has no score."""
     scores: JSON = {name: {"value": value} for name, value in result.measures.items() if value is not None}
     if result.score is not None and record.decision is not None:
         votes = record.decision["votes"]
@@ -139,7 +135,6 @@ def _sample_scores(record: DiscussionRecord, result: Result) -> JSON:
 
 
 def _message(message: Message) -> JSON:
-    """Return a message; its metadata says who said it when, and which payload it carried."""
     payload = message.payload
     metadata: JSON = {
         **message.place._asdict(),

@@ -86,15 +86,15 @@ def gathered(names: Sequence[str]) -> Gathered:
 def _gather(name: str, content: Gathered) -> None:
     for folder in (Path(name), run_directory.runs_folder() / name):
         if (folder / SEARCH).exists():
-            content.pictures += _drawn(folder)
+            plots, search = sorted(folder.glob("*.svg")), folder.resolve().name
+            content.pictures += [Picture(f"{search}: {file.stem}", bytes_of(file)) for file in plots]
             return
         if (folder / EXPERIMENT).exists():
             experiment = read_experiment(folder / EXPERIMENT)
             content.against = experiment.against
             content.about += [experiment.about] if experiment.about else []
             runs = runs_in(folder, experiment.rows)
-            for row, run in runs.items():
-                _add(row, run, content)
+            _add(runs, content)
             content.waiting += [row for row in experiment.rows if row not in runs]
             content.published |= in_our_units(folder)
             return
@@ -104,14 +104,11 @@ def _gather(name: str, content: Gathered) -> None:
                 f"{name!r} contains experiments, {names}; report one of them: {str(folder / several[0])!r}"
             )
     folder = run_directory.find_run(name)
-    _add(folder.resolve().name, load_run(folder), content)
+    _add({folder.resolve().name: load_run(folder)}, content)
 
 
-def _add(name: str, run: Run, content: Gathered) -> None:
-    if name in content.runs:
-        raise UsageError(f"two of the runs have the name {name!r}; give each once, or rename a folder")
-    content.runs[name] = run
-
-
-def _drawn(folder: Path) -> list[Picture]:
-    return [Picture(f"{folder.resolve().name}: {file.stem}", bytes_of(file)) for file in sorted(folder.glob("*.svg"))]
+def _add(runs: Mapping[str, Run], content: Gathered) -> None:
+    for name, run in runs.items():
+        if name in content.runs:
+            raise UsageError(f"two of the runs have the name {name!r}; give each once, or rename a folder")
+        content.runs[name] = run

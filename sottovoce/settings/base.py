@@ -168,14 +168,8 @@ class Settings(People, Watched, CipherOptions, StateOptions):
 
     discusses: ClassVar[bool] = True
     """True if its agents hear one another."""
-    sample: ClassVar[str] = "arithmetic"
-    """The samples to ask if no question is given."""
-    world: ClassVar[str] = ""
-    """The `World` whose games the scheme plays, as "module:attribute"; empty if it plays none."""
     answers_in: ClassVar[KindName | None] = None
     """The kind of all its answers, whatever a question says; None leaves it to the question."""
-    unrolls: ClassVar[str] = ""
-    """Why its calls are not known before they are made; empty if they are."""
     default_temperature: ClassVar[float | None] = None
     """The temperature if none is set; None leaves it to the models."""
     spreads_temperature: ClassVar[bool] = True

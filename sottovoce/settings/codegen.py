@@ -27,10 +27,7 @@ class CodeGen(Settings):
     """
 
     default_temperature: ClassVar[float | None] = 0.0
-    sample: ClassVar[str] = "problems"
-    world: ClassVar[str] = "sottovoce.datasets.codegen:WORLD"
     positions: ClassVar[str] = "scores"
-    unrolls: ClassVar[str] = "in a world, messages depend on earlier actions"
     answers_in: ClassVar[KindName | None] = "text"
     watched_from: ClassVar[int] = 1
     effects: ClassVar[Mapping[str, str]] = MappingProxyType({"run": "the program is submitted, and run with the tests"})

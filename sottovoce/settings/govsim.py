@@ -25,10 +25,7 @@ class GovSim(Settings):
     """
 
     default_temperature: ClassVar[float | None] = 0.0
-    sample: ClassVar[str] = "govsim"
-    world: ClassVar[str] = "sottovoce.datasets.govsim:WORLD"
     positions: ClassVar[str] = "tons"
-    unrolls: ClassVar[str] = "in a world, speakers and messages depend on earlier actions"
     watched_from: ClassVar[int] = 1
     """The wishes of the first month follow no talk that could be repeated."""
     together: ClassVar[str] = "wish"

@@ -35,7 +35,6 @@ class ReAct(Searching):
     Each takes one step, until one of them answers.
     """
 
-    sample: ClassVar[str] = "world"
     acts: ClassVar[tuple[str, ...]] = ("step", "action")
     default_temperature: ClassVar[float | None] = 0.0
     spreads_temperature: ClassVar[bool] = False  # SDE sets 0 for CIPHER too (appendix B.2.2)
@@ -106,7 +105,6 @@ class MADRA(Pooled):
     The evidence is from one pool; a judge finds whether they agree (arXiv 2312.04854).
     """
 
-    sample: ClassVar[str] = "world"
     acts: ClassVar[tuple[str, ...]] = ("select", "answer", "revise", "agree", "summarise")
     default_temperature: ClassVar[float | None] = 0.5
 
@@ -140,7 +138,6 @@ class IA(Searching, Controlled):
     They go on until one of them answers.
     """
 
-    sample: ClassVar[str] = "world"
     acts: ClassVar[tuple[str, ...]] = ("talk",)
     default_temperature: ClassVar[float | None] = 0.0
     spreads_temperature: ClassVar[bool] = False  # SDE sets 0 for CIPHER too (appendix B.1)

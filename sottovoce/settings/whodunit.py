@@ -32,12 +32,9 @@ class WhoDunit(Settings):
     """
 
     default_temperature: ClassVar[float | None] = 0.0
-    sample: ClassVar[str] = "whodunit"
-    world: ClassVar[str] = "sottovoce.datasets.whodunit:WORLD"
     positions: ClassVar[str] = "action"
     acts: ClassVar[tuple[str, ...]] = ("request", "reply", "act")
     effects: ClassVar[Mapping[str, str]] = MappingProxyType({"award": "it ends the game"})
-    unrolls: ClassVar[str] = "in a world, speakers and messages depend on earlier actions"
 
     variant: Literal["asym", "sym"] = Field(
         default="asym",

@@ -15,7 +15,7 @@ from sottovoce.analysis.measures import mean_line
 from sottovoce.cli.option_models import Output
 from sottovoce.cli.run_screen import json_of, print_many, print_one
 from sottovoce.cli.runs import ExportOptions, export
-from sottovoce.datasets.whodunit import games
+from sottovoce.graphs.whodunit import games
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
