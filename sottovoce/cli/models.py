@@ -15,6 +15,7 @@ from pydantic import Field
 from sottovoce.cli.command import Commands
 from sottovoce.cli.options import argument
 from sottovoce.core.errors import UsageError
+from sottovoce.core.files import models_folder
 from sottovoce.core.text import amount, one_line
 from sottovoce.core.validation import Checked
 from sottovoce.report.console import console_of
@@ -73,7 +74,7 @@ def pull(options: PullOptions) -> None:
 @commands.add()
 def list_() -> None:
     """List the models that can be pulled, and those stored on this machine."""
-    from sottovoce.models.sources import CATALOGUE, is_pulled, root, stored_models
+    from sottovoce.models.sources import CATALOGUE, is_pulled, stored_models
 
     stored = {model.name: model for model in stored_models()}
     lines = []
@@ -84,7 +85,7 @@ def list_() -> None:
         source = stored[name].source
         state = f"converted, {amount(stored[name].nbytes)}"
         lines.append(f"{name:{NAME}}{state:{STATE}}{source.origin}; licence {source.licence}")
-    lines += ["", f"in {root()}; use a model as --model NAME, a converted file by its own path"]
+    lines += ["", f"in {models_folder()}; use a model as --model NAME, a converted file by its own path"]
     show("\n".join(lines))
 
 

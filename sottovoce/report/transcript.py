@@ -18,7 +18,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from sottovoce.channels.message import Message
-from sottovoce.core.text import harmless, steady
+from sottovoce.core.text import harmless, one_line, steady
 from sottovoce.report import blocks, describe
 from sottovoce.report.blocks import Block, Line
 from sottovoce.runs.record import DiscussionRecord

@@ -12,7 +12,7 @@ import pytest
 
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
-from sottovoce.datasets.whodunit import games
+from sottovoce.graphs.whodunit import games
 from sottovoce.nodes.state import Intervened
 from sottovoce.nodes.watch import Intervention
 from sottovoce.report.interventions import WIDEST, figure_of, summary

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from sottovoce.cli.live import LiveTranscript, PipedTranscript
-from sottovoce.datasets.govsim import games as lakes
+from sottovoce.graphs.govsim import games as lakes
 from sottovoce.nodes.question import Question
 from sottovoce.report import transcript
 from sottovoce.runs.record import DiscussionRecord

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.datasets.govsim import games as lakes
-from sottovoce.datasets.whodunit import games
+from sottovoce.graphs.govsim import games as lakes
+from sottovoce.graphs.whodunit import games
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Vote
 from sottovoce.report.describe import count
