@@ -114,13 +114,14 @@ def rates(observations: Iterable[Observation], by: str | None = None) -> list[Ra
     """
     groups: dict[tuple[str, str], list[Observation]] = {}
     for observation in observations:
-        of = None if by is None else getattr(observation, by)
-        if (by is None and observation.limit is None) or of is not None:
-            groups.setdefault((observation.measure, _named(by, of)), []).append(observation)
+        of = getattr(observation, by) if by else None if observation.limit else ""
+        if of is not None:
+            group = f"{ROUND}{int(of) + 1}" if by == "round" else of
+            groups.setdefault((observation.measure, group), []).append(observation)
     return [_rate(*key, members) for key, members in sorted(groups.items(), key=lambda pair: _order(pair[0]))]
 
 
-DECIDED = "decided right"
+DECIDED, ROUND = "decided right", "round "
 MEASURES = (
     "accuracy",
     "agreement",
@@ -139,19 +140,10 @@ def _order(key: tuple[str, str]) -> tuple[int, int, str]:
     return MEASURES.index(key[0]), len(key[1]), key[1]
 
 
-def _named(by: str | None, of: object) -> str:
-    return "" if by is None else f"round {int(str(of)) + 1}" if by == "round" else str(of)
-
-
 def _rate(measure: str, of: str, observations: Sequence[Observation]) -> Rate:
     happened = [float(observation.happened) for observation in observations]
-    return Rate(
-        measure,
-        of,
-        int(sum(happened)),
-        len(observations),
-        share(happened, [observation.question for observation in observations]),
-    )
+    interval = share(happened, [observation.question for observation in observations])
+    return Rate(measure, of, int(sum(happened)), len(observations), interval)
 
 
 # Counting
@@ -236,13 +228,5 @@ def accuracy_by_round(records: Iterable[DiscussionRecord]) -> dict[int, Share]:
     Raises:
         UsageError: the extra `eval` is not installed.
     """
-    by_round: dict[int, list[Observation]] = {}
-    for observation in observed(records):
-        if observation.measure == "accuracy" and observation.round is not None:
-            by_round.setdefault(observation.round, []).append(observation)
-    return {
-        round: share(
-            [float(observation.happened) for observation in said], [observation.question for observation in said]
-        )
-        for round, said in sorted(by_round.items())
-    }
+    by_round = [rate for rate in rates(observed(records), "round") if rate.measure == "accuracy"]
+    return {int(rate.of.removeprefix(ROUND)) - 1: rate.share for rate in by_round}
