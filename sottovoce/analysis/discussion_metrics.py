@@ -74,18 +74,13 @@ Round = dict[str, Said]
 
 def observed(records: Iterable[DiscussionRecord]) -> list[Observation]:
     """Return the observations of all finished discussions of a run, for questions with a target."""
-    records = [*records]
-    over = [each for each in records if each.decision is not None or each.status == "failed"]
-    whole = [each for each in over if kinds.target_of(each.question) is not None]
-    ended = [each for each in records if each.decision is not None and kinds.target_of(each.question) is not None]
-    read = [_rounds(each) for each in ended]
-    longest = max(map(len, read), default=0)
-    found = [each for record, rounds in zip(ended, read, strict=True) for each in _observed(record, rounds, longest)]
-    return [*found, *(Observation(DECIDED, question_id(each.question), _decided_right(each)) for each in whole)]
-
-
-def _decided_right(record: DiscussionRecord) -> bool:
-    return record.decision is not None and (record.decision["score"] or 0) == 1
+    whole = [each for each in records if kinds.target_of(each.question) is not None]
+    over = [each for each in whole if each.decision is not None or each.status == "failed"]
+    scores = [(question_id(each.question), each.decision and each.decision["score"]) for each in over]
+    read = [(each, _rounds(each)) for each in over if each.decision is not None]
+    longest = max((len(rounds) for _, rounds in read), default=0)
+    found = [each for record, rounds in read for each in _observed(record, rounds, longest)]
+    return [*found, *(Observation(DECIDED, question, score == 1) for question, score in scores)]
 
 
 def _observed(record: DiscussionRecord, rounds: Sequence[Round], longest: int) -> Iterator[Observation]:
@@ -94,7 +89,8 @@ def _observed(record: DiscussionRecord, rounds: Sequence[Round], longest: int) -
     chosen = record.chosen()
     names = chosen.names()  # a log may contain messages of other agents
     models = {agent: loaded.get(agent) or (chosen.of("model", agent) if agent in names else None) for agent in agents}
-    cases = [*_of_answers(rounds), *_of_steps(rounds, record), *_propagation(rounds, record.question)]
+    answers = [("accuracy", said.right, r, agent) for r, round in enumerate(rounds) for agent, said in round.items()]
+    cases = [*answers, *_of_steps(rounds, record), *_propagation(rounds, record.question)]
     for measure, happened, round, agent in (*cases, *_judge_mistakes(rounds, record)):
         yield Observation(measure, question, happened, round, agent, models.get(agent or ""))
     agreed = [_all_same(each, record.question) if len(each) > 1 else None for each in rounds]
@@ -161,12 +157,6 @@ def _rounds(record: DiscussionRecord) -> list[Round]:
         }
         for answers in read
     ]
-
-
-def _of_answers(rounds: Sequence[Round]) -> Iterator[Counted]:
-    for r, round in enumerate(rounds):
-        for agent, said in round.items():
-            yield "accuracy", said.right, r, agent
 
 
 def _all_same(round: Round, question: Question) -> bool:

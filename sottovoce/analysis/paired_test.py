@@ -60,38 +60,27 @@ class Pair:
     @property
     def verdict(self) -> str:
         """Return the outcome of the tests as a sentence."""
-        questions = counted(self.questions, "question")
-        if self.corrected > ALPHA:
-            none = f"`{self.run}` and `{self.against}`: no difference that {questions} could show{self._by_itself()}"
-            return f"{none}; {self._excluded()}, and {self._would_show()}."
-        difference, sign = self.difference, 1 if self.difference.value > 0 else -1
-        better, worse = (self.run, self.against)[::sign]
-        low, high = sorted((sign * difference.low, sign * difference.high))
-        by = f"{points(abs(difference.value))} points (95 %: {points(low)} to {points(high)})"
-        tested = f"{self._tested(self.corrected)}{self._after()}"
-        return f"`{better}` is better than `{worse}` by {by} on {questions}; {tested}."
+        questions, difference = counted(self.questions, "question"), self.difference
+        correction = "" if self.family == 1 else f" after Holm's correction for {self.family} comparisons"
+        tested = f"{_p(self.corrected)}{correction}"
+        if self.corrected <= ALPHA:
+            sign = 1 if difference.value > 0 else -1
+            better, worse = (self.run, self.against)[::sign]
+            low, high = sorted((sign * difference.low, sign * difference.high))
+            by = f"{points(abs(difference.value))} points (95 %: {points(low)} to {points(high)})"
+            return f"`{better}` is better than `{worse}` by {by} on {questions}; {tested}."
+        # The correction may make a difference insignificant although its interval excludes 0.
+        alone = f" ({_p(self.p)} by itself, {tested})" if self.p <= ALPHA else ""
+        shown = "not even the largest" if self.smallest is None else f"one of {points(self.smallest)} points"
+        return (
+            f"`{self.run}` and `{self.against}`: no difference that {questions} could show{alone}; differences below "
+            f"{points(difference.low)} and above {points(difference.high)} points are excluded (95 %), and {shown} "
+            "would have shown in four of five such comparisons."
+        )
 
-    def _by_itself(self) -> str:
-        """Explain an interval that excludes 0 next to "no difference": the correction made it insignificant."""
-        if self.p > ALPHA:
-            return ""
-        return f" ({self._tested(self.p)} by itself, {self._tested(self.corrected)}{self._after()})"
 
-    def _excluded(self) -> str:
-        low, high = self.difference.low, self.difference.high
-        return f"differences below {points(low)} and above {points(high)} points are excluded (95 %)"
-
-    def _would_show(self) -> str:
-        """Say which difference the test in use would have detected, at the level of Holm's first step."""
-        if self.smallest is None:
-            return "not even the largest would have shown in four of five such comparisons"
-        return f"one of {points(self.smallest)} points would have shown in four of five such comparisons"
-
-    def _tested(self, p: float) -> str:
-        return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
-
-    def _after(self) -> str:
-        return "" if self.family == 1 else f" after Holm's correction for {self.family} comparisons"
+def _p(p: float) -> str:
+    return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
 
 
 def match(left: Sequence[Result], right: Sequence[Result]) -> Matched:
