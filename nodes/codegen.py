@@ -12,7 +12,6 @@ from dataclasses import replace
 from itertools import permutations
 from typing import Annotated
 
-from langchain_core.runnables import RunnableLambda
 from typing_extensions import TypedDict
 
 from sottovoce.agents.ask import Ask
@@ -32,7 +31,6 @@ from sottovoce.environments.codegen import (
 )
 from sottovoce.environments.problems import Problem
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.say import say
 from sottovoce.nodes.state import RESTORED, Discussion, Update, Vote, current_messages, rounds_of, said
@@ -273,13 +271,8 @@ def agreed(state: Discussion) -> list[str]:
     return [spoken[at][0] for at in alike] if len(alike) > 2 * len(state["votes"]) // 3 else []
 
 
-def hand_in(contexts: Contexts[CodeGen]) -> RunnableLambda[Coding, Update]:
-    """Return the node that counts the round's solutions; no reset goes back before it."""
-
-    def hand_in(state: Coding) -> Update:
-        run = contexts.of(state)
-        spoken = rounds_of(state, run.answers)[-1]
-        votes = [vote_of(spoken[coder], state) for coder in run.settings.speakers()]
-        return {"votes": votes, "marks": []}
-
-    return RunnableLambda(hand_in, name="hand_in")
+def hand_in(run: RunContext[CodeGen], state: Coding) -> Update:
+    """Count the round's solutions; no reset goes back before this step."""
+    spoken = rounds_of(state, run.answers)[-1]
+    votes = [vote_of(spoken[coder], state) for coder in run.settings.speakers()]
+    return {"votes": votes, "marks": []}
