@@ -92,12 +92,7 @@ class Contexts(Generic[AnySettings]):
         return run
 
     def check(self, state: Discussion, *, started: bool = True) -> None:
-        """Refuse an invalid state; before a discussion has `started`, only values of a wrong type.
-
-        Raises:
-            UsageError: its settings or another value is invalid.
-            RequestError: the settings use a name that is neither built in nor allowed.
-        """
+        """Refuse an invalid state; before a discussion has `started`, only values of a wrong type."""
         check_types(state, self.state)
         if started:
             check_state(state, {*self.acting, *self.of(state).settings.names()})

@@ -40,11 +40,7 @@ def check_people(run: RunContext[Any], config: RunnableConfig) -> list[str]:  # 
 
 
 def check_saver(why: str, config: RunnableConfig) -> None:
-    """Refuse a graph that cannot resume after an interrupt.
-
-    Raises:
-        UsageError: it has no checkpointer.
-    """
+    """Refuse a graph that cannot resume after an interrupt."""
     if not config.get("configurable", {}).get(SAVER):
         raise UsageError(f"{why}, but the graph has no checkpointer; compile it with one")
 

@@ -128,10 +128,6 @@ def check_question(
 
     `owners`, `needs` and `agents` are `Settings.owners`, `.needs` and `.names`; None checks no names. `schema` is
     `Question`, or what a scheme derives from it.
-
-    Raises:
-        UsageError: the question is empty, of an unknown kind, has a missing field or one of the wrong type, a target
-            that is not an answer, or documents, a wording or a starting view for agents that do not exist.
     """
     if not str(question.get("question", "")).strip():
         raise UsageError("the question is empty; give a text to discuss")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -34,7 +33,6 @@ from tests.graphs.support import (
     board,
     calls,
     debating,
-    heard,
     held,
     lonely,
     lonely_loaded,
@@ -311,40 +309,12 @@ def test_writing_the_board_s_own_messages_again_changes_nothing() -> None:
     assert graph.get_state(THREAD).values["board"] == state["board"]
 
 
-@pytest.mark.parametrize("protocol", some(PROTOCOLS, "cipher"))
-def test_a_replay_from_any_step_ends_as_the_first_time(protocol: str, store: PayloadStore) -> None:
-    graph = debating(lonely(protocol, store), rounds=2, saver=InMemorySaver())
-    expected = outcome(held(graph, THREAD))
-    for snapshot in list(graph.get_state_history(THREAD))[1:-1]:
-        assert outcome(graph.invoke(None, snapshot.config, output_keys=KEYS)) == expected
-
-
 def test_a_payload_can_be_loaded_from_the_state_by_anybody_later(store: PayloadStore) -> None:
     state = held(debating(lonely("sde", store), rounds=1))
     for message in board(state):
         assert message.payload is not None
         again = Message.from_dict(plain(message.to_dict())).payload
         assert again is not None and again.load(PayloadStore(store.root)).label.text == message.text
-
-
-def test_the_database_is_readable_without_us(tmp_path: Path) -> None:
-    with saver_of("sqlite", tmp_path) as saver:
-        held(debating(marked(2, 1), rounds=1, saver=saver), THREAD)
-    with sqlite3.connect(tmp_path / "checkpoints.db") as database:
-        assert database.execute("select count(*) from checkpoints where type != 'msgpack'").fetchone() == (0,)
-
-
-def test_heard_messages_after_a_fork_are_those_of_the_highest_attempt() -> None:
-    model = marked(2, 3)
-    graph = debating(model, rounds=2, saver=InMemorySaver())
-    held(graph, THREAD)
-    snapshot = before_round(graph, 1)
-    forked = graph.update_state(
-        snapshot.config, {"board": [edited(snapshot, "agent_1", text="9.", attempt=1)]}, as_node="next_round"
-    )
-    graph.invoke(None, forked)
-    assert heard(calls(model, "agent_2")[-1], -1) == [("agent_1", 0)]
-    assert "9." in calls(model, "agent_2")[-1].text
 
 
 @pytest.mark.parametrize("protocol", ["cipher", "sde"])

@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import MessageRef
@@ -21,12 +20,11 @@ from sottovoce.models import Rows
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import passages_of
 from sottovoce.nodes.react import counted, step_turns, steps_of
-from sottovoce.nodes.watch import Intervention
 from sottovoce.prompts.render import Prompts
 from sottovoce.retrievers import Hit, Passage
 from sottovoce.retrievers.registry import RETRIEVERS
 from sottovoce.settings import ReAct
-from tests.graphs.support import Recording, lonely_loaded
+from tests.graphs.support import Once, Recording, lonely_loaded
 from tests.tables import some
 
 LONG: Any = {"recursion_limit": 100}
@@ -369,35 +367,8 @@ def test_what_cannot_be_searched_is_refused_before_anybody_speaks(
 # State
 
 
-def test_it_resumes_after_any_step_as_if_unbroken() -> None:
-    said = [step(1, "Search[Aldmoor]"), " Hm.", " Lookup[mill]", step(3, "Lookup[mill]"), step(4, "Finish[Aldmoor]")]
-    whole, _ = relay(*said)
-    graph = create_react(ReAct(library="documents"), models=ScriptedChatModel(said)).compile(
-        checkpointer=InMemorySaver()
-    )
-    config: Any = {"configurable": {"thread_id": "1"}, **LONG}
-    graph.invoke({**ASKED, "documents": DOCUMENTS}, config, interrupt_after="*")
-    while graph.get_state(config).next:
-        graph.invoke(None, config, interrupt_after="*")
-    found = graph.get_state(config).values
-    assert {key: found[key] for key in KEYS} == whole
-
-
-class Once:
-    """Takes the relay back when a word is looked up for the first time."""
-
-    def __init__(self) -> None:
-        self.done = False
-
-    def __call__(self, run: Any, state: Any, messages: Any) -> Intervention | None:
-        if self.done or "Lookup" not in messages[-1].text:
-            return None
-        self.done = True
-        return Intervention("reset", "not that word")
-
-
 def test_a_reset_brings_the_open_page_back() -> None:
     said = [step(1, "Search[Aldmoor]"), step(2, "Lookup[mill]"), step(2, "Lookup[river]"), step(3, "Finish[Aldmoor]")]
-    state = run(ScriptedChatModel(said), {**ASKED, "documents": DOCUMENTS}, watch=Once())
+    state = run(ScriptedChatModel(said), {**ASKED, "documents": DOCUMENTS}, watch=Once("reset", text="Lookup"))
     assert observations(state)[1:] == ["(Result 1 / 1) Its river is deep."] and state["epochs"] == [[1, 0]]
     assert state["decision"]["answer"] == "Aldmoor" and counted(state).steps == 3
