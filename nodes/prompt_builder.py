@@ -58,12 +58,12 @@ class PromptBuilder:
     def known(self, documents: Sequence[str], demonstrations: Sequence[str] = ()) -> tuple[Part, ...]:
         """Return the question's context: description, worked examples, documents and starting builder."""
         task = self.question
-        shown = task.get("demonstrations") if self._on("demonstrations") else None
+        shown = task.get("demonstrations") if "demonstrations" in self.components else None
         return self.prompts.render(
             "shared/known",
             **self.slots(),
             documents=documents,
-            description=task.get("description", "") if self._on("question_description") else "",
+            description=task.get("description", "") if "question_description" in self.components else "",
             demonstrations=[*demonstrations, *(shown or [])],
             starting_view=task.get("starting_views", {}).get(self.agent, ""),
         )
@@ -81,7 +81,7 @@ class PromptBuilder:
 
         The task's own description of the answer replaces the kind's.
         """
-        steps, described = self._on("chain_of_thought"), self._on("answer_description")
+        steps, described = "chain_of_thought" in self.components, "answer_description" in self.components
         own, form = self.question.get("answer_description"), KINDS[self.kind].form
         if not described or own or form not in self.prompts.names():
             asked = [words(self.prompts.render("shared/steps"))] if steps else []
@@ -97,7 +97,7 @@ class PromptBuilder:
 
     def value(self) -> str:
         """Return the placeholder of an answer in a JSON form: "a number", or the task's own words."""
-        own = self.question.get("answer_description") if self._on("answer_description") else None
+        own = self.question.get("answer_description") if "answer_description" in self.components else None
         return placeholder({"kind": self.kind, "answer_description": own})
 
     @property
@@ -108,7 +108,7 @@ class PromptBuilder:
     @property
     def steps(self) -> bool:
         """True if the prompt asks for the steps."""
-        return self._on("chain_of_thought")
+        return "chain_of_thought" in self.components
 
     def history(
         self, own: Sequence[Message], others: Sequence[Sequence[Message]], order: Order | None = None
@@ -190,9 +190,6 @@ class PromptBuilder:
         """True if the agent has documents, but not all of them."""
         mine = passages_of(self.question, self.owner)
         return bool(mine) and mine != passages_of(self.question, None)
-
-    def _on(self, component: str) -> bool:
-        return component in self.components
 
 
 def blocks(*parts: Sequence[Part]) -> tuple[Part, ...]:

@@ -178,26 +178,29 @@ async def is_free() -> bool:
     return statistics.stepped < complete
 
 
-async def test_a_cancelled_stream_frees_its_row(store: PayloadStore) -> None:
-    stream = endless(store).astream(QUESTION)
+async def leave_stream(model: HookedChatModel) -> None:
+    stream = model.astream(QUESTION)
     await anext(stream)
     await stream.aclose()  # type: ignore[attr-defined]  # LangChain promises an iterator and returns a generator
-    assert await is_free()
 
 
-async def test_a_cancelled_task_frees_its_row(store: PayloadStore) -> None:
-    task = asyncio.create_task(endless(store).ainvoke(QUESTION))
+async def cancel_task(model: HookedChatModel) -> None:
+    task = asyncio.create_task(model.ainvoke(QUESTION))
     await asyncio.sleep(0.2)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert await is_free()
 
 
-async def test_a_stream_that_nobody_reads_to_its_end_frees_its_row(store: PayloadStore) -> None:
-    stream = endless(store).stream(QUESTION)
+async def leave_plain_stream(model: HookedChatModel) -> None:
+    stream = model.stream(QUESTION)
     next(stream)
     stream.close()  # type: ignore[attr-defined]  # as above
+
+
+@pytest.mark.parametrize("leave", [leave_stream, cancel_task, leave_plain_stream])
+async def test_a_reply_that_nobody_waits_for_frees_its_row(leave: Any, store: PayloadStore) -> None:
+    await leave(endless(store))
     assert await is_free()
 
 
