@@ -45,6 +45,10 @@ CODE = r"\n(?:[ \t]*(?:(?:[^` \t\n]|``?[^`\n])[^\n]*)?\n)+[ \t]*```[^\n]*"
 SCORE = f"[{LOWEST}-{HIGHEST}]"
 SCORES = rf"\[\[{', '.join([SCORE] * len(SCORED))}\]\]"
 NOTHING = "(nothing)"
+ASSERTIONS = Form(pattern=rf"[^\n]+{ANYTHING}", after="assert", unknown=False)
+"""The form of at least one line with an assertion, followed by anything."""
+REFLECTIONS = Form(pattern=rf"[^\n]*{ANYTHING}", after="[reflection 1]:", unknown=False)
+"""The form of reviews: free text that contains at least the beginning of the first one."""
 
 
 class Review(TypedDict):
@@ -121,16 +125,6 @@ def code_form(*, scored: bool) -> Form:
     return Form(pattern=f"{CODE}{ANYTHING}", after="```python", unknown=False)
 
 
-def assertions_form() -> Form:
-    """Return the form of at least one line with an assertion, followed by anything."""
-    return Form(pattern=rf"[^\n]+{ANYTHING}", after="assert", unknown=False)
-
-
-def reflections_form() -> Form:
-    """Return the form of reviews: free text that contains at least the beginning of the first one."""
-    return Form(pattern=rf"[^\n]*{ANYTHING}", after="[reflection 1]:", unknown=False)
-
-
 def rank_form(count: int) -> Form:
     """Return the form of the line that names the two best solutions, after free reasoning."""
     return Form(choices=pairs(count), after="Best:", unknown=False)
@@ -184,14 +178,14 @@ def test(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
     """Return the Tester's tests."""
     name = entry_point(state)
     request = run.prompts.render("codegen/test", function=name, most=MOST_TESTS)
-    return _judge(run, state, Ask(agent, TEST, (), assertions_form(), protocol=WORDS), request)
+    return _judge(run, state, Ask(agent, TEST, (), ASSERTIONS, protocol=WORDS), request)
 
 
 def reflect(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
     """Return the Reflector's reviews, which use the protocol, since coders hear them."""
     count = len(run.settings.speakers())
     request = run.prompts.render("codegen/reflect", count=count)
-    return _judge(run, state, Ask(agent, REVIEW, (), reflections_form()), request)
+    return _judge(run, state, Ask(agent, REVIEW, (), REFLECTIONS), request)
 
 
 def rank(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:

@@ -151,11 +151,6 @@ def test_a_call_may_override_what_the_model_was_made_with(store: PayloadStore) -
     assert short.additional_kwargs["stats"]["temperature"] == 0.0
 
 
-def test_a_call_reads_a_temperature_of_zero_as_given(store: PayloadStore) -> None:
-    request = agent("nl", store, temperature=0.9).request([HumanMessage(QUESTION)], temperature=0.0)
-    assert request.sampling.temperature == 0.0
-
-
 def test_stop_strings_end_the_reply_and_are_not_part_of_it(store: PayloadStore) -> None:
     model = agent("nl", store, preloaded=reciting_loaded("\nabcdefgh"), temperature=0.0)
     assert model.invoke("x", max_tokens=7).text == "abcdefg"

@@ -21,7 +21,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
-from sottovoce.core.errors import BoardConflict, UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.graphs.debate import create_debate
 from sottovoce.models import Ids, Rows, load
 from sottovoce.settings import Debate
@@ -279,34 +279,6 @@ def test_an_edited_message_is_read_in_its_new_words(store: PayloadStore) -> None
     assert [[isinstance(piece, Rows) for piece in request.prompt].count(True) for request in model.requests] == [1, 1]
     new_words = lonely_loaded().chat.ids("The answer is 9.", plain=True)
     assert all(Ids(new_words) in request.prompt for request in model.requests)
-
-
-def test_an_edit_of_the_whole_board_replaces_it() -> None:
-    model = marked(2, 3)
-    graph = debating(model, rounds=2, saver=InMemorySaver())
-    held(graph, THREAD)
-    snapshot = before_round(graph, 1)
-    whole = [edited(snapshot, "agent_1", text="9."), edited(snapshot, "agent_2")]
-    forked = graph.update_state(snapshot.config, {"board": {"__overwrite__": whole}}, as_node="next_round")
-    state = graph.invoke(None, forked, output_keys=KEYS)
-    assert texts(state)[0, "agent_1", "answer"] == "9."
-    assert "9." in calls(model, "agent_2")[-1].turns[-1].text
-
-
-def test_an_edit_under_the_same_key_says_how_to_edit() -> None:
-    graph = debating(marked(2, 3), rounds=2, saver=InMemorySaver())
-    held(graph, THREAD)
-    snapshot = before_round(graph, 1)
-    with pytest.raises(BoardConflict, match="raise `attempt` to replace one"):
-        graph.update_state(snapshot.config, {"board": [edited(snapshot, "agent_1", text="9.")]}, as_node="next_round")
-
-
-def test_writing_the_board_s_own_messages_again_changes_nothing() -> None:
-    graph = debating(marked(2, 3), rounds=2, saver=InMemorySaver())
-    state = held(graph, THREAD)
-    same = plain([message.to_dict() for message in state["board"]])
-    graph.update_state(THREAD, {"board": same}, as_node="decide")
-    assert graph.get_state(THREAD).values["board"] == state["board"]
 
 
 def test_a_payload_can_be_loaded_from_the_state_by_anybody_later(store: PayloadStore) -> None:

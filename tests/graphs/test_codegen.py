@@ -17,7 +17,7 @@ from sottovoce.environments.codegen import ranks, scores
 from sottovoce.environments.sandbox.running import why_not
 from sottovoce.graphs.codegen import JUDGES, create_codegen
 from sottovoce.models import Rows
-from sottovoce.nodes.codegen import assertions_form, code_form, reflections_form
+from sottovoce.nodes.codegen import ASSERTIONS, REFLECTIONS, code_form
 from sottovoce.nodes.watch import Intervention
 from sottovoce.settings import CodeGen
 from sottovoce.settings.codegen import CODERS
@@ -217,9 +217,9 @@ PROGRAM = 'def f(x):\n    """As `x` or ``y``, and\n    ``z`` too.\n    """\n\n  
     [
         (code_form(scored=False), "```python", f"\n{PROGRAM}\n```\n\nAn example:\n\n```python\nf(1)\n```"),
         (code_form(scored=True), "Help:", "[[1, 2, 5]]"),
-        (assertions_form(), "assert", "sorted(f([2, 1])) == [1, 2]\n\nAnother:\nassert (\n    f([])\n) == []"),
+        (ASSERTIONS, "assert", "sorted(f([2, 1])) == [1, 2]\n\nAnother:\nassert (\n    f([])\n) == []"),
         (
-            reflections_form(),
+            REFLECTIONS,
             "[reflection 1]:",
             "nums[i]\n\n```python\n[1][0]\n```\n[reflection 2]: " + "So. " * 99,
         ),
