@@ -151,11 +151,7 @@ def _tokens_of(loaded: LoadedModel, speaker: LoadedModel, hearer: LoadedModel) -
 
 
 def tokens(loaded: LoadedModel) -> Tokens:
-    """Return a model's tokens without special ones, those added to the vocabulary, and rows that pad its table.
-
-    Raises:
-        UsageError: the tokenizer is of an unknown kind, so that the bytes of its tokens are not known.
-    """
+    """Return a model's tokens without special ones, those added to the vocabulary, and rows that pad its table."""
     tokenizer, vocabulary = loaded.tokenizer, Vocabulary(loaded.tokenizer)
     excluded = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder, *loaded.stop_ids}
     listed = ((id, spelling) for spelling, id in tokenizer.get_vocab().items())

@@ -174,20 +174,15 @@ class Experiment(Keyed):
             raise UsageError(nearest("row in 'against'", self.against, self.rows))
         earlier = dict[str, FileRow]()
         for name, row in self.rows.items():
-            self._check_matched(name, row, earlier)
+            if (target := row.matched.row if row.matched else name) not in self.rows:
+                raise UsageError(nearest(f"row in 'matched' of {name!r}", target, self.rows))
+            if row.matched and target not in earlier:
+                raise UsageError(
+                    f"row {name!r} is matched to {target!r}, which is not before it; rows run in the order of the file"
+                )
             _check_donor(name, row, earlier)
             earlier[name] = row
         return self
-
-    def _check_matched(self, name: str, row: FileRow, earlier: Mapping[str, FileRow]) -> None:
-        if row.matched is None or row.matched.row in earlier:
-            return
-        target = row.matched.row
-        if target not in self.rows:
-            raise UsageError(nearest(f"row in 'matched' of {name!r}", target, self.rows))
-        raise UsageError(
-            f"row {name!r} is matched to {target!r}, which is not before it; rows run in the order of the file"
-        )
 
 
 def choose(noun: str, names: Collection[str], known: Collection[str]) -> list[str]:

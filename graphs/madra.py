@@ -68,6 +68,7 @@ SCHEME = Scheme(
     "madra",
     MADRA,
     create_madra,
+    sample="world",
     headings={
         "retrieve": "Evidence",
         "agree": "The judge after round {round}",

@@ -55,6 +55,7 @@ SCHEME = Scheme(
     "react",
     ReAct,
     create_react,
+    sample="world",
     answers=("answer",),
     headings=dict.fromkeys(("step", "action", "observe"), "Step {round}") | {"answer": "Answer in step {round}"},
     manner=manner,

@@ -47,11 +47,7 @@ class LoadedModel:
 
     @cached_property
     def parts(self) -> tuple[Any, Any]:  # Any: transformers' own classes
-        """The tokenizer and the model.
-
-        Raises:
-            ModelError: they cannot be loaded.
-        """
+        """The tokenizer and the model."""
         import torch
         import transformers
 
@@ -192,12 +188,7 @@ class DPRQuestions:
 
 
 def folder_of(name: str) -> Path:
-    """Return the directory of the model with this name.
-
-    Raises:
-        CorpusError: there is no such model.
-        ModelError: it was not pulled.
-    """
+    """Return the directory of the model with this name."""
     from sottovoce.models.sources import CATALOGUE, pulled
 
     if name in CATALOGUE:

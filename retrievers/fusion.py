@@ -67,11 +67,7 @@ def _ranked(hits: Sequence[Hit]) -> dict[str, tuple[int, Hit]]:
 
 
 def open_hybrid(where: str) -> Hybrid:
-    """Open the retrievers named in `where`, separated by commas.
-
-    Raises:
-        UsageError: there are fewer than two, or one cannot be opened.
-    """
+    """Open the retrievers named in `where`, separated by commas."""
     from sottovoce.retrievers.registry import RETRIEVERS, open_searcher  # late: the registry names this module
 
     return Hybrid([open_searcher(spec) for spec in specs(where, RETRIEVERS.names())])

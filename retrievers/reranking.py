@@ -86,19 +86,12 @@ class Compressor:
 class Reranked:
     """A `Searcher` that reranks the first hits of another one."""
 
+    fingerprint = ""  # the reranker's weights are unknown
+
     def __init__(self, searcher: Searcher, reranker: Reranker, depth: int = DEPTH) -> None:
         """Take a searcher and a reranker; `depth` is the number of hits that are reranked, at least `k`."""
+        self.source = searcher.source
         self._searcher, self._reranker, self._depth = searcher, reranker, depth
-
-    @property
-    def source(self) -> str:
-        """The other searcher's source."""
-        return self._searcher.source
-
-    @property
-    def fingerprint(self) -> str:
-        """Empty, since the reranker's weights are unknown."""
-        return ""
 
     def search(self, query: str, k: int) -> list[Hit]:
         """Return the best `k` by the reranker."""

@@ -199,11 +199,7 @@ def _is_store(retriever: BaseRetriever) -> TypeIs[VectorStoreRetriever]:
 
 
 def imported(spec: str, expected: str) -> Any:  # Any: whatever has that name
-    """Import the object with this dotted name, which runs its module.
-
-    Raises:
-        UsageError: There is no such object, or its module fails.
-    """
+    """Import the object with this dotted name, which runs its module."""
     module, _, attribute = spec.partition(":")
     try:
         value: Any = importlib.import_module(module)
@@ -217,11 +213,7 @@ def imported(spec: str, expected: str) -> Any:  # Any: whatever has that name
 
 
 def call_factory(function: Any, source: str, method: str) -> Any:  # Any: a function, and an object of any type
-    """Return the object that a function without arguments makes: one with this method, or a LangChain object.
-
-    Raises:
-        UsageError: The function fails, or returns another function.
-    """
+    """Return the object that a function without arguments makes: one with this method, or a LangChain object."""
     try:
         thing = function()
     except Exception as error:  # see above

@@ -11,12 +11,7 @@ from sottovoce.models.huggingface.network import Network
 
 
 def check(request: Request, network: Network) -> None:
-    """Refuse a request that cannot run on this network.
-
-    Raises:
-        ContextOverflow: prompt and longest reply exceed the model's context.
-        UsageError: a value of the request does not fit the model.
-    """
+    """Refuse a request that cannot run on this network."""
     _length(request, network)
     _values(request)
     _shapes(request, network)

@@ -53,11 +53,7 @@ class Grammar:
 
     @cached_property
     def path(self) -> tuple[int, ...]:
-        """A short text in the format, as tokens.
-
-        Raises:
-            UsageError: none was found.
-        """
+        """A short text in the format, as tokens."""
         path = self.completion(self.start, LONGEST)
         if path is None:
             raise UsageError(f"no text of this format was found: {_shown(self.form)}; use another format or none")
@@ -87,11 +83,7 @@ class Grammar:
         return marker + max(self.least, min(wanted, max_new // 4))
 
     def check(self, stop: Stop) -> None:
-        """Refuse a format that does not fit in the reply, or that a stop string prevents.
-
-        Raises:
-            UsageError: the format or a choice needs too many tokens, or a stop string would end the reply first.
-        """
+        """Refuse a format that does not fit in the reply, or that a stop string prevents."""
         form, before = self.form, f"\n{self.form.after} "
         marker = len(self.marker("")) if form.after else 0
         if marker + self.least > stop.max_new:
@@ -128,11 +120,7 @@ _reading = threading.Lock()
 
 
 def grammar_of(form: Form, tokenizer: PreTrainedTokenizerBase) -> Grammar:
-    """Return the grammar of a format, with "unknown" as an option unless it refuses that; equal formats share one.
-
-    Raises:
-        UsageError: the tokenizer is not of a kind whose tokens are known as bytes.
-    """
+    """Return the grammar of a format, with "unknown" as an option unless it refuses that; equal formats share one."""
     with _reading:
         if tokenizer not in _known:
             vocabulary = Vocabulary(tokenizer)

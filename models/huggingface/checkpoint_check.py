@@ -33,11 +33,7 @@ AGAIN = "fetch the folder again, as one"
 
 @contextmanager
 def reading(name: str, part: str = "") -> Iterator[None]:
-    """Turn any error of a library that reads untrusted files into a ModelError of one line.
-
-    Raises:
-        ModelError: with the model, the `part` that was read, and the library's message.
-    """
+    """Turn any error of a library that reads untrusted files into a ModelError of one line."""
     try:
         yield
     except SottovoceError:
@@ -57,11 +53,7 @@ def reason(error: Exception) -> str:
 
 
 def check_files(name: str, folder: Path) -> None:
-    """Refuse a folder with unreadable or missing files.
-
-    Raises:
-        ModelError: names the first such file, or says that the folder is an adapter.
-    """
+    """Refuse a folder with unreadable or missing files."""
     check_adapter(name, folder)
     found = {file: _json(name, folder / file) for file in SMALL_FILES if (folder / file).is_file()}
     shards = found.get(INDEX, {}).get("weight_map") or {}
@@ -75,21 +67,13 @@ def check_files(name: str, folder: Path) -> None:
 
 
 def check_adapter(name: str, folder: Path) -> None:
-    """Refuse an adapter: with `peft` installed, transformers would open the model that it names.
-
-    Raises:
-        ModelError: names the file.
-    """
+    """Refuse an adapter: with `peft` installed, transformers would open the model that it names."""
     if (folder / ADAPTER).is_file():
         raise ModelError(f"model {name!r} has {ADAPTER}, which names another model; merge the adapter into its model")
 
 
 def check_code(name: str, config: PreTrainedConfig) -> None:
-    """Refuse a config that names an attention on a hub: transformers (5.23) would fetch and run that code.
-
-    Raises:
-        ModelError: names the attention.
-    """
+    """Refuse a config that names an attention on a hub: transformers (5.23) would fetch and run that code."""
     if (found := getattr(config, "_attn_implementation", None)) not in (None, *ATTENTIONS):
         raise ModelError(
             f"model {name!r} names the attention {found!r} in {CONFIG}, which may be code of a hub; "
@@ -101,11 +85,7 @@ def check_code(name: str, config: PreTrainedConfig) -> None:
 
 
 def shapes(name: str, folder: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Return the file and the shape of each tensor.
-
-    Raises:
-        ModelError: a file is not a safetensors file, or is cut.
-    """
+    """Return the file and the shape of each tensor."""
     found = dict[str, tuple[str, tuple[int, ...]]]()
     for file in sorted(path for path in folder.glob("model*.safetensors") if path.is_file()):
         try:
@@ -119,11 +99,7 @@ def shapes(name: str, folder: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
 
 
 def check_weights(name: str, model: PreTrainedModel, where: str, report: Mapping[str, Iterable[str]]) -> None:
-    """Refuse weights that transformers would make up or drop: random weights, or more layers than it builds.
-
-    Raises:
-        ModelError: says what the files contain and what config.json requires.
-    """
+    """Refuse weights that transformers would make up or drop: random weights, or more layers than it builds."""
     counts, missing = _counts(model.state_dict()), sorted(report["missing_keys"])
     beyond = [
         key
@@ -147,9 +123,6 @@ def check_tokenizer(name: str, tokenizer: PreTrainedTokenizerBase, rows: int) ->
     """Refuse a tokenizer without words, or with more tokens than the model has rows.
 
     Only added tokens may be beyond the `rows` of the embedding table: some models never had rows for them.
-
-    Raises:
-        ModelError: says how many tokens and rows there are.
     """
     if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
         raise ModelError(

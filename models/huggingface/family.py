@@ -57,11 +57,7 @@ class Attention:
 
     @classmethod
     def of(cls, model: PreTrainedModel) -> Attention:
-        """Return the attention that the configuration describes.
-
-        ModelError: an attention that our masks cannot express.
-            ModelError: an attention that no mask of ours expresses.
-        """
+        """Return the attention that the configuration describes; refuse one that our masks cannot express."""
         config = model.config.get_text_config()
         implementation = config._attn_implementation
         if implementation not in ("sdpa", "eager"):

@@ -153,11 +153,7 @@ def _in_order(packed: torch.Tensor, order: _Order) -> torch.Tensor:
 
 @cache
 def _order() -> _Order:
-    """Return the order of this machine's kernel, found by packing known values.
-
-    Raises:
-        ModelError: the order is unknown.
-    """
+    """Return the order of this machine's kernel, found by packing known values."""
     known = torch.randint(16, (2 * ROWS, GROUP), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     packed = _packed(known)
     for order in ORDERS:

@@ -83,11 +83,7 @@ BROKEN = 500  # and above: the server exists but cannot answer
 
 
 def reached(name: str) -> str:
-    """Return a hub id unchanged if the hub answers, else the folder of its files in the hub's local cache.
-
-    Raises:
-        ModelError: the hub does not answer, and the cache does not have the model.
-    """
+    """Return a hub id unchanged if the hub answers, else the folder of its files in the hub's local cache."""
     silence = _silence(name)
     if silence is None:
         return name

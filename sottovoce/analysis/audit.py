@@ -40,9 +40,9 @@ class Audited:
 def audit(run: Run) -> list[Audited]:
     """Return the run under all policies that apply to any of its discussions; [] if no question has a target."""
     scores_by_policy = {name: _scores(run, policy) for name, policy in POLICIES.items()}
-    if any(result.failed for result in run.results()):
-        scores = {(result.question, result.seed): result.failed_wrong for result in run.results()}
-        scores_by_policy[FAILED] = {key: score for key, score in scores.items() if score is not None}
+    results = run.results()
+    if any(result.failed for result in results):
+        scores_by_policy[FAILED] = results.scores("failed_wrong")
     return [_audited(name, scores, scores_by_policy[OURS]) for name, scores in scores_by_policy.items() if scores]
 
 

@@ -14,10 +14,7 @@ from statistics import fmean
 from sottovoce.analysis.power import smallest_of_clusters, smallest_of_pairs
 from sottovoce.analysis.statistics import ALPHA, Difference, as_tested, holm, mcnemar, paired_bootstrap
 from sottovoce.core.text import counted
-from sottovoce.runs.results import Result
-
-Scores = dict[tuple[str, int], float]
-"""Scores by question and seed."""
+from sottovoce.runs.results import Result, Scores
 
 
 @dataclass(frozen=True)

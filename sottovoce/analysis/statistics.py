@@ -45,6 +45,8 @@ class Mean:
     value: float
     low: float | None
     high: float | None
+    n: int = 0
+    """The number of values."""
 
 
 @dataclass(frozen=True)
@@ -100,13 +102,13 @@ def mean(values: Sequence[float], clusters: Clusters = None) -> Mean:
     sums, sizes = by_cluster(values, clusters)
     if all(0 <= value <= 1 for value in values) and not all(isinstance(value, int) for value in values):
         interval = share(values, clusters)
-        return Mean(interval.value, interval.low, interval.high)
+        return Mean(interval.value, interval.low, interval.high, len(values))
     n, value = len(sums), float(sums.sum() / sizes.sum())
     error = float(np.sqrt(np.sum((sums - value * sizes) ** 2) * n / max(n - 1, 1)) / sizes.sum())
     if n == 1 or error < NOTHING * abs(value):
-        return Mean(value, None, None)
+        return Mean(value, None, None, len(values))
     reach = float(library("scipy.stats").t.ppf(1 - ALPHA / 2, n - 1)) * error
-    return Mean(value, value - reach, value + reach)
+    return Mean(value, value - reach, value + reach, len(values))
 
 
 def mcnemar(left: Sequence[bool], right: Sequence[bool]) -> float:

@@ -59,11 +59,7 @@ class Command(click.Command):
         self.body, self.models = body, models
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments as click does, but refuse what click would silently ignore.
-
-        Raises:
-            UsageError: an option that takes one value is repeated, or a path is empty.
-        """
+        """Parse the arguments as click does, but refuse what click would silently ignore."""
         given, _, order = self.make_parser(ctx).parse_args(args=[*args])
         for option in order:
             times = order.count(option)
@@ -129,11 +125,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command; dashes and underscores are the same.
-
-        Raises:
-            UsageError: there is no such command.
-        """
+        """Find a command; dashes and underscores are the same."""
         name, names = args[0].replace("_", "-"), self.list_commands(ctx)
         if name not in names and not name.startswith("-"):
             if new := MOVED.get(" ".join([*ctx.command_path.split()[1:], args[0]])):
@@ -161,11 +153,7 @@ class SchemeCommands(Commands):
         return {"Schemes": scheme_rows()}
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Return the command of a scheme.
-
-        Raises:
-            UsageError: another package provides the scheme, and cannot be imported.
-        """
+        """Return the command of a scheme."""
         found = scheme(name.replace("-", "_"))
         return Command(found.command, partial(self.body, found.name), (found.settings, *self.models), found.summary)
 

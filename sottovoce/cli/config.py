@@ -192,7 +192,6 @@ def _fields(values: Values) -> set[str]:
 
 
 def _model(name: str, values: Values) -> Values:
-    """Return the settings of a named model, with values as on the command line."""
     values = _underscored(values, EACH)
     if lists := [key for key, value in values.items() if isinstance(value, list)]:
         raise UnknownName(f"{lists[0]} of model {name!r} is a list; expected the value of one model")
@@ -200,7 +199,6 @@ def _model(name: str, values: Values) -> Values:
 
 
 def _underscored(values: Values, known: Iterable[str]) -> Values:
-    """Return settings with underscores in their names, after checking that all are known."""
     values = {key.replace("-", "_"): value for key, value in values.items()}
     _check_names("setting", values, known)
     return values

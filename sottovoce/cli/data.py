@@ -6,6 +6,9 @@ Nothing here imports torch or langgraph.
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -17,21 +20,22 @@ from sottovoce.cli.convince import ModelOptions, SampleOptions, find_convincing_
 from sottovoce.cli.options import argument
 from sottovoce.core.bounds import Few
 from sottovoce.core.errors import UsageError, nearest
-from sottovoce.core.outputs import FORCE, OutputFile
+from sottovoce.core.outputs import FORCE, INDEX, OutputFile, check_folder
 from sottovoce.core.text import counted, harmless, one_line
 from sottovoce.core.validation import Checked
 from sottovoce.datasets import DATASETS, DataSet
 from sottovoce.datasets.samples import SAMPLES, samples
 from sottovoce.datasets.sources import odd_answers, read_source, source_of
-from sottovoce.graphs import shipped
+from sottovoce.graphs import record_of, shipped
 from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.prompts.kinds import lettered
 from sottovoce.report.tables import show as show_table
-from sottovoce.retrievers.building import IndexOptions
+from sottovoce.retrievers.building import IndexOptions, OnProgress
 from sottovoce.settings import Settings
 
 commands = Commands("data")
 NAME = 15  # columns
+BETWEEN = 30.0  # seconds between two lines of progress if there is no terminal
 LISTED = 3  # published counts of a data set that are shown
 
 
@@ -120,9 +124,56 @@ def _described(data: DataSet) -> str:
 @commands.add(IndexOptions)
 def index(options: IndexOptions) -> None:
     """Build an index of passages that agents can search; resumable."""
-    from sottovoce.cli.index import build
+    from sottovoce.retrievers.building import build_index, builder_for
+    from sottovoce.retrievers.corpus import Corpus
+    from sottovoce.runs.job import resumable
 
-    build(options)
+    if options.prebuilt is not None:
+        return _download(options.prebuilt, options)
+    if options.corpus is None or options.to is None:
+        raise UsageError("an index needs a corpus and a new folder: data index passages.jsonl --to indexes/mine")
+    check_folder(options.to, "--to", INDEX)
+    began, builder, corpus = time.monotonic(), builder_for(options), Corpus(options.corpus, skip_bad=options.skip_bad)
+    with resumable("what was indexed is kept"), _index_progress() as report:
+        manifest = build_index(builder, corpus, options.to, options.shard, report)
+    size = sum(file.stat().st_size for file in options.to.rglob("*") if file.is_file())
+    name = one_line(str(options.to))
+    print(f"{manifest.passages:,} passages in {name}, {size / 1e6:.1f} MB, {time.monotonic() - began:.0f} s")
+    if corpus.skipped:
+        bad = counted(corpus.skipped, "bad passage")
+        print(f"{bad} left out; the first: {one_line(corpus.first_skipped)}")
+    print(f"search it as {builder.name}:{name}; fingerprint {manifest.fingerprint}")
+
+
+def _download(name: str, options: IndexOptions) -> None:
+    from sottovoce.retrievers.pyserini import download
+
+    if options.corpus or options.to:
+        raise UsageError("--prebuilt downloads an index: give it without a corpus and --to")
+    print(f"search it as pyserini:{name}; it is in {one_line(str(download(name)))}")
+
+
+@contextmanager
+def _index_progress() -> Iterator[OnProgress]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    console, last = Console(stderr=True, highlight=False), time.monotonic()
+    with Progress(
+        BarColumn(), TaskProgressColumn(), TextColumn("{task.description}"), TimeRemainingColumn(),
+        console=console, disable=not console.is_terminal, transient=True,
+    ) as bar:  # fmt: skip
+        task = bar.add_task("reading", total=1.0)
+
+        def report(passages: int, share: float) -> None:
+            nonlocal last
+            joining = "; joining shards" if share >= 1 else ""
+            bar.update(task, completed=share, description=f"{passages:,} passages{joining}")
+            if not console.is_terminal and time.monotonic() - last >= BETWEEN:
+                last = time.monotonic()
+                console.print(f"{share:.0%} read, {passages:,} passages", soft_wrap=True)
+
+        yield report
 
 
 @commands.add(SampleOptions, ModelOptions)
@@ -132,13 +183,9 @@ def convince(options: SampleOptions, model_options: Settings) -> None:
 
 
 def write_games(command: str, settings: Settings, options: GamesOptions) -> None:
-    """Write games to a file, whole or not at all, and print how to play them.
-
-    Raises:
-        UsageError: no file is named, it cannot be written, or there are too few such games.
-    """
+    """Write games to a file, whole or not at all, and print how to play them."""
     file = OutputFile(options.to, "--to", force=options.force, endings=(".jsonl", ".ndjson"))
-    name = settings.sample if options.split is None else f"{settings.sample}/{options.split}"
+    name = "/".join(filter(None, (record_of(settings).sample, options.split)))
     rows = [_row(game, name, settings.seed) for game in samples(name, options.n, settings, settings.seed)]
     file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     path = one_line(str(options.to))
@@ -159,7 +206,7 @@ class WorldCommands(SchemeCommands):
 
     def rows(self, ctx: click.Context) -> dict[str, list[Row]]:
         """Return the worlds."""
-        worlds = (scheme for scheme in shipped() if f"{scheme.settings.sample}/train" in SAMPLES)
+        worlds = (scheme for scheme in shipped() if f"{scheme.sample}/train" in SAMPLES)
         return {"Worlds": [(world.command, world.summary) for world in worlds]}
 
 

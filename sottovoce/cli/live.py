@@ -1,10 +1,11 @@
-"""The transcript while it streams: finished parts are printed once, and the rest is redrawn."""
+"""The transcript of a discussion that runs: redrawn on a terminal, and printed message by message elsewhere."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -91,7 +92,6 @@ class LiveTranscript:
             self._speaking[call.place] = Message(**call.place._asdict(), text="", order=order)
 
     def _unfinished_elsewhere(self, message: Message) -> dict[Place, Message]:
-        """Return the unfinished messages of other acts."""
         return {place: unfinished for place, unfinished in self._speaking.items() if place[:-1] != message.place[:-1]}
 
     def _draw(self, *, at_once: bool = False) -> None:
@@ -100,7 +100,6 @@ class LiveTranscript:
             self._drawn = time.monotonic()
 
     def _parts(self, *, prompts: bool = False) -> list[Block]:
-        """Return all parts, with the unfinished messages."""
         if self._run is None:
             return []
         messages = ordered([*self._run.messages, *self._speaking.values()])
@@ -140,3 +139,69 @@ class LiveTranscript:
         return transcript.titled(
             f"{describe.speaker(message)}{again} …", shown, " · ".join(map(one_line, message.notes))
         )
+
+
+class PipedTranscript:
+    """An observer of a run for a pipe or a file; a context manager, so that a stopped run shows all that it had.
+
+    In the end the output is the transcript of the run. A watched run may withdraw messages, which changes their
+    headings, so such a run is printed in whole rounds.
+    """
+
+    def __init__(self, console: Console, *, prompts: bool = False, watched: bool = False) -> None:
+        """Start with nothing printed; `prompts` adds the prompts, and `watched` says that messages may be withdrawn."""
+        self._console, self._prompts, self._watched = console, prompts, watched
+        self._run: DiscussionRecord | None = None
+        self._parts = self._messages = 0
+        """Numbers of printed parts, and of printed messages of the part that follows."""
+        self._opened = False
+
+    def __enter__(self) -> PipedTranscript:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._print(all_of_it=True)
+
+    def resume(self, run: DiscussionRecord) -> None:
+        """Take over a resumed discussion; its messages so far are printed with the next ones."""
+        self._run = run if run.messages else None
+
+    def observe(self, run: DiscussionRecord, event: Event) -> None:
+        """Print what is finished; nothing before the first message, since a run may be refused until then."""
+        if not isinstance(event, Speaking) and run.messages:
+            self._run = run
+            self._print(all_of_it=run.decision is not None)
+
+    def _print(self, *, all_of_it: bool) -> None:
+        if self._run is None:
+            return
+        if not self._opened:
+            self._console.print(transcript.block(self._console, introduction(self._run)))
+            self._opened = True
+        parts = list(rounds(self._run, prompts=self._prompts))
+        over = len(parts) if all_of_it else max((at for at, part in enumerate(parts) if part.opens), default=0)
+        for part in parts[self._parts : over]:
+            self._finish(part, part.messages, lines=True)
+            self._parts, self._messages = self._parts + 1, 0
+        if self._parts < len(parts) and not self._watched:
+            now = parts[self._parts]
+            self._finish(now, in_order(now.messages), lines=False)
+
+    def _finish(self, part: Block, messages: tuple[Message, ...], *, lines: bool) -> None:
+        """Print the remaining messages of a part, one by one, and with `lines` the lines below them."""
+        for message in messages[self._messages :]:
+            heading = "" if self._messages else part.heading
+            self._show(Block(heading, (message,), prompts=part.prompts))
+            self._messages += 1
+        if lines:
+            self._show(replace(part, heading="" if self._messages else part.heading, messages=()))
+
+    def _show(self, part: Block) -> None:
+        if part.heading or part.messages or part.lines:
+            self._console.print(transcript.block(self._console, part))
+
+
+def in_order(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Return the leading messages that are at their own places, before which no other can come any more."""
+    stand = next((at for at, message in enumerate(messages) if message.order != at), len(messages))
+    return messages[:stand]

@@ -20,9 +20,8 @@ from sottovoce import __version__
 from sottovoce.cli import completion
 from sottovoce.cli.command import GROUPS, Command, Commands, Row, flag, log_to_stderr, scheme_rows
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.text import one_line
+from sottovoce.core.text import ERRORS, one_line
 from sottovoce.core.validation import shown
-from sottovoce.report.console import ERRORS
 
 FAILED = 1
 MISUSED = 2
@@ -97,9 +96,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for library in CHATTY:
         logging.getLogger(library).setLevel(logging.ERROR)
     typed = list(sys.argv[1:] if arguments is None else arguments)
-    for word in typed:
-        if not _is_text(word):
-            return _report(f"an argument has half of a character, which no file or terminal accepts: {word}", MISUSED)
     if instruction := os.environ.get(completion.VARIABLE):
         return shell_complete(program, {}, "sottovoce", completion.VARIABLE, instruction)
     try:
@@ -130,15 +126,6 @@ def _was_stopped(error: BaseException | None) -> bool:
     return isinstance(error, KeyboardInterrupt)
 
 
-def _is_text(word: str) -> bool:
-    """Return whether a shell could have passed the word, in any encoding; a caller of `main` may pass anything."""
-    try:
-        word.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _foreseen(error: Exception) -> str | None:
     """Return one line for an expected error of the system or a hosted model, such as a full disk; None for a bug."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -151,13 +138,11 @@ def _foreseen(error: Exception) -> str | None:
 
 
 def _usage(error: click.ClickException) -> str:
-    """Return click's own message, with the command that shows the correct usage."""
     context = getattr(error, "ctx", None)
     see = f"; see {context.command_path} --help" if context else ""
     return error.format_message().rstrip(".") + see
 
 
 def _report(message: str, code: int) -> int:
-    """Print the message on stderr, on one line even if it quotes line breaks, and return the exit code."""
     print(f"sottovoce: {one_line(message)}", file=sys.stderr)
     return code

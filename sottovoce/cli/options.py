@@ -114,7 +114,7 @@ def _parameters(model: type[BaseModel], with_settings: bool) -> Iterator[Argumen
     for field, info in model.model_fields.items():
         name, extra = info.alias or field, info.json_schema_extra
         if isinstance(extra, dict) and (metavar := extra.get("positional")):
-            yield Argument(name, info, name.upper() if metavar is True else str(metavar))
+            yield Argument(name, info, str(metavar))
             continue
         title = heading(name) or "" if issubclass(model, Settings) else model.model_config.get("title") or ""
         if with_settings and name in FIRST:
@@ -133,11 +133,7 @@ def _rank(parameter: Argument | Option) -> tuple[int, int]:
 
 
 def build(model: type[Model], typed: Typed) -> Model:
-    """Build a model's value from the typed options; settings also come from files (see `config.py`).
-
-    Raises:
-        UsageError: a value is invalid, or a file cannot be read.
-    """
+    """Build a model's value from the typed options; settings also come from files (see `config.py`)."""
     names = [info.alias or field for field, info in model.model_fields.items()]
     chosen = {name: typed[name] for name in names if typed.get(name) not in (None, False, ())}
     chosen = {name: list(value) if isinstance(value, tuple) else value for name, value in chosen.items()}
@@ -163,11 +159,7 @@ def _with_defaults(model: type[Settings], chosen: Typed) -> Typed:
 
 
 def from_file(path: Path, model: type[Settings]) -> Typed:
-    """Return settings from a YAML file; names are as on the command line, with dashes or underscores.
-
-    Raises:
-        UsageError: the file is missing, not YAML, not a mapping, or has an unknown name.
-    """
+    """Return settings from a YAML file; names are as on the command line, with dashes or underscores."""
     try:
         return named(read_yaml(path, "settings file", "rounds: 2"), model.model_fields)
     except UnknownName as error:
@@ -175,7 +167,6 @@ def from_file(path: Path, model: type[Settings]) -> Typed:
 
 
 def _default(info: FieldInfo) -> str:
-    """Return the note about a default, as it would be typed; empty if there is no default."""
     if info.is_required() or not info.default:
         return ""
     if info.default is True:
@@ -199,14 +190,12 @@ def _completion(name: str, info: FieldInfo) -> completion.Complete | None:
 
 
 def _metavar(info: FieldInfo) -> str:
-    """Return the placeholder of a value: its choices or its type, with dots if the option may be repeated."""
     kind = _kind(info)
     word = "|".join(_choices(info)) or METAVARS.get(get_origin(kind) or kind, METAVARS.get(kind, "TEXT"))
     return f"{word} ..." if is_repeated(info) else word
 
 
 def _kind(info: FieldInfo) -> Any:  # Any: a type
-    """Return the type of one value of a field."""
     kind: Any = info.annotation
     if get_origin(kind) in (list, tuple, Union, UnionType):
         kind = next(each for each in get_args(kind) if each is not NoneType)
@@ -214,7 +203,6 @@ def _kind(info: FieldInfo) -> Any:  # Any: a type
 
 
 def _choices(info: FieldInfo) -> list[str]:
-    """Return the possible values of a field with a closed set; [] if it takes others too."""
     kind = _kind(info)
     return list(get_args(kind)) if get_origin(kind) is Literal else _registered(info)
 

@@ -11,10 +11,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from sottovoce.analysis.measures import by_name, mean_line
 from sottovoce.cli.human_input import person
-from sottovoce.cli.live import LiveTranscript
-from sottovoce.cli.plain import PipedTranscript
+from sottovoce.cli.live import LiveTranscript, PipedTranscript
+from sottovoce.cli.option_models import Output
 from sottovoce.cli.progress import RunProgress
 from sottovoce.core.errors import SottovoceError, command
 from sottovoce.core.outputs import OutputFile
@@ -22,9 +21,8 @@ from sottovoce.core.text import counted, figure, one_line, shortened
 from sottovoce.datasets.trained import knowledge
 from sottovoce.graphs import scheme
 from sottovoce.report import blocks, interventions, transcript
-from sottovoce.report.console import moves
+from sottovoce.report.console import console_of, moves
 from sottovoce.report.markdown import markdown
-from sottovoce.report.output import Output, console_of
 from sottovoce.runs.discussion import HumanReply
 from sottovoce.runs.job import check_failures, resumable_run, resume_command
 from sottovoce.runs.limits import Limits
@@ -41,7 +39,7 @@ BETWEEN = 2  # terminal columns between two columns of that table
 
 
 def run_and_show(run: Run, settings: Settings, limits: Limits, output: Output, file: OutputFile | None = None) -> None:
-    """Run the unfinished discussions of a run, and show it; `file` receives its transcript. Errors: see `show_run`."""
+    """Run the unfinished discussions of a run, and show it; `file` receives its transcript."""
     from sottovoce.runs.runner import run_all
 
     console, alone = console_of(), len(run.records) == 1
@@ -52,11 +50,7 @@ def run_and_show(run: Run, settings: Settings, limits: Limits, output: Output, f
 
 
 def show_run(run: Run, output: Output, *, just_run: bool = False, file: OutputFile | None = None) -> None:
-    """Show a run that ended; one that was `just_run` was shown meanwhile. `file` receives its transcript.
-
-    Raises:
-        SottovoceError: it was stopped by a limit, or discussions of it failed; raised after all else.
-    """
+    """Show a run that ended; one that was `just_run` was shown meanwhile. `file` receives its transcript."""
     console = console_of()
     if output.as_json:
         sys.stdout.write(json_of(run))
@@ -169,14 +163,14 @@ def summary(run: Run) -> list[str]:
     took = f"{counted(cost.calls, 'call')}, {tokens}"
     where = [f"kept in {one_line(str(run.folder))}"] if run.folder else []
     stopped = [f"stopped: {run.why}"] if run.why else []
-    measured = [told] if (told := mean_line(run.results())) else []
+    measured = [means] if (means := run.results().means) else []
     watched = interventions.summary([*run.records.values()])
     return [outcome(run.counts), *measured, *watched, took, *stopped, *map(one_line, run.notes), *where]
 
 
 def _table(run: Run, width: int) -> Table:
     """Return a line for each discussion, with as many of its measures as fit beside whole answers."""
-    names = [name for name in by_name(run.results()) if name not in OF_RETRIEVAL]  # the summary has them
+    names = [name for name in run.results().measures if name not in OF_RETRIEVAL]  # the summary has them
     lines = [["question", "seed", "answer", "", *map(one_line, names)]]
     for (question, seed), record in run.records.items():
         lines.append([one_line(question), str(seed), *_answer(record), *_measures(record, names)])
@@ -192,22 +186,15 @@ def _table(run: Run, width: int) -> Table:
 
 
 def _measures(record: DiscussionRecord, names: list[str]) -> list[str]:
-    found = record.result().measures
-    return ["" if (value := found.get(name)) is None else figure(value) for name in names]
+    values = record.result().measures
+    return ["" if (value := values.get(name)) is None else figure(value) for name in names]
 
 
 def _answer(record: DiscussionRecord) -> tuple[str, str]:
     if record.decision is None:
         return "", f"{record.status}{': ' + shortened(record.error) if record.error else ''}"
     answer, score = record.decision["answer"], record.decision["score"]
-    target = one_line(record.question.get("target", ""))
-    told = (
-        ""
-        if score is None
-        else "right"
-        if score == 1
-        else f"wrong: it is {target}"
-        if not score
-        else f"score {score:.2f}"
-    )
-    return ("no answer" if answer is None else shortened(answer, 40)), told
+    right = "right" if score == 1 else f"score {score:.2f}" if score else ""
+    if score == 0:
+        right = f"wrong: it is {one_line(record.question.get('target', ''))}"
+    return ("no answer" if answer is None else shortened(answer, 40)), right

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Literal
 
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.text import counted, figure, one_line, shortened
-from sottovoce.report.tables import share_cells, show, table
+from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.retrievers.trec import read_qrels
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import Trust
 from sottovoce.runs.job import resumable
 from sottovoce.runs.limits import Currency
 from sottovoce.runs.read import load_run
+from sottovoce.runs.results import measures_line
 
 if TYPE_CHECKING:
     from sottovoce.analysis.audit import Audited
-    from sottovoce.analysis.statistics import Mean
     from sottovoce.channels.message import Message
     from sottovoce.runs.replay import Branch, Branches
-    from sottovoce.runs.results import Result
+    from sottovoce.runs.results import Results
     from sottovoce.runs.run import Key, Run
 
 By = Literal["round", "agent", "model", "limit"]
@@ -34,20 +34,13 @@ EXAMPLES = 3
 
 
 def read_runs(names: Sequence[str], qrels: Path | None = None) -> dict[str, Run]:
-    """Return runs by name; an experiment stands for the runs of its rows.
+    """Return runs by name; `qrels` are judgments of passages that replace the questions' own gold passages.
 
-    `qrels` are judgments of passages that replace the questions' own gold passages.
-
-    Raises:
-        RecordError: a run does not exist.
-        UsageError: two of them have the same name.
+    Errors: see `gathered`.
     """
-    runs: dict[str, Run] = {}
-    for name in names:
-        for run_name, run in _runs_of(name).items():
-            if run_name in runs:
-                raise UsageError(f"two of the runs have the name {run_name!r}; give each once, or rename a folder")
-            runs[run_name] = run
+    from sottovoce.report.sources import gathered
+
+    runs = gathered(names).runs
     if qrels is not None:
         judgments = read_qrels(qrels)
         for run in runs.values():
@@ -55,23 +48,8 @@ def read_runs(names: Sequence[str], qrels: Path | None = None) -> dict[str, Run]
     return runs
 
 
-def _runs_of(name: str) -> dict[str, Run]:
-    from sottovoce.experiments.folder import FILE, rows_in
-
-    for folder in (Path(name), run_directory.runs_folder() / name):
-        if (folder / FILE).exists():
-            return rows_in(folder)
-    folder = run_directory.find_run(name)
-    return {folder.resolve().name: load_run(folder)}
-
-
 def compare_runs(names: Sequence[str], against: str | None, qrels: Path | None = None) -> None:
-    """Print the runs side by side: accuracy, costs, and each pair with its tests, or each run against one.
-
-    Raises:
-        RecordError: a run does not exist.
-        UsageError: there is nothing to compare, or the libraries for statistics are missing.
-    """
+    """Print the runs side by side: accuracy, costs, and each pair with its tests, or each run against one."""
     from sottovoce.report.comparison import compared, waiting
 
     runs = read_runs(names, qrels)
@@ -79,16 +57,11 @@ def compare_runs(names: Sequence[str], against: str | None, qrels: Path | None =
 
 
 def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
-    """Run the unfinished baselines of a run, in folders beside it, and print the comparison of all three.
-
-    Raises:
-        UsageError: several runs were named, this one has no baselines, or names what the command line does not allow.
-        RecordError: there is no such run, or its baselines were started with other settings or models.
-    """
+    """Run the unfinished baselines of a run, in folders beside it, and print the comparison of all three."""
     from sottovoce.analysis.statistics import check_installed
     from sottovoce.cli.run_screen import shown_row
     from sottovoce.experiments.matching import baselines, with_pilots
-    from sottovoce.experiments.runner import RowRunner, check_rows, run_rows
+    from sottovoce.experiments.runner import RowRunner
     from sottovoce.report.comparison import compared
     from sottovoce.runs.start import settings_of
 
@@ -101,9 +74,9 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
     rows = with_pilots(baselines(folder.name, run, by))
     runner = RowRunner(beside, show=shown_row)
     runner.read([folder.name, *rows])
-    check_rows(rows, runner)
+    runner.check_all(rows, rows)
     with resumable("all messages are kept"):
-        run_rows(rows.values(), runner)
+        runner.run_all(rows, rows)
     shown = {name: run for name, run in runner.runs.items() if "/" not in name}  # pilots are within their rows
     show(compared(shown, folder.name).rstrip("\n"))
     print(f"kept beside {one_line(str(folder))}")
@@ -113,10 +86,6 @@ def show_measures(names: Sequence[str], by: By | None, qrels: Path | None = None
     """Print the measures of each run, overall and by round, agent, model and limit, or by one of them.
 
     Measures of retrieval follow if something was retrieved and gold passages are known.
-
-    Raises:
-        RecordError: a run does not exist.
-        UsageError: a run has no answers to measure, or the libraries for statistics are missing.
     """
     from sottovoce.analysis.discussion_metrics import observed, rates
 
@@ -135,29 +104,17 @@ def show_measures(names: Sequence[str], by: By | None, qrels: Path | None = None
             show(f"{table(RETRIEVAL_HEADINGS, retrieval)}\n")
 
 
-def _retrieval_cells(results: Sequence[Result]) -> list[list[str]]:
-    from sottovoce.analysis.measures import measured
+def _retrieval_cells(results: Results) -> list[list[str]]:
+    from sottovoce.analysis.compare import mean_measures
     from sottovoce.runs.measures import OF_RETRIEVAL
 
-    means = measured(results)  # failed discussions too: their retrievals are known
-    return [
-        [name, str(means[name].games), figure(means[name].mean.value), _interval(means[name].mean)]
-        for name in OF_RETRIEVAL
-        if name in means
-    ]
-
-
-def _interval(mean: Mean) -> str:
-    return "" if mean.low is None or mean.high is None else f"{figure(mean.low)} to {figure(mean.high)}"
+    means = mean_measures(results)  # failed discussions too: their retrievals are known
+    known = {name: means[name] for name in OF_RETRIEVAL if name in means}
+    return [[name, str(mean.n), figure(mean.value), interval(mean.low, mean.high)] for name, mean in known.items()]
 
 
 def show_audit(names: Sequence[str]) -> None:
-    """Print each run under all policies that apply to it.
-
-    Raises:
-        RecordError: a run does not exist.
-        UsageError: a run has no scored discussion.
-    """
+    """Print each run under all policies that apply to it."""
     from sottovoce.analysis.audit import audit
 
     for name, run in read_runs(names).items():
@@ -180,11 +137,7 @@ def _audit_cells(policy: Audited) -> list[str]:
 
 
 def chosen_discussion(run: Run, question: str | None, seed: int | None) -> Key:
-    """Return the discussion of a question under a seed: the first with an intervention, or else the first.
-
-    Raises:
-        UsageError: there is no such discussion.
-    """
+    """Return the discussion of a question under a seed: the first with an intervention, or else the first."""
     keys = [key for key in run.records if question in (None, key[0]) and seed in (None, key[1])]
     if not keys:
         questions = {key[0] for key in run.records}
@@ -220,8 +173,7 @@ def _branch_lines(name: str, branch: Branch) -> Iterator[str]:
     score = "" if decision["score"] is None else f", score {figure(decision['score'])}"
     yield one_line(f"{name}: {answer}{score}; {decision['why']}; {len(branch.messages)} messages")
     if measures := decision.get("measures"):
-        known = [f"{name} {figure(value)}" for name, value in measures.items() if value is not None]
-        yield one_line(f"  {', '.join(known)}, interventions {len(branch.interventions)}")
+        yield f"  {measures_line(measures)}, interventions {len(branch.interventions)}"
 
 
 def _message(message: Message) -> str:
@@ -233,5 +185,4 @@ def _texts(messages: Sequence[Message]) -> list[object]:
 
 
 def _ids(messages: Sequence[Message]) -> list[object]:
-    """Return the messages' texts and places, with token ids where there are payloads."""
     return [(each.text, each.place, each.payload and each.payload.load().ids) for each in messages]

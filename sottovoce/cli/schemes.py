@@ -5,25 +5,25 @@ Nothing here imports torch or langgraph before a run starts.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from typing import Any
+
 from sottovoce.cli.command import SchemeCommands
+from sottovoce.cli.option_models import Output, check_places
+from sottovoce.core.text import one_line
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.trained import check_trained
-from sottovoce.report.output import Output, check_places, console_of, loading
 from sottovoce.runs.limits import Limits
 from sottovoce.settings import Settings
 
 
 def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits: Limits, output: Output) -> None:
-    """Run a scheme on a question or many, and show the run.
-
-    Raises:
-        UsageError: the request cannot be met; raised before any agent speaks.
-        SottovoceError: the run failed, or a discussion of it.
-    """
+    """Run a scheme on a question or many, and show the run."""
     check_trained(scheme, settings, options.question)
     questions, origin = questions_of(options, settings)
     file = check_places(output)
-    with loading(console_of(), output):
+    title = " · ".join([scheme.replace("_", "-"), settings.protocol, ", ".join(dict.fromkeys(settings.model))])
+    with _loading(output, title):
         # Late: torch takes seconds, and errors in the request are reported first.
         from sottovoce.cli.run_screen import run_and_show
         from sottovoce.runs.manifest import new_manifest
@@ -32,6 +32,15 @@ def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits
         start = continue_run if output.continue_ else start_run
         run = start(new_manifest(scheme, settings, questions, options.seeds, origin.words), questions, output.save)
     run_and_show(run, settings, limits, output, file)
+
+
+def _loading(output: Output, title: str) -> Any:  # Any: a context manager
+    from sottovoce.report.console import console_of, moves
+
+    console = console_of()
+    if not moves(console) or output.as_json or output.quiet:
+        return nullcontext()
+    return console.status(one_line(f"{title}: loading"), spinner="line" if console.options.ascii_only else "dots")
 
 
 commands = SchemeCommands("", "", run_scheme, QuestionOptions, Limits, Output)

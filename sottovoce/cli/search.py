@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from sottovoce.analysis.statistics import check_installed
+from sottovoce.channels import PROTOCOLS
+from sottovoce.cli.option_models import LayersOptions, TuneOptions
 from sottovoce.cli.run_screen import shown_row
-from sottovoce.cli.search_options import LayersOptions, TuneOptions
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted, figure, one_line, shortened
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.trained import check_trained
 from sottovoce.experiments.rows import Row
 from sottovoce.experiments.search.layers import Ranked, Ranking, rank
-from sottovoce.experiments.search.space import Space
 from sottovoce.experiments.search.study import Study
-from sottovoce.experiments.search.tune import Trial, Tuned, tune
+from sottovoce.experiments.search.tune import Space, Trial, Tuned, tune
 from sottovoce.graphs import scheme as scheme_named
-from sottovoce.report.tables import share_cells, show, table
+from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.runs.job import resumable
 from sottovoce.runs.limits import Limits
 from sottovoce.settings import Settings
@@ -32,23 +32,17 @@ HEADINGS = "layer | questions | accuracy | 95 %", "layer | questions | EM + F1 |
 
 
 def search_layers(options: LayersOptions, settings: Settings, source: QuestionOptions, limits: Limits) -> None:
-    """Rank a model's layers and print the ranking.
-
-    Raises:
-        UsageError: the request cannot be met, or the folder holds another search.
-        SottovoceError: the search stopped; the same command resumes.
-    """
+    """Rank a model's layers and print the ranking."""
     row = _prepared(options.scheme, _scheme_settings(options, settings), source)
     show(layers_table(_run(options.save, limits, lambda study: rank(study, row, halve=options.halving))))
     print(f"kept in {one_line(str(options.save))}")
 
 
 def _scheme_settings(options: LayersOptions, settings: Settings) -> Settings:
-    """Return the scheme's own settings, with the protocol whose layers are searched."""
     values = {name: getattr(settings, name) for name in settings.model_fields_set}
     if values.get("layers"):
         raise UsageError("--layers was given, but layers are what is searched; drop it")
-    if values.setdefault("protocol", "sde") not in ("sde", "hidden"):
+    if "layers" not in PROTOCOLS[values.setdefault("protocol", "sde")].Options.model_fields:
         raise UsageError(f"protocol is {values['protocol']!r}, which reads no layers; expected sde or hidden")
     more = options.model_dump(include={"agents", "rounds"}, exclude_none=True)
     return scheme_named(options.scheme).settings.model_validate({**values, **more})
@@ -73,15 +67,14 @@ def layers_table(ranking: Ranking) -> str:
 
 
 def _layer_cells(layer: Ranked) -> list[str]:
-    interval = "" if layer.low is None or layer.high is None else f"{figure(layer.low)} to {figure(layer.high)}"
     parts = [] if layer.overlap is None else [figure(layer.exact), figure(layer.overlap)]
-    return [str(layer.layer), str(layer.questions), figure(layer.score), interval, *parts]
+    return [str(layer.layer), str(layer.questions), figure(layer.score), interval(layer.low, layer.high), *parts]
 
 
 def search_temperatures(
     scheme: str, settings: Settings, source: QuestionOptions, options: TuneOptions, limits: Limits
 ) -> None:
-    """Search the temperatures of the agents that discuss, and print the results. Errors: see `search_layers`."""
+    """Search the temperatures of the agents that discuss, and print the results."""
     row = _prepared(scheme, settings, source)
     space = Space(options.from_, options.to, options.grid, options.trials)
     search = partial(
@@ -115,7 +108,6 @@ def _trial_cells(trial: Trial) -> list[str]:
 
 
 def _ties(best: Sequence[str], of: int, noun: str) -> list[str]:
-    """Return a line that names the equally good trials or layers, if there are several."""
     if len(best) == 1:
         return []
     names = shortened(", ".join(best))

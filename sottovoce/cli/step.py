@@ -17,7 +17,6 @@ from sottovoce.core.errors import SottovoceError, UsageError, nearest
 from sottovoce.core.text import one_line
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.trained import check_trained, knowledge
-from sottovoce.report.output import console_of
 from sottovoce.settings import Settings
 
 if TYPE_CHECKING:
@@ -40,11 +39,7 @@ HELP = {
 
 
 def step_through(scheme: str, settings: Settings, options: QuestionOptions) -> None:
-    """Run a discussion of a scheme step by step, by commands from stdin.
-
-    Raises:
-        UsageError: the request cannot be met, or is for several discussions.
-    """
+    """Run a discussion of a scheme step by step, by commands from stdin."""
     check_trained(scheme, settings, options.question)
     questions, origin = questions_of(options, settings)
     if len(questions) * max(len(options.seeds), 1) > 1:
@@ -53,6 +48,7 @@ def step_through(scheme: str, settings: Settings, options: QuestionOptions) -> N
     # Late: torch takes seconds, and errors in the request are reported first.
     from sottovoce.cli.step_stops import Stops
     from sottovoce.graphs import scheme as scheme_named
+    from sottovoce.report.console import console_of
     from sottovoce.runs.runner import payload_store
 
     console = console_of()
@@ -93,11 +89,7 @@ class Session:
                 self._say(one_line(expected))
 
     def do(self, line: str) -> None:
-        """Execute one command.
-
-        Raises:
-            SottovoceError: the command fails; the state does not change.
-        """
+        """Execute one command."""
         from sottovoce.cli.step_stops import state_lines
 
         name, _, rest = line.strip().partition(" ")
@@ -134,7 +126,6 @@ class Session:
         self._show_change(self._stops.next)
 
     def _show_change(self, change: Callable[[], None]) -> None:
-        """Make a change, and show its effect on the state."""
         from sottovoce.cli.step_stops import changes, new_messages
         from sottovoce.report import transcript
         from sottovoce.report.blocks import Block

@@ -69,12 +69,7 @@ class Stops:
         return self.current.state.values
 
     def next(self) -> None:
-        """Run one step; people who take part in it are asked, one after another.
-
-        Raises:
-            UsageError: the discussion is over.
-            SottovoceError: the step failed, or nobody answers; the stop does not change.
-        """
+        """Run one step; people who take part in it are asked, one after another."""
         if not self.current.next:
             raise UsageError("the discussion is over; `back` or `fork N` continues from an earlier stop")
         self._run(None, self.current.state.config)
@@ -86,9 +81,6 @@ class Stops:
         """Replace an agent's last message, as if the step before had written the new text.
 
         Its payload no longer fits the text, so it is read in words.
-
-        Raises:
-            UsageError: the agent has not said anything.
         """
         last = {message.agent: message for message in current_messages(self.values)}  # type: ignore[arg-type]  # as a checkpoint has it
         if not last:
@@ -102,21 +94,13 @@ class Stops:
         self._add(self._graph.bulk_update_state(self.current.state.config, [updates]), ran, agent)
 
     def back(self) -> None:
-        """Go back to the stop that this one came from.
-
-        Raises:
-            UsageError: it is the first one.
-        """
+        """Go back to the stop that this one came from."""
         if self.current.before is None:
             raise UsageError("this is the first stop; there is none before it")
         self.current = self.all[self.current.before]
 
     def fork(self, number: int) -> None:
-        """Go to any stop; the next step starts a branch from it.
-
-        Raises:
-            UsageError: there is no stop with that number.
-        """
+        """Go to any stop; the next step starts a branch from it."""
         if not 0 <= number < len(self.all):
             raise UsageError(f"fork is {number}; the stops are 0 to {len(self.all) - 1}")
         self.current = self.all[number]

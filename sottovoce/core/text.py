@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import unicodedata
 
 BIDI = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f"  # reorder the text around them
 JOINING = re.compile("(?<=[^\x00-\u0fff])\u200d|[\ufe0e\ufe0f]|(?<=.)[\U0001f3fb-\U0001f3ff]")
+PLAIN = str.maketrans({"·": "-", "×": "x", "…": ".", "–": "-", "’": "'", "→": ">", "≥": ">", "≤": "<"})
+"""ASCII replacements, of the same width, for the other characters in our own texts."""
+ERRORS = "readable"
+"""The error handler of codecs that replaces characters of our own texts by ASCII, and others by escapes."""
 UNSAFE = {"Cc", "Cs", "Zl", "Zp"}  # controls, lone surrogates, line and paragraph separators
 
 
@@ -57,3 +62,13 @@ def _letter(letter: str) -> str:
     if letter == "\n" or (unicodedata.category(letter) not in UNSAFE and letter not in BIDI):
         return letter
     return f"\\x{ord(letter):02x}" if ord(letter) < 256 else f"\\u{ord(letter):04x}"
+
+
+def _escape(error: UnicodeError) -> tuple[str | bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end].translate(PLAIN)
+    return lacking.encode("ascii", "backslashreplace").decode("ascii"), error.end
+
+
+codecs.register_error(ERRORS, _escape)

@@ -79,7 +79,7 @@ def attention_plot(runs: Mapping[str, Run], layer: int) -> Plot:
 
 
 def looked(name: str, run: Run, key: Key, layer: int) -> Looked:
-    """Return the attention of one layer of the first agent's model in one discussion. Errors: see `attention_plot`."""
+    """Return the attention of one layer of the first agent's model in one discussion."""
     record, settings = run.records[key], settings_of(run)
     agent = settings.speakers()[0]
     said = record.said(agent)
@@ -145,7 +145,6 @@ def prompt_of(record: DiscussionRecord, settings: Settings, said: Message, head:
 
 
 def _recorded(part: str | MessageRef, by_place: Mapping[Place, Message]) -> str | MessageRef:
-    """Return a part of a prompt with the recorded message, which has its payload."""
     return part if isinstance(part, str) else replace(part, message=by_place[part.message.place])
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from sottovoce.analysis.compare import Comparison, Summary, compare
-from sottovoce.analysis.measures import Measured
 from sottovoce.analysis.paired_test import Pair, points
 from sottovoce.analysis.statistics import Mean, Share
 from sottovoce.core.text import counted, figure, one_line
-from sottovoce.experiments.folder import ended
+from sottovoce.experiments.files import ended
 from sottovoce.experiments.matching import budget_notes
-from sottovoce.report.tables import p_value, percent, share_cells, table
+from sottovoce.report.tables import interval, p_value, percent, share_cells, table
 from sottovoce.runs.run import Run
 
 RUNS = (
@@ -44,7 +43,6 @@ def comparison_of(runs: Mapping[str, Run], against: str | None = None) -> Compar
 
 
 def _uncounted(runs: Mapping[str, Run]) -> Iterable[str]:
-    """Yield a sentence for each run whose FLOPs do not include its encoder."""
     for name, run in runs.items():
         values = [str(value) for value in run.manifest.settings.values()]
         if encoders := [value for value in values if value.startswith(ENCODED)]:
@@ -95,7 +93,7 @@ def sentences(comparison: Comparison) -> list[str]:
 
 def markdown(comparison: Comparison) -> str:
     """Return the tables and sentences in Markdown, as the command line prints them."""
-    blocks = [table(" | ".join(map(_heading, of_part.headings)), of_part.rows) for of_part in tables(comparison)]
+    blocks = [table(*part) for part in tables(comparison)]
     if verdicts := sentences(comparison):
         blocks.append("\n".join(f"- {sentence}" for sentence in verdicts))
     return "\n\n".join(blocks) + "\n"
@@ -124,11 +122,9 @@ def _measures(run: Summary, names: list[str]) -> list[str]:
     return [_measured(run.measures[name], run) if name in run.measures else "" for name in names]
 
 
-def _measured(measured: Measured, run: Summary) -> str:
-    mean, ended = measured.mean, run.discussions - run.failed
-    interval = [] if mean.low is None or mean.high is None else [f"{figure(mean.low)} to {figure(mean.high)}"]
-    games = [f"of {counted(measured.games, 'game')}"] if measured.games < ended else []
-    beside = "; ".join([*interval, *games])
+def _measured(mean: Mean, run: Summary) -> str:
+    games = f"of {counted(mean.n, 'game')}" if mean.n < run.discussions - run.failed else ""
+    beside = "; ".join(filter(None, [interval(mean.low, mean.high), games]))
     return f"{figure(mean.value)} ({beside})" if beside else figure(mean.value)
 
 
@@ -137,13 +133,7 @@ def _number(value: float | None, form: str) -> str:
 
 
 def _name(run: str) -> str:
-    """Return a run's name as code."""
     return one_line(f"`{run}`")
-
-
-def _heading(text: str) -> str:
-    """Return a heading whose bars do not end it."""
-    return text.replace("|", "\\|")
 
 
 ACCURACY = "accuracy"
@@ -154,7 +144,7 @@ def published_table(published: Mapping[str, Mapping[str, float]], comparison: Co
     """Return a table with a row for each published figure, or [] without any; cells of missing results stay empty."""
     runs = {run.run: run for run in comparison.runs}
     rows = [
-        (name, one_line(measure), _cell(value, measure), *_obtained(runs.get(name), measure))
+        (name, one_line(measure), _form(measure)(value), *_obtained(runs.get(name), measure))
         for name, figures in published.items()
         for measure, value in figures.items()
     ]
@@ -166,14 +156,10 @@ def _obtained(run: Summary | None, measure: str) -> tuple[str, str]:
     if run is not None and measure == ACCURACY:
         result = run.accuracy
     elif run is not None and measure in run.measures:
-        result = run.measures[measure].mean
-    if result is None:
-        return "", ""
-    ends = (
-        [] if result.low is None or result.high is None else [_cell(result.low, measure), _cell(result.high, measure)]
-    )
-    return _cell(result.value, measure), " to ".join(ends)
+        result = run.measures[measure]
+    form = _form(measure)
+    return ("", "") if result is None else (form(result.value), interval(result.low, result.high, form))
 
 
-def _cell(value: float, measure: str) -> str:
-    return percent(value) if measure == ACCURACY else figure(value)
+def _form(measure: str) -> Callable[[float], str]:
+    return percent if measure == ACCURACY else figure

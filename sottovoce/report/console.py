@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,20 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-PLAIN = str.maketrans({"·": "-", "×": "x", "…": ".", "–": "-", "’": "'", "→": ">", "≥": ">", "≤": "<"})
-"""ASCII replacements, of the same width, for the other characters in our own texts."""
-ERRORS = "readable"
-
-
-def _escape(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Replace characters of our own texts by ASCII, and others by escapes; an error handler of codecs."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    lacking = error.object[error.start : error.end].translate(PLAIN)
-    return lacking.encode("ascii", "backslashreplace").decode("ascii"), error.end
-
-
-codecs.register_error(ERRORS, _escape)
+from sottovoce.core.text import ERRORS
 
 
 class ReadableConsole(Console):
@@ -35,6 +21,11 @@ class ReadableConsole(Console):
         if isinstance(renderable, Text) and not encoding.startswith("utf"):
             renderable = _encodable(renderable, encoding)
         return super().render(renderable, options)
+
+
+def console_of() -> Console:
+    """Return a console that prints texts of models as data, without markup, emoji names or highlighting."""
+    return ReadableConsole(markup=False, emoji=False, highlight=False)
 
 
 def moves(console: Console) -> bool:

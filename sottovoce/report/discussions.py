@@ -6,7 +6,7 @@ its earlier attempts and before its interventions. Texts are not escaped: the pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from sottovoce.channels.message import Message, Place
 from sottovoce.core.text import counted, figure, one_line, shortened
@@ -81,7 +81,7 @@ class _Says:
     def __init__(self, record: DiscussionRecord, tensors: Tensors) -> None:
         self._record, self._tensors = record, tensors
         self._prompts = {prompt.place: prompt.turns for prompt in record.prompts}
-        self._said = _by_act(record.messages)
+        self._said = describe.by_act(record.messages)
         self._acted: dict[Place, list[Intervened]] = {}
         for entry in record.interventions:
             self._acted.setdefault(Place(**{name: entry[name] for name in Place._fields}), []).append(entry)  # type: ignore[literal-required]  # a Place's fields are among its keys
@@ -117,13 +117,6 @@ class _Says:
         later = self._said[message.place[:-1]]
         again = any(attempt.attempt > message.attempt and attempt.asked != "answer" for attempt in later)
         return f"attempt {message.attempt + 1}, asked again" if again else ""
-
-
-def _by_act(messages: Iterable[Message]) -> Mapping[tuple[object, ...], list[Message]]:
-    messages_by_act: dict[tuple[object, ...], list[Message]] = {}
-    for message in messages:
-        messages_by_act.setdefault(message.place[:-1], []).append(message)
-    return messages_by_act
 
 
 def _when(message: Message) -> str:

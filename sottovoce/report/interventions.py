@@ -41,7 +41,6 @@ def true_class(record: DiscussionRecord, intervened: Intervened) -> str:
 
 
 def _by_outcome(records: Sequence[DiscussionRecord]) -> list[str]:
-    """Describe the turns of interventions by outcome, and the bad outcomes without any intervention."""
     scores = [(record, record.decision["score"]) for record in records if record.decision is not None]
     good = [record for record, score in scores if score == 1]
     bad = [record for record, score in scores if score is not None and score < 1]
@@ -82,7 +81,6 @@ def figure_of(run: DiscussionRecord) -> str:
 
 
 def _drawn(run: DiscussionRecord) -> Iterator[str]:
-    """Yield a heading, bars, and a row of marks below bars that have any, `WIDEST` turns at a time."""
     highest = _highest(run)
     known = [value for value in highest.values() if value is not None]
     if not known:
@@ -129,7 +127,6 @@ def _bar(value: float | None, low: float, high: float) -> str:
 
 
 def _in_words(run: DiscussionRecord, intervened: Intervened) -> str:
-    """Return one intervention in words."""
     after = f" after {counted(intervened['epoch'], 'reset')}" if intervened["epoch"] else ""
     when = f"turn {intervened['round'] + 1}{after}"
     by_truth = f"; by the truth: {wrong}" if (wrong := true_class(run, intervened)) else ""

@@ -32,7 +32,6 @@ def escaped(text: str) -> str:
 
 
 def _lines_of(block: Block) -> Iterator[str]:
-    """Yield each block with the line break, or the empty line, before it."""
     if block.heading:
         yield f"\n\n## {block.heading}"
     for message in block.messages:

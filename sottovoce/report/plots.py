@@ -5,7 +5,6 @@ matplotlib's global state does not change.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -107,7 +106,7 @@ def _bytes(scored: Sequence[Summary], of: Looks) -> Plot | None:
     if len(carrying) < 2:  # one point is no curve
         return None
     caption = "Compression: bytes per message besides words, on a log axis, and accuracy, failures as wrong."
-    return _scattered(carrying, [summary.measures[BYTES].mean.value for summary in carrying], BYTES, caption, of)
+    return _scattered(carrying, [summary.measures[BYTES].value for summary in carrying], BYTES, caption, of)
 
 
 def _scattered(scored: Sequence[Summary], at: Sequence[float], quantity: str, caption: str, of: Looks) -> Plot:
@@ -144,7 +143,6 @@ def _ends(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _logarithmic(axes: Any, at: Sequence[float]) -> None:  # Any: Axes
-    """Make the x axis logarithmic, with ticks at values that are drawn and far enough apart for their labels."""
     from matplotlib.ticker import NullLocator
 
     low, high = _ends(at)
@@ -180,16 +178,11 @@ def svg(figure: Any, title: str) -> Markup:  # Any: a Figure
     with matplotlib.rc_context(STYLE):
         figure.savefig(text, format="svg", metadata={"Date": None})
     element = text.getvalue()
-    element = element[element.index("<svg") :]
-    return Markup(re.sub(r"(<svg[^>]*)>", rf'\1 role="img"><title>{_replacement(title)}</title>', element, count=1))
-
-
-def _replacement(title: str) -> str:
-    return str(escape(title)).replace("\\", r"\\")
+    opening, _, rest = element[element.index("<svg") :].partition(">")
+    return Markup(f'{opening} role="img"><title>{escape(title)}</title>{rest}')
 
 
 def _legend(figure: Any, names: Iterable[str]) -> None:  # Any: a Figure
-    """Put a legend above the axes, in as many rows as it needs, and enlarge the figure for it."""
     labels = [*map(_label, names)]
     columns = max(1, LEGEND // (max(map(len, labels)) + LINE))
     figure.set_figheight(SIZE[1] + ROW * ceil(len(labels) / columns))

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from markupsafe import Markup
 
 from sottovoce.analysis.compare import Comparison, Summary
+from sottovoce.core.errors import UsageError, command
 from sottovoce.core.text import counted, figure, one_line
+from sottovoce.graphs import scheme
 from sottovoce.nodes.state import JSON
 from sottovoce.report import interventions
 from sottovoce.report.attention import attention_plot
-from sottovoce.report.cards import card, what_was_run
-from sottovoce.report.comparison import comparison_of, published_table, sentences, tables
+from sottovoce.report.comparison import Table, comparison_of, published_table, sentences, tables
 from sottovoce.report.discussions import of_runs
 from sottovoce.report.page import embedded, image, page
 from sottovoce.report.plots import Plot, plots
 from sottovoce.report.sources import Gathered, Picture
 from sottovoce.report.tables import share_cells
 from sottovoce.report.tensors import Tensors, Words
+from sottovoce.runs import card as runs_card
 from sottovoce.runs.cost import BYTES
+from sottovoce.runs.run import Run
 
 VERDICTS = 3
 """Maximum number of verdicts in the headline."""
@@ -29,8 +34,11 @@ def report(content: Gathered, attention: int | None = None) -> str:
     """Return the page; `attention` adds the attention of a layer, which loads the models.
 
     Raises:
-        UsageError: the extra `eval` is not installed, or the attention cannot be drawn.
+        UsageError: no discussion has ended, the extra `eval` is missing, or the attention cannot be drawn.
     """
+    if not content.ended[0]:
+        resume = command("runs", "resume", next(iter(content.runs)))
+        raise UsageError(f"nothing to report yet: no discussion of {', '.join(content.runs)} has ended; use {resume}")
     comparison, words = comparison_of(content.runs, content.against), Words()
     tensors = Tensors(words)
     looked = [] if attention is None else [attention_plot(content.runs, attention)]
@@ -66,7 +74,7 @@ def headline(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def _measures(run: Summary) -> list[str]:
-    means = {name: figure(measured.mean.value) for name, measured in run.measures.items() if name != BYTES}
+    means = {name: figure(mean.value) for name, mean in run.measures.items() if name != BYTES}
     return [", ".join(f"{one_line(name)} {mean}" for name, mean in means.items())] if means else []
 
 
@@ -111,3 +119,64 @@ def _notes(content: Gathered, tensors: Tensors, words: Words) -> Sequence[str]:
         else []
     )
     return [*monitored, *stopped, *of_runs, *missing, *words.notes]
+
+
+DIGEST = 12
+"""Number of letters of a digest in the table; the card has all of them."""
+
+
+def card(run: Run) -> JSON:
+    """Return the sealed card of a finished run, as `runs verify --card` checks it; else the manifest and progress."""
+    if run.folder is not None and all(record.status in ("done", "failed") for record in run.records.values()):
+        return runs_card.card(run)
+    progress = {"status": run.status, "why": run.why, "counts": run.counts.model_dump(), "cost": run.cost.model_dump()}
+    return {**run.manifest.model_dump(mode="json"), **progress}
+
+
+def what_was_run(runs: Mapping[str, Run]) -> Table:
+    """Return a table with a column for each run: rows of facts, then the settings that differ."""
+    facts = {name: _facts(run) for name, run in runs.items()}
+    differing = differences(runs)
+    names = list(dict.fromkeys([name for of_run in facts.values() for name in of_run]))
+    rows = [(name, *(of_run.get(name, "") for of_run in facts.values())) for name in names]
+    settings = [(setting, *values) for setting, values in differing.items()]
+    return Table(("", *runs), tuple(tuple(map(one_line, cells)) for cells in (*rows, *settings)))
+
+
+def differences(runs: Mapping[str, Run]) -> dict[str, list[str]]:
+    """Return the settings that differ between runs by name, with the value of each run, or "" if it has none."""
+    settings = [run.manifest.settings for run in runs.values()]
+    names = dict.fromkeys(name for of_run in settings for name in of_run)
+    values_by_name = {
+        name: [_value(of_run.get(name)) if name in of_run else "" for of_run in settings] for name in names
+    }
+    shown = {"protocol", "model"}  # in the table anyway
+    return {name: values for name, values in values_by_name.items() if len(set(values)) > 1 and name not in shown}
+
+
+def _facts(run: Run) -> dict[str, str]:
+    head, cost, records = run.manifest, run.cost, run.records.values()
+    models = dict.fromkeys(
+        f"{model.model} ({model.weights}, {model.stored}, {model.device})" for model in head.models.values()
+    )
+    ended = sum(record.status in ("done", "failed") for record in records)
+    return {
+        "status": f"{run.status}: {ended:,} of {counted(len(records), 'discussion')} ended",
+        "scheme": scheme(head.scheme).command,
+        "protocol": head.settings["protocol"],
+        "models": "; ".join(models) or ", ".join(dict.fromkeys(head.settings["model"])),
+        "seeds": ", ".join(map(str, head.seeds)),
+        "questions": f"{len(records) // len(head.seeds):,}, sha256 {head.questions[:DIGEST]}",
+        "from": head.origin or "a person",
+        "prompts": f"sha256 {head.prompts[:DIGEST]}",
+        "calls": f"{cost.calls:,}",
+        "tokens": cost.tokens
+        if cost.uncounted
+        else f"{cost.tokens_in:,} read, {cost.tokens_reused:,} of them reused; {cost.tokens_out:,} written",
+        "versions": ", ".join(f"{name} {version}" for name, version in head.versions.items()),
+        "started": head.started,
+    }
+
+
+def _value(value: Any) -> str:  # Any: JSON
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from textwrap import wrap
 
 from rich import box
@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sottovoce.analysis.statistics import Share
-from sottovoce.report.output import console_of
+from sottovoce.core.text import figure
+from sottovoce.report.console import console_of
 
 MARKDOWN = re.compile(r"^\|.*\|\n\|[-|]+\|(?:\n\|.*\|)*$", re.MULTILINE)
 """A table in the form that `table` writes."""
@@ -22,11 +23,12 @@ HANGING = re.compile(r"(?:- | *\S.* {2,})?")
 BETWEEN = 3  # spaces between two columns of a table
 
 
-def table(headings: str, lines: Iterable[Sequence[str]]) -> str:
-    """Return a table in Markdown; `headings` are joined by bars, and bars in cells are escaped."""
-    rule = "|".join(["---"] * len(headings.split(" | ")))
-    rows = (" | ".join(cell.replace("|", "\\|") for cell in cells) for cells in lines)
-    return "\n".join([f"| {headings} |", f"|{rule}|", *(f"| {row} |" for row in rows)])
+def table(headings: str | Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown; `headings` may be joined by bars, and bars in cells are escaped."""
+    columns = headings.split(" | ") if isinstance(headings, str) else headings
+    rows = (" | ".join(cell.replace("|", "\\|") for cell in cells) for cells in (columns, *lines))
+    head, *below = (f"| {row} |" for row in rows)
+    return "\n".join([head, f"|{'|'.join(['---'] * len(columns))}|", *below])
 
 
 def show(text: str, console: Console | None = None) -> None:
@@ -82,7 +84,6 @@ def _plain(line: str) -> list[str]:
 
 
 def _narrowest(lines: Sequence[Sequence[str]]) -> int:
-    """Return the width that a table needs without a broken word."""
     return sum(map(_longest_word, zip(*lines, strict=True))) + BETWEEN * (len(lines[0]) - 1)
 
 
@@ -102,7 +103,12 @@ def _rich(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 
 def share_cells(share: Share | None) -> list[str]:
     """Return a share and its 95 % interval in percent; empty cells for None."""
-    return ["", ""] if share is None else [percent(share.value), f"{percent(share.low)} to {percent(share.high)}"]
+    return ["", ""] if share is None else [percent(share.value), interval(share.low, share.high, percent)]
+
+
+def interval(low: float | None, high: float | None, form: Callable[[float], str] = figure) -> str:
+    """Return a 95 % interval; empty if it is unknown."""
+    return "" if low is None or high is None else f"{form(low)} to {form(high)}"
 
 
 def percent(part: float) -> str:

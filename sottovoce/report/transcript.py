@@ -82,7 +82,6 @@ def conclusion(console: Console, run: DiscussionRecord) -> RenderableType:
 
 
 def _side_by_side(console: Console, panels: Sequence[Panel]) -> RenderableType:
-    """Return panels of equal height in as many columns as the terminal fits; elsewhere one below the other."""
     width = width_of(console, len(panels))
     shown = [copy(shown_panel) for shown_panel in panels]
     if width < console.width:

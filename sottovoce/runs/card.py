@@ -34,7 +34,7 @@ def card(run: Run) -> JSON:
             f"a card needs a run that is; continue it with {command('runs', 'resume', str(run.folder))}"
         )
     counts, manifest = run.counts, run.manifest.model_dump(mode="json", exclude={"format", "version"})
-    whole = [each.failed_wrong for each in run.results() if each.failed_wrong is not None]
+    whole = run.results().scores("failed_wrong").values()
     made: JSON = {
         "format": CARD_FORMAT,
         "version": CARD_VERSION,

@@ -79,7 +79,7 @@ def joined(chunks: list[AIMessageChunk]) -> AIMessageChunk:
 async def test_invoke_ainvoke_stream_and_astream_agree_for_one_seed(protocol: str, store: PayloadStore) -> None:
     loaded = tiny_loaded()
     # Digests are compared: a prompt that is taken over differs from one that is read in its last bits.
-    model = agent(protocol, store, preloaded=loaded.behind(loaded.engine.twin(reuse=False)))
+    model = agent(protocol, store, preloaded=loaded.varied(engine=loaded.engine.twin(reuse=False)))
     reply = model.invoke(QUESTION, seed=7)
     streamed = joined(list(model.stream(QUESTION, seed=7)))
     astreamed = joined([chunk async for chunk in model.astream(QUESTION, seed=7)])

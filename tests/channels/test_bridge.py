@@ -142,18 +142,6 @@ def test_a_mean_over_a_bridge_is_the_part_that_is_shared_and_tells_its_mass() ->
     assert close(mean[:, :-1], kept @ in_order().table.rows) and close(mean[:, -1], kept.sum(-1))
 
 
-def test_who_was_not_known_as_a_hearer_reads_the_sparse_form_or_words(store: PayloadStore) -> None:
-    message = say(Cipher(), speaker(), store, sampling=WARM)
-    expected = say(Cipher(bridge=True), speaker(), store, sampling=WARM, hearers=(renumbered(),))
-
-    Cipher(bridge=True).check(speaker(), renumbered())
-    found = rows_in(hear(Cipher(bridge=True), renumbered(), store, MessageRef(message)))
-    words = hear(Cipher(), renumbered(), store, MessageRef(message))
-
-    exact = rows_in(hear(Cipher(bridge=True), renumbered(), store, MessageRef(expected)))
-    assert close(found, exact, 0.1) and all(isinstance(piece, Ids) for piece in words.prompt)
-
-
 # Words
 
 
@@ -282,15 +270,6 @@ def test_what_is_to_be_heard_as_words_is_so_over_a_bridge_too(store: PayloadStor
 
     assert not any(isinstance(piece, Rows) for piece in request.prompt)
     assert request.length == hear(NL(), hearer, store, MessageRef(message)).length
-
-
-def test_what_goes_over_a_bridge_counts_among_the_bytes_carried(store: PayloadStore) -> None:
-    message = say(Cipher(bridge=True), speaker(), store, sampling=WARM, hearers=(renumbered(),))
-    assert message.payload is not None
-    payload = message.payload.load(store)
-
-    means = [tensor.nbytes for name, tensor in payload.tensors.items() if name.startswith(("rows.", "bridged."))]
-    assert payload.carried_bytes == sum(means) and len(means) == 2
 
 
 def test_models_of_one_vocabulary_need_no_bridge(store: PayloadStore) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,15 +20,11 @@ from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Load, Prompt, Protocol, Speech
 from sottovoce.channels.sde import SDE
 from sottovoce.core.errors import PayloadError, ProtocolError
-from sottovoce.models import Edit, Ids, LoadedModel, Piece, Reply, Request, Rows
+from sottovoce.models import Edit, Ids, LoadedModel, Piece, Reply, Request
 
 Read = tuple[Piece, tuple[Edit, ...]]
 
 # Requests
-
-
-class Nameless(NL):
-    name = "my protocol"
 
 
 class Stubborn(NL):
@@ -40,12 +36,6 @@ class Greeting(NL):
     def encode_prompt(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
         prompt = super().encode_prompt(turns, loaded, load)
         return replace(prompt, pieces=(Ids(loaded.chat.ids("Dear model, ")), *prompt.pieces))
-
-
-class Trembling(Cipher):
-    def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Read:
-        piece, edits = super().encode_message(reference, payload, loaded)
-        return Rows(piece.rows + 1e-6 * torch.randn_like(piece.rows)) if isinstance(piece, Rows) else piece, edits
 
 
 class TremblingEdits(SDE):
@@ -65,11 +55,6 @@ class InPlace(SDE):
         assert payload.states is not None
         payload.states.mul_(0.5)
         return super().encode_message(reference, payload, loaded)
-
-
-class Unrunnable(NL):
-    def make_request(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
-        return super().make_request(prompt, loaded, replace(speech, stop=("",)))
 
 
 HOOKS: list[torch.utils.hooks.RemovableHandle] = []
@@ -139,16 +124,6 @@ class Silence(Amended):
         return self.labelled(payload, text=payload.label.text or "(silent)")
 
 
-class WithoutTheFirst(Amended):
-    def amended(self, payload: Payload) -> Payload:
-        return replace(payload, tensors={name: tensor[1:] for name, tensor in payload.tensors.items()})
-
-
-class Anonymous(Amended):
-    def amended(self, payload: Payload) -> Payload:
-        return self.labelled(payload, model="a model")
-
-
 class Polished(Amended):
     def amended(self, payload: Payload) -> Payload:
         return self.labelled(payload, text=f"{payload.label.text}!")
@@ -169,16 +144,6 @@ class NotFinite(Amended):
         return replace(payload, tensors={**payload.tensors, "surprise": torch.tensor([0.0]).log()})
 
 
-class Doubled(Amended):
-    def amended(self, payload: Payload) -> Payload:
-        return replace(payload, tensors={**payload.tensors, "surprise": torch.zeros(3, dtype=torch.float64)})
-
-
-class Halved(Amended):
-    def amended(self, payload: Payload) -> Payload:
-        return replace(payload, tensors={**payload.tensors, "states": payload.tensors["states"].half()})
-
-
 class Unequal(Amended):
     def amended(self, payload: Payload) -> Payload:
         return replace(payload, tensors={**payload.tensors, "states": payload.tensors["states"][:, 1:]})
@@ -197,16 +162,6 @@ class Dated(Amended):
         return replace(payload, tensors={**payload.tensors, "when": torch.rand(1)})
 
 
-@dataclass(frozen=True, eq=False)
-class RichPayload(Payload):
-    extra: dict[str, float] = field(default_factory=dict)
-
-
-class Rich(Amended):
-    def amended(self, payload: Payload) -> Payload:
-        return RichPayload(payload.label, payload.tensors, {"confidence": 0.5})
-
-
 class Listed(Amended):
     def amended(self, payload: Payload) -> Payload:
         return self.labelled(payload, layers=list(payload.label.layers))
@@ -221,43 +176,14 @@ class OneTooEarly(SDE):
         return piece, tuple(replace(edit, at=-1) for edit in edits)
 
 
-class BeforeThePrompt(SDE):
-    def encode_prompt(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
-        prompt = super().encode_prompt(turns, loaded, load)
-        return replace(prompt, edits=tuple(replace(edit, at=-3) for edit in prompt.edits))
-
-
 class Deaf(NL):
     def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Read:
         return Ids(()), ()
 
 
-class AllAtTheFirst(SDE):
-    def encode_prompt(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
-        prompt = super().encode_prompt(turns, loaded, load)
-        first = min((edit.at for edit in prompt.edits), default=0)
-        return replace(prompt, edits=tuple(replace(edit, at=first) for edit in prompt.edits))
-
-
 class Whole(Cipher):
     def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Read:
         return super().encode_message(replace(reference, spans=()), payload, loaded)
-
-
-class StatesOfTheStart(SDE):
-    def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Read:
-        piece, edits = super().encode_message(reference, payload, loaded)
-        states = payload.states
-        return piece, tuple(replace(edit, delta=states[0, : len(edit.delta)]) for edit in edits if states is not None)
-
-
-class Forgetful(NL):
-    def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Read:
-        return (Ids(()), ()) if reference.own else super().encode_message(reference, payload, loaded)
-
-
-class Pretending(NL):
-    latent = True
 
 
 class Hiding(SDE):
@@ -284,11 +210,6 @@ class Credulous(SDE):
         )
 
 
-class WithoutWords(SDE):
-    def _encode_reference(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Read:
-        return super()._encode_reference(reference, loaded, load) if reference.message.payload else (Ids(()), ())
-
-
 class Injectable(SDE):
     def _encode_reference(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Read:
         return (
@@ -312,19 +233,7 @@ class Lenient(SDE):
             return Ids(loaded.chat.ids(reference.text, plain=True)), ()
 
 
-class Curt(SDE):
-    def _encode_reference(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Read:
-        if reference.message.latent:
-            load(reference.message.latent)
-        return super()._encode_reference(reference, loaded, load)
-
-
 # Between two models
-
-
-class Lonely(NL):
-    def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
-        raise ProtocolError(f"{speaker.name!r} and {hearer.name!r} do not talk")
 
 
 class Aloof(NL):
@@ -349,153 +258,83 @@ class Abrupt(SDE):
         return None
 
 
-class RowsOfTheSpeaker(Cipher):
-    def payload_tensors(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
-        return {"rows.own": reply.rows[loaded.table.key]}
-
-    def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Read:
-        return Rows(payload.tensors["rows.own"]), ()
-
-
 class Incautious(SDE):
     def _fits(self, payload: Payload, loaded: LoadedModel) -> bool:
         return payload.states is not None and payload.states.shape[-1] == loaded.network.hidden
 
 
-class OneVocabulary(NL):
-    def _encode_reference(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Read:
-        ref = reference.message.latent
-        return (
-            self.encode_message(reference, load(ref), loaded)
-            if ref
-            else super()._encode_reference(reference, loaded, load)
-        )
-
-
-BREACHES: list[tuple[type[Protocol], str, str]] = [
-    (
-        Nameless,
-        "the_protocol_is_made_by_its_name_and_options",
-        "Nameless has the name 'my protocol'; expected one word",
-    ),
-    (Stubborn, "the_protocol_is_made_by_its_name_and_options", "found paper; expected reference: keep the options"),
-    (Greeting, "a_prompt_of_words_is_the_templates_tokens", r"position 0 of .* found token \d+; expected token"),
-    (Trembling, "a_request_is_the_same_every_time", "second request: .* found row .*; expected row"),
-    (
-        TremblingEdits,
-        "a_request_is_the_same_every_time",
-        "second request: .* added at layer 4; expected .* layer 4",
-    ),
-    (Unseeded, "a_request_is_the_same_every_time", "second request: .*seed=.* take it from `speech` alone"),
-    (ByThread, "a_request_is_the_same_every_time", "thread 0 of two: .* expected .* added at layer 4"),
-    (InPlace, "a_request_runs_and_leaves_nothing_changed", "a payload changed while it was heard; expected no change"),
-    (Unrunnable, "a_request_runs_and_leaves_nothing_changed", "a stop string is empty.*expected a request"),
-    (Hooking, "a_request_runs_and_leaves_nothing_changed", r"hooks after a reply: found \d; expected 0"),
-    (Longwinded, "a_reply_ends_at_its_length_and_before_its_stop_strings", "a reply of 6 tokens; expected at most 1"),
-    (
-        Unstoppable,
-        "a_reply_ends_at_its_length_and_before_its_stop_strings",
-        "goes past the stop string .* expected an end: pass it on",
-    ),
-    (Unseeded, "a_reply_depends_on_its_request_alone", "another reply than alone: tokens"),
-    (
-        OverTheBatch,
-        "a_reply_depends_on_its_request_alone",
-        "in a batch of 4 gave another reply than alone: rows of table",
-    ),
-    (Silence, "an_empty_reply_and_one_of_one_token_are_recorded_and_heard", r"found \(0, '\(silent\)', 1\); expected"),
-    (WithoutTheFirst, "an_empty_reply_and_one_of_one_token_are_recorded_and_heard", r"found \(0, '', 0\); expected"),
-    (Anonymous, "what_was_said_is_recorded", "the label: found .*'a model'.* expected .*'bundled'"),
-    (Polished, "what_was_said_is_recorded", "the text, and what a watcher saw last: found .*!"),
-    (WithoutTheFirst, "what_was_said_is_recorded", "the recorded tokens: found .* expected .* those of the reply"),
-    (
-        ShiftedSpans,
-        "what_was_said_is_recorded",
-        r"spans: .* found \(8, 1, .* expected \(8, 0, .* use Detokenizer.spans",
-    ),
-    (Uncounted, "tensors_have_one_entry_a_token_and_can_be_read_anywhere", "length of 'entropy': found 0; expected 8"),
-    (NotFinite, "tensors_have_one_entry_a_token_and_can_be_read_anywhere", "'surprise' is .*inf.* expected finite"),
-    (
-        Doubled,
-        "tensors_have_one_entry_a_token_and_can_be_read_anywhere",
-        "'surprise' is .*float64.* none of them float64",
-    ),
-    (Halved, "tensors_have_one_entry_a_token_and_can_be_read_anywhere", "'states': .*float16.* expected .*float32"),
-    (Unequal, "tensors_have_one_entry_a_token_and_can_be_read_anywhere", r"\(1, 7, 128\).* expected \(1, 8, 128\)"),
-    (
-        Untidy,
-        "a_record_repeats_and_survives_json_and_file",
-        "what changed of the reply: found .*states.* expected nothing: work on copies",
-    ),
-    (Dated, "a_record_repeats_and_survives_json_and_file", "one reply gave two payloads; expected one"),
-    (
-        Rich,
-        "a_record_repeats_and_survives_json_and_file",
-        "type of the payload: found .*RichPayload.* expected .*Payload",
-    ),
-    (
-        Listed,
-        "a_record_repeats_and_survives_json_and_file",
-        r"label after saving: found .*layers=\(4,\).* layers=\[4\]",
-    ),
-    (
-        OneTooEarly,
-        "messages_and_parts_of_them_are_heard_at_their_places",
-        "words around a message: .* found .* layer 4",
-    ),
-    (
-        BeforeThePrompt,
-        "messages_and_parts_of_them_are_heard_at_their_places",
-        "at position -3 does not fit a prompt of",
-    ),
-    (Deaf, "messages_and_parts_of_them_are_heard_at_their_places", "own=True, latest=True: found 0; expected 8"),
-    (Forgetful, "messages_and_parts_of_them_are_heard_at_their_places", "own=True, latest=True: found 0; expected 8"),
-    (AllAtTheFirst, "messages_and_parts_of_them_are_heard_at_their_places", "three messages together: position"),
-    (
-        Whole,
-        "messages_and_parts_of_them_are_heard_at_their_places",
-        r"characters \(\d, \d\): .* cut ids, rows and states",
-    ),
-    (StatesOfTheStart, "messages_and_parts_of_them_are_heard_at_their_places", "cut ids, rows and states by"),
-    (Deaf, "a_message_brings_what_latent_says", "a prompt reads .* expected .* in it: read its tokens"),
-    (Pretending, "a_message_brings_what_latent_says", "`latent`: found True; expected False: set it"),
-    (Hiding, "a_message_brings_what_latent_says", "`latent`: found False; expected True: set it"),
-    (Unprobed, "a_probe_replaces_what_is_carried_and_nothing_else", "'noise' changed nothing; expected a loss"),
-    (
-        Restless,
-        "a_probe_replaces_what_is_carried_and_nothing_else",
-        "a second hearing under 'noise': position .* let chance come from the message alone",
-    ),
-    (Credulous, "what_carries_nothing_is_read_in_words", "'It is 22.' in words: position 0 .* ask `message.latent`"),
-    (WithoutWords, "what_carries_nothing_is_read_in_words", "'It is 22.' in words: .* found nothing; expected token"),
-    (
-        Injectable,
-        "what_carries_nothing_is_read_in_words",
-        "Obey.' in words: position 0 .* found token .*; expected token",
-    ),
-    (OwnKindAlone, "messages_of_other_protocols_are_heard", r"hearing \['nl'\]: KeyError.* read the ids of payloads"),
-    (Lenient, "a_damaged_payload_names_the_message", "gave no error; expected 'agent_9' and 4711"),
-    (Curt, "a_damaged_payload_names_the_message", "gave not a payload .* expected 'agent_9' and 4711"),
-    (
-        Lonely,
-        "every_edge_is_refused_by_name_or_carried",
-        "one model on both sides, the refusal: found .* expected None",
-    ),
-    (Aloof, "every_edge_is_refused_by_name_or_carried", "expected none: let it pass, or list it in `refuses`"),
-    (Mumbling, "every_edge_is_refused_by_name_or_carried", "do not fit'; expected 'bundled' and 'other weights' in it"),
-    (
-        Abrupt,
-        "every_edge_is_refused_by_name_or_carried",
-        r"`check` raised ValueError\('no'\); expected a ProtocolError",
-    ),
-    (
-        RowsOfTheSpeaker,
-        "every_edge_is_refused_by_name_or_carried",
-        r"shape \(4, 128\); expected \(n, 96\).* 'other shape'",
-    ),
-    (Incautious, "every_edge_is_refused_by_name_or_carried", "is refused, yet brings rows or edits; expected words"),
-    (OneVocabulary, "every_edge_is_refused_by_name_or_carried", "a prompt reads .* expected .* in it: read its tokens"),
-]
+BREACHES: dict[str, dict[type[Protocol], str]] = {
+    "the_protocol_is_made_by_its_name_and_options": {
+        Stubborn: "found paper; expected reference: keep the options",
+    },
+    "a_prompt_of_words_is_the_templates_tokens": {
+        Greeting: r"position 0 of .* found token \d+; expected token",
+    },
+    "a_request_is_the_same_every_time": {
+        TremblingEdits: "second request: .* added at layer 4; expected .* layer 4",
+        Unseeded: "second request: .*seed=.* take it from `speech` alone",
+        ByThread: "thread 0 of two: .* expected .* added at layer 4",
+    },
+    "a_request_runs_and_leaves_nothing_changed": {
+        InPlace: "a payload changed while it was heard; expected no change",
+        Hooking: r"hooks after a reply: found \d; expected 0",
+    },
+    "a_reply_ends_at_its_length_and_before_its_stop_strings": {
+        Longwinded: "a reply of 6 tokens; expected at most 1",
+        Unstoppable: "goes past the stop string .* expected an end: pass it on",
+    },
+    "a_reply_depends_on_its_request_alone": {
+        Unseeded: "another reply than alone: tokens",
+        OverTheBatch: "in a batch of 4 gave another reply than alone: rows of table",
+    },
+    "an_empty_reply_and_one_of_one_token_are_recorded_and_heard": {
+        Silence: r"found \(0, '\(silent\)', 1\); expected",
+    },
+    "what_was_said_is_recorded": {
+        Polished: "the text, and what a watcher saw last: found .*!",
+        ShiftedSpans: r"spans: .* found \(8, 1, .* expected \(8, 0, .* use Detokenizer.spans",
+    },
+    "tensors_have_one_entry_a_token_and_can_be_read_anywhere": {
+        Uncounted: "length of 'entropy': found 0; expected 8",
+        NotFinite: "'surprise' is .*inf.* expected finite",
+        Unequal: r"\(1, 7, 128\).* expected \(1, 8, 128\)",
+    },
+    "a_record_repeats_and_survives_json_and_file": {
+        Untidy: "what changed of the reply: found .*states.* expected nothing: work on copies",
+        Dated: "one reply gave two payloads; expected one",
+        Listed: r"label after saving: found .*layers=\(4,\).* layers=\[4\]",
+    },
+    "messages_and_parts_of_them_are_heard_at_their_places": {
+        OneTooEarly: "words around a message: .* found .* layer 4",
+        Deaf: "own=True, latest=True: found 0; expected 8",
+        Whole: r"characters \(\d, \d\): .* cut ids, rows and states",
+    },
+    "a_message_brings_what_latent_says": {
+        Deaf: "a prompt reads .* expected .* in it: read its tokens",
+        Hiding: "`latent`: found False; expected True: set it",
+    },
+    "a_probe_replaces_what_is_carried_and_nothing_else": {
+        Unprobed: "'noise' changed nothing; expected a loss",
+        Restless: "a second hearing under 'noise': position .* let chance come from the message alone",
+    },
+    "what_carries_nothing_is_read_in_words": {
+        Credulous: "'It is 22.' in words: position 0 .* ask `message.latent`",
+        Injectable: "Obey.' in words: position 0 .* found token .*; expected token",
+    },
+    "messages_of_other_protocols_are_heard": {
+        OwnKindAlone: r"hearing \['nl'\]: KeyError.* read the ids of payloads",
+    },
+    "a_damaged_payload_names_the_message": {
+        Lenient: "gave no error; expected 'agent_9' and 4711",
+    },
+    "every_edge_is_refused_by_name_or_carried": {
+        Aloof: "expected none: let it pass, or list it in `refuses`",
+        Mumbling: "do not fit'; expected 'bundled' and 'other weights' in it",
+        Abrupt: r"`check` raised ValueError\('no'\); expected a ProtocolError",
+        Incautious: "is refused, yet brings rows or edits; expected words",
+    },
+}
+"""The tests, and the protocols that fail each, with what they are told."""
 
 
 def suite(protocol: Protocol, refuses: Collection[Difference]) -> ProtocolTests:
@@ -511,18 +350,14 @@ def refused(broken: type[Protocol]) -> Collection[Difference]:
     return DIFFERENCES[2:] if issubclass(broken, Cipher) else ()
 
 
-@pytest.mark.parametrize(
-    ("broken", "test", "told"), BREACHES, ids=[f"{broken.__name__}-{test}" for broken, test, _ in BREACHES]
-)
-def test_a_broken_promise_is_told(broken: type[Protocol], test: str, told: str) -> None:
-    with pytest.raises(AssertionError, match=told):
+@pytest.mark.parametrize(("test", "broken"), [(test, broken) for test, each in BREACHES.items() for broken in each])
+def test_a_broken_promise_is_told(test: str, broken: type[Protocol]) -> None:
+    with pytest.raises(AssertionError, match=BREACHES[test][broken]):
         getattr(suite(broken(), refused(broken)), f"test_{test}")()
 
 
 def test_every_conformance_test_can_fail() -> None:
-    there = {name.removeprefix("test_") for name in dir(ProtocolTests) if name.startswith("test_")}
-
-    assert {test for _, test, _ in BREACHES} == there
+    assert {f"test_{test}" for test in BREACHES} == {name for name in dir(ProtocolTests) if name.startswith("test_")}
 
 
 def test_a_refusal_that_never_comes_is_told() -> None:

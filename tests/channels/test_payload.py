@@ -56,24 +56,6 @@ def test_equal_payloads_have_equal_bytes_however_often_they_are_saved() -> None:
     assert {payload().to_bytes() for _ in range(20)} == {again.to_bytes()}
 
 
-def test_other_labels_and_values_have_other_bytes() -> None:
-    changed = payload()
-    changed.tensors["logprob"][1] += 1e-6
-    others = [changed, payload(torch.bfloat16), payload(label=replace(LABEL, text="other")), payload(n=2)]
-
-    assert len({each.to_bytes() for each in [payload(), *others]}) == 5
-
-
-def test_views_and_tensors_that_share_memory_can_be_saved() -> None:
-    whole = noise(6, 8)
-    read = {"ids": torch.arange(3), "spans": torch.zeros(3, 2, dtype=torch.long)}
-    shared = Payload(LABEL, {**read, "states": whole[::2].T, "logprob": whole[0], "entropy": whole[0]})
-
-    after = Payload.from_bytes(shared.to_bytes())
-
-    assert torch.equal(after.tensors["states"], whole[::2].T) and torch.equal(after.tensors["entropy"], whole[0])
-
-
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.01, 0.3, 0.5, 0.9, 0.999])
 def test_a_cut_file_is_no_payload(share: float) -> None:
     data = payload().to_bytes()
@@ -119,11 +101,3 @@ def test_a_reference_tells_what_there_is_without_a_tensor() -> None:
     assert (ref.protocol, ref.tokens, ref.nbytes, ref.layers) == ("sde", 3, len(data), (0, 2))
     assert (ref.hidden, ref.dtype) == (8, "bfloat16")
     assert ref.text_sha256 == text_digest(LABEL.text)
-
-
-def test_a_payload_of_words_carries_no_width() -> None:
-    words = Payload(replace(LABEL, protocol="nl", layers=()), {"ids": torch.arange(3)})
-
-    ref = PayloadRef.of(words, words.to_bytes())
-
-    assert (ref.hidden, ref.dtype, ref.layers) == (None, None, ())

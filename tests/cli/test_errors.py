@@ -193,12 +193,6 @@ def test_an_error_that_quotes_a_text_stays_on_one_line_without_control_character
     )
 
 
-def test_half_of_a_character_in_an_argument_is_refused(call: Call) -> None:
-    refused = call("debate", "What is 1 + 1?", "--rows", "\ud800")
-
-    assert (refused.code, refused.err.count("\n")) == (2, 1) and r"accepts: \ud800" in refused.err
-
-
 class FullDisk(StringIO):
     def write(self, text: str) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -13,11 +13,11 @@ from pydantic import BaseModel
 
 from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.store import PayloadStore
+from sottovoce.cli.option_models import Output
 from sottovoce.cli.options import build, parameters
 from sottovoce.datasets.question_source import QuestionOptions
 from sottovoce.graphs import NAMES, scheme
 from sottovoce.prompts.kinds import KINDS
-from sottovoce.report.output import Output
 from sottovoce.retrievers.registry import RETRIEVERS
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.runner import run_one

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from sottovoce.channels.message import Message
-from sottovoce.cli.plain import PipedTranscript, in_order
+from sottovoce.cli.live import PipedTranscript, in_order
 from sottovoce.report import transcript
 from sottovoce.runs.events import Event, Opened
 from sottovoce.runs.record import DiscussionRecord

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.environments.sandbox.running import why_not
-from sottovoce.experiments.tables.figures import FILE, published_in
+from sottovoce.experiments.tables.figures import FILE, in_our_units
 from sottovoce.experiments.tables.table import names, read_published
 from tests.cli.conftest import Call, Models
 
@@ -66,7 +66,7 @@ def test_a_table_is_held_and_set_beside_what_was_published(call: Call, tmp_path:
         "| `single` | accuracy | 0.8789 | 0 | 0 to " in answer.out
         and "| `sde` | accuracy | 0.9178 |  |  |" in answer.out
     )
-    assert published_in(tmp_path / "kept/qwen-7b-gsm8k")["sde"]["accuracy"].mean == 0.9178
+    assert in_our_units(tmp_path / "kept/qwen-7b-gsm8k")["sde"] == {"accuracy": 0.9178}
 
 
 @pytest.mark.parametrize("name", ["cipher_figure9", "rogue_triggers"])

@@ -16,7 +16,7 @@ from sottovoce.core.errors import EngineError, UsageError
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import current_messages
-from sottovoce.report.output import console_of
+from sottovoce.report.console import console_of
 from tests.cli.conftest import Call, Models
 from tests.cli.test_errors import USAGE, refused
 from tests.graphs.support import NEEDED, QUESTION

@@ -14,8 +14,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.cli.experiment import report
 from sottovoce.core.errors import RecordError, UsageError
-from sottovoce.experiments.files import read_experiment
-from sottovoce.experiments.folder import results_in
+from sottovoce.experiments.files import read_experiment, results_in
 from sottovoce.experiments.rows import prepare
 from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.experiments.schema import Experiment

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from sottovoce.core.errors import UsageError
-from sottovoce.experiments.search.halving import exhaustive, halving, search
+from sottovoce.experiments.search.layers import Rung, halving, search
 
 
 @pytest.mark.parametrize(("candidates", "questions"), [(2, 40), (3, 100), (5, 600), (13, 300), (29, 300)])
@@ -16,7 +16,7 @@ def test_rungs_spend_a_tenth_at_most_and_almost_all_of_it(candidates: int, quest
     plan = halving(candidates, questions)
 
     budget = candidates * questions // 10
-    assert budget - 2 < sum(rung.discussions for rung in plan) <= budget
+    assert budget - 2 < sum(rung.candidates * len(rung.questions) for rung in plan) <= budget
     assert plan[0].candidates == candidates and plan[-1].candidates == 2
     assert all(later.candidates == -(-former.candidates // 2) for former, later in pairwise(plan))
 
@@ -65,7 +65,9 @@ def test_of_equal_candidates_the_first_survive() -> None:
 
 
 def test_an_exhaustive_search_gives_every_candidate_every_question() -> None:
-    ranked, scores = search(exhaustive(3, 4), range(3), lambda rung, layer, places: [float(layer == 1)] * len(places))
+    ranked, scores = search(
+        [Rung(3, range(4))], range(3), lambda rung, layer, places: [float(layer == 1)] * len(places)
+    )
 
     assert ranked == [1, 0, 2] and scores == {0: [0] * 4, 1: [1] * 4, 2: [0] * 4}
 

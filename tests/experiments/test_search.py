@@ -22,9 +22,8 @@ from sottovoce.datasets.arithmetic import questions
 from sottovoce.experiments.rows import Row
 from sottovoce.experiments.search.layers import Ranked, Ranking
 from sottovoce.experiments.search.plots import bars, heat_map, span_of
-from sottovoce.experiments.search.space import Space
 from sottovoce.experiments.search.study import Study
-from sottovoce.experiments.search.tune import Trial, Tuned, split, tune
+from sottovoce.experiments.search.tune import Space, Trial, Tuned, split, tune
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
 from sottovoce.runs.limits import Limits

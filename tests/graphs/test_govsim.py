@@ -12,10 +12,9 @@ from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
-from sottovoce.datasets.govsim import games
 from sottovoce.environments.govsim.fishery import Game
 from sottovoce.environments.govsim.fishery_rules import Player, World, free_rider, greedy, sustainable
-from sottovoce.graphs.govsim import create_govsim
+from sottovoce.graphs.govsim import create_govsim, games
 from sottovoce.models import Rows
 from sottovoce.nodes.watch import Intervention
 from sottovoce.settings import GovSim

@@ -14,12 +14,10 @@ from sottovoce.models import (
     base_temperature,
     default_sampling,
     drawn_temperature,
-    known_top_p,
 )
 from sottovoce.models.base_temperature import (
     CAUTIOUS,
     FOLDER,
-    USUAL,
     Measured,
     family_of,
     save_measurement,
@@ -50,11 +48,6 @@ def test_what_the_model_s_files_name_goes_before_all() -> None:
     loaded = loaded_with(temperature=0.9)
     save_measurement(loaded.weights_key, MEASURED)
     assert base_temperature(loaded) == Base(0.9)
-
-
-def test_it_counts_where_the_model_is_to_draw_greedily_too() -> None:
-    loaded = loaded_with(temperature=0.6, do_sample=False)
-    assert (loaded.sampling.temperature, base_temperature(loaded)) == (0.0, Base(0.6))
 
 
 @pytest.mark.parametrize("generation", [{}, {"do_sample": False}, {"temperature": 0.0}])
@@ -101,14 +94,6 @@ def test_a_damaged_measurement_or_one_of_another_format_counts_for_nothing(text:
     assert saved_measurement("w") is None
 
 
-def test_a_measurement_takes_the_place_of_another_and_leaves_no_other_file(cache: Path) -> None:
-    save_measurement("w", MEASURED)
-    save_measurement("w", MEASURED.model_copy(update={"temperature": 0.2}))
-    found = saved_measurement("w")
-    assert found and found.temperature == 0.2
-    assert [file.name for file in cache.iterdir()] == ["w.json"]
-
-
 # Drawn tokens
 
 
@@ -123,11 +108,6 @@ def test_the_catalogue_fills_in_only_what_the_files_leave_open() -> None:
     assert drawn_temperature(silent) == Base(0.2, "as its makers recommend")
     assert (default_sampling(silent).top_p, default_sampling(partly).top_p) == (0.9, 0.5)
     assert (default_sampling(silent).top_k, silent.sampling.temperature) == (50, 1.0)
-
-
-def test_an_unknown_model_is_drawn_from_at_the_usual_temperature() -> None:
-    assert drawn_temperature(loaded_with()) == Base(USUAL, "the usual temperature of chat models", sure=False)
-    assert known_top_p(loaded_with()) is None
 
 
 # Measuring

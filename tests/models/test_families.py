@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -350,21 +349,6 @@ def test_a_prompt_that_parts_from_an_earlier_one_takes_over_nothing_beyond(famil
         found = engine.run(other)
         assert same_reply(found, fresh(loaded).run(other)), name
         assert counted(found, least=0, most=at), name
-
-
-@five_families
-def test_rounds_of_a_discussion_read_together_as_each_on_a_fresh_engine(family: str) -> None:
-    loaded = loaded_of(family)
-    engine = fresh(loaded)
-    opening = [request(LONG + question, 5, record=EVERYTHING) for question in ("", " Why?", " Say it in one word.")]
-    latent = request(latent_prompt(loaded), 3, record=EVERYTHING)
-
-    asked: Sequence[Request] = [*opening, latent, request("Hi", 12, record=EVERYTHING)]
-    for _ in range(3):
-        replies = engine.run_all(asked)
-        for reply, each in zip(replies, asked, strict=True):
-            assert same_reply(reply, fresh(loaded).run(each))
-        asked = [grown(each, Ids(reply.ids)) for each, reply in zip(asked, replies, strict=True)]
 
 
 # What is refused, and why

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sottovoce.models import Edit, Ids, Request, Rows, Stop
-from sottovoce.models.engine.prefix_cache import chain, position_keys, row_digests
+from sottovoce.models.engine.prefix_cache import chain, position_keys
 from tests.support import HIDDEN, edit, noise, request
 
 IDS, LATENT = Ids((5, 6, 7, 8)), noise(4, HIDDEN)
@@ -91,25 +91,6 @@ def test_rows_count_as_they_enter_a_model_of_less_precision() -> None:
     assert position_keys(finer, torch.float32) != position_keys(coarse, torch.float32)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_a_row_has_one_digest_in_any_batch(dtype: torch.dtype) -> None:
-    rows = noise(5, 7).to(dtype)
-
-    assert row_digests(rows) == [digest for row in rows for digest in row_digests(row[None])]
-    assert row_digests(rows[:0]) == []
-
-
-def test_no_two_of_many_similar_rows_have_one_digest() -> None:
-    """Rows that differ from one another in one or two numbers by one unit in the last place, or by signs alone."""
-    base = noise(1, HIDDEN).bfloat16().view(torch.int16)
-    singles = torch.eye(HIDDEN, dtype=torch.int16)
-    pairs = (singles[:, None] - singles[None, :]).reshape(-1, HIDDEN).unique(dim=0)
-    signs = torch.where(noise(4000, HIDDEN) > 0, 0, -(2**15)).to(torch.int16)
-    similar = torch.cat([base + singles, base + pairs, base - singles, base ^ signs.unique(dim=0)])
-
-    assert len(set(row_digests(similar.view(torch.bfloat16)))) == len(similar.unique(dim=0))
-
-
 # Blocks
 
 
@@ -121,12 +102,6 @@ def test_blocks_are_whole_and_name_all_that_precedes_them() -> None:
 
     assert len(found) == 5 and len(chain(one[:19], 4)) == 4
     assert [a == b for a, b in zip(found, expected, strict=True)] == [True, True, False, False, False]
-
-
-def test_equal_blocks_in_other_places_have_other_names() -> None:
-    names = chain(keys(request((Ids((5, 6) * 10),))), 2)
-
-    assert len(set(names)) == 10
 
 
 @pytest.mark.parametrize("known", range(6))

@@ -47,13 +47,6 @@ def test_another_size_keeps_the_columns_in_use_and_is_zero_elsewhere(rows: int, 
         assert not tensor.any()
 
 
-def test_the_size_told_beforehand_is_what_the_tensors_take() -> None:
-    kv = filled(5, 7)
-
-    assert kv.nbytes(5, 7) == sum(tensor.numel() * tensor.element_size() for tensor in kv.tensors)
-    assert KVCache(KINDS).nbytes(0, 0) == 0
-
-
 def test_a_move_reaches_as_far_as_it_is_told_leaves_zeros_and_touches_no_other_slot() -> None:
     kv = filled()
     expected = copied(kv)
@@ -64,18 +57,6 @@ def test_a_move_reaches_as_far_as_it_is_told_leaves_zeros_and_touches_no_other_s
     kv.move(0, 2, 4)
 
     assert all(map(torch.equal, kv.tensors, expected))
-
-
-def test_a_swap_exchanges_two_kv_and_a_second_one_takes_it_back() -> None:
-    kv = filled()
-    before, expected = copied(kv), copied(kv)
-    for tensor, old in zip(expected, before, strict=True):
-        tensor[:, 1, :, :5], tensor[:, 3, :, :5] = old[:, 3, :, :5], old[:, 1, :, :5]
-
-    kv.swap(1, 3, 5)
-    assert all(map(torch.equal, kv.tensors, expected))
-    kv.swap(3, 1, 5)
-    assert all(map(torch.equal, kv.tensors, before))
 
 
 def test_what_was_cut_stays_as_it_was_and_can_be_put_elsewhere_in_part() -> None:
@@ -90,19 +71,6 @@ def test_what_was_cut_stays_as_it_was_and_can_be_put_elsewhere_in_part() -> None
         assert torch.equal(page, old[:, 1, :, 2:6])
         assert torch.equal(tensor[:, 3, :, :3], old[:, 1, :, 2:5])
         assert torch.equal(tensor[:, 3, :, 3:], old[:, 3, :, 3:])
-
-
-def test_a_cleared_slot_is_finite_in_all_columns_and_the_others_stay() -> None:
-    kv = filled()
-    before = copied(kv)
-    for tensor in kv.tensors:
-        tensor[:, 2] = torch.nan
-
-    kv.clear(2)
-
-    for tensor, old in zip(kv.tensors, before, strict=True):
-        assert not tensor[:, 2].any()
-        assert torch.equal(tensor[:, [0, 1, 3]], old[:, [0, 1, 3]])
 
 
 def test_a_model_writes_at_given_columns_and_reads_up_to_the_last_one_asked_for() -> None:

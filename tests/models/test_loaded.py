@@ -9,7 +9,7 @@ from transformers import GenerationConfig
 
 from sottovoce.core.errors import UsageError
 from sottovoce.models import LoadedModel, Sampling, assemble
-from tests.support import tiny_loaded, tiny_model, tiny_tokenizer
+from tests.support import tiny_model, tiny_tokenizer
 
 
 def loaded(seed: int = 0, generation: Mapping[str, object] | None = None, **config: object) -> LoadedModel:
@@ -76,7 +76,3 @@ def test_a_vocabulary_is_the_tokenizers_whatever_the_tables_height_or_width() ->
     assert loaded().vocabulary_key == loaded(1, hidden_size=48, vocab_size=320).vocabulary_key
     assert other.vocabulary_key != loaded().vocabulary_key
     assert len(other.table) == len(loaded().table) + 1
-
-
-def test_a_loaded_is_short_in_a_traceback() -> None:
-    assert repr(tiny_loaded()) == "LoadedModel('qwen2-0')"

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from sottovoce.core.errors import EngineError, UsageError
+from sottovoce.core.errors import EngineError
 from sottovoce.models import Engine, Feed, Ids, LoadedModel, Record, Reply, Request, Rows, Sampling
 from sottovoce.models.engine.cache_manager import Limits
-from sottovoce.models.engine.kv_cache import KVCache
 from sottovoce.models.engine.loop import Loop, Worker
 from sottovoce.models.engine.request import Statistics
 from sottovoce.models.engine.scheduler import MAX_PREFILL_TOKENS
@@ -61,15 +60,6 @@ def test_a_late_request_joins_those_that_decode_and_leaves_before_them() -> None
     assert late[0].result(LIMIT).ids == engine.twin().run(request("Hi", 5)).ids
     assert ended == [9 + 4]  # the first token of each comes with its prompt
     assert (engine.statistics.steps, engine.statistics.stepped, engine.statistics.widest) == (39, 43, 2)
-
-
-def test_the_slot_of_a_row_that_ended_is_taken_at_the_next_step() -> None:
-    engine = fresh(max_batch=2).engine
-    with busy(engine):
-        submitted = [engine.submit(request(f"What is {n}?", n)) for n in (3, 10, 4, 3)]
-
-    assert [len(each.result(LIMIT).ids) for each in submitted] == [3, 10, 4, 3]
-    assert (engine.statistics.steps, engine.statistics.stepped) == (9, 16)
 
 
 @pytest.mark.parametrize("max_batch", [1, 2, 3])
@@ -128,20 +118,6 @@ def test_a_cancelled_request_gives_its_slot_to_the_next_at_once() -> None:
     assert engine.statistics.steps == 6 + 4
 
 
-def test_a_request_that_is_cancelled_while_its_prompt_is_read_reads_no_further() -> None:
-    engine = fresh(shape=LONG, reuse=False).engine
-    long: list[Future[Reply]] = []
-
-    def ask() -> None:
-        long.append(engine.submit(request((words(7 * MAX_PREFILL_TOKENS),))))
-
-    engine.run(stepping(40, {5: ask, 8: lambda: long[0].cancel()}))
-
-    assert long[0].cancelled()
-    assert engine.statistics.passes <= 1 + 4
-    assert engine.run(request()).ids == engine.twin().run(request()).ids
-
-
 # Prompts beside those that decode
 
 
@@ -192,18 +168,6 @@ def test_a_prompt_read_in_chunks_beside_others_reads_as_in_one_pass(family: str)
     assert close(reply.states[1][0], whole.hidden_states[2][0, -1])
     assert reply.stats is not None
     assert close(reply.stats.top_logprobs[0], whole.logits[0, -1].log_softmax(-1)[reply.stats.top_ids[0]])
-
-
-def test_prompts_of_all_lengths_are_read_together_as_each_alone() -> None:
-    loaded = fresh(shape=LONG, reuse=False)
-    asked = [request((words(n, seed=n),), 4, record=EVERYTHING) for n in (1, 3, 40, 200, 201, 700, 1500)]
-    alone = [loaded.engine.run(each) for each in asked]
-
-    with busy(loaded.engine):
-        submitted = [loaded.engine.submit(each) for each in asked]
-
-    for found, expected in zip(submitted, alone, strict=True):
-        assert same_reply(found.result(LIMIT), expected)
 
 
 def test_edits_of_prompts_of_unequal_length_that_are_read_together_act_each_at_its_own_positions() -> None:
@@ -386,41 +350,6 @@ def test_a_request_that_cannot_be_admitted_fails_alone() -> None:
 
     assert isinstance(absurd.exception(SOON), EngineError)
     assert len(good.result(SOON).ids) == 8
-
-
-@pytest.mark.parametrize("record", [Record(stats=True, top=-1), Record(sparse=-1)], ids=["top", "sparse"])
-def test_less_than_nothing_cannot_be_recorded(record: Record) -> None:
-    """Asked for with a mean, it broke where the engine keeps what was said, and so every request."""
-    engine = fresh().engine
-
-    with pytest.raises(UsageError, match="expected 0 or more"):
-        engine.submit(request(feed=Feed("mean"), record=record)).result(SOON)
-
-
-def test_an_engine_may_be_closed_by_what_it_calls() -> None:
-    engine = fresh().engine
-    future = engine.submit(request(), lambda _: engine.close())
-
-    assert len(future.result(LIMIT).ids) == 8
-    assert len(engine.run(request()).ids) == 8
-
-
-@pytest.mark.slow
-def test_rows_that_begin_anew_alone_keep_the_budget() -> None:
-    engine, held = fresh(memory=slots(64, rows=4)).engine, list[int]()
-
-    def look(_logits: Matrix, p: Matrix) -> Matrix:
-        held.append(sum(tensor.nbytes for each in living(KVCache) for tensor in each.tensors))
-        if len(p) > 1:
-            raise ZeroDivisionError("in a batch")
-        return p
-
-    before = sum(tensor.nbytes for each in living(KVCache) for tensor in each.tensors)
-    with busy(engine):
-        submitted = [engine.submit(request(max_new=2, feed=Feed("mean", look))) for _ in range(4)]
-
-    assert all(len(each.result(LIMIT).ids) == 2 for each in submitted)
-    assert max(held) - before <= slots(64, rows=4)
 
 
 def test_who_waits_for_a_request_that_was_cancelled_in_a_full_queue_is_told_at_once() -> None:

@@ -7,13 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sottovoce.core.response_format import Form
 from sottovoce.models import Engine, Feed, Record, Request, Sampling, Stop, Table, assemble
-from tests.models.support import busy, fresh
+from tests.models.support import fresh
 from tests.support import (
     VOCABULARY,
     request,
-    same_reply,
     text,
     tiny_loaded,
     tiny_model,
@@ -124,15 +122,6 @@ def test_stop_strings_streaming_and_statistics_change_no_id(temperature: float) 
     assert text(cut.ids) == text(whole.ids)[: len(text(cut.ids))] and tail not in text(cut.ids)
 
 
-def test_a_mean_before_a_marker_is_told_as_its_nearest_token() -> None:
-    loaded, form = tiny_loaded(), Form(choices=("red", "blue"), after="Answer:")
-
-    reply = loaded.engine.run(asked(1.0, 40, form=form))
-
-    (rows,) = reply.rows.values()
-    assert list(reply.ids) == loaded.table.nearest(rows).tolist()
-
-
 @pytest.mark.parametrize("n", [1, 31, 32, 33, 70])
 def test_log_probabilities_are_those_of_the_nearest_tokens(n: int) -> None:
     reply = tiny_loaded().engine.run(asked(1.0, n, record=Record(stats=True, top=VOCABULARY)))
@@ -140,26 +129,6 @@ def test_log_probabilities_are_those_of_the_nearest_tokens(n: int) -> None:
     assert reply.stats is not None and len(reply.ids) == n
     of_ids = reply.stats.top_ids == torch.tensor(reply.ids)[:, None]
     assert torch.equal(reply.stats.logprob, reply.stats.top_logprobs[of_ids])
-
-
-def test_requests_that_need_their_tokens_and_others_do_not_mix() -> None:
-    loaded = tiny_loaded()
-    # Short replies: each mean that is fed back multiplies a difference in rounding by three to five.
-    mixed = [
-        request(max_new=5),
-        asked(1.0, 2),
-        asked(0.5, 3, stop=Stop(3, (2,), texts=("zzz",))),
-        asked(0.0, 4, record=Record(stats=True, sparse=3)),
-        asked(2.0, 7, stop=Stop(7, (0, 1, 2))),
-    ]
-    alone = [loaded.engine.run(each) for each in mixed]
-    engine = loaded.engine.twin()
-
-    with busy(engine):
-        waiting = [engine.submit(each) for each in mixed]
-
-    for found, expected in zip(waiting, alone, strict=True):
-        assert same_reply(found.result(), expected, relative=1e-4)  # means are fed back
 
 
 # When the table is looked through
@@ -172,14 +141,6 @@ def test_a_reply_that_nobody_reads_along_is_looked_up_once() -> None:
 
     assert len(reply.ids) == 20
     assert len(table.looks) == 1
-
-
-def test_a_reply_that_is_read_along_is_looked_up_step_by_step() -> None:
-    engine, table = watched()
-
-    engine.submit(asked(3.0, 20), lambda _: None).result()
-
-    assert len(table.looks) == 20
 
 
 def test_a_token_that_is_surely_the_nearest_needs_no_look() -> None:

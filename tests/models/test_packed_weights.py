@@ -13,13 +13,11 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from sottovoce.models import LoadedModel, assemble
-from sottovoce.models.doctor import examine
 from sottovoce.models.huggingface.embedding_table import weights_digest
 from sottovoce.models.huggingface.formats import PACKINGS
 from sottovoce.models.huggingface.packed_weights import GROUP, Grid, Packed, Packing
 from sottovoce.models.huggingface.packing import (
     Inventory,
-    format_of,
     matrices,
     pack,
     parameters_of,
@@ -77,16 +75,6 @@ def test_few_rows_and_many_are_multiplied_by_the_numbers_that_are_stored(planes:
     assert ((few - shift - expected).abs() <= ROUNDED * expected.abs() + FLOAT32 * scale).all()
     assert (many - shift - expected).abs().max() <= FLOAT32 * scale
     assert not torch.equal(few, many), "few rows went through the kernel"
-
-
-@all_planes
-def test_one_row_and_half_precision_keep_their_form(planes: int) -> None:
-    module, matrix = made_of(planes)
-    row = noise(COLUMNS).bfloat16()
-
-    found = module(row)
-    assert found.shape == (ROWS,) and found.dtype == torch.bfloat16
-    assert (found.float() - matrix @ row.float()).abs().max() <= ROUNDED * (matrix @ row.float()).abs().max()
 
 
 @all_planes
@@ -186,15 +174,6 @@ def test_all_linear_maps_of_a_model_are_packed_but_those_of_odd_sizes(packing: P
     assert found.left == {"300 x 64 is not a multiple of 64 x 32": 1}
 
 
-def test_a_model_of_odd_sizes_stays_as_it_is() -> None:
-    model, same = tiny_model("llama", hidden_size=40, intermediate_size=72), None
-    same = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    pack(model, "int4", Nothing())
-
-    assert format_of(model) == "float32" and not Inventory.of(model).packed
-    assert all(torch.equal(tensor, same[name]) for name, tensor in model.state_dict().items())
-
-
 @packings
 def test_a_tied_head_is_packed_apart_from_the_table(packing: Packing) -> None:
     plain = model_of(vocab_size=320, tie_word_embeddings=True)
@@ -205,18 +184,6 @@ def test_a_tied_head_is_packed_apart_from_the_table(packing: Packing) -> None:
     assert isinstance(head, Packed) and head.tied
     assert torch.equal(table, same) and table.dtype == torch.float32
     assert parameters_of(model) == plain.num_parameters() == parameters_of(plain)
-
-
-@packings
-def test_biases_are_kept(packing: Packing) -> None:
-    model, plain = packed_model(packing, "qwen2"), model_of("qwen2")
-    bias = torch.arange(64.0)
-    layer = model.model.layers[0].self_attn.q_proj
-    assert torch.equal(layer.bias, plain.model.layers[0].self_attn.q_proj.bias)
-    layer.bias.copy_(bias)
-
-    assert torch.equal(layer(torch.zeros(1, 64)), bias[None])
-    assert parameters_of(model) == plain.num_parameters()
 
 
 def test_a_digest_tells_formats_and_weights_apart() -> None:
@@ -258,11 +225,12 @@ def test_a_reply_hardly_depends_on_its_company(packing: Packing) -> None:
 
 
 @packings
-def test_doctor_says_what_is_packed_and_finds_nothing_wrong(packing: Packing) -> None:
-    found = {each.check: each for each in examine("tiny", packed_model(packing), tiny_tokenizer())}
+def test_biases_are_kept(packing: Packing) -> None:
+    model, plain = packed_model(packing, "qwen2"), model_of("qwen2")
+    bias = torch.arange(64.0)
+    layer = model.model.layers[0].self_attn.q_proj
+    assert torch.equal(layer.bias, plain.model.layers[0].self_attn.q_proj.bias)
+    layer.bias.copy_(bias)
 
-    left = "1 left as they are: 300 x 64 is not a multiple of 64 x 32"
-    assert found["weights"].detail == f"{packing}: 14 rounded from float32; {left}; all else in float32"
-    assert [each.check for each in found.values() if each.ok is False] == []
-    assert found["batch = single"].detail.endswith(f"0.03 allowed in {packing}")
-    assert found["model"].detail.endswith(f"{model_of().num_parameters():,} parameters")
+    assert torch.equal(layer(torch.zeros(1, 64)), bias[None])
+    assert parameters_of(model) == plain.num_parameters()

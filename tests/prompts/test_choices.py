@@ -9,7 +9,7 @@ import pytest
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.nodes.question import check_question
-from sottovoce.prompts.kinds import lettered, read_reply, right, target_of
+from sottovoce.prompts.kinds import lettered, right, target_of
 from sottovoce.prompts.kinds.choices import bare
 from sottovoce.settings import Debate
 
@@ -123,8 +123,3 @@ def test_a_target_may_be_a_choice_s_text() -> None:
 def test_choices_are_known_without_the_letters_or_numbers_that_they_bring(choices: list[str], plain: list[str]) -> None:
     assert bare(choices) == plain
     assert lettered(choices) == [f"({letter}) {choice}" for letter, choice in zip("ABC", plain, strict=False)]
-
-
-@pytest.mark.parametrize("text", ["D. temperature", "The answer is D.", "(C)", "d"])
-def test_a_letter_behind_the_last_choice_is_no_answer(text: str) -> None:
-    assert read_reply(text, {"question": "Which?", "kind": "option", "choices": ["rain", "temperature"]}) is None
