@@ -163,7 +163,7 @@ def summary(run: Run) -> list[str]:
     took = f"{counted(cost.calls, 'call')}, {tokens}"
     where = [f"kept in {one_line(str(run.folder))}"] if run.folder else []
     stopped = [f"stopped: {run.why}"] if run.why else []
-    measured = [means] if (means := run.results().means) else []
+    measured = [means] if (means := run.results().mean_line) else []
     watched = interventions.summary([*run.records.values()])
     return [outcome(run.counts), *measured, *watched, took, *stopped, *map(one_line, run.notes), *where]
 
