@@ -23,9 +23,6 @@ PROTOCOLS: Registry[type[Protocol]] = Registry(
     },
 )
 
-register_protocol = PROTOCOLS.register
-"""Register a subclass of `Protocol` under a name: for settings, the command line and Studio's form."""
-
 
 def create(name: str, **options: Any) -> Protocol:  # Any: each protocol's own options
     """Return the protocol `name` with its options.

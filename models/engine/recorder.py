@@ -112,7 +112,7 @@ class Recorder:
         None stands for the token nearest to the mean in the model's own table, which is looked up on demand.
         """
         for key, row in rows.items():
-            self._mean_rows.setdefault(key, _Series(lambda means: (means,))).append(row)
+            self._mean_rows.setdefault(key, _Series(lambda rows: (rows,))).append(row)
         if id is None:
             assert largest is not None, "a mean has a heaviest token"
             self._pending.add(self._ids, rows[self._pending.table.key], largest[0][0])
