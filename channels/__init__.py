@@ -23,6 +23,9 @@ PROTOCOLS: Registry[type[Protocol]] = Registry(
     },
 )
 
+AVERAGING = ("cipher",)
+"""Names of protocols whose replies are means over the embedding table, for those that must not load torch."""
+
 
 def create(name: str, **options: Any) -> Protocol:  # Any: each protocol's own options
     """Return the protocol `name` with its options.

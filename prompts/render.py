@@ -50,7 +50,6 @@ class Prompts:
         self._texts = dict(_shipped())
         for name, folder in own.items():
             self._texts |= _own_files(name, folder)
-        self._slots = {name: _declared(text) for name, text in self._texts.items()}
         self._of_pack = dict[str, Template]()
         self._files = dict[str, str]()
         if pack is not None:
@@ -114,9 +113,10 @@ class Prompts:
         except (TemplateError, SyntaxError, RecursionError, MemoryError) as error:  # deep nests break Python's compiler
             why = error.message if isinstance(error, TemplateError) else f"it is nested too deep ({error})"
             raise PromptError(f"prompt file '{name}.md' of the pack is no template: {why}") from error
-        for slot in sorted(used - self._slots[name]):
-            raise PromptError(f"{choose('slot', slot, sorted(self._slots[name]))} (prompt file '{name}.md')")
-        for slot in sorted((MESSAGES & self._slots[name]) - used):
+        slots = _declared(self._texts[name])
+        for slot in sorted(used - slots):
+            raise PromptError(f"{choose('slot', slot, sorted(slots))} (prompt file '{name}.md')")
+        for slot in sorted((MESSAGES & slots) - used):
             raise PromptError(f"prompt file '{name}.md' of the pack leaves out the slot {slot!r}, so nothing is heard")
 
 
@@ -153,11 +153,7 @@ def _files(folder: Path) -> dict[str, str]:
 
 
 def _own_files(name: str, folder: Path) -> dict[str, str]:
-    """Return the prompts of another package's scheme, under the scheme's name.
-
-    Raises:
-        PromptError: there are none, or one declares no slots or is not a template.
-    """
+    """Return the prompts of another package's scheme, under the scheme's name."""
     files = _files(folder)
     if not files:
         raise PromptError(f"scheme {name!r} names {str(folder)!r} for its prompts, where no .md file is; add one")

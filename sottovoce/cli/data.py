@@ -26,7 +26,7 @@ from sottovoce.core.validation import Checked
 from sottovoce.datasets import DATASETS, DataSet
 from sottovoce.datasets.samples import SAMPLES, samples
 from sottovoce.datasets.sources import odd_answers, read_source, source_of
-from sottovoce.graphs import shipped
+from sottovoce.graphs import record_of, shipped
 from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.prompts.kinds import lettered
 from sottovoce.report.tables import show as show_table
@@ -185,7 +185,7 @@ def convince(options: SampleOptions, model_options: Settings) -> None:
 def write_games(command: str, settings: Settings, options: GamesOptions) -> None:
     """Write games to a file, whole or not at all, and print how to play them."""
     file = OutputFile(options.to, "--to", force=options.force, endings=(".jsonl", ".ndjson"))
-    name = settings.sample if options.split is None else f"{settings.sample}/{options.split}"
+    name = "/".join(filter(None, (record_of(settings).sample, options.split)))
     rows = [_row(game, name, settings.seed) for game in samples(name, options.n, settings, settings.seed)]
     file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     path = one_line(str(options.to))
@@ -206,7 +206,7 @@ class WorldCommands(SchemeCommands):
 
     def rows(self, ctx: click.Context) -> dict[str, list[Row]]:
         """Return the worlds."""
-        worlds = (scheme for scheme in shipped() if f"{scheme.settings.sample}/train" in SAMPLES)
+        worlds = (scheme for scheme in shipped() if f"{scheme.sample}/train" in SAMPLES)
         return {"Worlds": [(world.command, world.summary) for world in worlds]}
 
 

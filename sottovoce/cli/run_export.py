@@ -12,7 +12,6 @@ from sottovoce.report.markdown import markdown
 from sottovoce.retrievers.trec import qrels_text, rankings_text
 from sottovoce.runs.card import card
 from sottovoce.runs.measures import gold_of, names_for_trec
-from sottovoce.runs.results import table
 from sottovoce.runs.run import Run
 
 FORMS = {".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".jsonl": "jsonl", ".ndjson": "jsonl", "": "jsonl"}
@@ -52,7 +51,7 @@ def exported(run: Run, form: str) -> str:
             return inspect_log(run)
         case "trec" | "qrels":
             return _trec(run, form)
-    return table(run.results())
+    return run.results().to_csv()
 
 
 def _trec(run: Run, form: str) -> str:

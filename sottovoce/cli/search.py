@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from sottovoce.analysis.statistics import check_installed
+from sottovoce.channels import PROTOCOLS
 from sottovoce.cli.option_models import LayersOptions, TuneOptions
 from sottovoce.cli.run_screen import shown_row
 from sottovoce.core.errors import UsageError
@@ -41,7 +42,7 @@ def _scheme_settings(options: LayersOptions, settings: Settings) -> Settings:
     values = {name: getattr(settings, name) for name in settings.model_fields_set}
     if values.get("layers"):
         raise UsageError("--layers was given, but layers are what is searched; drop it")
-    if values.setdefault("protocol", "sde") not in ("sde", "hidden"):
+    if "layers" not in PROTOCOLS[values.setdefault("protocol", "sde")].Options.model_fields:
         raise UsageError(f"protocol is {values['protocol']!r}, which reads no layers; expected sde or hidden")
     more = options.model_dump(include={"agents", "rounds"}, exclude_none=True)
     return scheme_named(options.scheme).settings.model_validate({**values, **more})

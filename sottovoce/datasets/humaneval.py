@@ -1,13 +1,13 @@
-"""Programming data sets for CodeGen; their tests are hidden from agents and run only in a sandbox."""
+"""Programming data sets; their tests and solutions are hidden from agents, and tests run only in a sandbox."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from sottovoce.core.errors import UsageError
-from sottovoce.datasets.codegen import of_row
 from sottovoce.datasets.schema import DataSet, Fields, Row
 from sottovoce.datasets.table_reader import json_of
 from sottovoce.environments.problems import Problem
@@ -16,6 +16,22 @@ METHOD = re.compile(r"class\s+Solution\b.*?def\s+(\w+)\s*\(", re.DOTALL)
 FUNCTION = re.compile(r"^def\s+(\w+)\s*\(", re.MULTILINE)
 TYPES = "from typing import Dict, List, Optional, Tuple"
 """Imports that starter code relies on."""
+
+
+ROW = {"prompt": "question", "task_id": "id"}
+"""Our names for the columns of a row of HumanEval."""
+PROBLEM = ("test", "entry_point")
+"""The columns that make up the problem."""
+
+
+def of_row(values: Mapping[str, Any]) -> dict[str, Any]:  # Any: JSON
+    """Return a row of HumanEval with our names for its columns; return any other row unchanged."""
+    if "question" in values or not {"prompt", *PROBLEM} <= set(values):
+        return dict(values)
+    found = {ROW.get(name, name): value for name, value in values.items() if name not in PROBLEM}
+    if isinstance(body := found.pop("canonical_solution", None), str):
+        found["solution"] = f"{values['prompt']}{body}"
+    return {"kind": "text", **found, "game": {name: values[name] for name in PROBLEM}}
 
 
 def _humaneval(row: Row) -> Fields:

@@ -19,8 +19,8 @@ from typing import Any
 
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted
-from sottovoce.datasets.codegen import of_row
 from sottovoce.datasets.columns import check_names, named, question_from, read_conditions
+from sottovoce.datasets.humaneval import of_row
 from sottovoce.datasets.table_reader import STDIN, Broken, DataFile, Values, read_rows
 from sottovoce.nodes.question import Question, check_question
 from sottovoce.settings import Settings

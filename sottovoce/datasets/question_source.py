@@ -18,12 +18,11 @@ from pydantic import ConfigDict, Field, field_validator
 from sottovoce.core.bounds import Count
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.validation import Checked
-from sottovoce.datasets.games import stored
 from sottovoce.datasets.question_files import check, read_file
-from sottovoce.datasets.samples import origin, read_name, samples
+from sottovoce.datasets.samples import origin, read_name, samples, stored_game
 from sottovoce.datasets.sources import read_source, source_of
 from sottovoce.datasets.table_reader import STDIN, Values, read_text
-from sottovoce.graphs import shipped
+from sottovoce.graphs import record_of, shipped
 from sottovoce.nodes.question import Question
 from sottovoce.prompts.kinds import KindName, kind_of
 from sottovoce.settings import Settings
@@ -137,11 +136,11 @@ def _questions(options: QuestionOptions, settings: Settings) -> tuple[list[Quest
         questions, source = [_question_of(options, settings)], Origin()
     elif options.games:
         questions, source = (
-            [stored(path, settings) for path in options.games],
+            [stored_game(path, settings) for path in options.games],
             Origin(f"stored game{'s' * (len(options.games) > 1)}"),
         )
     else:
-        (name, seed), n = read_name(options.sample or settings.sample, settings), options.limit or 1
+        (name, seed), n = read_name(options.sample or record_of(settings).sample, settings), options.limit or 1
         questions, source = samples(name, n, settings, seed), Origin(origin(name, n, seed))
     for question in questions:
         check(question, settings)

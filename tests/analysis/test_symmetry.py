@@ -273,7 +273,7 @@ def test_agents_that_look_alike_one_by_one_are_told_apart_by_trying() -> None:
 
 
 def test_every_scheme_but_worlds_can_be_unrolled() -> None:
-    for name in (name for name in NAMES if not scheme(name).settings.unrolls):
+    for name in (name for name in NAMES if not scheme(name).unrolls):
         unrolled, models = of(name)()
         assert unrolled.agents() == scheme(name).settings().speakers()
         assert models is not None and {*unrolled.agents(), *unrolled.others} <= models.keys()

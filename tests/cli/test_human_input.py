@@ -25,7 +25,7 @@ from sottovoce.runs.run import Run
 from sottovoce.runs.runner import Task, run_all, run_one
 from sottovoce.runs.start import resume_run
 from sottovoce.settings import Debate, SelfConsistency, Single
-from tests.nodes.test_interventions import At
+from tests.graphs.support import Once
 from tests.runs.support import QUESTION
 
 ASKED: dict[str, Any] = {
@@ -33,7 +33,7 @@ ASKED: dict[str, Any] = {
     "act": "answer",
     "turns": [["user", "1 + 1?"]],
     "begun": "",
-    "why": "unsure",
+    "why": "it looks wrong",
 }
 
 
@@ -42,8 +42,8 @@ def task() -> Task:
     return Task("debate", settings, QUESTION, models=ScriptedChatModel(["The answer is 21."] * 2), watch=watch())
 
 
-def watch() -> At:
-    return At("agent_1", 0, "human")
+def watch() -> Once:
+    return Once("human", "agent_1", 0)
 
 
 def test_what_a_person_says_is_recorded_as_theirs(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_what_a_person_says_is_recorded_as_theirs(tmp_path: Path) -> None:
 
 def test_a_person_is_asked_before_it_is_decided_where_nobody_waits_for_anybody(tmp_path: Path) -> None:
     settings, model = SelfConsistency(samples=2, intervention="human"), ScriptedChatModel(["The answer is 21."] * 2)
-    task = Task("self_consistency", settings, QUESTION, models=model, watch=At("sample_1", 0, "human"))
+    task = Task("self_consistency", settings, QUESTION, models=model, watch=Once("human", "sample_1", 0))
 
     record = run_one(task, PayloadStore(tmp_path), person=lambda _: "The answer is 22.")
 
@@ -142,7 +142,7 @@ def test_who_takes_a_seat_reads_what_the_agent_would_and_types_a_line(
 
     assert person()(ASKED) == "It is 2."
     shown = capsys.readouterr()
-    assert "You reply for agent_1 (answer): unsure." in shown.err and "1 + 1?" in shown.err and not shown.out
+    assert "You reply for agent_1 (answer): it looks wrong." in shown.err and "1 + 1?" in shown.err and not shown.out
     with pytest.raises(SottovoceError, match="stdin has ended; a run that was saved continues"):
         person()(ASKED)
 

@@ -12,7 +12,7 @@ import pytest
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
-from sottovoce.runs.results import Result, as_cell, of_cell, table
+from sottovoce.runs.results import Result, Results, as_cell, of_cell
 from sottovoce.runs.runner import run_one
 from tests.cli.conftest import Call
 from tests.cli.test_errors import USAGE, refused
@@ -231,7 +231,7 @@ def test_a_table_with_formulas_in_it_is_still_the_run_s(call: Call, tmp_path: Pa
     assert "\n'=HYPERLINK(1)," in (tmp_path / "a.csv").read_text()
     verified = call("runs", "verify", tmp_path / "run", "--no-model", "--table", tmp_path / "a.csv")
     assert "a.csv" not in verified.out, verified.out
-    assert table([Result("=1", answer="-3")]).splitlines()[1].startswith("'=1,0,-3,")
+    assert Results([Result("=1", answer="-3")]).to_csv().splitlines()[1].startswith("'=1,0,-3,")
 
 
 @pytest.mark.parametrize("row", ["q1,0,22,x", "q1", 'q1,0,"' + "x" * 200_000])

@@ -8,7 +8,7 @@ import pytest
 
 from sottovoce.datasets.arithmetic import MADE, Expression, made_arithmetic
 from sottovoce.datasets.samples import samples
-from sottovoce.settings import Settings
+from sottovoce.settings import Debate
 from tests.shared import shared
 
 N = 60
@@ -46,7 +46,7 @@ def test_a_chain_has_as_many_operations_as_its_name_says_and_is_new_to_the_bundl
 
 @pytest.mark.parametrize("name", [*MADE])
 def test_targets_are_right_and_a_seed_makes_the_same_ones_whose_beginning_stays(name: str) -> None:
-    made = samples(name, 3, Settings(), 4)
+    made = samples(name, 3, Debate(), 4)
 
     assert [each["id"] for each in made] == [f"{name}/4/{i}" for i in range(3)]
     assert [each["question"] for each in made_arithmetic(name, N, 4)[:3]] == [each["question"] for each in made]

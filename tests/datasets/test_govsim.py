@@ -9,9 +9,9 @@ import pytest
 
 from sottovoce.analysis.symmetry import Looked, show_symmetry
 from sottovoce.core.errors import UsageError
-from sottovoce.datasets.govsim import games
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.environments.govsim.fishery import Game, starts
+from sottovoce.graphs.govsim import games
 from sottovoce.runs.read import load_run
 from sottovoce.settings import Debate, GovSim, Settings, WhoDunit
 from tests.runs import schemes

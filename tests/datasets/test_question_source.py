@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from sottovoce.core.errors import UsageError
-from sottovoce.datasets.games import worlds
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
-from sottovoce.datasets.samples import SAMPLES, samples
+from sottovoce.datasets.samples import GAMES, SAMPLES, samples
 from sottovoce.settings import CMD, Debate
 from tests.datasets.question_files import SUMS, lines
 
@@ -95,7 +94,7 @@ def test_hints_for_all_rows_need_a_secretary(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in SAMPLES if not any(name in world.samples for world in worlds().values())]
+    "name", [name for name in SAMPLES if not any(name in world.samples for world in GAMES.values())]
 )  # games have settings
 def test_a_set_of_samples_begins_with_the_one_of_its_seed(name: str) -> None:
     (alone,), one = questions_of(options(sample=f"{name}/3"), Debate())

@@ -12,7 +12,8 @@ from sottovoce.analysis.symmetry import Looked, show_symmetry
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.samples import samples
-from sottovoce.datasets.whodunit import games
+from sottovoce.graphs import record_of
+from sottovoce.graphs.whodunit import games
 from sottovoce.runs.read import load_run
 from sottovoce.settings import Debate, GovSim, Settings, WhoDunit
 from tests.runs import schemes
@@ -137,7 +138,7 @@ def test_why_a_game_has_no_symmetry_is_told() -> None:
 def test_a_lever_that_a_stored_game_has_otherwise_is_not_passed_over(
     settings: Settings, made: Settings, said: str
 ) -> None:
-    (question,) = samples(made.sample, 1, made, 0)
+    (question,) = samples(record_of(made).sample, 1, made, 0)
 
     made.check_game(question)
     with pytest.raises(UsageError, match=said):

@@ -10,7 +10,7 @@ import pytest
 from sottovoce.channels.message import Message, MessageRef, words
 from sottovoce.core.errors import PromptError
 from sottovoce.graphs.scheme import NAMES
-from sottovoce.prompts.render import BUILT_IN, Prompts
+from sottovoce.prompts.render import BUILT_IN, DECLARED, Prompts
 from sottovoce.runs.manifest import EVERYWHERE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,6 +33,7 @@ def test_every_file_is_a_prompt_by_its_folder_and_name() -> None:
     own = sorted(name for name in found if not name.endswith("README") and not name.startswith("packs/"))
 
     assert Prompts().names() == own
+    assert all(DECLARED.match((BUILT_IN / f"{name}.md").read_text(encoding="utf-8")) for name in own)
 
 
 def test_texts_render_to_one_part() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.channels.message import Message
-from sottovoce.datasets.whodunit import games
+from sottovoce.graphs.whodunit import games
 from sottovoce.nodes.watch import Intervention
 from sottovoce.report.interventions import summary
 from sottovoce.runs.record import DiscussionRecord

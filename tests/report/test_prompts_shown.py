@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from sottovoce.cli.live import LiveTranscript, PipedTranscript
-from sottovoce.datasets.govsim import games as lakes
-from sottovoce.datasets.whodunit import games
+from sottovoce.graphs.govsim import games as lakes
+from sottovoce.graphs.whodunit import games
 from sottovoce.nodes.question import Question
 from sottovoce.report import transcript
 from sottovoce.runs.record import DiscussionRecord

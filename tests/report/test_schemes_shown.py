@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sottovoce.datasets.govsim import games as lakes
-from sottovoce.datasets.whodunit import games
+from sottovoce.graphs.govsim import games as lakes
+from sottovoce.graphs.whodunit import games
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Vote
 from sottovoce.report.describe import count

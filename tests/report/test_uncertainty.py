@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.channels.store import PayloadStore
-from sottovoce.datasets.whodunit import games
+from sottovoce.graphs.whodunit import games
 from sottovoce.nodes.state import Intervened
 from sottovoce.report.interventions import WIDEST, figure_of
 from sottovoce.report.markdown import markdown

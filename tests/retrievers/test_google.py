@@ -9,20 +9,20 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from langchain_core.load import dumps
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
+from typing_extensions import TypedDict
 
 from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.retrievers import PassageRetriever, open_retriever
 from sottovoce.retrievers.google import VARIABLE, Google
-from sottovoce.retrievers.pool import pool_of
+from sottovoce.retrievers.pool import Pool, merged, pool_of
 from tests.retrievers.services import AT_ONCE, HTML, Reply, Service, serving
 from tests.retrievers.support import docids
-from tests.retrievers.test_pool import State
 
 KEY = "planted-key-0123456789"
 RESULTS = [{"title": f"Title {n}", "link": f"https://x.test/{n}", "snippet": f"Snippet {n}."} for n in range(1, 6)]
@@ -36,6 +36,10 @@ HURRIED = Reply({"error": "Too many searches in this hour."}, 429)
 BAD = Reply({"error": "Missing query `q` parameter."}, 400)
 BROKEN = replace(HTML, status=502)
 GONE = Reply(hang_up=True)
+
+
+class State(TypedDict):
+    evidence: Annotated[Pool, merged]
 
 
 def google(service: Service, **options: Any) -> Google:

@@ -10,18 +10,17 @@ from typing import Any
 
 import pytest
 from langchain_tests.integration_tests import RetrieversIntegrationTests
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from sottovoce import retrievers
 from sottovoce.core.errors import UsageError
-from sottovoce.retrievers import Hit, Passage, PassageRetriever, Searcher, open_retriever
+from sottovoce.retrievers import Hit, Passage, PassageRetriever, Searcher
 from sottovoce.retrievers.bm25 import BM25Index
 from sottovoce.retrievers.building import build_index
 from sottovoce.retrievers.dense import DenseIndex
 from sottovoce.retrievers.fusion import Hybrid
 from sottovoce.retrievers.lucene import LuceneBuilder, LuceneIndex
 from sottovoce.retrievers.pool import pool_of
-from sottovoce.retrievers.registry import open_searcher, register_retriever
+from sottovoce.retrievers.registry import open_searcher
 from tests.retrievers import test_foreign, test_google, test_wikipedia
 from tests.retrievers.services import Reply, serving
 from tests.retrievers.support import MILL, QUESTION, Canned, written
@@ -118,24 +117,6 @@ def test_a_k_below_one_is_refused_in_one_line() -> None:
         PassageRetriever(searcher=canned(), k=0)
     with pytest.raises(UsageError, match=r"^k is 0: expected at least 1 passage$"):
         PassageRetriever(searcher=canned()).invoke("a", k=0)
-
-
-def test_documents_survive_a_strict_checkpoint() -> None:
-    found = PassageRetriever(searcher=BM25Index.build(MILL)).invoke(QUESTION)
-    told = [{"id": each.id, "text": each.page_content, **each.metadata} for each in found]
-    strict = JsonPlusSerializer(allowed_msgpack_modules=None)
-
-    assert strict.loads_typed(strict.dumps_typed(told)) == told
-
-
-def test_a_searcher_of_somebody_else_s_is_opened_by_name() -> None:
-    register_retriever("canned", lambda where: canned(int(where)))
-    assert len(open_retriever("canned:2").invoke("a")) == 2
-
-
-def test_an_unknown_retriever_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"^unknown retriever 'bm26'; choose from: .*bm25"):
-        open_retriever("bm26:x")
 
 
 def test_importing_the_retrievers_loads_no_index_library_no_torch_and_no_java() -> None:

@@ -80,13 +80,6 @@ def test_a_title_in_other_letters_opens_as_on_the_search_page() -> None:
     assert (service.asked[1]["srsearch"], service.asked[1]["srwhat"]) == ("MILL 1", "nearmatch")
 
 
-def test_a_near_title_that_names_several_is_no_page() -> None:
-    with serving(MISSING, near("Mill"), pages(page(1, pageprops={"disambiguation": ""}))) as service:
-        assert wikipedia(service).page("MILL") is None
-    with serving(MISSING, near()) as service:
-        assert wikipedia(service).page("Mil") is None and len(service.asked) == 2
-
-
 def test_a_page_that_tells_what_its_name_may_mean_is_none() -> None:
     """It was opened as an article: "Mill may refer to:"."""
     with serving(pages(page(1, pageprops={"disambiguation": ""}))) as service:
@@ -129,11 +122,6 @@ def test_what_goes_wrong_is_one_clear_line(reply: Reply, told: str, times: int) 
     with serving(reply) as service, pytest.raises(RetrievalError, match=f"^wikipedia {told}$"):
         wikipedia(service).search("mill", 3)
     assert len(service.asked) == times
-
-
-def test_a_lagging_database_is_asked_again() -> None:
-    with serving(LAG, FOUND) as service:
-        assert len(wikipedia(service).search("mill", 3)) == 3
 
 
 def test_nobody_to_contact_and_no_address_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
