@@ -266,5 +266,5 @@ def test_one_run_is_matched(call: Call) -> None:
     answer = call("runs", "compare", "a", "b", "--matched", "flops")
     assert (answer.code, answer.err) == (
         2,
-        "sottovoce: matched baselines are of one run, and 2 were named; give one\n",
+        "sottovoce: --matched compares one run with its baselines, and 2 were named; give one\n",
     )

@@ -10,8 +10,7 @@ import pytest
 from pydantic import Field
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.cli.step import Session
-from sottovoce.cli.step_stops import Stops
+from sottovoce.cli.stepper import Session, Stops
 from sottovoce.core.errors import EngineError, UsageError
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
