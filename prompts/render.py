@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined, Template, TemplateError, meta
+from jinja2 import StrictUndefined, Template, TemplateError, meta
 
 from sottovoce.channels.message import MessageRef, Part
 from sottovoce.core.errors import PromptError, choose
@@ -32,6 +32,7 @@ MESSAGES = {"others", "statements", "summary", "trajectory", "viewpoints"}
 MARK = re.compile("\ue000(\\d+)\ue001")
 WHILE_RENDERED = (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError)
 """Errors that a pack's template may raise."""
+ENVIRONMENT = bounds.Bounded(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 ESCAPED = "\\ue000"
 """The beginning of a mark in the `repr` of a list."""
 
@@ -120,22 +121,17 @@ class Prompts:
             raise PromptError(f"prompt file '{name}.md' of the pack leaves out the slot {slot!r}, so nothing is heard")
 
 
-@cache
-def _environment() -> Environment:
-    return bounds.environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-
-
 @lru_cache(maxsize=1024)
 def _compiled(text: str) -> Template:
     """Return a compiled prompt; all discussions share it, since compiling the bundled ones takes a quarter second."""
-    return _environment().from_string(text)
+    return ENVIRONMENT.from_string(text)
 
 
 @lru_cache(maxsize=1024)
 def _bounded(text: str) -> tuple[Template, frozenset[str]]:
     """Return a compiled prompt of a pack, and the slots that it uses."""
-    tree = bounds.limited(_environment().parse(text))  # before jinja2 folds constants
-    return _environment().from_string(tree), frozenset(meta.find_undeclared_variables(tree))
+    tree = bounds.limited(ENVIRONMENT.parse(text))  # before jinja2 folds constants
+    return ENVIRONMENT.from_string(tree), frozenset(meta.find_undeclared_variables(tree))
 
 
 @cache
