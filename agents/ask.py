@@ -71,7 +71,7 @@ class Call:
                 return spoken(within(model, lambda: model.invoke(messages, whole, **alone)))
 
     async def ainvoke(self, config: RunnableConfig) -> AIMessage:
-        """Do as `invoke` without blocking the event loop."""
+        """Return what `invoke` returns, without blocking the event loop."""
         messages, options = self._request()
         model, whole = self.model, self._config(config)
         with self._named(), named(model):

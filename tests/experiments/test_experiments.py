@@ -107,7 +107,7 @@ def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> 
             "row 'a': rounds is 0: expected greater",
         ),
         (with_keys(rows={"a": {"rounds": 2}}), "row 'a': it is {'rounds': 2}; expected a scheme with settings"),
-        (with_keys(rows={"a/b": {"scheme": "single"}}), "row 'a/b': the name becomes a folder's"),
+        (with_keys(rows={"a/b": {"scheme": "single"}}), "row 'a/b': the name is used for a folder"),
         (with_keys(rows={}), "there are no rows; expected at least one"),
         (with_keys(rows=["a"]), "rows is ['a']: expected a valid dictionary"),
         (with_keys(questions={"limit": 3}), "questions come from one source; give exactly one of the keys"),

@@ -311,7 +311,7 @@ def test_a_temperature_that_was_set_goes_before_the_protocol_s(folder: str, stor
         ({"layers": [7]}, UsageError, "layer 7 is out of range"),
         ({"protocol": "cipher", "layers": [1]}, UsageError, "protocol 'cipher' has no option 'layers'"),
         ({"protocol": "cipher", "threshold": 0.5}, UsageError, "threshold but no criterion"),
-        ({"prompts": "/no/such/pack"}, UsageError, "prompt pack '/no/such/pack' is no folder"),
+        ({"prompts": "/no/such/pack"}, UsageError, "prompt pack '/no/such/pack' is not a folder"),
     ],
 )
 def test_settings_that_no_model_can_follow_are_refused(
