@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sottovoce.environments.game_file import SPLITS
+from sottovoce.environments import SPLITS
 from sottovoce.environments.whodunit.games import split_of
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run_directory import saved_runs

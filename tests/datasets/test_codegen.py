@@ -12,7 +12,7 @@ from sottovoce.analysis.symmetry import Looked, show_symmetry
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.environments.problems import Problem
-from sottovoce.environments.sandbox.running import why_not
+from sottovoce.environments.sandbox import why_not
 from sottovoce.runs.read import load_run
 from sottovoce.settings import CodeGen, Debate, Settings
 from tests.cli.screen import printed

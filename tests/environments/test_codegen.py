@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from functools import partial
 
 import pytest
@@ -12,10 +10,9 @@ from hypothesis import strategies as st
 
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.bleu import agreeing, bleu
-from sottovoce.environments.codegen import assertions, code, pass_at_k, ranks, reflections, scores, solution_span
+from sottovoce.environments.codegen import assertions, code, ranks, reflections, scores, solution_span
 from sottovoce.environments.problems import BundledProblem, Problem, bundled_problems
-from sottovoce.environments.sandbox import Limits, Outcome, run
-from sottovoce.environments.sandbox.running import why_not
+from sottovoce.environments.sandbox import Limits, Outcome, run, why_not
 from sottovoce.environments.test_runner import Failed, Report, report, tried, watched
 
 PROBLEM = 'def add(a, b):\n    """The sum."""\n'
@@ -155,25 +152,6 @@ def test_bleu_is_what_sacrebleu_says(one: str, other: str, found: float) -> None
 def test_those_agree_who_are_like_the_one_that_most_are_like() -> None:
     assert agreeing([ADD, "x", ADD, "y"]) == [0, 2]
     assert agreeing(["x", "y"]) == [0] and agreeing([]) == []
-
-
-def test_pass_at_one_is_the_share_of_solutions_that_pass() -> None:
-    assert pass_at_k([[True], [False], [True], [True]]) == 0.75
-    assert pass_at_k([[True, False, False, False]]) == 0.25
-
-
-@given(st.lists(st.booleans(), min_size=1, max_size=7), st.data())
-def test_pass_at_k_is_the_share_of_choices_that_hold_one_that_passes(row: list[bool], data: st.DataObject) -> None:
-    k = data.draw(st.integers(1, len(row)))
-    choices = list(itertools.combinations(row, k))
-
-    assert math.isclose(pass_at_k([row], k), sum(map(any, choices)) / len(choices), abs_tol=1e-12)
-
-
-@pytest.mark.parametrize(("results", "k"), [([], 1), ([[True]], 2), ([[True, True], [True]], 2), ([[True]], 0)])
-def test_pass_at_k_of_too_few_solutions_is_refused(results: list[list[bool]], k: int) -> None:
-    with pytest.raises(UsageError, match=f"pass@{k} of"):
-        pass_at_k(results, k)
 
 
 # Tests on solutions

@@ -15,25 +15,23 @@ from hypothesis import strategies as st
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.govsim.fishery import AGENTS, FITTED_ON, TESTED_ON, Allocation, Game, read_game, starts
 from sottovoce.environments.govsim.fishery_rules import (
-    Player,
+    Ended,
     World,
     allocate,
+    ended,
+    equality,
     first_state,
-    free_rider,
-    greedy,
     has_collapsed,
     is_harvested,
     is_over,
     next_month,
     own_catch,
-    play,
     report,
-    sustainable,
     threshold,
 )
 from sottovoce.environments.govsim.fishery_rules import harvest as harvested
-from sottovoce.environments.govsim.game_metrics import Ended, Metrics, ended, equality, metrics
 from sottovoce.environments.govsim.talk import read_tons
+from tests.environments.players import Player, free_rider, greedy, play, sustainable
 
 ALLOCATIONS: tuple[Allocation, ...] = ("stochastic", "proportional")
 GAME = Game(start=100)
@@ -323,12 +321,6 @@ def test_sustainable_players_survive_and_greedy_ones_end_every_game_at_once(star
     kept, lost = ended(game, played(sustainable, game)), ended(game, played(greedy, game))
     assert kept.survived and kept.over_usage == 0 and kept.efficiency > 0.95  # rounding leaves under 5 tons a month
     assert lost.months == 1 and lost.over_usage > 0 and sum(lost.gains.values()) == start
-
-
-def test_metrics_are_means_over_games() -> None:
-    found = metrics([ended(GAME, played(says(10))), ended(GAME, played(says(20)))])
-    assert found == Metrics(2, 0.5, 6.5, 70.0, found.efficiency, 1.0, 0.5)
-    assert found.efficiency == pytest.approx(7 / 12)
 
 
 def test_a_collapse_in_the_last_month_is_no_survival_though_it_took_all_months() -> None:

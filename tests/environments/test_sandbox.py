@@ -14,7 +14,7 @@ from textwrap import dedent
 import pytest
 
 from sottovoce.core.errors import UsageError
-from sottovoce.environments.sandbox import Limits, described, run
+from sottovoce.environments.sandbox import Limits, described, run, why_not
 from sottovoce.environments.sandbox.backends import (
     BACKENDS,
     ISOLATED,
@@ -24,7 +24,6 @@ from sottovoce.environments.sandbox.backends import (
     supervisor_source,
 )
 from sottovoce.environments.sandbox.limits import Outcome
-from sottovoce.environments.sandbox.running import why_not
 from sottovoce.environments.sandbox.sandboxed_process import SupervisorReport, clean_up, outcome
 from tests.environments.hostile import Bait, Hostile, bait, corpus, tried
 

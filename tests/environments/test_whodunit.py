@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from sottovoce.core.errors import UsageError
-from sottovoce.environments.whodunit import players
 from sottovoce.environments.whodunit.actions import Action, Malformed, Role, read
 from sottovoce.environments.whodunit.games import (
     ALL,
@@ -33,6 +32,7 @@ from sottovoce.environments.whodunit.metrics import (
 )
 from sottovoce.environments.whodunit.rules import cancelled, first_state, is_over, step
 from sottovoce.environments.whodunit.wording import CLAUSES, WORDINGS, clause, described, question
+from tests.environments import players
 
 PEERS = ("Alex", "Beth", "Charlie", "David", "Elizabeth", "Fred")
 WORDS = WORDINGS["positive"]
