@@ -28,7 +28,7 @@ from sottovoce.nodes.decide import decided
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.say import say
-from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, attempt_of, current_messages, moment
+from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, current_messages
 from sottovoce.settings import WhoDunit
 
 ACTS: dict[Role, str] = {"accuser": "request", "intel": "reply", "peer": "act"}
@@ -85,7 +85,7 @@ def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
         return parsed.hint if isinstance(parsed, Malformed) else ""
 
     if settings.golden and role == "intel":
-        messages = [_by_rule(run, state, agent, golden_reply(game, world, wording))]
+        messages = [run.message(state, agent, ACTS[role], golden_reply(game, world, wording))]
     else:
         kept_to = form(role, game, settings, facts, _question_of(run.prompt_builder(state, agent), settings, game))
         ask = Ask(agent, ACTS[role], turn_of(run, state, agent), kept_to)
@@ -113,13 +113,6 @@ def stay_silent(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update
 def game_of(state: Discussion) -> Game:
     """Return the game in the state."""
     return Game.model_validate(state["game"])
-
-
-def _by_rule(run: RunContext[WhoDunit], state: Mystery, agent: str, text: str) -> Message:
-    epoch, round, turn = moment(state)
-    act = ACTS[run.settings.role_of(agent)]
-    attempt = attempt_of(state, agent, act)
-    return Message(agent, round, act, text, attempt, epoch=epoch, turn=turn, order=run.order(agent), source="rule")
 
 
 def _notes(line: str, world: World, known: str) -> list[str]:

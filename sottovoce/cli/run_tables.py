@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.text import counted, figure, one_line, shortened
+from sottovoce.report import describe
 from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.retrievers.trec import read_qrels
 from sottovoce.runs import run_directory
@@ -156,7 +157,7 @@ def replay_lines(branches: Branches, saved: Sequence[Message] | None = None) -> 
         yield "nobody intervened: the replay repeats the run from the first watched act on"
     else:
         when = f"epoch {at['epoch'] + 1}, round {at['round'] + 1}, attempt {at['attempt'] + 1}"
-        yield one_line(f"intervention: {at['what']} at {at['agent']}, {when}: {at['why']}")
+        yield f"intervention: {describe.intervention(at, f', {when}')}"
         yield from _branch_lines("with it", branches.with_it)
         yield from _branch_lines("without", branches.without)
         parted = branches.parted
