@@ -47,7 +47,13 @@ def to_turns(messages: Sequence[BaseMessage]) -> list[Turn]:
     Raises:
         UsageError: a message has a role or a content block that a text model cannot read.
     """
-    return [Turn(_role(message), parts_of(message.content)) for message in messages]
+    turns = []
+    for message in messages:
+        role = message.role if message.type == "chat" and hasattr(message, "role") else message.type
+        if role not in ROLES:
+            raise UsageError(f"a message has the role {role!r}; a local model reads: system, user, assistant")
+        turns.append(Turn(ROLES[role], parts_of(message.content)))
+    return turns
 
 
 def in_words(turns: Sequence[Turn], prefill: str = "") -> list[BaseMessage]:
@@ -73,13 +79,6 @@ def block(part: Part) -> Block:
     if isinstance(part, str):
         return {"type": "text", "text": part}
     return {"type": "text", "text": part.text, "extras": {HEARD: part.to_dict()}}
-
-
-def _role(message: BaseMessage) -> Role:
-    role = message.role if message.type == "chat" and hasattr(message, "role") else message.type
-    if role not in ROLES:
-        raise UsageError(f"a message has the role {role!r}; a local model reads: system, user, assistant")
-    return ROLES[role]
 
 
 def parts_of(content: str | list[str | dict[Any, Any]]) -> tuple[Part, ...]:

@@ -20,7 +20,7 @@ from sottovoce.experiments.schema import Content, Experiment, plain
 from sottovoce.runs.allowed import Trust, lies_in
 from sottovoce.runs.log import LOG
 from sottovoce.runs.read import load_run
-from sottovoce.runs.results import Result
+from sottovoce.runs.results import Results
 from sottovoce.runs.run import Run
 from sottovoce.settings.plain import read_yaml
 
@@ -154,11 +154,11 @@ def runs_in(folder: Path, names: Iterable[str] | None = None) -> dict[str, Run]:
     return {name: load_run(folder / name) for name in names if (folder / name / LOG).exists()}
 
 
-def results_in(folder: Path) -> dict[str, list[Result]]:
+def results_in(folder: Path) -> dict[str, Results]:
     """Return the results of each row, without those in which no discussion ended. Errors: see `runs_in`."""
     return ended(runs_in(folder))
 
 
-def ended(runs: Mapping[str, Run]) -> dict[str, list[Result]]:
+def ended(runs: Mapping[str, Run]) -> dict[str, Results]:
     """Return the results of the runs in which a discussion ended."""
     return {name: results for name, run in runs.items() if (results := run.results())}

@@ -27,9 +27,8 @@ from sottovoce.runs.limits import Budget, Currency
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 from sottovoce.settings.base import EACH, Settings
-from sottovoce.settings.human_input import People
-from sottovoce.settings.monitoring import Watched
 from sottovoce.settings.option_groups import OF_PROTOCOL
+from sottovoce.settings.oversight import People, Watched
 
 PILOT_QUESTIONS, PILOT_SAMPLES = 8, 4
 DISCUSSION_SETTINGS = {

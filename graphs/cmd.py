@@ -49,11 +49,11 @@ def create_cmd(settings: CMD | None = None, **inputs: Unpack[GraphInputs]) -> Gr
             frame.graph.add_edge("next_round", agent)
             frame.act(agent, acts.discuss, role=f"group {number}", to="vote")
     if settings.secretary:
-        frame.join("vote", vote(frame.contexts), to=after_round, labels={**ON_TIE, "decide": "no tie"})
+        frame.join("vote", frame.step(vote), to=after_round, labels={**ON_TIE, "decide": "no tie"})
         frame.act(SECRETARY, acts.decide_tie, role="secretary", to="decide")
     else:
-        frame.join("vote", vote(frame.contexts), to=after_level, labels={**ON_TIE, "decide": "no tie, or one group"})
-        frame.graph.add_node("send_representatives", acts.send_representatives(frame.contexts))
+        frame.join("vote", frame.step(vote), to=after_level, labels={**ON_TIE, "decide": "no tie, or one group"})
+        frame.graph.add_node("send_representatives", frame.step(acts.send_representatives))
         frame.graph.add_edge("send_representatives", "next_round")
     return frame.graph
 

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Literal, Unpack
 
-from sottovoce.environments.game_file import Split
+from sottovoce.environments import Split
 from sottovoce.environments.problems import bundled_problems
 from sottovoce.environments.test_runner import Runner
 from sottovoce.graphs.scheme import Games, Graph, GraphInputs, Scheme, State
@@ -53,8 +53,8 @@ def create_codegen(
     frame = Frame(SCHEME, settings, **inputs, rule=tests.by_tests, begin=tests.begin, state=acts.Coding)
     frame.graph.add_conditional_edges("next_round", who_begins(coders), [*coders, *JUDGES])
     # Not a join of the frame: one that a reset left waiting would not wait for the coders.
-    frame.graph.add_node("report", tests.report(frame.contexts))
-    frame.graph.add_node(PASSER, tests.check(frame.contexts), metadata={"role": "judge"})
+    frame.graph.add_node("report", frame.step(tests.report))
+    frame.graph.add_node(PASSER, frame.step(tests.check), metadata={"role": "judge"})
     frame.graph.add_edge(PASSER, "report")
     for judge, act in ((TESTER, acts.test), (REFLECTOR, acts.reflect), (RANKER, acts.rank)):
         frame.act(judge, act, role="judge", to="report", watched=False, approved=False)
@@ -63,11 +63,11 @@ def create_codegen(
         frame.act(coder, acts.write, role="coder", to="hand_in", effect=acts.effect)
     frame.join(
         "hand_in",
-        acts.hand_in(frame.contexts),
+        frame.step(acts.hand_in),
         to=next_step,
         labels={"next_round": "rounds left", "final_tests": "agreed, or last"},
     )
-    frame.join("final_tests", tests.final_tests(frame.contexts), to="decide")
+    frame.join("final_tests", frame.step(tests.final_tests), to="decide")
     return frame.graph
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from sottovoce.core.errors import UsageError
-from sottovoce.environments.game_file import Split
+from sottovoce.environments import Split
 from sottovoce.environments.govsim.fishery import Game, read_game, starts
 from sottovoce.graphs.scheme import Games, Graph, GraphInputs, Scheme
 from sottovoce.nodes.question import Question
@@ -72,8 +72,8 @@ def create_govsim(settings: GovSim | None = None, **inputs: Unpack[GraphInputs])
     )
     for agent, node in zip(agents, reflects, strict=True):
         frame.act(node, acts.reflect, agent=agent, role="thinker", to="next_month", watched=False)
-    frame.join("next_month", acts.next_month(frame.contexts), to=another_month, ends=["decide", *wishes], labels=OVER)
-    frame.join("harvest", acts.harvest(frame.contexts), to="next_round", together=acts.wishes)
+    frame.join("next_month", frame.step(acts.next_month), to=another_month, ends=["decide", *wishes], labels=OVER)
+    frame.join("harvest", frame.step(acts.harvest), to="next_round", together=acts.wishes)
     for agent, node in zip(agents, wishes, strict=True):
         frame.act(node, acts.wish, agent=agent, role="fisher", to="harvest", watched=False, effect=acts.effect)
     return frame.graph

@@ -45,7 +45,7 @@ def create_madra(settings: MADRA | None = None, **inputs: Unpack[GraphInputs]) -
     debaters = settings.speakers()
     frame = Frame(SCHEME, settings, **inputs, rule=acts.by_summarizer, begin=acts.begin, state=acts.Madra)
     frame.graph.add_edge("next_round", "retrieve")
-    frame.graph.add_node("retrieve", acts.retrieve(frame.contexts))
+    frame.graph.add_node("retrieve", frame.step(acts.retrieve))
     frame.graph.add_conditional_edges("retrieve", who_begins(debaters), debaters)
     for debater, following in zip(debaters, [*debaters[1:], "close_round"], strict=True):
         ends = dict.fromkeys([following, "close_round"])

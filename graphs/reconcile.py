@@ -24,7 +24,6 @@ def create_reconcile(settings: ReConcile | None = None, **inputs: Unpack[GraphIn
     """Return the uncompiled graph of ReConcile. Models by agent name may be local or hosted; else see `GraphInputs`."""
     from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import reconcile as acts
-    from sottovoce.nodes.decide import vote
 
     settings = ReConcile.parse(settings)
     frame = Frame(SCHEME, settings, **inputs, rule=acts.by_weight, begin=acts.begin)
@@ -33,7 +32,7 @@ def create_reconcile(settings: ReConcile | None = None, **inputs: Unpack[GraphIn
         frame.act(agent, acts.discuss, to="vote")
     frame.join(
         "vote",
-        vote(frame.contexts, acts.read_vote),
+        frame.step(acts.vote),
         to=after_vote,
         labels={"next_round": "not agreed", "decide": "agreed, or last round"},
     )

@@ -9,13 +9,10 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
-from langchain_core.runnables import RunnableLambda
-
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.nodes.act import Act
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.decide import (
     decided,
     last_votes,
@@ -134,15 +131,10 @@ def secretary(read: Callable[[RunContext[Any], Any], Reading] = last_round) -> A
 decide_tie = secretary()
 
 
-def send_representatives(contexts: Contexts[CMD]) -> RunnableLambda[Grouped, Update]:
-    """Return the node in which each group sends one agent to the next level, which is grouped again (Algorithm 1)."""
-
-    def send_representatives(state: Grouped) -> Update:
-        run = contexts.of(state)
-        sent = [_representative(run, state, group) for group in state["groups"]]
-        return {"level": state["level"] + 1, "groups": grouped(sent)}
-
-    return RunnableLambda(send_representatives, name="send_representatives")
+def send_representatives(run: RunContext[CMD], state: Grouped) -> Update:
+    """Let each group send one agent to the next level, which is grouped again (Algorithm 1)."""
+    sent = [_representative(run, state, group) for group in state["groups"]]
+    return {"level": state["level"] + 1, "groups": grouped(sent)}
 
 
 def _representative(run: RunContext[CMD], state: Grouped, group: Sequence[str]) -> str:

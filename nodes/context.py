@@ -15,10 +15,11 @@ from sottovoce.agents.ask import Person, is_hooked
 from sottovoce.agents.hooked import WORDS, HookedChatModel
 from sottovoce.agents.hosted import hosted, is_hosted
 from sottovoce.channels import PROTOCOLS
+from sottovoce.channels.message import Message
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question, question_id
-from sottovoce.nodes.state import Discussion, moment
+from sottovoce.nodes.state import Discussion, attempt_of, moment
 from sottovoce.prompts.render import Prompts
 from sottovoce.settings import OF_SAMPLING, Answers, AnySettings, Settings
 
@@ -86,6 +87,12 @@ class RunContext(Generic[AnySettings]):
         name = json.dumps([self.settings.seed, question_id(state), *moment(state), agent, act, attempt])
         return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") >> 1
 
+    def message(self, state: Discussion, agent: str, act: str, text: str, **fields: Any) -> Message:  # Any: a message's
+        """Return a message that no model wrote, said now: by default by a rule, as the next attempt at its act."""
+        epoch, round, turn = moment(state)
+        usual = {"attempt": attempt_of(state, agent, act), "epoch": epoch, "turn": turn, "order": self.order(agent)}
+        return Message(agent, round, act, text, **{**usual, "source": "rule", **fields})
+
     def temperature(self, agent: str, *, words: bool = False) -> float | None:
         """Return the agent's temperature: as set, else by scheme and protocol; None leaves it to a hosted model.
 
@@ -100,7 +107,7 @@ class RunContext(Generic[AnySettings]):
         if model.temperature is not None:
             return model.temperature
         if base := self.base(agent):
-            of_words = model.channel.base_of_words(model.loaded).value if default is None else default
+            of_words = model.channel.base(model.loaded, words=True).value if default is None else default
             default = of_words if words else base.value
         assert default is not None, "there is a base, or the scheme has a temperature"
         speakers = settings.speakers()

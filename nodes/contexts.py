@@ -92,12 +92,7 @@ class Contexts(Generic[AnySettings]):
         return run
 
     def check(self, state: Discussion, *, started: bool = True) -> None:
-        """Refuse an invalid state; before a discussion has `started`, only values of a wrong type.
-
-        Raises:
-            UsageError: its settings or another value is invalid.
-            RequestError: the settings use a name that is neither built in nor allowed.
-        """
+        """Refuse an invalid state; before a discussion has `started`, only values of a wrong type."""
         check_types(state, self.state)
         if started:
             check_state(state, {*self.acting, *self.of(state).settings.names()})
@@ -132,7 +127,17 @@ class Contexts(Generic[AnySettings]):
         return settings.model_copy(update={"protocol": spoken[0]})
 
     def _context(self, settings: AnySettings) -> RunContext[AnySettings]:
-        made = {name: self._model(settings, name) for name in settings.names()}
+        made: dict[str, BaseChatModel] = {}
+        for agent in settings.names():
+            if self.models is None or agent in settings.human:
+                made[agent] = made_from(settings, agent, self.store)
+            elif isinstance(self.models, BaseChatModel):
+                made[agent] = self.models
+            elif agent in self.models:
+                made[agent] = self.models[agent]
+            else:
+                why = "which a person played when this graph was built"
+                raise UsageError(f"no model for agent {agent!r}, {why}; pass one")
         local = {name: model for name, model in made.items() if isinstance(model, HookedChatModel)}
         models = dict(made)
         for name, model in local.items():  # cipher averages over the tables of its hearers too
@@ -145,15 +150,6 @@ class Contexts(Generic[AnySettings]):
             read = {pack: Prompts(SHIPPED / pack, self.prompts) for pack in set(packs.values())}
             own = {name: read[pack] for name, pack in packs.items()}
         return RunContext(settings, models, prompts, self.answers, self.restored, self.store, own)
-
-    def _model(self, settings: Settings, agent: str) -> BaseChatModel:
-        if self.models is None or agent in settings.human:
-            return made_from(settings, agent, self.store)
-        if isinstance(self.models, BaseChatModel):
-            return self.models
-        if agent not in self.models:
-            raise UsageError(f"no model for agent {agent!r}, which a person played when this graph was built; pass one")
-        return self.models[agent]
 
 
 def _check_models(models: Any, agents: Sequence[str], people: Sequence[str]) -> None:  # Any: as a user gave them

@@ -56,9 +56,9 @@ def begin(run: RunContext[IA], state: Discussion) -> Update:
     found = retriever_of(run, state, library).invoke(state["question"], k=run.settings.passages)
     dealt: Any = run.settings.dealt(list(map(_passage, found)))  # Any: passages by agent
     lines = [f"{agent}: {'; '.join(each['title'] for each in own)}" for agent, own in dealt.items()]
-    order = -1  # before all speakers
-    told = Message(LIBRARY, 0, DEAL, "\n".join(lines), order=order, source="rule", evidence=evidence_of(found))
-    return {"documents": dealt, "board": [told.to_dict()]}
+    # Before all speakers.
+    told = run.message(state, LIBRARY, DEAL, "\n".join(lines), attempt=0, order=-1, evidence=evidence_of(found))
+    return {"documents": dealt, "board": [told]}
 
 
 def talk(run: RunContext[IA], state: Discussion, agent: str) -> Update:
@@ -115,9 +115,7 @@ def talk_turns(builder: PromptBuilder, own: Sequence[Message], others: Sequence[
 
 def _form(builder: PromptBuilder) -> str:
     described = "answer_description" in builder.components
-    choices = builder.question.get("choices") or [] if builder.kind == "label" else []
-    slots = {"steps": builder.steps, "described": described, "value": builder.value(), "choices": choices}
-    return words(builder.prompts.render("ia/form", **slots))
+    return words(builder.prompts.render("ia/form", described=described, **builder.form_slots()))
 
 
 # Readers and decision

@@ -12,13 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Annotated
 
-from langchain_core.runnables import RunnableLambda
-
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.decide import decided, majority, voted
 from sottovoce.nodes.evidence import Search, evidence_message, numbers, passages, search
 from sottovoce.nodes.madra_readers import (
@@ -60,21 +57,17 @@ def begin(run: RunContext[MADRA], state: Discussion) -> Update:
     return {"evidence": {}, "numbers": []}
 
 
-def retrieve(contexts: Contexts[MADRA]) -> RunnableLambda[Madra, Update]:
-    """Return the node that searches for evidence: once, or with `search_again` before every round."""
-
-    def retrieve(state: Madra) -> Update:
-        run, before = contexts.of(state), state["numbers"]
-        searches = _searches(run.settings, state)
-        if not searches:
-            return {}
-        found = search(run, state, searches, state["round"])
-        pool = merged(state["evidence"], found.pool)
-        keys = numbers(run.settings, found, pool, before)
-        message = evidence_message(state, pool, keys, found, first=len(before))
-        return {"evidence": found.pool, "numbers": keys, "board": [message.to_dict()]}
-
-    return RunnableLambda(retrieve, name="retrieve")
+def retrieve(run: RunContext[MADRA], state: Madra) -> Update:
+    """Search for evidence: once, or with `search_again` before every round."""
+    before = state["numbers"]
+    searches = _searches(run.settings, state)
+    if not searches:
+        return {}
+    found = search(run, state, searches, state["round"])
+    pool = merged(state["evidence"], found.pool)
+    keys = numbers(run.settings, found, pool, before)
+    message = evidence_message(run, state, pool, keys, found, first=len(before))
+    return {"evidence": found.pool, "numbers": keys, "board": [message]}
 
 
 def talk(run: RunContext[MADRA], state: Madra, agent: str) -> Update:

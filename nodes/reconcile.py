@@ -122,6 +122,11 @@ def read_vote(message: Message, question: Question) -> Vote:
     return {**vote, "note": f"stated a confidence of {read.confidence:.4g}"}
 
 
+def vote(run: RunContext[ReConcile], state: Discussion) -> Update:
+    """Count the round's votes, with their weights."""
+    return {"votes": last_votes(run, state, read_vote)}
+
+
 def discuss(run: RunContext[ReConcile], state: Discussion, agent: str) -> Update:
     """Return one agent's message of the round: a first answer, or another after reading all agents' answers."""
     round, builder = state["round"], run.prompt_builder(state, agent)

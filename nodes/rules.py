@@ -110,11 +110,7 @@ def _user_turn(builder: PromptBuilder, messages: Sequence[Message], *, first: bo
 
 
 def check_rule(rule: DiscussionRule, agents: Sequence[str]) -> None:
-    """Refuse an invalid rule before any model runs.
-
-    Raises:
-        UsageError: it is not a `DiscussionRule`, or names no first speakers among the agents.
-    """
+    """Refuse an invalid rule before any model runs."""
     if not isinstance(rule, DiscussionRule):
         raise UsageError(f"the rule is {rule!r}; expected an object of a class derived from DiscussionRule")
     if not first_of(rule, agents):

@@ -21,7 +21,7 @@ from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, Validati
 from sottovoce.core.errors import UsageError
 from sottovoce.core.files import text_of
 from sottovoce.core.validation import Checked, first_wrong
-from sottovoce.environments.game_file import Split, read_file
+from sottovoce.environments import Split, read_game_file
 
 Attributes = Mapping[str, tuple[str, ...]]
 """Values by attribute."""
@@ -242,7 +242,7 @@ def read_game(path: Path | str) -> Game:
     Raises:
         UsageError: the file cannot be read, or is not JSON or not a game; the message says what is wrong.
     """
-    return read_file(path, _game)
+    return read_game_file(path, _game)
 
 
 def _game(content: Any) -> Game:  # Any: JSON

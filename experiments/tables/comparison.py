@@ -129,18 +129,17 @@ def difference(
     if not gain and 0 <= min(ours.value, printed.mean) and max(ours.value, printed.mean) <= scale:
         share = printed.mean / scale
         n = (round(share * (1 - share) / (own / scale) ** 2) if own else 0) or n
-        return None if not n else _scaled(two_samples(ours.value / scale, questions, share, n), scale)
+        if not n:
+            return None
+        by = two_samples(ours.value / scale, questions, share, n)
+        smallest = None if by.smallest is None else scale * by.smallest
+        return TwoSamples(scale * by.value, scale * by.low, scale * by.high, smallest)
     if gain and own is None and n:
         own = scale * sqrt(0.5 / n)
     if own is None or ours.low is None or ours.high is None:
         return None
-    both, by = hypot(own, (ours.high - ours.low) / 2 / HALF_WIDTH), ours.value - printed.mean
-    return TwoSamples(by, by - HALF_WIDTH * both, by + HALF_WIDTH * both, DETECTED * both)
-
-
-def _scaled(by: TwoSamples, scale: float) -> TwoSamples:
-    smallest = None if by.smallest is None else scale * by.smallest
-    return TwoSamples(scale * by.value, scale * by.low, scale * by.high, smallest)
+    both, value = hypot(own, (ours.high - ours.low) / 2 / HALF_WIDTH), ours.value - printed.mean
+    return TwoSamples(value, value - HALF_WIDTH * both, value + HALF_WIDTH * both, DETECTED * both)
 
 
 def assumed(error: str) -> str:
@@ -161,7 +160,7 @@ def assumed(error: str) -> str:
 
 GAIN = re.compile(r"score over (?P<row>\S+)")
 IN_ROUND = re.compile(r"(?P<agent>\S+) in round (?P<round>[1-9]\d*)")
-SCORE, AGREEMENT = "score", "agreement"
+SCORE, AGREEMENT, COMPARABLE = "score", "agreement", "comparable_score"
 Values = Iterator[tuple[str, float]]
 """The question and the value of each discussion that the metric applies to."""
 
@@ -178,13 +177,12 @@ def observed(metric: str, row: str, runs: Mapping[str, Run]) -> Values:
         return
     gain = GAIN.fullmatch(metric)
     # By question and seed, so that both rows played the same game.
-    baseline = runs[gain["row"]].results() if gain and gain["row"] in runs else []
-    before = {(result.question, result.seed): result.comparable_score for result in baseline}
-    for result in run.results():
-        value = result.comparable_score if gain or metric == SCORE else result.measures.get(metric)
-        base = before.get((result.question, result.seed)) if gain else 0
-        if value is not None and base is not None:
-            yield result.question, float(value) - base
+    before = runs[gain["row"]].results().scores(COMPARABLE) if gain and gain["row"] in runs else {}
+    results = run.results()
+    values = results.scores(COMPARABLE) if gain or metric == SCORE else results.measures.get(metric, {})
+    for key, value in values.items():
+        if not gain or key in before:
+            yield key[0], float(value) - before.get(key, 0)
 
 
 def _in_round(run: Run, agent: str, number: int) -> Values:

@@ -45,6 +45,8 @@ class Mean:
     value: float
     low: float | None
     high: float | None
+    n: int = 0
+    """The number of values."""
 
 
 @dataclass(frozen=True)
@@ -60,19 +62,6 @@ class Difference:
     clusters: int
 
 
-def effective(scores: Sequence[float], clusters: Clusters = None) -> float:
-    """Return how many independent observations the clustered ones are worth.
-
-    Raises:
-        ValueError: no scores.
-        UsageError: the extra `eval` is not installed.
-    """
-    sums, sizes = by_cluster(scores, clusters)
-    whole = all(score in (0, 1) for score in scores)
-    squares = by_cluster(np.square(scores), clusters)[0]
-    return _effective_size(sums, sizes, sizes.sum() if whole else np.inf, squares)
-
-
 def share(scores: Sequence[float], clusters: Clusters = None) -> Share:
     """Return the mean of `scores` with Wilson's interval for the effective number of observations.
 
@@ -84,7 +73,10 @@ def share(scores: Sequence[float], clusters: Clusters = None) -> Share:
         ValueError: no scores.
         UsageError: the extra `eval` is not installed.
     """
-    n, value = effective(scores, clusters), float(np.mean(scores)) if len(scores) else 0.0
+    sums, sizes = by_cluster(scores, clusters)
+    squares = by_cluster(np.square(scores), clusters)[0]
+    whole = all(score in (0, 1) for score in scores)
+    n, value = _effective_size(sums, sizes, sizes.sum() if whole else np.inf, squares), float(np.mean(scores))
     return Share(value, *_wilson(value * n, n))
 
 
@@ -100,13 +92,13 @@ def mean(values: Sequence[float], clusters: Clusters = None) -> Mean:
     sums, sizes = by_cluster(values, clusters)
     if all(0 <= value <= 1 for value in values) and not all(isinstance(value, int) for value in values):
         interval = share(values, clusters)
-        return Mean(interval.value, interval.low, interval.high)
+        return Mean(interval.value, interval.low, interval.high, len(values))
     n, value = len(sums), float(sums.sum() / sizes.sum())
     error = float(np.sqrt(np.sum((sums - value * sizes) ** 2) * n / max(n - 1, 1)) / sizes.sum())
     if n == 1 or error < NOTHING * abs(value):
-        return Mean(value, None, None)
+        return Mean(value, None, None, len(values))
     reach = float(library("scipy.stats").t.ppf(1 - ALPHA / 2, n - 1)) * error
-    return Mean(value, value - reach, value + reach)
+    return Mean(value, value - reach, value + reach, len(values))
 
 
 def mcnemar(left: Sequence[bool], right: Sequence[bool]) -> float:

@@ -8,11 +8,10 @@ from pathlib import Path
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.nodes.question import question_id
 from sottovoce.report.inspect_log import inspect_log
-from sottovoce.report.markdown import markdown
+from sottovoce.report.transcript import markdown
 from sottovoce.retrievers.trec import qrels_text, rankings_text
 from sottovoce.runs.card import card
 from sottovoce.runs.measures import gold_of, names_for_trec
-from sottovoce.runs.results import table
 from sottovoce.runs.run import Run
 
 FORMS = {".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".jsonl": "jsonl", ".ndjson": "jsonl", "": "jsonl"}
@@ -52,7 +51,7 @@ def exported(run: Run, form: str) -> str:
             return inspect_log(run)
         case "trec" | "qrels":
             return _trec(run, form)
-    return table(run.results())
+    return run.results().to_csv()
 
 
 def _trec(run: Run, form: str) -> str:

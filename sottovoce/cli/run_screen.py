@@ -11,7 +11,6 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from sottovoce.analysis.measures import by_name, mean_line
 from sottovoce.cli.human_input import person
 from sottovoce.cli.live import LiveTranscript, PipedTranscript
 from sottovoce.cli.option_models import Output
@@ -23,7 +22,7 @@ from sottovoce.datasets.trained import knowledge
 from sottovoce.graphs import scheme
 from sottovoce.report import blocks, interventions, transcript
 from sottovoce.report.console import console_of, moves
-from sottovoce.report.markdown import markdown
+from sottovoce.report.transcript import markdown
 from sottovoce.runs.discussion import HumanReply
 from sottovoce.runs.job import check_failures, resumable_run, resume_command
 from sottovoce.runs.limits import Limits
@@ -164,14 +163,14 @@ def summary(run: Run) -> list[str]:
     took = f"{counted(cost.calls, 'call')}, {tokens}"
     where = [f"kept in {one_line(str(run.folder))}"] if run.folder else []
     stopped = [f"stopped: {run.why}"] if run.why else []
-    measured = [means] if (means := mean_line(run.results())) else []
+    measured = [means] if (means := run.results().mean_line) else []
     watched = interventions.summary([*run.records.values()])
     return [outcome(run.counts), *measured, *watched, took, *stopped, *map(one_line, run.notes), *where]
 
 
 def _table(run: Run, width: int) -> Table:
     """Return a line for each discussion, with as many of its measures as fit beside whole answers."""
-    names = [name for name in by_name(run.results()) if name not in OF_RETRIEVAL]  # the summary has them
+    names = [name for name in run.results().measures if name not in OF_RETRIEVAL]  # the summary has them
     lines = [["question", "seed", "answer", "", *map(one_line, names)]]
     for (question, seed), record in run.records.items():
         lines.append([one_line(question), str(seed), *_answer(record), *_measures(record, names)])

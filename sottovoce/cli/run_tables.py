@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.text import counted, figure, one_line, shortened
+from sottovoce.report import describe
 from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.retrievers.trec import read_qrels
 from sottovoce.runs import run_directory
@@ -15,12 +16,13 @@ from sottovoce.runs.allowed import Trust
 from sottovoce.runs.job import resumable
 from sottovoce.runs.limits import Currency
 from sottovoce.runs.read import load_run
+from sottovoce.runs.results import measures_line
 
 if TYPE_CHECKING:
     from sottovoce.analysis.audit import Audited
     from sottovoce.channels.message import Message
     from sottovoce.runs.replay import Branch, Branches
-    from sottovoce.runs.results import Result
+    from sottovoce.runs.results import Results
     from sottovoce.runs.run import Key, Run
 
 By = Literal["round", "agent", "model", "limit"]
@@ -103,16 +105,13 @@ def show_measures(names: Sequence[str], by: By | None, qrels: Path | None = None
             show(f"{table(RETRIEVAL_HEADINGS, retrieval)}\n")
 
 
-def _retrieval_cells(results: Sequence[Result]) -> list[list[str]]:
-    from sottovoce.analysis.measures import measured
+def _retrieval_cells(results: Results) -> list[list[str]]:
+    from sottovoce.analysis.compare import mean_measures
     from sottovoce.runs.measures import OF_RETRIEVAL
 
-    means = measured(results)  # failed discussions too: their retrievals are known
+    means = mean_measures(results)  # failed discussions too: their retrievals are known
     known = {name: means[name] for name in OF_RETRIEVAL if name in means}
-    return [
-        [name, str(each.games), figure(each.mean.value), interval(each.mean.low, each.mean.high)]
-        for name, each in known.items()
-    ]
+    return [[name, str(mean.n), figure(mean.value), interval(mean.low, mean.high)] for name, mean in known.items()]
 
 
 def show_audit(names: Sequence[str]) -> None:
@@ -158,7 +157,7 @@ def replay_lines(branches: Branches, saved: Sequence[Message] | None = None) -> 
         yield "nobody intervened: the replay repeats the run from the first watched act on"
     else:
         when = f"epoch {at['epoch'] + 1}, round {at['round'] + 1}, attempt {at['attempt'] + 1}"
-        yield one_line(f"intervention: {at['what']} at {at['agent']}, {when}: {at['why']}")
+        yield f"intervention: {describe.intervention(at, f', {when}')}"
         yield from _branch_lines("with it", branches.with_it)
         yield from _branch_lines("without", branches.without)
         parted = branches.parted
@@ -175,8 +174,7 @@ def _branch_lines(name: str, branch: Branch) -> Iterator[str]:
     score = "" if decision["score"] is None else f", score {figure(decision['score'])}"
     yield one_line(f"{name}: {answer}{score}; {decision['why']}; {len(branch.messages)} messages")
     if measures := decision.get("measures"):
-        known = [f"{name} {figure(value)}" for name, value in measures.items() if value is not None]
-        yield one_line(f"  {', '.join(known)}, interventions {len(branch.interventions)}")
+        yield f"  {measures_line(measures)}, interventions {len(branch.interventions)}"
 
 
 def _message(message: Message) -> str:

@@ -132,7 +132,7 @@ def changes(before: JSON, after: JSON) -> Iterator[str]:
     for name in sorted(_pending(after) - _pending(before)):
         yield one_line(f"waiting for a check: the update of {name}")
     for entry in after.get("interventions", [])[len(before.get("interventions", [])) :]:
-        yield one_line(f"{entry['what']} at {entry['agent']}: {entry['why']}")
+        yield describe.intervention(entry)
     for epoch in after.get("epochs", [])[len(before.get("epochs", [])) :]:
         yield f"taken back to round {epoch[0] + 1}, turn {epoch[1] + 1}: later messages are no longer heard"
     yield from (one_line(f"note: {note}") for note in after.get("notes", []) if note not in before.get("notes", []))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from sottovoce.analysis.compare import Comparison, Summary, compare
-from sottovoce.analysis.measures import Measured
 from sottovoce.analysis.paired_test import Pair, points
 from sottovoce.analysis.statistics import Mean, Share
 from sottovoce.core.text import counted, figure, one_line
@@ -123,9 +122,8 @@ def _measures(run: Summary, names: list[str]) -> list[str]:
     return [_measured(run.measures[name], run) if name in run.measures else "" for name in names]
 
 
-def _measured(measured: Measured, run: Summary) -> str:
-    mean, ended = measured.mean, run.discussions - run.failed
-    games = f"of {counted(measured.games, 'game')}" if measured.games < ended else ""
+def _measured(mean: Mean, run: Summary) -> str:
+    games = f"of {counted(mean.n, 'game')}" if mean.n < run.discussions - run.failed else ""
     beside = "; ".join(filter(None, [interval(mean.low, mean.high), games]))
     return f"{figure(mean.value)} ({beside})" if beside else figure(mean.value)
 
@@ -158,7 +156,7 @@ def _obtained(run: Summary | None, measure: str) -> tuple[str, str]:
     if run is not None and measure == ACCURACY:
         result = run.accuracy
     elif run is not None and measure in run.measures:
-        result = run.measures[measure].mean
+        result = run.measures[measure]
     form = _form(measure)
     return ("", "") if result is None else (form(result.value), interval(result.low, result.high, form))
 

@@ -18,7 +18,7 @@ from sottovoce.nodes.question import question_id
 from sottovoce.nodes.state import JSON
 from sottovoce.report.describe import verdict
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.runs.results import Result
+from sottovoce.runs.results import Result, Results
 from sottovoce.runs.run import Run
 
 VERSION = 2
@@ -80,20 +80,16 @@ def _spec(run: Run) -> JSON:
     }
 
 
-def _scores(results: Sequence[Result]) -> list[JSON]:
-    values: dict[str, list[float]] = {SCORER: [result.score for result in results if result.score is not None]}
-    for result in results:
-        for name, value in result.measures.items():
-            values.setdefault(name, []).extend([] if value is None else [value])
+def _scores(results: Results) -> list[JSON]:
     return [
         {
             "name": name,
             "scorer": SCORER,
             "scored_samples": len(known),
             "unscored_samples": len(results) - len(known),
-            "metrics": {"mean": {"name": "mean", "value": fmean(known)}},
+            "metrics": {"mean": {"name": "mean", "value": fmean(known.values())}},
         }
-        for name, known in values.items()
+        for name, known in {SCORER: results.scores(), **results.measures}.items()
         if known
     ]
 

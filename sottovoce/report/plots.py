@@ -106,7 +106,7 @@ def _bytes(scored: Sequence[Summary], of: Looks) -> Plot | None:
     if len(carrying) < 2:  # one point is no curve
         return None
     caption = "Compression: bytes per message besides words, on a log axis, and accuracy, failures as wrong."
-    return _scattered(carrying, [summary.measures[BYTES].mean.value for summary in carrying], BYTES, caption, of)
+    return _scattered(carrying, [summary.measures[BYTES].value for summary in carrying], BYTES, caption, of)
 
 
 def _scattered(scored: Sequence[Summary], at: Sequence[float], quantity: str, caption: str, of: Looks) -> Plot:

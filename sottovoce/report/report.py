@@ -74,7 +74,7 @@ def headline(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def _measures(run: Summary) -> list[str]:
-    means = {name: figure(measured.mean.value) for name, measured in run.measures.items() if name != BYTES}
+    means = {name: figure(mean.value) for name, mean in run.measures.items() if name != BYTES}
     return [", ".join(f"{one_line(name)} {mean}" for name, mean in means.items())] if means else []
 
 

@@ -25,9 +25,8 @@ from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.trust import Names, Words
 from sottovoce.prompts import packs
 from sottovoce.prompts.kinds import KindName
-from sottovoce.settings.human_input import People
-from sottovoce.settings.monitoring import Watched
 from sottovoce.settings.option_groups import COMPONENTS, OF_LOADING, OF_PROTOCOL, OF_SAMPLING, place
+from sottovoce.settings.oversight import People, Watched
 
 EACH = ("model", "temperature", "system", "dtype", "weights", "device", "memory")
 """Fields with one value for all agents, or one each."""
@@ -168,6 +167,8 @@ class Settings(People, Watched, CipherOptions, StateOptions):
 
     discusses: ClassVar[bool] = True
     """True if its agents hear one another."""
+    shows_documents: ClassVar[bool] = True
+    """False if agents can only search a question's documents, or know what the rules of their world say."""
     answers_in: ClassVar[KindName | None] = None
     """The kind of all its answers, whatever a question says; None leaves it to the question."""
     default_temperature: ClassVar[float | None] = None
@@ -224,7 +225,7 @@ class Settings(People, Watched, CipherOptions, StateOptions):
 
     def dealt(self, documents: Documents) -> Documents:
         """Return the question's documents as agents are shown them."""
-        return documents
+        return documents if self.shows_documents else []
 
     def topology(self) -> tuple[str, ...]:
         """Return what a graph's nodes and edges depend on: a run cannot change it."""

@@ -16,7 +16,7 @@ from sottovoce.core.files import text_of
 from sottovoce.report.comparison import rows_of
 from sottovoce.report.page import SEALED, seal_of
 from sottovoce.runs.card import CARD_FORMAT, SEAL, card, seal
-from sottovoce.runs.results import of_cell, table
+from sottovoce.runs.results import of_cell
 from sottovoce.runs.run import Run
 from sottovoce.verify.findings import Finding, differences
 
@@ -33,7 +33,7 @@ def check_table(run: Run, path: Path) -> Iterator[Finding]:
     Raises:
         RecordError: it cannot be read, or is not such a table.
     """
-    found, expected = _rows(_text(path), path), _rows(table(run.results()), path)
+    found, expected = _rows(_text(path), path), _rows(run.results().to_csv(), path)
     for key in dict.fromkeys([*found, *expected]):
         where = (path.name, f"question {key[0]}, seed {key[1]}")
         for name, had, wanted in differences(found.get(key), expected.get(key), "the row"):

@@ -151,11 +151,6 @@ def test_a_call_may_override_what_the_model_was_made_with(store: PayloadStore) -
     assert short.additional_kwargs["stats"]["temperature"] == 0.0
 
 
-def test_a_call_reads_a_temperature_of_zero_as_given(store: PayloadStore) -> None:
-    request = agent("nl", store, temperature=0.9).request([HumanMessage(QUESTION)], temperature=0.0)
-    assert request.sampling.temperature == 0.0
-
-
 def test_stop_strings_end_the_reply_and_are_not_part_of_it(store: PayloadStore) -> None:
     model = agent("nl", store, preloaded=reciting_loaded("\nabcdefgh"), temperature=0.0)
     assert model.invoke("x", max_tokens=7).text == "abcdefg"
@@ -178,26 +173,29 @@ async def is_free() -> bool:
     return statistics.stepped < complete
 
 
-async def test_a_cancelled_stream_frees_its_row(store: PayloadStore) -> None:
-    stream = endless(store).astream(QUESTION)
+async def leave_stream(model: HookedChatModel) -> None:
+    stream = model.astream(QUESTION)
     await anext(stream)
     await stream.aclose()  # type: ignore[attr-defined]  # LangChain promises an iterator and returns a generator
-    assert await is_free()
 
 
-async def test_a_cancelled_task_frees_its_row(store: PayloadStore) -> None:
-    task = asyncio.create_task(endless(store).ainvoke(QUESTION))
+async def cancel_task(model: HookedChatModel) -> None:
+    task = asyncio.create_task(model.ainvoke(QUESTION))
     await asyncio.sleep(0.2)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert await is_free()
 
 
-async def test_a_stream_that_nobody_reads_to_its_end_frees_its_row(store: PayloadStore) -> None:
-    stream = endless(store).stream(QUESTION)
+async def leave_plain_stream(model: HookedChatModel) -> None:
+    stream = model.stream(QUESTION)
     next(stream)
     stream.close()  # type: ignore[attr-defined]  # as above
+
+
+@pytest.mark.parametrize("leave", [leave_stream, cancel_task, leave_plain_stream])
+async def test_a_reply_that_nobody_waits_for_frees_its_row(leave: Any, store: PayloadStore) -> None:
+    await leave(endless(store))
     assert await is_free()
 
 

@@ -1,6 +1,7 @@
 import itertools
 import subprocess
 import sys
+from dataclasses import replace
 from math import comb
 
 import numpy as np
@@ -49,7 +50,7 @@ def test_a_mean_has_students_interval() -> None:
 
 
 def test_values_of_one_cluster_count_once() -> None:
-    assert mean([10, 10, 14, 14, 17, 17], [*"aabbcc"]) == mean([10, 14, 17])
+    assert replace(mean([10, 10, 14, 14, 17, 17], [*"aabbcc"]), n=3) == mean([10, 14, 17])
 
 
 def test_a_mean_within_0_and_1_is_a_share() -> None:

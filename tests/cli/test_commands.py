@@ -36,10 +36,6 @@ def test_schemes_protocols_and_retrievers_are_listed(call: Call) -> None:
     assert lucene.endswith("for corpora larger than memory; needs extra pyserini")
 
 
-def test_without_a_command_help_is_shown(call: Call) -> None:
-    assert call() == call("--help")
-
-
 @pytest.mark.parametrize("format", ["mermaid", "ascii"])
 def test_a_drawing_shows_the_agents_that_the_settings_ask_for(call: Call, format: str) -> None:
     out = call("graph", "draw", "debate", "--agents", 3, "--summarise", "shared", "--format", format).out
@@ -51,8 +47,8 @@ def test_a_drawing_shows_the_agents_that_the_settings_ask_for(call: Call, format
 @pytest.mark.parametrize(
     ("scheme", "protocol"),
     [
-        *(("debate", protocol) for protocol in ("nl", "cipher", "sde", "hidden")),
-        ("single", "sde"),
+        ("debate", "nl"),
+        ("debate", "hidden"),
         ("self-consistency", "cipher"),
     ],
 )
@@ -112,9 +108,7 @@ def test_documents_go_to_all_or_to_one(scheme: str, documents: list[str], by_age
     assert questions_of(options, settings)[0][0]["documents"] == by_agent
 
 
-@pytest.mark.parametrize(
-    "text", ["x = 4.", "x=4", "agnet_1 =x", "E=mc^2", "relative=4", "https://a.example/?q=1", "no sign"]
-)
+@pytest.mark.parametrize("text", ["x=4", "agnet_1 =x", "https://a.example/?q=1"])
 def test_a_text_that_names_no_agent_is_for_all(text: str) -> None:
     asked = QuestionOptions.model_validate({"question": "x?", "document": [text]})
 

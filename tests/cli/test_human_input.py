@@ -25,7 +25,9 @@ from sottovoce.runs.run import Run
 from sottovoce.runs.runner import Task, run_all, run_one
 from sottovoce.runs.start import resume_run
 from sottovoce.settings import Debate, SelfConsistency, Single
-from tests.nodes.test_interventions import At
+from tests.cli.conftest import Call, Models
+from tests.cli.test_errors import USAGE, refused
+from tests.graphs.support import Once
 from tests.runs.support import QUESTION
 
 ASKED: dict[str, Any] = {
@@ -33,7 +35,7 @@ ASKED: dict[str, Any] = {
     "act": "answer",
     "turns": [["user", "1 + 1?"]],
     "begun": "",
-    "why": "unsure",
+    "why": "it looks wrong",
 }
 
 
@@ -42,8 +44,8 @@ def task() -> Task:
     return Task("debate", settings, QUESTION, models=ScriptedChatModel(["The answer is 21."] * 2), watch=watch())
 
 
-def watch() -> At:
-    return At("agent_1", 0, "human")
+def watch() -> Once:
+    return Once("human", "agent_1", 0)
 
 
 def test_what_a_person_says_is_recorded_as_theirs(tmp_path: Path) -> None:
@@ -67,7 +69,7 @@ def test_what_a_person_says_is_recorded_as_theirs(tmp_path: Path) -> None:
 
 def test_a_person_is_asked_before_it_is_decided_where_nobody_waits_for_anybody(tmp_path: Path) -> None:
     settings, model = SelfConsistency(samples=2, intervention="human"), ScriptedChatModel(["The answer is 21."] * 2)
-    task = Task("self_consistency", settings, QUESTION, models=model, watch=At("sample_1", 0, "human"))
+    task = Task("self_consistency", settings, QUESTION, models=model, watch=Once("human", "sample_1", 0))
 
     record = run_one(task, PayloadStore(tmp_path), person=lambda _: "The answer is 22.")
 
@@ -142,7 +144,7 @@ def test_who_takes_a_seat_reads_what_the_agent_would_and_types_a_line(
 
     assert person()(ASKED) == "It is 2."
     shown = capsys.readouterr()
-    assert "You reply for agent_1 (answer): unsure." in shown.err and "1 + 1?" in shown.err and not shown.out
+    assert "You reply for agent_1 (answer): it looks wrong." in shown.err and "1 + 1?" in shown.err and not shown.out
     with pytest.raises(SottovoceError, match="stdin has ended; a run that was saved continues"):
         person()(ASKED)
 
@@ -175,3 +177,43 @@ def test_workers_ask_nobody(tmp_path: Path) -> None:
     run = Run.start(new_manifest("single", settings, [QUESTION]), [QUESTION], tmp_path / "run")
     with pytest.raises(UsageError, match="workers cannot ask a human"):
         run_all(run, settings, PayloadStore(tmp_path), limits=Limits(workers="ray"), person=lambda _: "22")
+
+
+FEW = ("--max-tokens", 4, "--answer-turn", "off", "--rounds", 1)
+
+
+def test_a_person_debates_with_a_model_and_the_transcript_says_how_they_hear_one_another(
+    call: Call, models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("The answer is 4.\n"))
+
+    shown = call("debate", "2 + 2?", "--model", models.tiny, *FEW, "--protocol", "cipher", "--human", "agent_2")
+
+    assert shown.code == 0 and "agent_2: 4" in shown.out and "You reply for agent_2" in shown.err
+    assert "note: agent_1 hears agent_2 in words: one of them is a person" in shown.out
+
+
+def test_a_seat_that_is_not_there_and_commands_in_which_nobody_answers_are_refused(
+    call: Call, models: Models, tmp_path: Path
+) -> None:
+    line = refused(call, USAGE, "mad", "2 + 2?", "--human", "jugde")
+    assert line == "unknown agent 'jugde'; the nearest known one is 'judge'"
+    given = ("--sample", "arithmetic", "--model", models.tiny, "--limit", 4, "--human", "agent_1")
+    assert (
+        call("experiment", "tune", "debate", *given, "--save", tmp_path / "tune").err.count("nobody can answer here")
+        == 1
+    )
+
+
+def test_what_a_person_let_pass_is_the_run_that_it_was_and_what_was_not_is_told(
+    call: Call, models: Models, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given = ("debate", "2 + 2?", "--model", models.tiny, *FEW, "--approve", "answer", "--save")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n\n"))
+    assert "Enter approves, - rejects" in call(*given, tmp_path / "passed").err
+    monkeypatch.setattr(sys, "stdin", io.StringIO("The answer is 5.\n-\n"))
+    shown = call(*given, tmp_path / "changed").out
+
+    assert "withdrawn: a person rewrote it" in shown and "agent_2: abstains" in shown
+    assert "1 re-run; 0 findings" in call("runs", "verify", tmp_path / "passed", "--trust-paths").out
+    assert "0 re-run; 0 findings" in call("runs", "verify", tmp_path / "changed", "--trust-paths").out

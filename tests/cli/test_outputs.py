@@ -13,6 +13,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.main import program
 from sottovoce.core.errors import UsageError
 from sottovoce.core.outputs import EXPERIMENT, INDEX, RUN, SEARCH, OutputFile, check_folder
+from sottovoce.graphs import NAMES
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_one
@@ -20,13 +21,8 @@ from tests.cli.conftest import Call
 from tests.cli.test_help import commands
 from tests.runs.support import task
 
-WORLDS = {"whodunit": "whodunit", "govsim": "govsim", "codegen": "problems"}
-SAMPLES = (
-    dict.fromkeys(
-        ("debate", "mad", "reconcile", "cmd", "madra", "single", "self-consistency", "ia", "react"), "arithmetic"
-    )
-    | WORLDS
-)
+SAMPLES = {"debate": "arithmetic", "whodunit": "whodunit"}
+"""Representatives of the commands of schemes, with a sample for each."""
 READ = {
     *("--settings", "--questions", "--game", "--labels", "--card", "--table", "--data", "--runs", "--store", "--qrels"),
     *("experiment run file", "data index corpus", "data convince training_file"),
@@ -98,10 +94,11 @@ def typed(words: list[str], out: Path, kept: Path) -> list[str]:
 
 
 def test_every_option_that_names_a_place_is_read_or_stands_in_a_table_of_outputs() -> None:
-    wrong = []
+    schemes, wrong = {name.replace("_", "-") for name in NAMES}, []
     for command, option in places():
-        known = {option, f"{command} {option}"} & READ or f"{command} {option}" in {*FILES, *FOLDERS, *NOT_USED}
-        if not known and not command.startswith("step "):
+        alike = (" ".join(each if word in schemes else word for word in command.split()) for each in SAMPLES)
+        names = {option, *(f"{words} {option}" for words in (command, *alike))}
+        if not names & {*READ, *FILES, *FOLDERS, *NOT_USED} and not command.startswith("step "):
             wrong.append(f"{command} {option}")
 
     assert wrong == [], "add it to READ, FILES or FOLDERS; what is written goes through sottovoce.core.outputs"

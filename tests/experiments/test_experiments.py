@@ -25,7 +25,7 @@ from sottovoce.runs.limits import Limits
 from sottovoce.runs.read import load_run
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
-from tests.datasets.question_files import SUMS, lines
+from tests.datasets.test_question_files import SUMS, lines
 
 ROWS = {"alone": {"scheme": "single"}, "pair": {"scheme": "debate", "rounds": 2}}
 GIVEN = {"questions": {"sample": "arithmetic/1", "limit": 3}, "rows": ROWS}

@@ -1,18 +1,12 @@
-"""Agents of one round hear nothing of it, so the order in which they happen to run changes nothing, but in MAD."""
+"""Agents of one round hear nothing of it, so the order in which they happen to run changes nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise, permutations
+from itertools import permutations
 from typing import Any
 
 import pytest
 
-from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.graphs.mad import SCHEME
-from sottovoce.graphs.runtime.frame import Frame
-from sottovoce.nodes.mad import argue, by_verdict, moderate
-from sottovoce.settings import MAD
 from tests.graphs.support import InOrder, built, held, outcome
 
 JSON = '{{"reasoning": "So.", "answer": "{}", "confidence_level": "0.{}"}}'
@@ -44,22 +38,3 @@ def test_the_order_in_which_agents_of_a_round_run_changes_no_prompt(name: str) -
         prompts = {(asked.agent, asked.act, asked.round): asked.turns for asked in model.calls}
         found.append((prompts, outcome(state)))
     assert len(found) > 1 and all(each == found[0] for each in found)
-
-
-def prompts_of_mad(order: Sequence[str]) -> dict[tuple[str, int], str]:
-    """What each is asked in one round of MAD whose debaters run in this order."""
-    says = {name: [f"I am {name}. The answer is 2."] for name in order}
-    model = ScriptedChatModel({**says, "moderator": ['{"debate_answer": "2"}']})
-    frame = Frame(SCHEME, MAD(), model, rule=by_verdict)
-    frame.graph.add_edge("next_round", order[0])
-    for name, following in pairwise([*order, "moderator"]):
-        frame.act(name, argue, to=following)
-    frame.act("moderator", moderate, to="decide")
-    frame.graph.compile().invoke({"question": "1 + 1?"})
-    return {(asked.agent, asked.round): asked.text for asked in model.calls}
-
-
-def test_in_mad_the_order_changes_what_the_debaters_read() -> None:
-    first, second = (prompts_of_mad(order) for order in permutations(["affirmative", "negative"]))
-    assert "I am affirmative." in first["negative", 0] and "I am negative." not in first["affirmative", 0]
-    assert "I am affirmative." not in second["negative", 0]  # it spoke before there was anything to oppose

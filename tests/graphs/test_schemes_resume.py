@@ -66,13 +66,6 @@ def test_a_replay_from_any_step_ends_as_the_first_time(name: str, store: Payload
         assert outcome(graph.invoke(None, snapshot.config, output_keys=KEYS)) == expected
 
 
-@pytest.mark.parametrize("name", MOST)
-async def test_sync_and_async_agree(name: str, store: PayloadStore) -> None:
-    expected = outcome(held(graph_of(name, exact(store))))
-    found = await graph_of(name, exact(store)).ainvoke(QUESTION, output_keys=KEYS)
-    assert outcome(found) == expected
-
-
 @pytest.mark.parametrize("name", SETTINGS)
 def test_checkpoints_hold_plain_json(name: str, store: PayloadStore) -> None:
     graph = graph_of(name, lonely("sde", store), InMemorySaver())

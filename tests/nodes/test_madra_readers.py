@@ -35,6 +35,7 @@ CHOICES: list[tuple[str, list[int]]] = [
     ("Evidence: [7], [1]", [1]),
     ("Evidence: [3] [0]? No: [No Found]", []),
     ("Evidence numbers: 3, 0", [3, 0]),
+    ("Evidence: [7] [1] [1]", [1]),
     # Without that line
     ("None helps: [0] is about a fair, [1] about a mill. [No Found]", []),
     ("None of the passages helps. [No Found] ([0] and [1] are about fairs.)", []),
@@ -44,6 +45,10 @@ CHOICES: list[tuple[str, list[int]]] = [
     ("The most useful passages are 3 and 0.", [3, 0]),
     ("3, 0", [3, 0]),
     ("[3] and [0]", [3, 0]),
+    ("[4] and [1], then [0], [3] and [4]", [4, 1, 0]),
+    ("Number 3 helps.", [3]),
+    ("[no found]", []),
+    ("Nothing [99999999999999] [x] []", []),
     ("He was born in 1903, three years after the fire, and had 2 brothers.", []),
 ]
 """Replies to the question which of five passages help, at most three, and what their writers meant."""
@@ -81,6 +86,8 @@ VERDICTS: list[tuple[str, bool]] = [
     ("Yes, the answer is no for both.", True),
     ("<answer>No</answer>", False),
     ("Reply: Yes", True),
+    ("[Yes, all of them]", True),
+    ("They agree.", False),
     ("Hm.", False),
     ("", False),
 ]
@@ -114,6 +121,11 @@ ANSWERS: list[tuple[Any, str, str]] = [
     (LONG, "They say [34].", "34"),
     (FAIR, "The fair is held there [0].\nAnswer: yes [0]", "yes"),
     (FAIR, "Yes [0].", "yes"),
+    (CLEO, "He wrote [The Mill], and then [Letters to Cleo]", "Letters to Cleo"),
+    (CLEO, "It is told in [The Mill].\nAnswer: Letters to Cleo", "Letters to Cleo"),
+    (FAIR, "[Yes]", "yes"),
+    (FAIR, "Of [Keel Bridge] it is told, so no.", "no"),
+    (CLAIM, "As [0] says: [Refutes]", "REFUTES"),
     (CLAIM, "[0] says that the fair is held there.\nAnswer: SUPPORTS [0]", "SUPPORTS"),
 ]
 
