@@ -76,7 +76,7 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
     runner = RowRunner(beside, show=shown_row)
     runner.read([folder.name, *rows])
     runner.check_all(rows, rows)
-    with resumable("all messages are kept"):
+    with resumable("all messages are saved"):
         runner.run_all(rows, rows)
     shown = {name: run for name, run in runner.runs.items() if "/" not in name}  # pilots are within their rows
     show(compared(shown, folder.name).rstrip("\n"))

@@ -58,9 +58,11 @@ class Form:
         if self.after != self.after.strip() or "\n" in self.after:
             raise UsageError(f'a form comes after {self.after!r}; expected words of one line, like "Answer:"')
         if self.one_line and not self.after:
-            raise UsageError('a form has one_line without after; expected what it comes after, like "Answer:"')
+            raise UsageError('a form has one_line without after; expected the text that it comes after, like "Answer:"')
         if not self.forced and not self.after:
-            raise UsageError('a form is not forced and has no after; expected what begins its line, like "Answer:"')
+            raise UsageError(
+                'a form is neither forced nor after a text; expected the text that begins its line, like "Answer:"'
+            )
         object.__setattr__(self, "choices", tuple(self.choices))  # JSON has a list
 
     @classmethod

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sottovoce.datasets.arithmetic import questions
-from sottovoce.environments.game_file import SPLITS
+from sottovoce.environments import SPLITS
 from sottovoce.environments.whodunit.games import split_of
 from sottovoce.nodes.convincing_samples import read_samples
 from sottovoce.retrievers import open_retriever

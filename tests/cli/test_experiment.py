@@ -86,7 +86,7 @@ def test_ctrl_c_keeps_what_was_said_and_the_same_command_goes_on(call: Call, tab
     finally:
         process.kill()  # nothing outlives a test, however it ends
 
-    line = f"stopped; all messages are kept in {str(tmp_path / 'kept')!r}, and the same command resumes"
+    line = f"stopped; all messages are saved in {str(tmp_path / 'kept')!r}, and the same command resumes"
     assert (process.returncode, out, err.splitlines()[-1]) == (130, "", f"sottovoce: {line}")
     before = load_run(tmp_path / "kept" / "pair").cost.calls
     limit = ("--call-limit", before + 10)

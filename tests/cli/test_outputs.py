@@ -123,10 +123,10 @@ def test_no_option_writes_into_a_run(
     for out in (kept / "run" / RUN, kept / "run" / "new.jsonl", kept / "run" / "payloads" / "new.jsonl", link):
         answer = call(*typed(words, out, kept), *force)
         assert (answer.code, answer.err.count("\n")) == (2, 1), answer
-        assert f"'{out}' lies in the folder of a run" in answer.err
+        assert f"'{out}' is in the folder of a run" in answer.err
     for folder, what in (("experiment", "an experiment"), ("search", "a search"), ("index", "an index")):
         answer = call(*typed(words, kept / folder / "new.jsonl", kept), *force)
-        assert answer.code == 2 and f"lies in the folder of {what}" in answer.err, answer
+        assert answer.code == 2 and f"is in the folder of {what}" in answer.err, answer
     assert {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()} == before
 
 
@@ -170,7 +170,7 @@ def test_no_folder_of_another_command_is_used(call: Call, kept: Path, tmp_path: 
 
     for folder, file in (("run", RUN), ("experiment", EXPERIMENT), ("search", SEARCH), ("index", INDEX)):
         within = call(*typed(words, kept / folder / "below" / "new", kept))
-        assert within.code == 2 and f"lies in the folder of {MADE_BY[file]}" in within.err, within
+        assert within.code == 2 and f"is in the folder of {MADE_BY[file]}" in within.err, within
         if file != own:
             onto = call(*typed(words, kept / folder, kept))
             assert onto.code == 2 and f"is the folder of {MADE_BY[file]}; choose another folder" in onto.err, onto
@@ -181,7 +181,7 @@ def test_no_folder_of_another_command_is_used(call: Call, kept: Path, tmp_path: 
 def test_a_path_through_the_folder_of_open_files_is_no_stream(kept: Path) -> None:
     # Seen: the rest of the path led to a run's log, and the text was added to it.
     for folder in ("/dev/fd/..", "/proc/self/fd/.."):
-        with pytest.raises(UsageError, match="lies in the folder of a run"):
+        with pytest.raises(UsageError, match="is in the folder of a run"):
             OutputFile(Path(f"{folder}/root{kept / 'run' / RUN}"), "--to")
 
 
