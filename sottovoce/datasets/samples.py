@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import get_args
+from typing import Any
 
 from sottovoce.core.bounds import MOST_STEPS
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.arithmetic import CHAINS, MADE, made_arithmetic, questions, split_knowledge
-from sottovoce.datasets.encyclopedia import about_the_world
 from sottovoce.datasets.facts import two_facts
 from sottovoce.datasets.trained import HELD_OUT
 from sottovoce.environments import SPLITS
-from sottovoce.environments.encyclopedia.questions import Type
 from sottovoce.graphs import Scheme, record_of, shipped
 from sottovoce.nodes.question import Question
 from sottovoce.settings import Settings
@@ -39,7 +37,6 @@ SAMPLES = {
 MAX_SAMPLES = {"split": 3_000, "facts": 288, "world": 800, "world/bridge": 800}
 MAX_SAMPLES |= {"world/comparison": 200, "world/strategy": 200, "world/claim": 500, "world/fact": 400}
 """Largest number of different samples of a seed; arithmetic has no such limit, and stops at `MOST_STEPS`."""
-OF_WORLD: dict[str, Type] = {f"world/{type}": type for type in get_args(Type)}
 DECOYS = 3  # solutions of other samples, for dummy debaters
 
 
@@ -107,7 +104,10 @@ def _generated(name: str, n: int, seed: int, settings: Settings) -> list[Questio
     if name in MADE:
         return made_arithmetic(name, n, seed)
     if name.startswith("world"):
-        return about_the_world(OF_WORLD.get(name), n, seed)
+        from sottovoce.datasets.encyclopedia import about_the_world  # late: it reads the encyclopedia's data
+
+        type: Any = name.partition("/")[2] or None  # Any: a `Type`, by its name
+        return about_the_world(type, n, seed)
     return split_knowledge(n, agents, seed) if name == "split" else two_facts(n, agents, seed)
 
 
