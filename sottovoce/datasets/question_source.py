@@ -135,10 +135,8 @@ def _questions(options: QuestionOptions, settings: Settings) -> tuple[list[Quest
     if options.question is not None:
         questions, source = [_question_of(options, settings)], Origin()
     elif options.games:
-        questions, source = (
-            [stored_game(path, settings) for path in options.games],
-            Origin(f"stored game{'s' * (len(options.games) > 1)}"),
-        )
+        questions = [stored_game(path, settings) for path in options.games]
+        source = Origin(f"stored game{'s' * (len(questions) > 1)}")
     else:
         (name, seed), n = read_name(options.sample or record_of(settings).sample, settings), options.limit or 1
         questions, source = samples(name, n, settings, seed), Origin(origin(name, n, seed))
@@ -182,13 +180,10 @@ def _check_fields(options: QuestionOptions) -> None:
     if options.question is not None:
         return
     passed = CHOOSING | (COMMON if options.questions else set())
-    given = sorted(options.model_dump(include=options.model_fields_set - passed, by_alias=True))
-    if given and options.questions:
-        raise UsageError(f"--{given[0].replace('_', '-')} belongs to one question; with --questions it is a column")
-    if given:
-        raise UsageError(
-            f"--{given[0].replace('_', '-')} belongs to a question, and none was given; give one, or drop it"
-        )
+    for name in sorted(options.model_dump(include=options.model_fields_set - passed, by_alias=True)):
+        belongs = "one question; with --questions it is a column"
+        belongs = belongs if options.questions else "a question, and none was given; give one, or drop it"
+        raise UsageError(f"--{name.replace('_', '-')} belongs to {belongs}")
 
 
 def _question_of(options: QuestionOptions, settings: Settings) -> Question:
