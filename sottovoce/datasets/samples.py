@@ -18,6 +18,8 @@ from sottovoce.settings import Settings
 
 GAMES = {each.command: each.games for each in shipped() if each.games}
 """The games of the bundled schemes, by command."""
+STORED = [command for command, games in GAMES.items() if games.read]
+"""The commands of schemes that play games from files."""
 SAMPLES = {
     "arithmetic": "arithmetic, for the bundled model",
     "arithmetic_cipher": "six two-digit numbers with + - *, as in CIPHER's paper",
@@ -89,7 +91,7 @@ def stored_game(path: Path, settings: Settings) -> Question:
     """
     games = record_of(settings).games
     if games is None or games.read is None:
-        raise UsageError(f"--game is only for {' and '.join(who for who, each in GAMES.items() if each.read)}; drop it")
+        raise UsageError(f"--game is only for {' and '.join(STORED)}; drop it")
     return games.read(path, settings)
 
 
