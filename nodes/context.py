@@ -107,7 +107,7 @@ class RunContext(Generic[AnySettings]):
         if model.temperature is not None:
             return model.temperature
         if base := self.base(agent):
-            of_words = model.channel.base_of_words(model.loaded).value if default is None else default
+            of_words = model.channel.base(model.loaded, words=True).value if default is None else default
             default = of_words if words else base.value
         assert default is not None, "there is a base, or the scheme has a temperature"
         speakers = settings.speakers()

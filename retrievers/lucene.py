@@ -137,7 +137,7 @@ class LuceneBuilder:
     """An `IndexBuilder` for Lucene. It indexes in one thread, so that equal scores are ordered as in the corpus."""
 
     name = NAME
-    libraries: tuple[str, ...] = ("pyserini",)
+    packages: tuple[str, ...] = ("pyserini",)
 
     def __init__(self, settings: LuceneSettings | None = None) -> None:
         """Check at once that Java and pyserini are available.

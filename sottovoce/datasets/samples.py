@@ -12,8 +12,8 @@ from sottovoce.datasets.arithmetic import CHAINS, MADE, made_arithmetic, questio
 from sottovoce.datasets.encyclopedia import about_the_world
 from sottovoce.datasets.facts import two_facts
 from sottovoce.datasets.trained import HELD_OUT
+from sottovoce.environments import SPLITS
 from sottovoce.environments.encyclopedia.questions import Type
-from sottovoce.environments.game_file import SPLITS
 from sottovoce.graphs import Scheme, record_of, shipped
 from sottovoce.nodes.question import Question
 from sottovoce.settings import Settings

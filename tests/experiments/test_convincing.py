@@ -208,7 +208,7 @@ def test_lines_become_questions_in_their_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("{", ": the line is no JSON: "),
+        ("{", ": the line is not JSON: "),
         ("[1]", ": found list; expected one JSON object a line"),
         ({**LINE, "question": " "}, ": the question is empty; give a text to discuss"),
         (

@@ -25,7 +25,7 @@ from sottovoce.runs.limits import Limits
 from sottovoce.runs.read import load_run
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
-from tests.datasets.question_files import SUMS, lines
+from tests.datasets.test_question_files import SUMS, lines
 
 ROWS = {"alone": {"scheme": "single"}, "pair": {"scheme": "debate", "rounds": 2}}
 GIVEN = {"questions": {"sample": "arithmetic/1", "limit": 3}, "rows": ROWS}
@@ -102,7 +102,7 @@ def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> 
             "row 'a': rounds is 0: expected greater",
         ),
         (with_keys(rows={"a": {"rounds": 2}}), "row 'a': it is {'rounds': 2}; expected a scheme with settings"),
-        (with_keys(rows={"a/b": {"scheme": "single"}}), "row 'a/b': the name becomes a folder's"),
+        (with_keys(rows={"a/b": {"scheme": "single"}}), "row 'a/b': the name is used for a folder"),
         (with_keys(rows={}), "there are no rows; expected at least one"),
         (with_keys(questions={"limit": 3}), "questions come from one source; give exactly one of the keys"),
         (with_keys(questions="split"), "questions is 'split'; expected keys: sample, file, dataset, hub, where"),
