@@ -67,7 +67,7 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
     from sottovoce.runs.start import settings_of
 
     if len(names) > 1:
-        raise UsageError(f"matched baselines are of one run, and {len(names)} were named; give one")
+        raise UsageError(f"--matched compares one run with its baselines, and {len(names)} were named; give one")
     check_installed()
     folder = run_directory.find_run(names[0]).resolve()
     run, beside = load_run(folder), folder.parent

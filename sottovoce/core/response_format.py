@@ -110,7 +110,8 @@ def _with_unknown(values: tuple[Any, ...]) -> tuple[Any, ...]:  # Any: JSON's ow
 def _offering(schema: Schema) -> Schema:
     """Return the schema with "unknown" allowed in each field that is not free text, at any depth."""
     if "enum" in schema:
-        return {**_without(schema, "type"), "enum": list(_with_unknown(tuple(schema["enum"])))}
+        values = list(_with_unknown(tuple(schema["enum"])))
+        return {**{key: value for key, value in schema.items() if key != "type"}, "enum": values}
     if schema.get("type") in CLOSED or "pattern" in schema:
         return {"anyOf": [schema, {"const": UNKNOWN}]}
     offered = dict(schema)
@@ -119,7 +120,3 @@ def _offering(schema: Schema) -> Schema:
     if isinstance(schema.get("items"), Mapping):
         offered["items"] = _offering(schema["items"])
     return offered
-
-
-def _without(schema: Schema, name: str) -> dict[str, Any]:  # Any: JSON's own
-    return {key: value for key, value in schema.items() if key != name}

@@ -87,9 +87,7 @@ def test_a_wrong_value_is_named_with_what_was_expected(call: Call, arguments: li
         (USAGE, "debate x --model {tiny} --role expert", "is an expert, but the question has no 'solution'"),
     ],
 )  # fmt: skip
-def test_what_a_model_cannot_do_is_refused_and_leaves_no_run(
-    call: Call, models: Models, code: int, words: str, line: str
-) -> None:
+def test_what_a_model_cannot_do_is_refused(call: Call, models: Models, code: int, words: str, line: str) -> None:
     folders = asdict(models)
 
     assert line.format(**folders) in refused(call, code, *words.format(**folders).split())
