@@ -135,7 +135,7 @@ class Game(Checked):
             raise UsageError("a game has two equal suspects; expected each to differ from all others")
         facts = [fact for own in (self.agents or {}).values() for fact in own]
         if self.agents is not None and fitting(self, facts) != [self.culprit + 1]:
-            raise UsageError("the facts of a game's agents do not fit its culprit alone; expected that they do")
+            raise UsageError("the facts of a game's agents fit another character, or not the culprit; change them")
         return self
 
     @property

@@ -67,7 +67,7 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
     from sottovoce.runs.start import settings_of
 
     if len(names) > 1:
-        raise UsageError(f"matched baselines are of one run, and {len(names)} were named; give one")
+        raise UsageError(f"--matched compares one run with its baselines, and {len(names)} were named; give one")
     check_installed()
     folder = run_directory.find_run(names[0]).resolve()
     run, beside = load_run(folder), folder.parent
@@ -76,7 +76,7 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
     runner = RowRunner(beside, show=shown_row)
     runner.read([folder.name, *rows])
     runner.check_all(rows, rows)
-    with resumable("all messages are kept"):
+    with resumable("all messages are saved"):
         runner.run_all(rows, rows)
     shown = {name: run for name, run in runner.runs.items() if "/" not in name}  # pilots are within their rows
     show(compared(shown, folder.name).rstrip("\n"))

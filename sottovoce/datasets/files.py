@@ -51,7 +51,7 @@ def _split(text: str, name: str, data: DataSet) -> tuple[str, list[Row]]:
         found = _within(text, data)
         return ("line", split_lines(text)) if found is None else ("row", listed(found))
     if not data.is_csv and begins:
-        raise UsageError(f"{name} is no JSON: it begins with {shortened(text, 40)!r}; expected {data.shape}")
+        raise UsageError(f"{name} is not JSON: it begins with {shortened(text, 40)!r}; expected {data.shape}")
     if data.tabs:
         return "line", _split_tabs(text, data)
     header, rows = split_csv(text, name, data.columns)

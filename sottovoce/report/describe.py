@@ -78,9 +78,9 @@ def last_attempts(messages: Sequence[Message]) -> list[Message]:
     return [_with_notes(message, acts[message.place[:-1]]) for message in spoken]
 
 
-def intervention(entry: Intervened, detail: str = "") -> str:
+def intervention(intervened: Intervened, detail: str = "") -> str:
     """Return what an intervention did at which agent, and why."""
-    return one_line(f"{entry['what']} at {entry['agent']}{detail}: {entry['why']}")
+    return one_line(f"{intervened['what']} at {intervened['agent']}{detail}: {intervened['why']}")
 
 
 def by_act(messages: Iterable[Message]) -> Mapping[tuple[object, ...], list[Message]]:

@@ -42,7 +42,7 @@ Documents = Sequence[Any] | Mapping[str, Sequence[Any]]  # Any: `Document` of `n
 
 
 def pairs(value: Any, info: ValidationInfo) -> Any:  # Any: user input
-    """Return a mapping from a command line's NAME=VALUE texts, parsing values that are JSON; a mapping as it is."""
+    """Return NAME=VALUE texts of a command line as a mapping, with JSON values parsed; a mapping stays unchanged."""
     if not isinstance(value, list):
         return value
     split = [str(text).partition("=") for text in value]

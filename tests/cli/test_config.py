@@ -136,7 +136,7 @@ def test_the_first_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "library = 'hybrid:encyclopedia,a.b:c'",
     ],
 )
-def test_a_file_that_came_with_the_working_folder_lets_no_code_run(
+def test_a_config_file_of_the_working_folder_runs_no_code(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

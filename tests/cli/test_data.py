@@ -17,12 +17,9 @@ from sottovoce.environments import SPLITS
 from sottovoce.environments.whodunit.games import split_of
 from sottovoce.nodes.convincing_samples import read_samples
 from sottovoce.retrievers import open_retriever
-from sottovoce.runs.read import load_run
-from sottovoce.runs.run_directory import saved_runs
 from tests.cli.conftest import Call, Models
 from tests.cli.test_commands import start
 from tests.retrievers.support import QUESTION, written
-from tests.support import tiny_model, tiny_tokenizer
 
 SMALL = ("--suspects", 4, "--attributes", 7)
 
@@ -66,28 +63,6 @@ def test_a_split_with_too_few_characters_is_refused_and_leaves_no_file(call: Cal
     assert "suspects is 6, but of 8 characters split test has fewer; give fewer suspects" in answer.err
 
 
-def test_a_file_of_games_is_played_in_part_stopped_resumed_and_compared(call: Call, tmp_path: Path) -> None:
-    tiny_model(max_position_embeddings=4096).save_pretrained(tmp_path / "model")
-    tiny_tokenizer().save_pretrained(tmp_path / "model")
-    peers = ("--variant", "sym", "--agents", 2, "--facts", 6)
-    drawn(call, tmp_path / "games.jsonl", *peers, "--n", 4)
-    same = ("whodunit", "--questions", tmp_path / "games.jsonl", *peers, "--limit", 2, "--model", tmp_path / "model")
-    few = ("--guide", "off", "--max-tokens", 4, "--at-once", 1)  # no action can be read: games are cancelled
-
-    stopped = call(*same, *few, "--call-limit", 1)
-    went_on = call("runs", "resume", saved_runs()[0].name, "--trust-paths")
-    call(*same, *few, "--temperature", 1)
-    compared = call("runs", "compare", *(folder.name for folder in saved_runs())).out
-
-    assert "the call limit is reached" in stopped.err and went_on.code == 0
-    one, other = (load_run(folder) for folder in saved_runs())
-    assert [*one.records] == [*other.records] == [("whodunit/0/0", 0), ("whodunit/0/1", 0)]
-    assert all(record.decision is not None and record.messages for record in one.records.values())
-    assert any(line.startswith("| run | success |") and "| turns | cancelled | resets |" in line
-               for line in compared.splitlines())  # fmt: skip
-    assert " 2 questions" in compared
-
-
 def test_an_index_is_made_and_searched_by_the_name_that_is_printed(call: Call, tmp_path: Path) -> None:
     written(tmp_path)
 
@@ -116,9 +91,7 @@ def test_an_index_is_made_and_searched_by_the_name_that_is_printed(call: Call, t
         (["{corpus}", "--to", "x", "--shard", "0"], "shard is '0': expected greater than or equal to 1"),
     ],
 )
-def test_an_index_that_cannot_be_built_is_refused_in_one_line(
-    call: Call, tmp_path: Path, arguments: list[str], told: str
-) -> None:
+def test_a_wrong_index_is_refused(call: Call, tmp_path: Path, arguments: list[str], told: str) -> None:
     names = {"corpus": str(written(tmp_path).path), "folder": str(tmp_path)}
     answer = call("data", "index", *(each.format(**names) for each in arguments))
     assert (answer.code, answer.out, answer.err) == (2, "", f"sottovoce: {told.format(**names)}\n")
@@ -151,9 +124,7 @@ def training(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_bundled_model_is_asked_and_a_valid_file_is_written_or_nobody_was_convinced(
-    call: Call, training: Path, tmp_path: Path
-) -> None:
+def test_convince_asks_the_bundled_model(call: Call, training: Path, tmp_path: Path) -> None:
     out = tmp_path / "samples.json"
 
     answer = call("data", "convince", training, "--out", out, "--samples", 1, "--max-tokens", 60)

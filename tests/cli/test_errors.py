@@ -47,7 +47,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         (["debate", "--target", "5"], "--target belongs to a question, and none was given; give one, or drop it"),
         (["debate", "--temperature", "inf"], "temperature.0 is 'inf': expected a finite number"),
         (["debate", "caf\udcff?"], "the question has a character that is not text: '\\udcff'"),
-        (["debate", "Which?", "--kind", "option", *[f"--choice=x{n}" for n in range(27)]], "there are 27 choices; expected at most 26, one a letter"),
+        (["debate", "Which?", "--kind", "option", *[f"--choice=x{n}" for n in range(27)]], "there are 27 choices; expected at most 26, one for each letter"),
         (["models", "doctor", "bundled", "--dtype", "int9"], "unknown dtype 'int9'; choose from: auto, bfloat16, float16, float32"),
         (["models", "doctor", "bundled", "--weights", "int4", "--dtype", "float16"], "a model with weights in int4 computes in float32, but dtype is 'float16'; leave dtype at auto, or give weights auto"),
         (["debate", "2 + 2?", "--weights", "int4", "--exact"], "exact requires weights in float32, but they are in int4; give weights float32, or omit exact"),
@@ -87,9 +87,7 @@ def test_a_wrong_value_is_named_with_what_was_expected(call: Call, arguments: li
         (USAGE, "debate x --model {tiny} --role expert", "is an expert, but the question has no 'solution'"),
     ],
 )  # fmt: skip
-def test_what_a_model_cannot_do_is_refused_and_leaves_no_run(
-    call: Call, models: Models, code: int, words: str, line: str
-) -> None:
+def test_what_a_model_cannot_do_is_refused(call: Call, models: Models, code: int, words: str, line: str) -> None:
     folders = asdict(models)
 
     assert line.format(**folders) in refused(call, code, *words.format(**folders).split())
@@ -140,7 +138,9 @@ def test_a_folder_that_holds_a_run_is_not_written_over(call: Call, models: Model
 
     line = refused(call, USAGE, "debate", "2 + 2?", *save)
 
-    assert line == f"'{tmp_path / 'run'}' holds a run already; choose another folder for --save, or --continue that run"
+    assert (
+        line == f"'{tmp_path / 'run'}' already contains a run; choose another folder for --save, or --continue that run"
+    )
     assert (tmp_path / "run" / "log.jsonl").read_bytes() == before
 
 

@@ -43,9 +43,7 @@ def test_the_comparison_is_on_stdout_and_progress_on_stderr(call: Call, table: P
     assert "pair: 0.0% right of 2, " in answer.err and " 8 calls" in answer.err
 
 
-def test_a_finished_experiment_is_printed_again_without_a_model_also_from_its_folder(
-    call: Call, table: Path, tmp_path: Path
-) -> None:
+def test_a_finished_experiment_is_printed_again(call: Call, table: Path, tmp_path: Path) -> None:
     save = ("--save", tmp_path / "kept", "--trust-paths")  # the model lies elsewhere
     first = call("experiment", "run", table, *save)
     table.write_text(table.read_text().replace("about: Which", "about: What"))
@@ -59,11 +57,6 @@ def test_a_finished_experiment_is_printed_again_without_a_model_also_from_its_fo
     assert again.err == there.err == ""
     assert first.out.partition("\n")[2] == again.out.partition("\n")[2] == there.out.partition("\n")[2]
     assert again.out.startswith("What is better?") and there.out == again.out
-
-
-def test_a_row_is_held_by_name(call: Call, table: Path) -> None:
-    assert "- `alone`: not started.\n" in call("experiment", "run", table, "--rows", "pair", "--trust-paths").out
-    assert "not started" not in call("experiment", "run", table, "--rows", "alone", "--trust-paths").out
 
 
 def test_rows_of_a_model_that_changed_are_not_mixed(call: Call, tmp_path: Path) -> None:
@@ -93,7 +86,7 @@ def test_ctrl_c_keeps_what_was_said_and_the_same_command_goes_on(call: Call, tab
     finally:
         process.kill()  # nothing outlives a test, however it ends
 
-    line = f"stopped; all messages are kept in {str(tmp_path / 'kept')!r}, and the same command resumes"
+    line = f"stopped; all messages are saved in {str(tmp_path / 'kept')!r}, and the same command resumes"
     assert (process.returncode, out, err.splitlines()[-1]) == (130, "", f"sottovoce: {line}")
     before = load_run(tmp_path / "kept" / "pair").cost.calls
     limit = ("--call-limit", before + 10)

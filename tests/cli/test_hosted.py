@@ -108,9 +108,7 @@ def together(call: Call, scheme: str, names: list[object], folder: Path, *more: 
     return call(scheme, "2 + 2?", *named, "--max-tokens", 6, "--rounds", 1, "--save", folder / "run", *more)
 
 
-def test_reconcile_takes_local_agents_under_cipher_and_a_hosted_one_that_is_sent_plain_text(
-    call: Call, provider: Provider, tmp_path: Path
-) -> None:
+def test_a_hosted_agent_discusses_with_local_ones(call: Call, provider: Provider, tmp_path: Path) -> None:
     answer = together(call, "reconcile", ["bundled", "bundled", MINI], tmp_path, "--protocol", "cipher", *FREE)
 
     run = load_run(tmp_path / "run").only
@@ -145,7 +143,7 @@ def test_of_the_settings_a_hosted_model_is_told_its_temperature_and_its_longest_
 
 
 @pytest.mark.parametrize(("guide", "asked"), [("auto", True), ("off", False)])
-def test_a_provider_that_knows_of_schemas_is_sent_that_of_a_role_which_answers_in_json(
+def test_a_provider_gets_the_schema_of_a_role(
     call: Call, provider: Provider, tmp_path: Path, guide: str, asked: bool
 ) -> None:
     answer = together(call, "reconcile", [MINI, MINI], tmp_path, "--agents", 2, "--guide", guide)
@@ -157,9 +155,7 @@ def test_a_provider_that_knows_of_schemas_is_sent_that_of_a_role_which_answers_i
     assert {message.text for message in load_run(tmp_path / "run").only.messages} == {REPLY}
 
 
-def test_a_reply_by_schema_that_is_cut_is_asked_for_again_in_words(
-    call: Call, provider: Provider, tmp_path: Path
-) -> None:
+def test_a_cut_reply_is_asked_for_again_in_words(call: Call, provider: Provider, tmp_path: Path) -> None:
     provider.longest = 40
 
     answer = together(call, "reconcile", [MINI], tmp_path, "--agents", 2, "--answer-turn", "off")
@@ -169,9 +165,7 @@ def test_a_reply_by_schema_that_is_cut_is_asked_for_again_in_words(
     assert {message.text for message in load_run(tmp_path / "run").only.messages} == {REPLY[:40]}
 
 
-def test_hosted_models_alone_speak_in_words_whatever_the_protocol(
-    call: Call, provider: Provider, tmp_path: Path
-) -> None:
+def test_hosted_models_alone_speak_in_words(call: Call, provider: Provider, tmp_path: Path) -> None:
     (tmp_path / "mini.yaml").write_text(f"model: {MINI}\nprotocol: cipher\nrounds: 2\n")
 
     answer = call("debate", "2 + 2?", "--settings", tmp_path / "mini.yaml", "--json")
@@ -181,7 +175,7 @@ def test_hosted_models_alone_speak_in_words_whatever_the_protocol(
     assert {(message["source"], message["payload"]) for message in run["messages"]} == {("hosted", None)}
 
 
-def test_a_hosted_model_that_fails_ends_the_run_in_one_line_and_the_record_says_so(
+def test_a_failure_of_a_hosted_model_is_recorded(
     call: Call, models: Models, provider: Provider, tmp_path: Path
 ) -> None:
     provider.failures = 9
@@ -196,9 +190,7 @@ def test_a_hosted_model_that_fails_ends_the_run_in_one_line_and_the_record_says_
 
 
 @pytest.mark.parametrize("failures", [0, 9])
-def test_no_key_is_printed_or_kept(
-    call: Call, models: Models, provider: Provider, tmp_path: Path, failures: int
-) -> None:
+def test_no_key_is_saved(call: Call, models: Models, provider: Provider, tmp_path: Path, failures: int) -> None:
     provider.failures = failures
 
     answer = together(call, "debate", [models.tiny, MINI], tmp_path, "--markdown", tmp_path / "run.md")

@@ -76,7 +76,7 @@ def test_a_person_is_asked_before_it_is_decided_where_nobody_waits_for_anybody(t
     assert record.decision is not None and [each["answer"] for each in record.decision["votes"]] == ["22", "21"]
 
 
-def test_who_goes_away_loses_no_reply_that_was_given_before(tmp_path: Path) -> None:
+def test_earlier_replies_of_a_person_who_left_are_kept(tmp_path: Path) -> None:
     settings, replies = Debate(agents=2, rounds=1, intervention="human"), ["2"]
 
     def reply(value: Any) -> str:
@@ -122,7 +122,7 @@ def test_a_run_that_nobody_can_answer_in_is_refused_before_it_begins(tmp_path: P
         run_one(task(), PayloadStore(tmp_path))
 
 
-def test_a_run_whose_person_is_gone_goes_on_when_somebody_answers(tmp_path: Path) -> None:
+def test_a_run_resumes_when_somebody_answers(tmp_path: Path) -> None:
     def gone(value: Any) -> str:
         raise SottovoceError("stdin has ended")
 
@@ -137,9 +137,7 @@ def test_a_run_whose_person_is_gone_goes_on_when_somebody_answers(tmp_path: Path
     assert [message.source for message in run.only.messages] == ["hosted", "human", "hosted"]
 
 
-def test_who_takes_a_seat_reads_what_the_agent_would_and_types_a_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_person_types_a_reply(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("It is 2.\n"))
 
     assert person()(ASKED) == "It is 2."
@@ -149,7 +147,7 @@ def test_who_takes_a_seat_reads_what_the_agent_would_and_types_a_line(
         person()(ASKED)
 
 
-def test_of_many_questions_one_is_asked_at_a_time_and_a_run_goes_on_where_its_person_went(
+def test_people_are_asked_one_question_at_a_time(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     questions: list[Question] = [{**QUESTION, "id": str(n), "question": f"What is {n}?"} for n in range(3)]
@@ -182,9 +180,7 @@ def test_workers_ask_nobody(tmp_path: Path) -> None:
 FEW = ("--max-tokens", 4, "--answer-turn", "off", "--rounds", 1)
 
 
-def test_a_person_debates_with_a_model_and_the_transcript_says_how_they_hear_one_another(
-    call: Call, models: Models, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_person_debates_with_a_model(call: Call, models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("The answer is 4.\n"))
 
     shown = call("debate", "2 + 2?", "--model", models.tiny, *FEW, "--protocol", "cipher", "--human", "agent_2")
@@ -193,9 +189,7 @@ def test_a_person_debates_with_a_model_and_the_transcript_says_how_they_hear_one
     assert "note: agent_1 hears agent_2 in words: one of them is a person" in shown.out
 
 
-def test_a_seat_that_is_not_there_and_commands_in_which_nobody_answers_are_refused(
-    call: Call, models: Models, tmp_path: Path
-) -> None:
+def test_an_unknown_person_is_refused(call: Call, models: Models, tmp_path: Path) -> None:
     line = refused(call, USAGE, "mad", "2 + 2?", "--human", "jugde")
     assert line == "unknown agent 'jugde'; the nearest known one is 'judge'"
     given = ("--sample", "arithmetic", "--model", models.tiny, "--limit", 4, "--human", "agent_1")
@@ -205,9 +199,7 @@ def test_a_seat_that_is_not_there_and_commands_in_which_nobody_answers_are_refus
     )
 
 
-def test_what_a_person_let_pass_is_the_run_that_it_was_and_what_was_not_is_told(
-    call: Call, models: Models, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_person_approves(call: Call, models: Models, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     given = ("debate", "2 + 2?", "--model", models.tiny, *FEW, "--approve", "answer", "--save")
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n\n"))
     assert "Enter approves, - rejects" in call(*given, tmp_path / "passed").err

@@ -118,9 +118,7 @@ def moments(scheme: tuple[Settings, schemes.Replies], tmp_path: Path) -> list[tu
 
 
 @pytest.mark.parametrize("scheme", [*ALL, (Debate(summarise="each"), {"": ["The answer is 22."] * 10})])
-def test_what_is_left_of_the_live_view_is_the_transcript(
-    scheme: tuple[Settings, schemes.Replies], tmp_path: Path
-) -> None:
+def test_the_live_view_leaves_the_transcript(scheme: tuple[Settings, schemes.Replies], tmp_path: Path) -> None:
     live, after = screen(height=500), screen(height=500)
 
     with LiveTranscript(live, "loading") as view:

@@ -64,7 +64,10 @@ def test_a_monitor_is_evaluated_beside_dice(call: Call, folder: Path, monitor: P
 def test_who_evaluates_on_the_rows_of_the_training_is_warned(call: Call, folder: Path, monitor: Path) -> None:
     answer = call("monitor", "evaluate", monitor, folder / "train.jsonl")
 
-    assert (answer.code, answer.err) == (0, "the monitor was trained on these rows: the results are too good\n")
+    assert (answer.code, answer.err) == (
+        0,
+        "the monitor was trained on these rows, so it looks better here than it is\n",
+    )
 
 
 def test_what_a_monitor_was_fitted_on_stands_in_its_file(monitor: Path) -> None:
@@ -100,9 +103,7 @@ def test_rows_are_collected_from_kept_runs(call: Call, models: Models, tmp_path:
     assert found[0].features["entropy"] == pytest.approx(float(entropy.max()))
 
 
-def test_positions_by_the_most_probable_tokens_are_collected_with_the_model_s_own_tokenizer(
-    call: Call, models: Models, tmp_path: Path
-) -> None:
+def test_positions_by_tokens_need_the_tokenizer_of_the_run(call: Call, models: Models, tmp_path: Path) -> None:
     model = shutil.copytree(models.tiny, tmp_path / "model")
     call("debate", "2 + 2?", "--target", 4, "--model", model, *FEW[:-4])
     # `--trust-paths`: the tokenizer lies in a folder that the run names
@@ -116,9 +117,7 @@ def test_positions_by_the_most_probable_tokens_are_collected_with_the_model_s_ow
     assert "has changed since the run, so its token ids would decode to other texts" in call(*collect).err
 
 
-def test_the_random_baseline_is_trained_shown_evaluated_and_played(
-    call: Call, models: Models, folder: Path, tmp_path: Path
-) -> None:
+def test_the_random_baseline(call: Call, models: Models, folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "random.json"
     made = call("monitor", "train", folder / "train.jsonl", "--to", file, "--rank", "random", *SMALL)
     evaluated = call("monitor", "evaluate", file, folder / "test.jsonl").out.splitlines()
@@ -190,9 +189,7 @@ def saved(folder: Path, threshold: float) -> Path:
     return file
 
 
-def test_a_watched_run_tells_what_was_held_back_and_is_replayed_with_it_and_without(
-    call: Call, models: Models, tmp_path: Path
-) -> None:
+def test_a_watched_run_is_replayed_with_and_without_an_intervention(call: Call, models: Models, tmp_path: Path) -> None:
     given = ("2 + 2?", "--model", models.tiny, *FEW_WATCHED, "--intervention", "again", "--temperature", 1)
     shown = call("debate", *given, "--watch", saved(tmp_path, 0.0), "--save", tmp_path / "run")
     assert shown.code == 0 and "^ again at agent_1, turn 1" in shown.out
@@ -211,9 +208,7 @@ def test_a_run_that_monitors_let_pass_says_so(call: Call, models: Models, tmp_pa
     assert "nobody intervened" in call("runs", "replay", tmp_path / "run", "--trust-paths").out
 
 
-def test_a_run_that_was_not_watched_and_a_file_that_is_no_monitor_are_refused(
-    call: Call, models: Models, tmp_path: Path
-) -> None:
+def test_an_unwatched_run_and_a_wrong_monitor_file_are_refused(call: Call, models: Models, tmp_path: Path) -> None:
     call("debate", "2 + 2?", "--model", models.tiny, *FEW_WATCHED, "--save", tmp_path / "run")
     assert "the run was not watched" in refused(call, USAGE, "runs", "replay", tmp_path / "run", "--trust-paths")
 

@@ -36,9 +36,7 @@ def options(model: type[BaseModel]) -> set[str]:
 
 
 @pytest.mark.parametrize("name", ["debate", "codegen"])
-def test_a_commands_help_has_every_setting_and_nothing_else(
-    call: Call, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_help_has_every_setting(call: Call, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv("COLUMNS", "200")
 
     answer = call(name.replace("_", "-"), "--help-all")

@@ -42,12 +42,6 @@ def test_a_file_of_questions_is_asked_under_every_seed(call: Call, models: Model
     assert run.manifest.origin == "all 3 rows of asked.jsonl"
 
 
-def test_rows_are_chosen_and_limited(call: Call, models: Models, asked: Path) -> None:
-    call("single", "--questions", asked, "--where", "level>1", "--limit", 1, "--model", models.tiny, *FEW[:4])
-
-    assert [key for key, _ in load_run(saved_runs()[0]).records] == ["q2"]
-
-
 def test_many_discussions_as_json_are_one_object(call: Call, models: Models, asked: Path) -> None:
     out = json.loads(call("debate", "--questions", asked, "--json", "--model", models.tiny, *FEW).out)
 
@@ -75,9 +69,7 @@ def test_one_discussion_of_many_is_shown(call: Call, models: Models, asked: Path
 
 
 @pytest.mark.parametrize("how", ["resume", "continue", "save"])
-def test_a_run_that_reached_a_limit_is_gone_on_with(
-    call: Call, models: Models, asked: Path, tmp_path: Path, how: str
-) -> None:
+def test_a_run_resumes_after_a_limit(call: Call, models: Models, asked: Path, tmp_path: Path, how: str) -> None:
     same = ("debate", "--questions", asked, "--model", models.tiny, *FEW)
     save = ("--save", tmp_path / "run") if how == "save" else ()
     stopped = call(*same, *save, "--call-limit", 3, "--at-once", 1)
@@ -251,9 +243,7 @@ def test_a_layer_that_is_not_there_is_refused(call: Call, stopped: str, tmp_path
     assert "layer 7 is out of range" in line and line.endswith("has layers 0 to 1")
 
 
-def test_a_run_is_compared_with_one_agent_and_with_samples_at_its_cost(
-    call: Call, models: Models, tmp_path: Path
-) -> None:
+def test_a_run_is_compared_with_baselines_of_its_cost(call: Call, models: Models, tmp_path: Path) -> None:
     run = tmp_path / "pair"
     asked = ("--sample", "arithmetic/1", "--limit", 2, "--model", models.tiny, "--max-tokens", 4, "--rounds", 2)
     call("debate", *asked, "--save", run)
@@ -276,5 +266,5 @@ def test_one_run_is_matched(call: Call) -> None:
     answer = call("runs", "compare", "a", "b", "--matched", "flops")
     assert (answer.code, answer.err) == (
         2,
-        "sottovoce: matched baselines are of one run, and 2 were named; give one\n",
+        "sottovoce: --matched compares one run with its baselines, and 2 were named; give one\n",
     )

@@ -60,9 +60,7 @@ def run(tmp_path: Path) -> Path:
         ),
     ],
 )
-def test_what_counts_once_is_given_once_and_is_neither_empty_nor_endless(
-    call: Call, arguments: list[str], line: str
-) -> None:
+def test_repeated_empty_and_endless_values_are_refused(call: Call, arguments: list[str], line: str) -> None:
     assert refused(call, USAGE, *arguments).startswith(line)
 
 
@@ -88,7 +86,7 @@ def test_a_negative_seed_is_a_seed_as_any_other(call: Call, tmp_path: Path) -> N
         ("x", "", ["debate", "2 + 2?", "--option", f"a={DEEP}", *NO_MODEL]),
     ],
 )
-def test_what_is_nested_without_end_is_refused_in_one_line(
+def test_deeply_nested_files_are_refused_in_one_line(
     call: Call, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, arguments: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -99,9 +97,7 @@ def test_what_is_nested_without_end_is_refused_in_one_line(
     assert answer.code in (1, 2) and answer.err.count("\n") == 1 and len(answer.err) < 1000, answer.err[:2000]
 
 
-def test_a_configuration_that_is_nested_without_end_is_refused(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_deeply_nested_configuration_is_refused(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "deep.toml").write_text("a = " + "[" * 5000 + "]" * 5000)
     monkeypatch.setenv("SOTTOVOCE_CONFIG", str(tmp_path / "deep.toml"))
 
@@ -154,7 +150,7 @@ def test_no_file_is_written_whose_ending_would_say_something_else(
 
 
 @pytest.mark.parametrize("arguments", [["debate", "--help"], ["runs", "show", "RUN"], ["runs", "compare", "RUN"]])
-def test_a_terminal_of_one_column_is_a_terminal(
+def test_a_terminal_may_have_one_column(
     call: Call, run: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "1")
@@ -215,9 +211,7 @@ def test_a_table_with_formulas_in_it_is_still_the_run_s(call: Call, tmp_path: Pa
 
 
 @pytest.mark.parametrize("row", ["q1,0,22,x", "q1", 'q1,0,"' + "x" * 200_000])
-def test_a_table_whose_rows_are_not_as_long_as_its_names_is_compared_or_refused(
-    call: Call, run: Path, tmp_path: Path, row: str
-) -> None:
+def test_a_table_with_uneven_rows_is_compared_or_refused(call: Call, run: Path, tmp_path: Path, row: str) -> None:
     (tmp_path / "a.csv").write_text(f"question,seed,answer\n{row}\n")
 
     answer = call("runs", "verify", run, "--no-model", "--table", tmp_path / "a.csv")

@@ -155,7 +155,7 @@ def test_a_file_in_another_form_is_told_with_the_form_that_is_expected(tmp_path:
     path = file(tmp_path, "question,answer", name="g.csv")
     path.write_text("question,answer\n1 + 1?,2\n")
 
-    assert "is no JSON: it begins with 'question,answer" in said(f"gsm8k:{path}")
+    assert "is not JSON: it begins with 'question,answer" in said(f"gsm8k:{path}")
     assert "has the columns 'question', 'answer'; expected CSV with the columns q_text, q_op1" in said(f"ecqa:{path}")
     assert "found 2 cells; expected 6" in said(f"mmlu:{path}")
 

@@ -116,7 +116,7 @@ def test_an_id_is_made_of_what_is_asked_and_not_of_what_is_right(tmp_path: Path)
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ("{", "no JSON: Expecting property name enclosed in double quotes at character 2"),
+        ("{", "not JSON: Expecting property name enclosed in double quotes at character 2"),
         ('{"question": "?", "target": NaN}', "NaN is not a JSON number"),
         ({"qestion": "?"}, "unknown field 'qestion'; did you mean 'question'?"),
         ({"question": "?", "answer": "1"}, "unknown field 'answer'; did you mean 'target'?"),
@@ -152,7 +152,7 @@ def test_a_long_value_does_not_make_a_long_line(tmp_path: Path) -> None:
         ("question,question\n?,1\n", "line 1 of question file 'q.csv' names 'question' twice"),
         ('question,target\n"a\nb",1\n?,2,3\n', "line 4 of question file 'q.csv': found 3 cells; expected 2"),
         ('question,target\n?,1\n"?,1\n?,2\n', "line 3 of question file 'q.csv' is not a CSV row: unexpected end of"),
-        ('question,hints\n?,"[1, "\n', "line 2 of question file 'q.csv': hints ([1,) is no JSON: Expecting value"),
+        ('question,hints\n?,"[1, "\n', "line 2 of question file 'q.csv': hints ([1,) is not JSON: Expecting value"),
         ("question\n", "question file 'q.csv' has a header and no row"),
     ],
 )  # fmt: skip

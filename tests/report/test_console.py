@@ -128,9 +128,7 @@ def test_our_own_signs_have_plain_ones_in_their_place() -> None:
 
 
 @pytest.mark.parametrize(("term", "expected"), [("xterm-256color", True), ("dumb", False)])
-def test_a_dumb_terminal_is_no_place_for_a_live_view(
-    monkeypatch: pytest.MonkeyPatch, term: str, expected: bool
-) -> None:
+def test_a_dumb_terminal_has_no_live_view(monkeypatch: pytest.MonkeyPatch, term: str, expected: bool) -> None:
     monkeypatch.setenv("TERM", term)
 
     assert moves(Console(file=StringIO(), force_terminal=True)) is expected
