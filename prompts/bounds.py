@@ -90,11 +90,7 @@ class _Counting(NodeTransformer):
 
 
 def rendered(template: Template, slots: dict[str, Any]) -> str:  # Any: see `Prompts.render`
-    """Render a template with its slots.
-
-    Raises:
-        TemplateError: the text exceeds the limits of a prompt.
-    """
+    """Render a template with its slots."""
     pieces, length = list[str](), 0
     for piece in template.generate(**slots, **{TURNS: [MOST_TURNS], LEFT: [MOST_READ]}):
         length += len(piece)
