@@ -190,11 +190,8 @@ def donors_of(run: RunContext[Any], agent: str) -> Donors | None:
     name, model = _options(run, agent).probe_from, run.model(agent)
     if not name or not isinstance(model, HookedChatModel):
         return None
-    key = f"donors {model.protocol} {name}"
-    if key not in run.memo:
-        run.memo[key] = read_donors(run_of(name, run.store_of(agent)), model.protocol)
-    found: Donors = run.memo[key]
-    return found
+    folder, protocol = run_of(name, run.store_of(agent)), model.protocol
+    return run.once(f"donors {protocol} {name}", lambda: read_donors(folder, protocol))
 
 
 def _options(run: RunContext[Any], agent: str) -> ProtocolOptions:
