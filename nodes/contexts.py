@@ -6,7 +6,7 @@ State has the settings as plain JSON, and never contains models. A graph may rec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic
@@ -51,11 +51,28 @@ class Contexts(Generic[AnySettings]):
     """Contexts by the settings in state (JSON text) and the runtime context, which were checked."""
 
     def __post_init__(self) -> None:
-        """Refuse invalid models and stores when the graph is created."""
+        """Refuse an invalid store, invalid models, and missing models of agents that no person plays."""
         store = self.store
         if store is not None and not all(hasattr(store, name) for name in ("put", "get", "on_missing")):
             raise UsageError(f"store is {store!r}; expected a payload store, like PayloadStore('payloads')")
-        _check_models(self.models, self.defaults.names(), self.defaults.human)
+        models: Any = self.models  # Any: as a user gave them
+        if models is None or isinstance(models, BaseChatModel):
+            return
+        agents, people = self.defaults.names(), self.defaults.human
+        if not isinstance(models, Mapping):
+            raise UsageError(
+                f"models is {models!r}; expected a chat model, or one by agent, like {{{agents[0]!r}: model}}; "
+                "models by name are a setting: model=['bundled']"
+            )
+        for name in agents:
+            if name not in models and name not in people:
+                known = ", ".join(sorted(map(str, models)))
+                raise UsageError(f"no model for agent {name!r}; models names only: {known}")
+        for name, model in models.items():
+            if name not in agents:
+                raise UsageError(choose("agent among the models:", name, agents))
+            if not isinstance(model, BaseChatModel):
+                raise UsageError(f"the model of agent {name!r} is {model!r}; expected a chat model")
 
     def settings(self) -> AnySettings:
         """Return the run's settings: the graph's, updated with those of the runtime context.
@@ -150,26 +167,6 @@ class Contexts(Generic[AnySettings]):
             read = {pack: Prompts(SHIPPED / pack, self.prompts) for pack in set(packs.values())}
             own = {name: read[pack] for name, pack in packs.items()}
         return RunContext(settings, models, prompts, self.answers, self.restored, self.store, own)
-
-
-def _check_models(models: Any, agents: Sequence[str], people: Sequence[str]) -> None:  # Any: as a user gave them
-    """Refuse invalid models, missing ones of agents that no person plays, and those of unknown agents."""
-    if models is None or isinstance(models, BaseChatModel):
-        return
-    if not isinstance(models, Mapping):
-        raise UsageError(
-            f"models is {models!r}; expected a chat model, or one by agent, like {{{agents[0]!r}: model}}; "
-            "models by name are a setting: model=['bundled']"
-        )
-    for name in agents:
-        if name not in models and name not in people:
-            known = ", ".join(sorted(map(str, models)))
-            raise UsageError(f"no model for agent {name!r}; models names only: {known}")
-    for name, model in models.items():
-        if name not in agents:
-            raise UsageError(choose("agent among the models:", name, list(agents)))
-        if not isinstance(model, BaseChatModel):
-            raise UsageError(f"the model of agent {name!r} is {model!r}; expected a chat model")
 
 
 def _context_of(kind: type[Settings]) -> dict[str, Any]:  # Any: values of settings

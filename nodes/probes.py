@@ -148,9 +148,9 @@ def check_probes(run: RunContext[Any]) -> list[str]:  # Any: any scheme
 
 def with_donors(run: RunContext[Any], state: Discussion, agent: str, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     """Return a prompt in which others' messages have the donors or seeds for the agent's probe."""
-    probe, donors = _options(run, agent).probe, donors_of(run, agent)
-    if probe == "none":
+    if (probe := _options(run, agent).probe) == "none":
         return turns
+    donors = donors_of(run, agent)
     store, seed = run.store_of(agent), run.settings.seed
     question = donors.question(state) if donors else ""
 
