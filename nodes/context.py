@@ -42,8 +42,6 @@ class RunContext(Generic[AnySettings]):
     """The prompts of agents whose model has no pack of its own."""
     answers: tuple[str, ...] = ("answer", "revise")
     """The scheme's acts that contain answers."""
-    restored: tuple[str, ...] = ()
-    """The keys of the scheme's state that a reset restores."""
     store: Any = None  # Any: a PayloadStore; naming its type would import torch
     """The store of payloads; None is the default folder."""
     packs: Mapping[str, Prompts] = field(default_factory=dict)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Generic
 
 from langchain_core.language_models.chat_models import BaseChatModel
-from langgraph.config import get_config
 from langgraph.runtime import get_runtime
 
 from sottovoce.agents.hooked import HookedChatModel
@@ -21,6 +20,7 @@ from sottovoce.core.trust import Allowed
 from sottovoce.nodes.context import RunContext, made_from
 from sottovoce.nodes.state import Discussion
 from sottovoce.nodes.state_validation import check_state, check_types, check_whole, settings_of
+from sottovoce.nodes.streams import is_inside
 from sottovoce.prompts.packs import SHIPPED
 from sottovoce.prompts.render import Prompts
 from sottovoce.settings import AnySettings, Settings
@@ -39,6 +39,7 @@ class Contexts(Generic[AnySettings]):
     store: Any = None  # Any: a PayloadStore; naming its type would import torch
     answers: tuple[str, ...] = ("answer", "revise")
     restored: tuple[str, ...] = ()
+    """The keys of the scheme's state that a reset restores."""
     state: type[Any] = Discussion
     """The scheme's state."""
     prompts: Mapping[str, Path] = field(default_factory=dict)
@@ -166,7 +167,7 @@ class Contexts(Generic[AnySettings]):
             packs = {name: pack for name, model in models.items() if (pack := getattr(model, "pack", None))}
             read = {pack: Prompts(SHIPPED / pack, self.prompts) for pack in set(packs.values())}
             own = {name: read[pack] for name, pack in packs.items()}
-        return RunContext(settings, models, prompts, self.answers, self.restored, self.store, own)
+        return RunContext(settings, models, prompts, self.answers, self.store, own)
 
 
 def _context_of(kind: type[Settings]) -> dict[str, Any]:  # Any: values of settings
@@ -177,13 +178,13 @@ def _context_of(kind: type[Settings]) -> dict[str, Any]:  # Any: values of setti
         context = None
     if isinstance(context, kind):
         return context.model_dump(exclude_unset=True)
-    if context is None or (_is_inside() and not isinstance(context, Mapping)):
+    if context is None or (is_inside() and not isinstance(context, Mapping)):
         return {}
     if not isinstance(context, Mapping):
         raise UsageError(f"the context is {type(context).__name__}; this graph expects settings of {kind.__name__}")
     known = kind.model_fields
     unknown = [name for name in context if name not in known]
-    if unknown and not _is_inside():
+    if unknown and not is_inside():
         raise UsageError(nearest("setting in the context:", unknown[0], known))
     return {name: value for name, value in context.items() if name in known}
 
@@ -200,8 +201,3 @@ def _check_same(settings: AnySettings, context: Mapping[str, Any]) -> None:  # A
             f"the context asks for other settings than this discussion was opened with: {'; '.join(differences)}; "
             "resume it with its own, or start a new discussion"
         )
-
-
-def _is_inside() -> bool:
-    """Return True if this graph runs inside another one, whose context it gets."""
-    return "|" in (get_config().get("metadata") or {}).get("langgraph_checkpoint_ns", "")
