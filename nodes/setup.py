@@ -27,9 +27,14 @@ Begin = Callable[[RunContext[Any], Any], Update]  # Any: the settings and the st
 """Returns the first values of a scheme's own keys, or raises an error."""
 
 
+def nothing(run: RunContext[Any], state: Discussion) -> Update:
+    """Return no update: for a scheme without keys of its own."""
+    return {}
+
+
 def setup(
     contexts: Contexts[Any],
-    begin: Begin = lambda run, state: {},
+    begin: Begin = nothing,
     schema: type[Any] = Question,
     watch: Watch | None = None,
     cleared: Callable[[], Update] = dict,

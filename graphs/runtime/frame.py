@@ -21,7 +21,7 @@ from sottovoce.nodes.contexts import Contexts, Models
 from sottovoce.nodes.decide import Rule, by_majority, deciding
 from sottovoce.nodes.monitor_node import Effect, approval, checked, checked_together, deferred, reset_pending
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.setup import Begin, next_round, setup
+from sottovoce.nodes.setup import Begin, next_round, nothing, setup
 from sottovoce.nodes.state import RESTORED, Discussion, outcome_of
 from sottovoce.nodes.watch import MONITORS, Silent, Watch, restricted
 from sottovoce.settings import Settings
@@ -50,7 +50,7 @@ class Frame:
         allow: Allow | None = None,
         *,
         rule: Rule = by_majority,
-        begin: Begin = lambda run, state: {},
+        begin: Begin = nothing,
         state: type[Any] = Discussion,
         question: type[Any] = Question,
         back_to: int = -1,
