@@ -50,7 +50,9 @@ def alone(task: str, name: str, first: Path, second: Path) -> dict[str, Any]:  #
     """Run a task; return its report with the `peak` memory of its process tree, sampled 50 times per second."""
     report = second.with_name(f"{task}-{name}.json")
     arguments = [task, name, str(first), str(second), str(report)]
-    process = psutil.Popen([sys.executable, "-m", "benchmarks.searching", *arguments], cwd=ROOT, env=_one_thread())
+    process = psutil.Popen(
+        [sys.executable, "-m", "benchmarks.searching", *arguments], cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
     peak = 0
     while process.poll() is None:
         peak = max(peak, _resident(process))
@@ -58,10 +60,6 @@ def alone(task: str, name: str, first: Path, second: Path) -> dict[str, Any]:  #
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, arguments)
     return {**json.loads(report.read_text()), "peak": peak}
-
-
-def _one_thread() -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 def _resident(process: psutil.Process) -> int:

@@ -26,9 +26,6 @@ PROTOCOLS: Registry[type[Protocol]] = Registry(
 AVERAGING = ("cipher",)
 """Names of protocols whose replies are means over the embedding table, for those that must not load torch."""
 
-register_protocol = PROTOCOLS.register
-"""Register a subclass of `Protocol` under a name: for settings, the command line and Studio's form."""
-
 
 def create(name: str, **options: Any) -> Protocol:  # Any: each protocol's own options
     """Return the protocol `name` with its options.

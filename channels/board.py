@@ -66,7 +66,8 @@ class Board(BaseChannel[list[Message], Any, Wire]):  # Any: a write is a message
         """Return a board with the messages of a checkpoint."""
         new = type(self)(self.typ, self.key)
         if isinstance(checkpoint, (list, tuple)):
-            new._messages = {message.place: message for message in map(_message, checkpoint)}
+            messages = (each if isinstance(each, Message) else Message.from_dict(each) for each in checkpoint)
+            new._messages = {message.place: message for message in messages}
         return new
 
     def get(self) -> list[Message]:
@@ -136,10 +137,6 @@ def _marked(message: Message) -> Message:
     """Return the message, with a note if its text was edited after it was spoken."""
     edited = message.payload is not None and message.latent is None and EDITED not in message.notes
     return replace(message, notes=(*message.notes, EDITED)) if edited else message
-
-
-def _message(value: Message | Mapping[str, Any]) -> Message:
-    return value if isinstance(value, Message) else Message.from_dict(value)
 
 
 def validated(value: Any) -> Message:  # Any: a message or JSON

@@ -21,7 +21,7 @@ from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.state import Discussion, attempt_of, moment
 from sottovoce.prompts.render import Prompts
-from sottovoce.settings import OF_SAMPLING, Answers, AnySettings, Settings
+from sottovoce.settings import COMPONENTS, OF_SAMPLING, Answers, AnySettings, Settings
 
 if TYPE_CHECKING:
     from sottovoce.models import Base
@@ -59,7 +59,8 @@ class RunContext(Generic[AnySettings]):
     def prompt_builder(self, question: Question, agent: str, owner: str | None = "") -> PromptBuilder:
         """Return a builder of `agent`'s prompts with the documents of `owner`: by default its own; None means all."""
         system = self.settings.of("system", agent) or "" if agent in self.settings.names() else ""
-        documents, components = agent if owner == "" else owner, self.settings.components()
+        documents = agent if owner == "" else owner
+        components = frozenset(name for name in COMPONENTS if getattr(self.settings, name))
         return PromptBuilder(
             self.prompts_of(agent), question, documents, system, agent, components, self.wording(agent)
         )
@@ -113,7 +114,7 @@ class RunContext(Generic[AnySettings]):
         if model.temperature is not None:
             return model.temperature
         if base := self.base(agent):
-            of_words = model.channel.base_of_words(model.loaded).value if default is None else default
+            of_words = model.channel.base(model.loaded, words=True).value if default is None else default
             default = of_words if words else base.value
         assert default is not None, "there is a base, or the scheme has a temperature"
         speakers = settings.speakers()

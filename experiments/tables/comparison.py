@@ -129,18 +129,17 @@ def difference(
     if not gain and 0 <= min(ours.value, printed.mean) and max(ours.value, printed.mean) <= scale:
         share = printed.mean / scale
         n = (round(share * (1 - share) / (own / scale) ** 2) if own else 0) or n
-        return None if not n else _scaled(two_samples(ours.value / scale, questions, share, n), scale)
+        if not n:
+            return None
+        by = two_samples(ours.value / scale, questions, share, n)
+        smallest = None if by.smallest is None else scale * by.smallest
+        return TwoSamples(scale * by.value, scale * by.low, scale * by.high, smallest)
     if gain and own is None and n:
         own = scale * sqrt(0.5 / n)
     if own is None or ours.low is None or ours.high is None:
         return None
-    both, by = hypot(own, (ours.high - ours.low) / 2 / HALF_WIDTH), ours.value - printed.mean
-    return TwoSamples(by, by - HALF_WIDTH * both, by + HALF_WIDTH * both, DETECTED * both)
-
-
-def _scaled(by: TwoSamples, scale: float) -> TwoSamples:
-    smallest = None if by.smallest is None else scale * by.smallest
-    return TwoSamples(scale * by.value, scale * by.low, scale * by.high, smallest)
+    both, value = hypot(own, (ours.high - ours.low) / 2 / HALF_WIDTH), ours.value - printed.mean
+    return TwoSamples(value, value - HALF_WIDTH * both, value + HALF_WIDTH * both, DETECTED * both)
 
 
 def assumed(error: str) -> str:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from statistics import fmean, stdev
-from typing import NamedTuple
 
 import torch
 
 from sottovoce.models.base_temperature import CAUTIOUS, Measured, base_temperature, save_measurement
+from sottovoce.models.doctor.selftest import Said
 from sottovoce.models.engine.request import Feed, Ids, Reply, Request, Sampling, Stop
 from sottovoce.models.huggingface.family import LAYERS_READ_IDS, layers_read_ids
 from sottovoce.models.loaded import LoadedModel
@@ -34,11 +34,6 @@ PROMPTS = (
     "Explain how a bridge carries its load.",
 )
 Prompt = tuple[int, ...]
-
-
-class _Turn(NamedTuple):
-    role: str
-    parts: tuple[str, ...]
 
 
 def temperature(loaded: LoadedModel) -> tuple[None, str]:
@@ -87,8 +82,8 @@ def _down(loaded: LoadedModel, prompts: Sequence[Prompt]) -> Iterator[tuple[floa
 
 
 def _prompts(loaded: LoadedModel) -> list[Prompt]:
-    chats = [loaded.chat.encode([_Turn("user", (text,))]) for text in PROMPTS]
-    return [tuple(id for piece in chat for id in piece) for chat in chats]
+    chats = [loaded.chat.encode([Said("user", (text,))]) for text in PROMPTS]
+    return [tuple(id for piece in chat if isinstance(piece, tuple) for id in piece) for chat in chats]
 
 
 def _likelihoods(

@@ -88,13 +88,9 @@ class Packed(nn.Module):
         self.register_buffer("scales", scales.bfloat16().contiguous())
 
     def get_extra_state(self) -> torch.Tensor:
-        """Return the values 0 to 15, (n, k) in plain order, two per byte: the same state dict on any machine."""
+        """Return the values 0 to 15, (n, k) in plain order, two per byte: digests are the same on any machine."""
         q = unpacked(self.packed).T
         return q[:, 0::2] | q[:, 1::2] << 4
-
-    def set_extra_state(self, state: torch.Tensor) -> None:
-        """Pack values from `get_extra_state`."""
-        self.packed = _packed(torch.stack([state & 15, state >> 4], dim=-1).flatten(1))
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Map inputs (..., k) to outputs (..., n)."""
@@ -116,10 +112,6 @@ class Packed(nn.Module):
         scale, zero = self.scales.permute(2, 0, 1).float().contiguous().unsqueeze(2)  # (groups, 1, n); else 4x slower
         whole = torch.addcmul(zero, levels, scale, out=levels).flatten(0, 1)
         return whole if self.planes == 1 else whole.unflatten(0, (self.planes, -1)).sum(0)
-
-    def extra_repr(self) -> str:
-        """Return the text of nn.Linear, with the format and the source of the numbers."""
-        return f"in_features={self.in_features}, out_features={self.out_features}, {self.packing} of {self.origin}"
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,11 @@ def locate(name: str | Path) -> str:
     if str(name) == BUNDLED:
         return str(BUNDLED_FOLDER)
     if isinstance(name, str) and name in CATALOGUE:
-        return _of_catalogue(name)
+        if not CATALOGUE[name].speaks:
+            raise ModelError(
+                f"model {name!r} is {CATALOGUE[name].description}, which cannot speak; give a causal language model"
+            )
+        return str(pulled(name))
     path = Path(name).expanduser()
     if path.is_dir():
         return _checked(path, str(name))
@@ -56,14 +60,6 @@ def ready(where: str) -> str:
 
         return str(converted(Path(where)))
     return reached(where)
-
-
-def _of_catalogue(name: str) -> str:
-    if not CATALOGUE[name].speaks:
-        raise ModelError(
-            f"model {name!r} is {CATALOGUE[name].description}, which cannot speak; give a causal language model"
-        )
-    return str(pulled(name))
 
 
 def _checked(folder: Path, name: str) -> str:

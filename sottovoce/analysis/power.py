@@ -91,7 +91,7 @@ def two_samples(value: float, n: float, reference: float, reference_n: float) ->
     """Return the difference of the share `value` of `n` observations from `reference`, a share of `reference_n` others.
 
     For a published figure `reference_n` is the number of the paper's questions; for clustered observations `n` is their
-    effective number (`statistics.effective`). The smallest difference is that of a true share from `reference`, towards
+    effective number . The smallest difference is that of a true share from `reference`, towards
     or past one half, where shares vary most.
     """
     low, high = (float(limit) for limit in _newcombe(value, n, reference, reference_n))

@@ -62,19 +62,6 @@ class Difference:
     clusters: int
 
 
-def effective(scores: Sequence[float], clusters: Clusters = None) -> float:
-    """Return how many independent observations the clustered ones are worth.
-
-    Raises:
-        ValueError: no scores.
-        UsageError: the extra `eval` is not installed.
-    """
-    sums, sizes = by_cluster(scores, clusters)
-    whole = all(score in (0, 1) for score in scores)
-    squares = by_cluster(np.square(scores), clusters)[0]
-    return _effective_size(sums, sizes, sizes.sum() if whole else np.inf, squares)
-
-
 def share(scores: Sequence[float], clusters: Clusters = None) -> Share:
     """Return the mean of `scores` with Wilson's interval for the effective number of observations.
 
@@ -86,7 +73,10 @@ def share(scores: Sequence[float], clusters: Clusters = None) -> Share:
         ValueError: no scores.
         UsageError: the extra `eval` is not installed.
     """
-    n, value = effective(scores, clusters), float(np.mean(scores)) if len(scores) else 0.0
+    sums, sizes = by_cluster(scores, clusters)
+    squares = by_cluster(np.square(scores), clusters)[0]
+    whole = all(score in (0, 1) for score in scores)
+    n, value = _effective_size(sums, sizes, sizes.sum() if whole else np.inf, squares), float(np.mean(scores))
     return Share(value, *_wilson(value * n, n))
 
 

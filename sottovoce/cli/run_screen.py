@@ -22,7 +22,7 @@ from sottovoce.datasets.trained import knowledge
 from sottovoce.graphs import scheme
 from sottovoce.report import blocks, interventions, transcript
 from sottovoce.report.console import console_of, moves
-from sottovoce.report.markdown import markdown
+from sottovoce.report.transcript import markdown
 from sottovoce.runs.discussion import HumanReply
 from sottovoce.runs.job import check_failures, resumable_run, resume_command
 from sottovoce.runs.limits import Limits
@@ -163,7 +163,7 @@ def summary(run: Run) -> list[str]:
     took = f"{counted(cost.calls, 'call')}, {tokens}"
     where = [f"kept in {one_line(str(run.folder))}"] if run.folder else []
     stopped = [f"stopped: {run.why}"] if run.why else []
-    measured = [means] if (means := run.results().means) else []
+    measured = [means] if (means := run.results().mean_line) else []
     watched = interventions.summary([*run.records.values()])
     return [outcome(run.counts), *measured, *watched, took, *stopped, *map(one_line, run.notes), *where]
 

@@ -95,7 +95,7 @@ class Results(list[Result]):
         return columns
 
     @property
-    def means(self) -> str:
+    def mean_line(self) -> str:
         """The means of all measures in a line: "success 0.6, precision 0.75 (of 16 games), turns 12.4"."""
         means, most = [], max(map(len, self.measures.values()), default=0)
         for name, values in self.measures.items():

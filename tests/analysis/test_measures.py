@@ -82,6 +82,6 @@ def test_results_have_them_in_json_and_in_columns_of_csv(run: Run, tmp_path: Pat
 
 def test_a_mean_is_of_the_games_that_a_measure_applies_to() -> None:
     played = [Result("a", measures={"won": 1.0, "share": None}), Result("b", measures={"won": 0.0, "share": None})]
-    assert Results(played).means == "won 0.5, share of no game" and Results([Result("c")]).means == ""
+    assert Results(played).mean_line == "won 0.5, share of no game" and Results([Result("c")]).mean_line == ""
     more = Results([*played, Result("d", measures={"won": 1.0, "share": 1250.4})])
-    assert more.means == "won 0.667, share 1,250 (of 1 game)"
+    assert more.mean_line == "won 0.667, share 1,250 (of 1 game)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,16 +38,23 @@ class Greeting(NL):
         return replace(prompt, pieces=(Ids(loaded.chat.ids("Dear model, ")), *prompt.pieces))
 
 
-class TremblingEdits(SDE):
-    def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Read:
-        piece, edits = super().encode_message(reference, payload, loaded)
-        return piece, tuple(replace(edit, delta=edit.delta + 1e-6 * torch.randn_like(edit.delta)) for edit in edits)
+def hearing(change: Callable[[tuple[Edit, ...]], tuple[Edit, ...]]) -> type[SDE]:
+    """SDE that changes what is added to the states of a heard message."""
+
+    def encode_message(self: SDE, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Read:
+        piece, edits = SDE.encode_message(self, reference, payload, loaded)
+        return piece, change(edits)
+
+    return type("Hearing", (SDE,), {"encode_message": encode_message})
 
 
-class ByThread(SDE):
-    def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Read:
-        piece, edits = super().encode_message(reference, payload, loaded)
-        return piece, edits if threading.current_thread() is threading.main_thread() else ()
+def trembling(edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
+    return tuple(replace(edit, delta=edit.delta + 1e-6 * torch.randn_like(edit.delta)) for edit in edits)
+
+
+TremblingEdits = hearing(trembling)
+ByThread = hearing(lambda edits: edits if threading.current_thread() is threading.main_thread() else ())
+OneTooEarly = hearing(lambda edits: tuple(replace(edit, at=-1) for edit in edits))
 
 
 class InPlace(SDE):
@@ -76,20 +83,22 @@ def unhooked() -> Iterator[None]:
 # Speaking
 
 
-class Longwinded(NL):
-    def make_request(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
-        return super().make_request(prompt, loaded, replace(speech, max_new=speech.max_new + 5))
+def asking(change: Callable[[Speech], Speech]) -> type[NL]:
+    """NL that changes what is asked for."""
+
+    def make_request(self: NL, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
+        return NL.make_request(self, prompt, loaded, change(speech))
+
+    return type("Asking", (NL,), {"make_request": make_request})
 
 
-class Unstoppable(NL):
-    def make_request(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
-        return super().make_request(prompt, loaded, replace(speech, stop=()))
+def unseeded(speech: Speech) -> Speech:
+    return replace(speech, sampling=replace(speech.sampling, seed=uuid.uuid4().int % 2**32))
 
 
-class Unseeded(NL):
-    def make_request(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
-        seeded = replace(speech.sampling, seed=uuid.uuid4().int % 2**32)
-        return super().make_request(prompt, loaded, replace(speech, sampling=seeded))
+Longwinded = asking(lambda speech: replace(speech, max_new=speech.max_new + 5))
+Unstoppable = asking(lambda speech: replace(speech, stop=()))
+Unseeded = asking(unseeded)
 
 
 def over_the_batch(_: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
@@ -105,48 +114,35 @@ class OverTheBatch(Cipher):
 # Recording
 
 
-class Amended(SDE):
-    """Changes what is recorded."""
+def amending(change: Callable[[Payload], Payload]) -> type[SDE]:
+    """SDE that changes what is recorded."""
 
-    def amended(self, payload: Payload) -> Payload:
-        return payload
+    def record_reply(self: SDE, reply: Reply, loaded: LoadedModel) -> Payload:
+        return change(SDE.record_reply(self, reply, loaded))
 
-    def record_reply(self, reply: Reply, loaded: LoadedModel) -> Payload:
-        return self.amended(super().record_reply(reply, loaded))
-
-    @staticmethod
-    def labelled(payload: Payload, **changes: Any) -> Payload:  # Any: fields of Label
-        return replace(payload, label=replace(payload.label, **changes))
+    return type("Amending", (SDE,), {"record_reply": record_reply})
 
 
-class Silence(Amended):
-    def amended(self, payload: Payload) -> Payload:
-        return self.labelled(payload, text=payload.label.text or "(silent)")
+def labelled(payload: Payload, **changes: Any) -> Payload:  # Any: fields of Label
+    return replace(payload, label=replace(payload.label, **changes))
 
 
-class Polished(Amended):
-    def amended(self, payload: Payload) -> Payload:
-        return self.labelled(payload, text=f"{payload.label.text}!")
+def with_tensors(payload: Payload, **changes: torch.Tensor) -> Payload:
+    return replace(payload, tensors={**payload.tensors, **changes})
 
 
-class ShiftedSpans(Amended):
-    def amended(self, payload: Payload) -> Payload:
-        return replace(payload, tensors={**payload.tensors, "spans": payload.tensors["spans"] + 1})
+def without(payload: Payload, name: str) -> Payload:
+    return replace(payload, tensors={key: tensor for key, tensor in payload.tensors.items() if key != name})
 
 
-class Uncounted(Amended):
-    def amended(self, payload: Payload) -> Payload:
-        return replace(payload, tensors={name: each for name, each in payload.tensors.items() if name != "entropy"})
-
-
-class NotFinite(Amended):
-    def amended(self, payload: Payload) -> Payload:
-        return replace(payload, tensors={**payload.tensors, "surprise": torch.tensor([0.0]).log()})
-
-
-class Unequal(Amended):
-    def amended(self, payload: Payload) -> Payload:
-        return replace(payload, tensors={**payload.tensors, "states": payload.tensors["states"][:, 1:]})
+Silence = amending(lambda payload: labelled(payload, text=payload.label.text or "(silent)"))
+Polished = amending(lambda payload: labelled(payload, text=f"{payload.label.text}!"))
+Listed = amending(lambda payload: labelled(payload, layers=list(payload.label.layers)))
+ShiftedSpans = amending(lambda payload: with_tensors(payload, spans=payload.tensors["spans"] + 1))
+NotFinite = amending(lambda payload: with_tensors(payload, surprise=torch.tensor([0.0]).log()))
+Unequal = amending(lambda payload: with_tensors(payload, states=payload.tensors["states"][:, 1:]))
+Dated = amending(lambda payload: with_tensors(payload, when=torch.rand(1)))
+Uncounted = amending(lambda payload: without(payload, "entropy"))
 
 
 class Untidy(SDE):
@@ -157,23 +153,7 @@ class Untidy(SDE):
         return super().payload_tensors(reply, loaded)
 
 
-class Dated(Amended):
-    def amended(self, payload: Payload) -> Payload:
-        return replace(payload, tensors={**payload.tensors, "when": torch.rand(1)})
-
-
-class Listed(Amended):
-    def amended(self, payload: Payload) -> Payload:
-        return self.labelled(payload, layers=list(payload.label.layers))
-
-
 # Hearing
-
-
-class OneTooEarly(SDE):
-    def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Read:
-        piece, edits = super().encode_message(reference, payload, loaded)
-        return piece, tuple(replace(edit, at=-1) for edit in edits)
 
 
 class Deaf(NL):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.environments.sandbox.running import why_not
+from sottovoce.environments.sandbox import why_not
 from sottovoce.experiments.tables.figures import FILE, in_our_units
 from sottovoce.experiments.tables.table import names, read_published
 from tests.cli.conftest import Call, Models

@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 
 from sottovoce.models import Edit, Feed, Ids, LoadedModel, Record, Reply, Request, Sampling, Stop, Table, assemble
 from sottovoce.models.huggingface.layers import hooked
+from tests.models.support import generate, hooks, prompt_of
 from tests.support import (
     HIDDEN,
     VOCABULARY,
@@ -33,24 +34,6 @@ MEAN = Feed("mean")
 Matrix = torch.Tensor
 
 
-def hooks(model: nn.Module) -> int:
-    return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules())
-
-
-def prompt_of(asked: Request) -> torch.Tensor:
-    return torch.tensor([[id for piece in asked.prompt if isinstance(piece, Ids) for id in piece.ids]])
-
-
-def generate(loaded: LoadedModel, asked: Request, **options: object) -> tuple[int, ...]:
-    """What transformers.generate adds to the prompt."""
-    prompt = prompt_of(asked)
-    mask, n = torch.ones_like(prompt), asked.stop.max_new
-    out: torch.Tensor = loaded.model.generate(  # type: ignore[operator]  # transformers hides it from types
-        prompt, attention_mask=mask, max_new_tokens=n, min_new_tokens=n, do_sample=False, **options
-    )
-    return tuple(out[0, prompt.shape[1] :].tolist())
-
-
 def logits_of(model: PreTrainedModel, **inputs: torch.Tensor) -> torch.Tensor:
     """Logits (V,) at the last position of a plain forward pass."""
     with torch.inference_mode():
@@ -69,7 +52,7 @@ def test_greedy_with_a_repetition_penalty_is_what_transformers_generates(penalty
 
     found = loaded.engine.run(penalised).ids
 
-    assert found == generate(loaded, asked, repetition_penalty=penalty, eos_token_id=None)
+    assert found == generate(loaded, asked, repetition_penalty=penalty)
     assert found != loaded.engine.run(asked).ids
 
 
@@ -87,7 +70,7 @@ def test_tokens_beyond_the_tokenizer_are_never_said() -> None:
     head.data[VOCABULARY:] = 50 * noise(20, HIDDEN)  # so that one of them has by far the largest logit
     asked, loaded = request(max_new=12), assemble("padded", padded, tiny_tokenizer())
 
-    assert max(generate(loaded, asked, eos_token_id=None)) >= VOCABULARY
+    assert max(generate(loaded, asked)) >= VOCABULARY
     assert max(loaded.engine.run(asked).ids) < VOCABULARY
     assert max(loaded.engine.run(replace(asked, feed=MEAN, sampling=Sampling(1.0))).ids) < VOCABULARY
 
@@ -119,7 +102,7 @@ def test_an_edit_acts_in_the_prefill_alone() -> None:
         return hidden
 
     with hooked(loaded.network.layers, {0: once}):
-        expected = generate(loaded, asked, eos_token_id=None)
+        expected = generate(loaded, asked)
 
     assert loaded.engine.run(asked).ids == expected != loaded.engine.run(replace(asked, edits=())).ids
 

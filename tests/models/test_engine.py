@@ -3,9 +3,12 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import gc
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -27,6 +30,7 @@ from tests.support import (
     tiny_tokenizer,
 )
 
+ROOT = Path(__file__).resolve().parents[2]
 Matrix = torch.Tensor
 
 
@@ -256,3 +260,23 @@ def test_the_number_of_threads_is_set_inside_the_engine_alone() -> None:
     engine.run(request(max_new=1, feed=Feed("mean", look)))
 
     assert seen == [1] and torch.get_num_threads() == mine
+
+
+LEAVES_A_REQUEST = """
+from sottovoce.models import Record
+from tests.support import request, tiny_loaded
+
+engine = tiny_loaded().engine
+engine.run(request())
+left = [engine.submit(request(max_new=400, record=Record(stats=True))) for _ in range(32)]
+"""
+
+
+def test_a_process_ends_cleanly_while_requests_still_run() -> None:
+    # Python kills daemon threads at exit; one that was freeing tensors ended in "terminate called without
+    # an active exception" and exit code -6.
+    ended = subprocess.run(
+        [sys.executable, "-c", LEAVES_A_REQUEST], cwd=ROOT, capture_output=True, text=True, timeout=600
+    )
+
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -17,7 +17,7 @@ from sottovoce.channels.protocol import Protocol
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import ContextOverflow, ModelError, ProtocolError
 from sottovoce.models import Edit, Engine, Feed, Ids, LoadedModel, Record, Reply, Request, Rows, Sampling, assemble
-from sottovoce.models.huggingface.layers import hooked
+from tests.models.support import generate, plain, reads_as_plain
 from tests.support import (
     FAMILIES,
     GREEDY,
@@ -25,7 +25,6 @@ from tests.support import (
     LIMITED,
     LONGROPE,
     SHAPES,
-    VOCABULARY,
     WINDOW,
     close,
     edit,
@@ -71,46 +70,6 @@ def loaded_of(family: str, **options: Any) -> LoadedModel:
 def rows_of(loaded: LoadedModel, n: int, seed: int = 0) -> Rows:
     """A latent piece as wide as the model's embeddings."""
     return Rows(noise(n, loaded.table.width, seed=seed))
-
-
-def plain(
-    loaded: LoadedModel, asked: Request, **options: Any
-) -> Any:  # Any: a model's output, by the names it has there
-    """One forward pass of the unmodified model over the prompt's embeddings, its edits added by hand."""
-    pieces = [loaded.table.rows[list(p.ids)] if isinstance(p, Ids) else p.rows for p in asked.prompt]
-
-    def by_hand(layer: int, hidden: torch.Tensor) -> torch.Tensor:
-        hidden = hidden.clone()
-        for change in asked.edits:
-            if change.layer == layer:
-                hidden[0, change.at : change.at + len(change.delta)] += change.delta
-        return hidden
-
-    changes = {each.layer: lambda h, layer=each.layer: by_hand(layer, h) for each in asked.edits}
-    with hooked(loaded.network.layers, changes), torch.inference_mode():
-        return loaded.model(inputs_embeds=torch.cat(pieces)[None], **options)
-
-
-def reads_as_plain(loaded: LoadedModel, asked: Request, reply: Reply) -> bool:
-    """The first token's most probable alternatives are those of a plain forward pass."""
-    assert reply.stats is not None
-    expected = plain(loaded, asked).logits[0, -1, :VOCABULARY].log_softmax(-1)
-    return close(reply.stats.top_logprobs[0], expected[reply.stats.top_ids[0]])
-
-
-def generate(loaded: LoadedModel, asked: Request) -> tuple[int, ...]:
-    """What transformers.generate adds to a prompt of ids."""
-    prompt = torch.tensor([[id for piece in asked.prompt if isinstance(piece, Ids) for id in piece.ids]])
-    n = asked.stop.max_new
-    out: torch.Tensor = loaded.model.generate(  # type: ignore[operator]  # transformers hides it from types
-        prompt,
-        attention_mask=torch.ones_like(prompt),
-        max_new_tokens=n,
-        min_new_tokens=n,
-        do_sample=False,
-        eos_token_id=None,
-    )
-    return tuple(out[0, prompt.shape[1] :].tolist())
 
 
 # One row

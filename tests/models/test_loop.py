@@ -11,14 +11,13 @@ import pytest
 import torch
 
 from sottovoce.core.errors import EngineError
-from sottovoce.models import Engine, Feed, Ids, LoadedModel, Record, Reply, Request, Rows, Sampling
+from sottovoce.models import Engine, Feed, LoadedModel, Record, Reply, Request, Rows, Sampling
 from sottovoce.models.engine.cache_manager import Limits
 from sottovoce.models.engine.loop import Loop, Worker
 from sottovoce.models.engine.request import Statistics
 from sottovoce.models.engine.scheduler import MAX_PREFILL_TOKENS
 from sottovoce.models.engine.sequence import Job
-from sottovoce.models.huggingface.layers import hooked
-from tests.models.support import LIMIT, busy, fresh, living, slots, spoiled, words
+from tests.models.support import LIMIT, busy, fresh, living, plain, reads_as_plain, slots, spoiled, words
 from tests.support import HIDDEN, close, edit, request, rows, same_reply
 
 EVERYTHING = Record((0, 1), stats=True, top=3)
@@ -136,22 +135,6 @@ def test_a_long_prompt_does_not_stop_those_who_decode() -> None:
     assert (engine.statistics.passes, engine.statistics.steps) == (1 + 7, 39)
 
 
-def plain(loaded: LoadedModel, asked: Request) -> Any:  # Any: a model's output, by the names it has there
-    """One forward pass of the unmodified model over the whole prompt, its edits added by hand."""
-    pieces = [loaded.table.rows[list(p.ids)] if isinstance(p, Ids) else p.rows for p in asked.prompt]
-
-    def by_hand(layer: int, hidden: Matrix) -> Matrix:
-        hidden = hidden.clone()
-        for change in asked.edits:
-            if change.layer == layer:
-                hidden[0, change.at : change.at + len(change.delta)] += change.delta
-        return hidden
-
-    changes = {each.layer: lambda h, layer=each.layer: by_hand(layer, h) for each in asked.edits}
-    with hooked(loaded.network.layers, changes), torch.inference_mode():
-        return loaded.model(inputs_embeds=torch.cat(pieces)[None], output_hidden_states=True)
-
-
 @pytest.mark.parametrize("family", ["qwen2", "gemma2", "gpt2"])
 def test_a_prompt_read_in_chunks_beside_others_reads_as_in_one_pass(family: str) -> None:
     loaded = fresh(family, {**LONG, "n_positions": None, "sharp": 0.1}, reuse=False)
@@ -161,13 +144,12 @@ def test_a_prompt_read_in_chunks_beside_others_reads_as_in_one_pass(family: str)
     long: list[Future[Reply]] = []
 
     loaded.engine.run(stepping(20, {2: lambda: long.append(loaded.engine.submit(asked))}))
-    reply, whole = long[0].result(LIMIT), plain(loaded, asked)
+    reply, whole = long[0].result(LIMIT), plain(loaded, asked, output_hidden_states=True)
 
     assert loaded.engine.statistics.passes > 3
     assert close(reply.states[0][0], whole.hidden_states[1][0, -1])
     assert close(reply.states[1][0], whole.hidden_states[2][0, -1])
-    assert reply.stats is not None
-    assert close(reply.stats.top_logprobs[0], whole.logits[0, -1].log_softmax(-1)[reply.stats.top_ids[0]])
+    assert reads_as_plain(loaded, asked, reply)
 
 
 def test_edits_of_prompts_of_unequal_length_that_are_read_together_act_each_at_its_own_positions() -> None:
@@ -182,10 +164,7 @@ def test_edits_of_prompts_of_unequal_length_that_are_read_together_act_each_at_i
     found = [each.result(LIMIT) for each in submitted]
 
     assert loaded.engine.statistics.passes == 1 + 1
-    for reply, each in zip(found, asked, strict=True):
-        logprobs = plain(loaded, each).logits[0, -1].log_softmax(-1)
-        assert reply.stats is not None
-        assert close(reply.stats.top_logprobs[0], logprobs[reply.stats.top_ids[0]])
+    assert all(reads_as_plain(loaded, each, reply) for each, reply in zip(asked, found, strict=True))
 
 
 # What a failure leaves

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sottovoce.core.errors import EngineError
-from sottovoce.models import Engine, Feed, Ids, LoadedModel, Record, Request, Rows, Sampling, Stop
+from sottovoce.models import Engine, Ids, LoadedModel, Record, Request, Rows, Sampling, Stop
 from sottovoce.models.engine.kv_cache import KVCache
 from sottovoce.models.engine.prefix_cache import PrefixCache, chain, id_keys
 from sottovoce.models.huggingface.passes import Kind
@@ -20,7 +20,6 @@ from tests.support import edit, request, rows, same_reply
 KIND = Kind(((0, 0), (0, 1)), heads=1, width=2, dtype=torch.float32, device=torch.device("cpu"))
 COLUMNS = 40
 EVERYTHING = Record((0, 1), stats=True, top=3)
-WARM = Sampling(1.0)
 
 
 class Store:
@@ -172,29 +171,6 @@ def test_a_next_round_reads_nothing_that_was_read_or_said_before(loaded: LoadedM
 
     assert loaded.engine.run(asked).usage.reused == before.length + n
     assert fresh_engine.statistics.reused == 0
-
-
-def test_a_next_round_takes_the_rows_over_that_were_said_before(loaded: LoadedModel) -> None:
-    asked = request((words(20),), 6, feed=Feed("mean"), sampling=WARM, record=EVERYTHING)
-
-    said = loaded.engine.run(asked).rows[loaded.table.key]
-    following = grown(replace(asked, feed=Feed()), Rows(said.double()))  # as a store of another precision gives it back
-    reply = loaded.engine.run(following)
-
-    assert reply.usage.reused == 20 + 6
-    assert same_reply(reply, afresh(loaded).run(following))
-
-
-@pytest.mark.parametrize("at", [0, 3, 8, 19])
-def test_prompts_whose_edits_differ_share_what_stands_before_the_first_edit(loaded: LoadedModel, at: int) -> None:
-    asked = request((words(40),), edits=(edit(0, at, 4),), record=EVERYTHING)
-    other = replace(asked, edits=(edit(0, at, 4, seed=9),))
-
-    loaded.engine.run(asked)
-    reply = loaded.engine.run(other)
-
-    assert reply.usage.reused == at
-    assert same_reply(reply, afresh(loaded).run(other))
 
 
 def test_simultaneous_requests_with_one_beginning_compute_it_once(loaded: LoadedModel) -> None:
