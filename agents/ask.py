@@ -71,7 +71,7 @@ class Call:
                 return spoken(within(model, lambda: model.invoke(messages, whole, **alone)))
 
     async def ainvoke(self, config: RunnableConfig) -> AIMessage:
-        """Do as `invoke` without blocking the event loop."""
+        """Return what `invoke` returns, without blocking the event loop."""
         model, (messages, options) = self.model, self._request()
         whole = merge_configs(config, {"metadata": {**self.place._asdict(), "asked": self.asked}})
         with self._named():

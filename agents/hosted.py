@@ -132,7 +132,7 @@ def within(model: BaseChatModel, call: Callable[[], T]) -> T:
 
 
 async def awithin(model: BaseChatModel, call: Awaitable[T]) -> T:
-    """Do as `within` without blocking the event loop; a late call is cancelled."""
+    """Return what `within` returns, without blocking the event loop; a late call is cancelled."""
     ours = _ours(model)
     limit = None if ours is None or ours.timeout is None else ours.timeout + GRACE
     try:

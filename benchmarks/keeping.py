@@ -143,7 +143,7 @@ TASKS: dict[str, Callable[[argparse.Namespace, Path], Figures]] = {"run": run_on
 
 
 def prepared(options: argparse.Namespace, folder: Path) -> tuple[Settings, list[Question]]:
-    """Return settings and questions, after one question that loads the model."""
+    """Return settings and questions; ask one question first, which loads the model."""
     given = {"model": [options.model], "max_tokens": options.max_tokens, "protocol": options.protocol}
     memory = {"memory": [options.memory]} if options.memory else {}
     settings = scheme("debate").settings.model_validate({**given, **memory, "rounds": 2, "temperature": [0.0]})

@@ -1,4 +1,4 @@
-"""Parsers for the replies of coders, testers, judges and rankers in CodeGen, and pass@k.
+"""Parsers for the replies of coders, testers, judges and rankers in CodeGen.
 
 Nothing here runs a program; `test_runner.py` does. The rules follow Ohav/DyLAN's code (schemes of arXiv 2502.05986).
 """
@@ -6,15 +6,12 @@ Nothing here runs a program; `test_runner.py` does. The rules follow Ohav/DyLAN'
 from __future__ import annotations
 
 import ast
-import math
 import re
 import textwrap
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from itertools import islice
-
-from sottovoce.core.errors import UsageError
 
 BLOCK = re.compile(
     r"^[ \t>]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)[^\n`]*\n(?P<code>.*?)"
@@ -186,20 +183,3 @@ def ranks(reply: str, solutions: int) -> tuple[int, int] | None:
     if first == second or not all(0 <= number < solutions for number in (first, second)):
         return None
     return first, second
-
-
-def pass_at_k(results: Sequence[Sequence[bool]], k: int = 1) -> float:
-    """Return the unbiased estimate of the share of problems, in [0, 1], that at least one of k solutions solves.
-
-    `results` has a row for each problem with whether each solution passed (Chen et al. 2021, arXiv 2107.03374, eq. 1).
-
-    Raises:
-        UsageError: there are no problems, k is below 1, or a problem has fewer than k solutions.
-    """
-    fewest = min(map(len, results), default=0)
-    if not 1 <= k <= fewest:
-        raise UsageError(
-            f"pass@{k} of {len(results)} problems with at least {fewest} solutions; expected 1 to {fewest}"
-        )
-    missed = (math.comb(len(row) - sum(row), k) / math.comb(len(row), k) for row in results)
-    return 1 - math.fsum(missed) / len(results)

@@ -216,7 +216,7 @@ def _check_donor(name: str, row: FileRow, earlier: Mapping[str, FileRow]) -> Non
 def _row(name: str, content: Any, common: Mapping[str, Any]) -> Content:  # Any: parsed YAML
     try:
         if not NAME.fullmatch(name):
-            raise UsageError("the name becomes a folder's; expected only letters, digits, '-', '_' and '.'")
+            raise UsageError("the name is used for a folder; expected only letters, digits, '-', '_' and '.'")
         if not isinstance(content, Mapping) or "scheme" not in content:
             raise UsageError(
                 f"it is {content!r}; expected a scheme with settings, such as {{scheme: debate, rounds: 2}}"

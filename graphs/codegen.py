@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Literal, Unpack
 
-from sottovoce.environments.game_file import Split
+from sottovoce.environments import Split
 from sottovoce.environments.problems import bundled_problems
 from sottovoce.environments.test_runner import Runner
 from sottovoce.graphs.scheme import Games, Graph, GraphInputs, Scheme, State

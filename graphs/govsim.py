@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from sottovoce.core.errors import UsageError
-from sottovoce.environments.game_file import Split
+from sottovoce.environments import Split
 from sottovoce.environments.govsim.fishery import Game, read_game, starts
 from sottovoce.graphs.scheme import Games, Graph, GraphInputs, Scheme
 from sottovoce.nodes.question import Question

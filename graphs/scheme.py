@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
     from sottovoce.channels.message import Message
-    from sottovoce.environments.game_file import Split
+    from sottovoce.environments import Split
     from sottovoce.nodes.contexts import Models
     from sottovoce.nodes.question import Question
     from sottovoce.nodes.watch import Watch

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from sottovoce.environments.game_file import Split
+from sottovoce.environments import Split
 from sottovoce.environments.whodunit.games import Game, read_game
 from sottovoce.environments.whodunit.metrics import class_noted
 from sottovoce.graphs.scheme import Games, Graph, GraphInputs, Scheme, State

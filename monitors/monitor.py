@@ -157,11 +157,7 @@ class Monitor(Checked):
         return monitor
 
     def check_measured(self, measured: Measure | None, name: str = "the monitor") -> None:
-        """Raise an error if features were measured differently from those the monitor was fitted on.
-
-        Raises:
-            UsageError: both are known and differ.
-        """
+        """Raise an error if features were measured differently from those the monitor was fitted on."""
         if measured is not None and self.measured is not None and measured != self.measured:
             raise UsageError(f"{name} serves features of {self.measured}; found {measured}; train one on such rows")
 
@@ -203,11 +199,7 @@ def random_monitor(threshold: float, role: str = ALL) -> Monitor:
 
 
 def matrix(columns: Mapping[str, ArrayLike], features: tuple[str, ...], bounds: tuple[Bounds, ...]) -> Floats:
-    """Return the features of each turn (n, f) scaled so that their bounds are -1 and 1; if bounds are equal, shifted.
-
-    Raises:
-        UsageError: a feature is missing, or a value is not finite.
-    """
+    """Return each turn's features (n, f), scaled so that their bounds are -1 and 1; if bounds are equal, shifted."""
     if missing := [name for name in features if name not in columns]:
         known = ", ".join(sorted(columns)) or "none"
         raise UsageError(f"the monitor needs feature {missing[0]!r}; found {known}; it is for another feature set")

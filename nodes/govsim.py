@@ -19,8 +19,17 @@ from sottovoce.core.response_format import Form
 from sottovoce.core.text import counted
 from sottovoce.environments.govsim import fishery_rules
 from sottovoce.environments.govsim.fishery import Game
-from sottovoce.environments.govsim.fishery_rules import Month, World, first_state, is_over, own_catch, report
-from sottovoce.environments.govsim.game_metrics import Ended, ended, measures
+from sottovoce.environments.govsim.fishery_rules import (
+    Ended,
+    Month,
+    World,
+    ended,
+    first_state,
+    is_over,
+    measures,
+    own_catch,
+    report,
+)
 from sottovoce.environments.govsim.talk import next_speaker, read_limit, read_summary, read_tons, read_utterance
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks

@@ -142,7 +142,7 @@ def check_question(
         raise UsageError(f"the question has a character that is not text: {error.object[error.start]!r}") from error
     if len(question.get("choices") or []) > kinds.MOST_CHOICES:
         found, most = len(question["choices"]), kinds.MOST_CHOICES
-        raise UsageError(f"there are {found} choices; expected at most {most}, one a letter")
+        raise UsageError(f"there are {found} choices; expected at most {most}, one for each letter")
     check_targets(question)
     for field, what_for in (needs or {}).items():
         if not question.get(field):

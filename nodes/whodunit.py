@@ -17,12 +17,11 @@ from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.channels.payload import Span
 from sottovoce.core.response_format import Form
-from sottovoce.environments.whodunit import players
 from sottovoce.environments.whodunit.actions import Action, Malformed, Role, located, read
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.knowledge import World, described_knowledge
 from sottovoce.environments.whodunit.metrics import NOTES, Ended, measures
-from sottovoce.environments.whodunit.rules import RETRIES, cancelled, first_state, is_over, passed, step
+from sottovoce.environments.whodunit.rules import RETRIES, cancelled, first_state, golden_reply, is_over, passed, step
 from sottovoce.environments.whodunit.wording import described, fact, people
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided
@@ -86,7 +85,7 @@ def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
         return parsed.hint if isinstance(parsed, Malformed) else ""
 
     if settings.golden and role == "intel":
-        messages = [run.message(state, agent, ACTS[role], players.intel(game, world, agent, wording))]
+        messages = [run.message(state, agent, ACTS[role], golden_reply(game, world, wording))]
     else:
         kept_to = form(role, game, settings, facts, _question_of(run.prompt_builder(state, agent), settings, game))
         ask = Ask(agent, ACTS[role], turn_of(run, state, agent), kept_to)

@@ -226,7 +226,7 @@ class BM25Builder:
     """An `IndexBuilder` for BM25. Passages are streamed; at the end all terms are in memory, as numbers."""
 
     name = NAME
-    libraries: tuple[str, ...] = ("bm25s", "PyStemmer")
+    packages: tuple[str, ...] = ("bm25s", "PyStemmer")
 
     def __init__(self, settings: BM25Settings | None = None) -> None:
         """Take settings, which the manifest records."""

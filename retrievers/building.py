@@ -40,7 +40,7 @@ class IndexBuilder(Protocol):
 
     name: str
     """Name of the retriever that reads the index."""
-    libraries: tuple[str, ...]
+    packages: tuple[str, ...]
     """Packages that the index depends on; the manifest records their versions."""
 
     @property
@@ -100,7 +100,7 @@ def build_index(
             settings=settings,
             corpus=corpus.path.name,
             skipped=corpus.skipped,
-            made_with={name: version(name) for name in builder.libraries},
+            made_with={name: version(name) for name in builder.packages},
         )
         write_whole(work / FILE, manifest.model_dump_json(indent=2) + "\n")
         work.rename(folder)

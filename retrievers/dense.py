@@ -199,7 +199,7 @@ class DenseBuilder:
     """An `IndexBuilder` of vectors, which take 4 bytes per number: 1.5 kB per passage with the default encoder."""
 
     name = NAME
-    libraries: tuple[str, ...] = ("faiss-cpu", "transformers")
+    packages: tuple[str, ...] = ("faiss-cpu", "transformers")
 
     def __init__(
         self, settings: DenseSettings | None = None, encoder: Embeddings | None = None, device: str = "auto"

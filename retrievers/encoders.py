@@ -136,11 +136,7 @@ class SentenceEncoder(Embeddings):
         return [vectors[row] for row in range(len(texts))]
 
     def embed_query(self, text: str) -> list[float]:
-        """Return the vector of a query.
-
-        Raises:
-            ModelError: as for `embed_documents`.
-        """
+        """Return the vector of a query."""
         prompt = self._files.prompt(OF_QUERIES) if self._query_prompt is None else self._query_prompt
         return self._embed([text], prompt)[0]
 
@@ -177,11 +173,7 @@ class DPRQuestions:
         self.name, self._encoder = name, LoadedModel(name, "DPRQuestionEncoder")
 
     def embed_query(self, text: str) -> list[float]:
-        """Return the question's vector.
-
-        Raises:
-            ModelError: the encoder is not available, or cannot be loaded.
-        """
+        """Return the question's vector."""
         output, _ = self._encoder.run([text], LONGEST_QUESTION)
         vector: list[float] = output.pooler_output[0].tolist()
         return vector

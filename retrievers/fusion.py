@@ -31,11 +31,7 @@ class Hybrid:
     source = "hybrid"
 
     def __init__(self, searchers: Sequence[Searcher]) -> None:
-        """Take at least two searchers; earlier ones win ties and determine the name of a shared passage.
-
-        Raises:
-            UsageError: there are fewer than two searchers.
-        """
+        """Take at least two searchers; earlier ones win ties and determine the name of a shared passage."""
         if len(searchers) < 2:
             raise UsageError("hybrid needs at least two retrievers, e.g. hybrid:bm25:indexes/a,dense:indexes/b")
         self._searchers = tuple(searchers)

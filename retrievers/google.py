@@ -60,12 +60,7 @@ class Google:
             self._secret()
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """Return at most `k` results; none if Google finds none.
-
-        Raises:
-            RetrievalError: the service did not answer, refused, or sent an unreadable answer.
-            UsageError: there is no key, the client is not installed, or results cannot be saved.
-        """
+        """Return at most `k` results; none if Google finds none."""
         wanted = {"q": query, "num": k, **self._where}
         if (results := self._earlier(wanted)) is None:
             results = self._ask(wanted)

@@ -72,11 +72,7 @@ class LuceneIndex:
 
     @jvm.alone
     def search(self, query: str, k: int) -> list[Hit]:
-        """Return the best `k` passages; none for a query of stop words.
-
-        Raises:
-            RetrievalError: Lucene failed, or the index has no raw documents.
-        """
+        """Return the best `k` passages; none for a query of stop words."""
         import jnius
 
         try:
@@ -137,14 +133,10 @@ class LuceneBuilder:
     """An `IndexBuilder` for Lucene. It indexes in one thread, so that equal scores are ordered as in the corpus."""
 
     name = NAME
-    libraries: tuple[str, ...] = ("pyserini",)
+    packages: tuple[str, ...] = ("pyserini",)
 
     def __init__(self, settings: LuceneSettings | None = None) -> None:
-        """Check at once that Java and pyserini are available.
-
-        Raises:
-            UsageError: one of them is missing, or Java is too old.
-        """
+        """Check at once that Java and pyserini are available."""
         self.settings = settings or LuceneSettings()
         self._java, self._jar = jvm.java_home() / "bin" / "java", jvm.anserini()
 
@@ -156,12 +148,7 @@ class LuceneBuilder:
                 file.write(json.dumps({**fields, "metadata": dict(p.metadata)}) + "\n")
 
     def finish(self, shards: Path, n: int, work: Path) -> None:
-        """Index all shards in a separate JVM, whose output is used only for an error message.
-
-        Raises:
-            CorpusError: the indexer failed.
-            UsageError: Java cannot be started.
-        """
+        """Index all shards in a separate JVM, whose output is used only for an error message."""
         shutil.rmtree(work / FOLDER, ignore_errors=True)  # left by an interrupted call
         command = [str(self._java), f"-Xmx{INDEXER_HEAP}", "-cp", str(self._jar), *jvm.LOGGING]
         command += [INDEXER, "-collection", "JsonCollection", "-generator", "DefaultLuceneDocumentGenerator"]

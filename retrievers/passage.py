@@ -98,11 +98,7 @@ class FilteringSearcher(Protocol):
     """A searcher that applies a filter itself, as vector stores do."""
 
     def search_filtered(self, query: str, k: int, filter: Filter) -> list[Hit]:
-        """Return at most `k` hits that pass the filter, the best first.
-
-        Raises:
-            RetrievalError: the search failed.
-        """
+        """Return at most `k` hits that pass the filter, the best first."""
 
 
 def search(searcher: Searcher, query: str, k: int, filter: Filter | None = None) -> list[Hit]:

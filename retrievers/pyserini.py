@@ -55,11 +55,7 @@ def open_dpr(where: str) -> DenseIndex:
 
 
 def open_pyserini(where: str) -> Searcher:
-    """Open a prebuilt index by name; three names separated by commas are opened as `open_dpr` does.
-
-    Raises:
-        UsageError: `where` is neither, the index was not downloaded, or pyserini cannot be run.
-    """
+    """Open a prebuilt index by name; three names separated by commas are opened as `open_dpr` does."""
     if len(paths_in(where)) == 3:
         return open_dpr(where)
     if not (name := where.strip(" ,")) or "," in name:
@@ -74,11 +70,7 @@ def open_pyserini(where: str) -> Searcher:
 
 
 def prebuilt_folder(name: str) -> Path | None:
-    """Return the directory of a prebuilt index, or None if it was not downloaded.
-
-    Raises:
-        UsageError: pyserini has no index of this name, or cannot be run.
-    """
+    """Return the directory of a prebuilt index, or None if it was not downloaded."""
     info, cache = _prebuilt(name)
     files = {str(info.get("filename") or ""), *(url.split("/")[-1] for url in info["urls"])}
     stems = sorted({file.split(".tar")[0] for file in files} - {""})

@@ -114,21 +114,13 @@ class LangChainSearcher:
         self._retriever, self.source = retriever, source
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """Return the first `k` documents.
-
-        Raises:
-            RetrievalError: The retriever raised any exception, or returned something other than documents.
-        """
+        """Return the first `k` documents."""
         return self._hits(query, k, {})
 
     def search_filtered(self, query: str, k: int, filter: Filter) -> list[Hit]:
         """Return the first `k` documents that pass a filter.
 
         A vector store gets the filter. Every document is checked anyway, since some stores ignore a filter.
-
-        Raises:
-            RetrievalError: As for `search`.
-            UsageError: The retriever has a filter of its own that is not a mapping.
         """
         if _is_store(self._retriever):
             hits = self._hits(query, k, {"filter": self._of_store(self._retriever, filter)})

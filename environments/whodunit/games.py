@@ -21,7 +21,7 @@ from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, Validati
 from sottovoce.core.errors import UsageError
 from sottovoce.core.files import text_of
 from sottovoce.core.validation import Checked, first_wrong
-from sottovoce.environments.game_file import Split, read_file
+from sottovoce.environments import Split, read_game_file
 
 Attributes = Mapping[str, tuple[str, ...]]
 """Values by attribute."""
@@ -135,7 +135,7 @@ class Game(Checked):
             raise UsageError("a game has two equal suspects; expected each to differ from all others")
         facts = [fact for own in (self.agents or {}).values() for fact in own]
         if self.agents is not None and fitting(self, facts) != [self.culprit + 1]:
-            raise UsageError("the facts of a game's agents do not fit its culprit alone; expected that they do")
+            raise UsageError("the facts of a game's agents fit another character, or not the culprit; change them")
         return self
 
     @property
@@ -242,7 +242,7 @@ def read_game(path: Path | str) -> Game:
     Raises:
         UsageError: the file cannot be read, or is not JSON or not a game; the message says what is wrong.
     """
-    return read_file(path, _game)
+    return read_game_file(path, _game)
 
 
 def _game(content: Any) -> Game:  # Any: JSON

@@ -8,6 +8,7 @@ returns a new one. It also records what agents could know by the truth, and thei
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 
 from sottovoce.environments.whodunit.actions import Action, is_of_intel
@@ -188,3 +189,25 @@ def _after_any_list(game: Game, remaining: Sequence[int]) -> Iterator[list[int]]
     for name in game.names:
         for value in {game.person(number)[name] for number in remaining}:
             yield _left(game, remaining, name, value, remaining)
+
+
+def golden_reply(game: Game, world: World, wording: Wording) -> str:
+    """Return a reply by rule for Intel: the list that best splits the characters that no list has distinguished."""
+    spoken = {(claim["attribute"], claim["value"]) for claim in world["claims"] if claim["broad"]}
+    best = min(
+        ((name, value) for name in game.names for value in game.values(name) if (name, value) not in spoken),
+        key=lambda fact: _together(game, [*spoken, fact]),
+        default=next(iter(spoken), ("", "")),
+    )
+    people = [number for number in range(1, game.suspect_count + 1) if game.has(number, *best)]
+    reply = {"thoughts": "This tells most.", "action": 2, "value": "-".join(best), wording.person: people or [0]}
+    return json.dumps(reply)
+
+
+def _together(game: Game, known: list[tuple[str, str]]) -> int:
+    """Count ordered pairs of characters that these values do not distinguish."""
+    signs: dict[tuple[bool, ...], int] = {}
+    for number in range(1, game.suspect_count + 1):
+        sign = tuple(game.has(number, *fact) for fact in known)
+        signs[sign] = signs.get(sign, 0) + 1
+    return sum(n * (n - 1) for n in signs.values())

@@ -92,14 +92,14 @@ def check(choices: Sequence[str], noun: str, *, may_repeat: bool = False) -> Non
     """
     if len(choices) < 2:
         listed = repr(choices[0]) if choices else "none"
-        raise UsageError(f"{noun} are chosen from, and there is {listed}; give at least two choices")
+        raise UsageError(f"there are too few {noun}: {listed}; give at least two choices")
     known = dict[str, str]()
     for choice in bare(choices):
         if not re.search(r"\S", choice):
-            raise UsageError(f"choices hold an empty one: {[*choices]!r}; expected a text each")
+            raise UsageError(f"choices contain an empty one: {[*choices]!r}; expected a text for each")
         plain = " ".join(choice.casefold().split())
         if plain in known and not may_repeat:
-            raise UsageError(f"choices hold {choice!r} twice; expected each once")
+            raise UsageError(f"choices contain {choice!r} twice; expected each once")
         known[plain] = choice
 
 

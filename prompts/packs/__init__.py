@@ -52,7 +52,7 @@ def folder_of(pack: str, scheme: str, protocol: str) -> Path:
         own = next((name for name in wanted if name in NAMES), None)
         if own is None:
             setups = ", ".join(name for name in NAMES if name.startswith(f"{PAPER}/"))
-            raise UsageError(f"prompts is {PAPER!r}, and there is no set-up for {scheme}; name one: {setups}")
+            raise UsageError(f"prompts is {PAPER!r}, and there is no setup for {scheme}; name one: {setups}")
         return SHIPPED / own
     if pack in NAMES:
         return _worded(pack, scheme)

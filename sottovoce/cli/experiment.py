@@ -43,7 +43,7 @@ def run(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> 
         check_folder(folder, "--save", EXPERIMENT)
     experiment = read_experiment(file, options.limit)
     check_trusted(experiment, file if again else file.parent, trust)
-    with resumable(f"all messages are kept in {str(folder)!r}"):
+    with resumable(f"all messages are saved in {str(folder)!r}"):
         runner = RowRunner(folder, limits, shown_row)
         runs, why = run_experiment(experiment, runner, names=options.rows, trust=trust)
     show(report(experiment, runs))

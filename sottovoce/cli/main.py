@@ -52,12 +52,12 @@ class Program(Commands):
             from sottovoce.cli.config import show_config
 
             return Command(name, show_config, (), GROUPS[name])
-        if name in GROUPS or name == "step":
-            found: click.Command = import_module(f"sottovoce.cli.{name}").commands
-            return found
-        from sottovoce.cli.schemes import commands
+        if name in GROUPS:
+            group: click.Command = import_module(f"sottovoce.cli.{name}").commands
+            return group
+        from sottovoce.cli.schemes import commands, step
 
-        return commands.get_command(ctx, name)
+        return step if name == "step" else commands.get_command(ctx, name)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command that was named."""

@@ -113,7 +113,7 @@ def evaluate(options: EvaluateOptions) -> None:
     check_installed()
     monitor, file = Monitor.read(options.monitor), read_rows(options.rows)
     if monitor.fitted is not None and monitor.fitted.sha256 == file.digest:
-        print("the monitor was trained on these rows: the results are too good", file=sys.stderr)
+        print("the monitor was trained on these rows, so it looks better here than it is", file=sys.stderr)
     show_table(_evaluation(evaluate_monitor(monitor, file.games(monitor.role))))
 
 

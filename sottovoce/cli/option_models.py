@@ -34,7 +34,7 @@ def check_places(output: Output) -> OutputFile | None:
     if output.save is not None:
         if (output.save / RUN).exists() and not output.continue_:
             raise UsageError(
-                f"{str(output.save)!r} holds a run already; choose another folder for --save, or --continue that run"
+                f"{str(output.save)!r} already contains a run; choose another folder for --save, or --continue that run"
             )
         check_folder(output.save, "--save", RUN)
     if output.markdown is None:

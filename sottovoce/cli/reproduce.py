@@ -142,7 +142,7 @@ def _run_part(
     rows = [name for name in experiment.rows if name in options.row]
     if options.row and not rows:
         return
-    with resumable(f"all messages are kept in {str(folder)!r}"):
+    with resumable(f"all messages are saved in {str(folder)!r}"):
         runs, why = run_experiment(experiment, RowRunner(folder, limits, shown_row), names=rows, trust=trust)
     if options.small:
         print(f"- {', '.join(key)}: {', '.join(runs)}")

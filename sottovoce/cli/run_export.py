@@ -8,7 +8,7 @@ from pathlib import Path
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.nodes.question import question_id
 from sottovoce.report.inspect_log import inspect_log
-from sottovoce.report.markdown import markdown
+from sottovoce.report.transcript import markdown
 from sottovoce.retrievers.trec import qrels_text, rankings_text
 from sottovoce.runs.card import card
 from sottovoce.runs.measures import gold_of, names_for_trec

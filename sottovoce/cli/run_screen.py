@@ -22,7 +22,7 @@ from sottovoce.datasets.trained import knowledge
 from sottovoce.graphs import scheme
 from sottovoce.report import blocks, interventions, transcript
 from sottovoce.report.console import console_of, moves
-from sottovoce.report.markdown import markdown
+from sottovoce.report.transcript import markdown
 from sottovoce.runs.discussion import HumanReply
 from sottovoce.runs.job import check_failures, resumable_run, resume_command
 from sottovoce.runs.limits import Limits

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.text import counted, figure, one_line, shortened
+from sottovoce.report import describe
 from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.retrievers.trec import read_qrels
 from sottovoce.runs import run_directory
@@ -66,7 +67,7 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
     from sottovoce.runs.start import settings_of
 
     if len(names) > 1:
-        raise UsageError(f"matched baselines are of one run, and {len(names)} were named; give one")
+        raise UsageError(f"--matched compares one run with its baselines, and {len(names)} were named; give one")
     check_installed()
     folder = run_directory.find_run(names[0]).resolve()
     run, beside = load_run(folder), folder.parent
@@ -75,7 +76,7 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
     runner = RowRunner(beside, show=shown_row)
     runner.read([folder.name, *rows])
     runner.check_all(rows, rows)
-    with resumable("all messages are kept"):
+    with resumable("all messages are saved"):
         runner.run_all(rows, rows)
     shown = {name: run for name, run in runner.runs.items() if "/" not in name}  # pilots are within their rows
     show(compared(shown, folder.name).rstrip("\n"))
@@ -156,7 +157,7 @@ def replay_lines(branches: Branches, saved: Sequence[Message] | None = None) -> 
         yield "nobody intervened: the replay repeats the run from the first watched act on"
     else:
         when = f"epoch {at['epoch'] + 1}, round {at['round'] + 1}, attempt {at['attempt'] + 1}"
-        yield one_line(f"intervention: {at['what']} at {at['agent']}, {when}: {at['why']}")
+        yield f"intervention: {describe.intervention(at, f', {when}')}"
         yield from _branch_lines("with it", branches.with_it)
         yield from _branch_lines("without", branches.without)
         parted = branches.parted

@@ -1,4 +1,4 @@
-"""The schemes: each is a command that runs its discussions on one question or many.
+"""The schemes: each is a command that runs its discussions on one question or many; `step` runs one step by step.
 
 Nothing here imports torch or langgraph before a run starts.
 """
@@ -10,9 +10,10 @@ from typing import Any
 
 from sottovoce.cli.command import SchemeCommands
 from sottovoce.cli.option_models import Output, check_places
+from sottovoce.core.errors import UsageError
 from sottovoce.core.text import one_line
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
-from sottovoce.datasets.trained import check_trained
+from sottovoce.datasets.trained import check_trained, knowledge
 from sottovoce.runs.limits import Limits
 from sottovoce.settings import Settings
 
@@ -43,4 +44,29 @@ def _loading(output: Output, title: str) -> Any:  # Any: a context manager
     return console.status(one_line(f"{title}: loading"), spinner="line" if console.options.ascii_only else "dots")
 
 
+def step_through(scheme: str, settings: Settings, options: QuestionOptions) -> None:
+    """Run a discussion of a scheme step by step, by commands from stdin."""
+    check_trained(scheme, settings, options.question)
+    questions, origin = questions_of(options, settings)
+    if len(questions) * max(len(options.seeds), 1) > 1:
+        raise UsageError("the stepper takes one discussion, and several were requested; give one question and one seed")
+    settings = settings.model_copy(update={"seed": options.seeds[0]}) if options.seeds else settings
+    # Late: torch takes seconds, and errors in the request are reported first.
+    from sottovoce.cli.stepper import Session, Stops
+    from sottovoce.graphs import scheme as scheme_named
+    from sottovoce.report.console import console_of
+    from sottovoce.runs.runner import payload_store
+
+    console = console_of()
+    with payload_store(None) as store:
+        stops = Stops(scheme_named(scheme).create(settings, store=store), questions[0])
+        source = f" ({origin.words})" if origin.words else ""
+        console.print(f"{one_line(questions[0]['question'])}{source}", style="bold", soft_wrap=True)
+        for line in knowledge(settings.model, origin.words):
+            console.print(line, style="dim", soft_wrap=True)
+        Session(console, stops).run()
+
+
 commands = SchemeCommands("", "", run_scheme, QuestionOptions, Limits, Output)
+STEP = "Run a discussion step by step: see the changes of each step, edit, go back, fork."
+step = SchemeCommands("step", STEP, step_through, QuestionOptions)

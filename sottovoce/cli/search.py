@@ -124,5 +124,5 @@ def _prepared(scheme: str, settings: Settings, source: QuestionOptions) -> Row:
 
 
 def _run(folder: Path, limits: Limits, search: Callable[[Study], Results]) -> Results:
-    with resumable(f"all messages are kept in {str(folder)!r}"):
+    with resumable(f"all messages are saved in {str(folder)!r}"):
         return search(Study(folder, limits, shown_row))

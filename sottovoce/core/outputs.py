@@ -145,7 +145,7 @@ def _is_stream(path: Path) -> bool:
 def _check_outside(folder: Path, where: str) -> None:
     for parent in (folder, *folder.parents):
         for name in _owned(parent):
-            raise UsageError(f"{where} lies in the folder of {OWNERS[name]}, {str(parent)!r}; give a path outside it")
+            raise UsageError(f"{where} is in the folder of {OWNERS[name]}, {str(parent)!r}; give a path outside it")
 
 
 def _owned(folder: Path) -> Iterator[str]:

@@ -11,7 +11,7 @@ from sottovoce.core.errors import PayloadError
 from sottovoce.core.text import counted, one_line, shortened
 from sottovoce.nodes.decide import Viewpoint, abstaining, took, viewpoints
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.state import Decision, Vote
+from sottovoce.nodes.state import Decision, Intervened, Vote
 from sottovoce.prompts.kinds import KINDS, declines, kind_of
 from sottovoce.runs.record import DiscussionRecord
 
@@ -76,6 +76,11 @@ def last_attempts(messages: Sequence[Message]) -> list[Message]:
     acts = by_act(messages)
     spoken = latest(each for each in messages if each.asked != "answer")
     return [_with_notes(message, acts[message.place[:-1]]) for message in spoken]
+
+
+def intervention(intervened: Intervened, detail: str = "") -> str:
+    """Return what an intervention did at which agent, and why."""
+    return one_line(f"{intervened['what']} at {intervened['agent']}{detail}: {intervened['why']}")
 
 
 def by_act(messages: Iterable[Message]) -> Mapping[tuple[object, ...], list[Message]]:

@@ -87,11 +87,12 @@ class _Says:
             self._acted.setdefault(Place(**{name: entry[name] for name in Place._fields}), []).append(entry)  # type: ignore[literal-required]  # a Place's fields are among its keys
 
     def about(self, last: Message) -> Iterator[JSON]:
-        """Yield a message after the other attempts at its place, each followed by its interventions."""
+        """Yield all attempts at a message's place, the last one last, each followed by its interventions."""
         for message in self._said[last.place[:-1]]:
             yield self._message(last if message.place == last.place else message)
             for entry in self._acted.get(message.place, []):
-                yield {"k": "line", "text": _intervened(entry), "style": "note"}
+                score = "" if entry["score"] is None else f" (score {figure(entry['score'])})"
+                yield {"k": "line", "text": describe.intervention(entry, score), "style": "note"}
 
     def _message(self, message: Message) -> JSON:
         item: JSON = {
@@ -122,11 +123,6 @@ class _Says:
 def _when(message: Message) -> str:
     again = f" after {counted(message.epoch, 'reset')}" if message.epoch else ""
     return f"round {message.round + 1}{again}, {one_line(message.act)}"
-
-
-def _intervened(intervened: Intervened) -> str:
-    score = "" if intervened["score"] is None else f" (score {figure(intervened['score'])})"
-    return one_line(f"{intervened['what']} at {intervened['agent']}{score}: {intervened['why']}")
 
 
 def of_runs(runs: Iterable[Run], tensors: Tensors) -> Iterator[tuple[JSON, list[JSON]]]:

@@ -16,6 +16,7 @@ from sottovoce.graphs import scheme
 from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.state import Intervened
 from sottovoce.nodes.uncertainty import features_of_acts
+from sottovoce.report import describe
 from sottovoce.runs.record import DiscussionRecord
 
 
@@ -128,6 +129,6 @@ def _bar(value: float | None, low: float, high: float) -> str:
 
 def _in_words(run: DiscussionRecord, intervened: Intervened) -> str:
     after = f" after {counted(intervened['epoch'], 'reset')}" if intervened["epoch"] else ""
-    when = f"turn {intervened['round'] + 1}{after}"
-    by_truth = f"; by the truth: {wrong}" if (wrong := true_class(run, intervened)) else ""
-    return one_line(f"{MARK} {intervened['what']} at {intervened['agent']}, {when}: {intervened['why']}{by_truth}")
+    when = f", turn {intervened['round'] + 1}{after}"
+    by_truth = f"; by the truth: {one_line(wrong)}" if (wrong := true_class(run, intervened)) else ""
+    return f"{MARK} {describe.intervention(intervened, when)}{by_truth}"

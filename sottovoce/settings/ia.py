@@ -36,8 +36,8 @@ class IA(Searching, Controlled):
     passages: Few = Field(default=6, ge=1, description="Number of passages to retrieve from `library`.")
     score: Literal["formatted", "raw"] = Field(
         default="formatted",
-        description="Score if no last reply has an answer in its form: formatted (0) or raw (that of any answers that "
-        "can be read, as in the published code).",
+        description="Score if no last reply has an answer in the requested format: formatted (0) or raw (the score of "
+        "any readable answer, as in the published code).",
     )
 
     def dealt(self, documents: Documents) -> Documents:

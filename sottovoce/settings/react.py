@@ -35,5 +35,5 @@ class ReAct(Searching):
         "passages, as in SDE).",
     )
     carry: Literal["latest", "all"] = Field(
-        default="latest", description="Steps that are heard by the protocol, not as text: latest or all."
+        default="latest", description="Steps that the protocol carries; others are sent as text: latest or all."
     )

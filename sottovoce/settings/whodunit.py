@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from sottovoce.core.bounds import Few, Tokens
 from sottovoce.core.errors import UsageError
 from sottovoce.core.trust import Names
-from sottovoce.environments.game_file import Split
+from sottovoce.environments import Split
 from sottovoce.environments.whodunit.actions import Role
 from sottovoce.environments.whodunit.games import ALL, Game, attributes, drawn, read_attributes
 from sottovoce.environments.whodunit.wording import WORDINGS, Worded, Wording

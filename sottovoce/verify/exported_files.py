@@ -100,7 +100,7 @@ def _card(path: Path, run: Run) -> dict[str, Any]:  # Any: plain JSON
     try:
         card_data = json.loads(in_page[1] if in_page else text)
     except (ValueError, RecursionError) as error:
-        raise RecordError(f"{str(path)!r} is not a card of a run: it is no JSON ({error})") from error
+        raise RecordError(f"{str(path)!r} is not a card of a run: it is not JSON ({error})") from error
     card_data = _of_report(card_data, run, path) if in_page else card_data
     if not isinstance(card_data, dict) or card_data.get("format") != CARD_FORMAT:
         raise RecordError(f"{str(path)!r} is not a card of a run that is over: expected the format {CARD_FORMAT!r}")

@@ -141,7 +141,7 @@ class _Pair:
     def _message(
         self, message: Message, same: Message, where: Where, verified: Verification
     ) -> Iterator[Finding | None]:
-        """Yield how a message differs from its re-run; None if it does but a note or another check explains it."""
+        """Yield how a message differs from its re-run; None for a difference that a note or another check explains."""
         if message.payload is not None and same.payload is not None:
             try:
                 saved, again = (_loaded(each, store) for each, store in zip((message, same), self.stores, strict=True))

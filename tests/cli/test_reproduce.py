@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.environments.sandbox.running import why_not
+from sottovoce.environments.sandbox import why_not
 from sottovoce.experiments.tables.figures import FILE, in_our_units
 from sottovoce.experiments.tables.table import names, read_published
 from tests.cli.conftest import Call, Models
@@ -39,18 +39,6 @@ def test_what_cannot_be_held_is_said_in_a_line_each(call: Call, tmp_path: Path) 
     assert answer.code == 2
     assert "three, folio: not run: " in answer.out and "'three' is no longer available" in answer.out
     assert answer.err == ("sottovoce: nothing of 'cmd_figure5' can run here; get what is named above, or use --small\n")
-
-
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (("--row", "sde-agents-9"), "unknown row 'sde-agents-9'; the nearest known one is 'sde-agents-"),
-        (("--model", "qwen"), "unknown model 'qwen'; the nearest known one is 'qwen-7b'"),
-        (("--part", "gsm"), "unknown part 'gsm'; the nearest known one is "),
-    ],
-)
-def test_an_unknown_part_of_a_table_is_told_with_the_nearest(call: Call, more: tuple[str, str], said: str) -> None:
-    assert call("experiment", "reproduce", "sde_table5", *more).err.startswith(f"sottovoce: {said}")
 
 
 def test_a_table_is_held_and_set_beside_what_was_published(call: Call, tmp_path: Path, models: Models) -> None:

@@ -25,15 +25,12 @@ def says(done: bool = False, following: str | None = None) -> Utterance:
         ("say: One line\nand another.\n\ndone : no\nnext: Emma, I think, then Kate", "One line\nand another.",
          False, "Emma"),
         ("Next: jack\nSay: Ten?\nDone: no", "Ten?", False, "Jack"),
-        ("Say: Ten?\nNext: Jack\nDone: no", "Ten?", False, "Jack"),
         ("Say: Ten?\nDone: no\nNext: Kate\nSay: Yes.\nDone: yes\nNext: John", "Ten?", False, "Kate"),  # not its turn
         ("Ten each?", "Ten each?", False, None),
-        ("Ten each?\nNext: Kate", "Ten each?", False, "Kate"),
         ("Say: Ten.\nDone: not yet\nNext: the mayor", "Ten.", False, None),
         ("Say: Ten.\nDone: yes/no\nNext: Katherine", "Ten.", False, None),
         ("Say: First.\nSay: Second.", "First.", False, None),
         ("Say:\nDone: no", "", False, None),
-        ("Done: yes", "", True, None),
         ("", "", False, None),
         ("I must say: ten is enough.", "I must say: ten is enough.", False, None),
     ],
@@ -56,14 +53,7 @@ def test_the_first_of_all_begins_and_each_names_the_next_also_itself() -> None:
     assert next_speaker(AGENTS, [], None) == "John"
     assert next_speaker(AGENTS, ["John"], says(following="Luke")) == "Luke"
     assert next_speaker(AGENTS, ["John"], says(following="John")) == "John"
-
-
-@pytest.mark.parametrize(("last", "expected"), [("John", "Kate"), ("Luke", "John")])
-def test_where_nobody_is_named_the_next_in_order_speaks(last: str, expected: str) -> None:
-    assert next_speaker(AGENTS, ["Emma", last], says()) == expected
-
-
-def test_a_talk_is_over_when_somebody_says_so() -> None:
+    assert next_speaker(AGENTS, ["Emma", "Luke"], says()) == "John", "where nobody is named, the next in order"
     assert next_speaker(AGENTS, ["John"], says(done=True, following="Kate")) is None
 
 
@@ -86,10 +76,8 @@ def test_a_talk_may_be_longer_or_shorter() -> None:
         ("They settled it.\nAnswer: 10 tons", 10),
         ("Answer: N/A", None),
         ("**Answer:** N/A, as only 3 of 5 agreed to 10 tons", None),
-        ("Answer: none", None),
         ("Answer: 0 tons", 0),
         ("Answer: 8 tons. Else it would be Answer: N/A", 8),
-        ("Nobody agreed.", None),
     ],
 )
 def test_a_limit_is_a_number_or_nothing(reply: str, limit: int | None) -> None:

@@ -45,15 +45,12 @@ def played(*actions: str) -> tuple[list[str], World]:
     ("text", "action"),
     [
         ("Search[Aldmoor]", "Search[Aldmoor]"),
-        (" search [Aldmoor].", "Search[Aldmoor]"),
         ("Action 3: **LOOKUP[mill]**", "Lookup[mill]"),
         ("Finish['the Orla']", "Finish[the Orla]"),
         ("I think I should look it up.\nAction: Search[Foo [1]]", "Search[Foo [1]]"),
         ("Search[A] Search[B]", "Search[A]"),
         ("Search[Foo [1]", "Search[Foo [1]"),
-        ("Lookup[a\tb]", "Lookup[a b]"),
         ("Finish[]", "Finish[]"),
-        ("Search[Sève-le-Bas]", "Search[Sève-le-Bas]"),
     ],
 )
 def test_actions_are_read_as_models_write_them(text: str, action: str) -> None:
@@ -65,9 +62,7 @@ def test_actions_are_read_as_models_write_them(text: str, action: str) -> None:
     [
         ("", "no action; expected Search[a title], Lookup[a word] or Finish[an answer]"),
         ("Research[x]", "no action"),
-        ("Search Aldmoor", "no action"),
         ("Think[of Aldmoor]", "no action"),
-        ("Search[", "'Search[' has no end; expected a ]"),
         ("Search[Aldmoor\n]", "'Search[' has no end"),
         ("Finish[yes", "'Finish[' has no end; expected a ] behind what is answered, as in Finish[an answer]"),
         ("Lookup[ ]", "Lookup[] names nothing"),
@@ -112,9 +107,6 @@ def test_what_is_not_found_or_ambiguous_leaves_the_page_open_and_tells_titles() 
     assert seen[1] == "Could not find Aldmor. Similar: ['Aldmoor', 'Empty', 'Moor']."
     assert seen[2] == "Could not find Moor. Similar: ['Aldmoor', 'Moor Street']."
     assert seen[3] == "(Result 1 / 1) Its river is deep." and world["title"] == "Aldmoor"
-
-
-def test_where_no_title_is_similar_none_is_told() -> None:
     assert step(Shelf(), first_state(), Action("search", "Orla"))[0] == "Could not find Orla."
 
 

@@ -14,7 +14,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.environments.codegen import ranks, scores
-from sottovoce.environments.sandbox.running import why_not
+from sottovoce.environments.sandbox import why_not
 from sottovoce.graphs.codegen import JUDGES, create_codegen
 from sottovoce.models import Rows
 from sottovoce.nodes.codegen import ASSERTIONS, REFLECTIONS, code_form

@@ -302,7 +302,7 @@ def test_the_other_protocols_take_the_model_s_default(protocol: Any, folder: str
         ({"layers": [7]}, UsageError, "layer 7 is out of range"),
         ({"protocol": "cipher", "layers": [1]}, UsageError, "protocol 'cipher' has no option 'layers'"),
         ({"protocol": "cipher", "threshold": 0.5}, UsageError, "threshold but no criterion"),
-        ({"prompts": "/no/such/pack"}, UsageError, "prompt pack '/no/such/pack' is no folder"),
+        ({"prompts": "/no/such/pack"}, UsageError, "prompt pack '/no/such/pack' is not a folder"),
     ],
 )
 def test_settings_that_no_model_can_follow_are_refused(

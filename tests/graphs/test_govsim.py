@@ -13,11 +13,12 @@ from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.govsim.fishery import Game
-from sottovoce.environments.govsim.fishery_rules import Player, World, free_rider, greedy, sustainable
+from sottovoce.environments.govsim.fishery_rules import World
 from sottovoce.graphs.govsim import create_govsim, games
 from sottovoce.models import Rows
 from sottovoce.nodes.watch import Intervention
 from sottovoce.settings import GovSim
+from tests.environments.players import Player, free_rider, greedy, sustainable
 from tests.graphs.support import Recording, lonely_loaded
 
 KEYS = ["board", "decision", "world", "game", "settings", "epochs", "interventions"]

@@ -13,7 +13,6 @@ from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
-from sottovoce.environments.whodunit import players
 from sottovoce.environments.whodunit.actions import Malformed, read
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.rules import RETRIES, first_state, step
@@ -22,6 +21,7 @@ from sottovoce.graphs.whodunit import create_whodunit, games, manner
 from sottovoce.models import Rows
 from sottovoce.nodes.whodunit import ended, form, values_in
 from sottovoce.settings import WhoDunit
+from tests.environments import players
 from tests.graphs.support import Once, Recording, lonely_loaded
 
 KEYS = ["board", "decision", "world", "game", "settings", "epochs"]

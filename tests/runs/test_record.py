@@ -197,7 +197,7 @@ def test_a_message_of_nobody_and_half_a_character_are_no_error_of_ours(tmp_path:
 
 
 def test_a_folder_without_a_run_is_told_so(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=r"holds no run: log\.jsonl cannot be read"):
+    with pytest.raises(RecordError, match=r"contains no run: log\.jsonl cannot be read"):
         load_run(tmp_path)
 
 

@@ -1,26 +1,46 @@
-"""The stops of the stepper: checkpoints of a discussion's graph, the moves between them, and what changed."""
+"""The stepper: a discussion runs one step of its graph at a time, and steps can be edited, undone or forked.
+
+Commands are lines of stdin, typed or from a pipe; so are the replies of people who take part. Each step ends at a stop,
+which is a checkpoint of the graph: the discussion can continue from any stop, as a branch of its own.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, StateSnapshot, StateUpdate
+from rich.console import Console
 
+from sottovoce.agents.hosted import failure
 from sottovoce.channels.message import Message
-from sottovoce.cli.human_input import person
-from sottovoce.core.errors import UsageError, nearest
+from sottovoce.cli.human_input import person, read_line
+from sottovoce.core.errors import SottovoceError, UsageError, nearest
 from sottovoce.core.text import one_line, shortened
 from sottovoce.nodes.human_input import HUMAN
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import JSON, current_messages
-from sottovoce.report import describe
+from sottovoce.report import describe, transcript
+from sottovoce.report.blocks import Block
 from sottovoce.runs.discussion import Graph, HumanReply
 
+PROMPT = "step> "
+HELP = {
+    "next": "or Enter: run one step, with all agents that act side by side",
+    "go": "run to the end",
+    "edit": "AGENT TEXT: replace an agent's last message; others read the new text in words",
+    "back": "go back to the previous stop",
+    "fork": "N: continue from stop N, as a branch",
+    "state": "show the state of the discussion",
+    "history": "list all stops, with what ran before each and what runs next",
+    "help": "show this list",
+    "quit": "end here; so does the end of stdin",
+}
 THREAD: RunnableConfig = {"configurable": {"thread_id": "step"}}
 NOT_LISTED = {
     *("settings", "marks", "board", "messages", "pending", "interventions", "epochs", "votes", "notes", "decision"),
@@ -132,7 +152,7 @@ def changes(before: JSON, after: JSON) -> Iterator[str]:
     for name in sorted(_pending(after) - _pending(before)):
         yield one_line(f"waiting for a check: the update of {name}")
     for entry in after.get("interventions", [])[len(before.get("interventions", [])) :]:
-        yield one_line(f"{entry['what']} at {entry['agent']}: {entry['why']}")
+        yield describe.intervention(entry)
     for epoch in after.get("epochs", [])[len(before.get("epochs", [])) :]:
         yield f"taken back to round {epoch[0] + 1}, turn {epoch[1] + 1}: later messages are no longer heard"
     yield from (one_line(f"note: {note}") for note in after.get("notes", []) if note not in before.get("notes", []))
@@ -158,3 +178,80 @@ def _pending(values: JSON) -> set[str]:
 
 def _brief(value: object) -> str:
     return shortened(value if isinstance(value, str) else json.dumps(value, default=str))
+
+
+class Session:
+    """A loop that reads commands and executes them."""
+
+    def __init__(self, console: Console, stops: Stops) -> None:
+        """Start at the first stop, before any node has run."""
+        self._console, self._stops = console, stops
+
+    def run(self) -> None:
+        """Run until the user quits or stdin ends."""
+        self._say(str(self._stops.current), style="dim")
+        while True:
+            if sys.stdin.isatty():
+                print(PROMPT, end="", flush=True)
+            line = read_line()
+            if line is None or line.strip() == "quit":
+                return self._say(f"ended at {self._stops.current}")
+            try:
+                self.do(line)
+            except Exception as error:
+                expected = str(error) if isinstance(error, SottovoceError) else failure(error)
+                if not expected:
+                    raise
+                self._say(one_line(expected))
+
+    def do(self, line: str) -> None:
+        """Execute one command."""
+        name, _, rest = line.strip().partition(" ")
+        rest = rest.strip()
+        match name or "next":
+            case "next":
+                return self._change(self._stops.next)
+            case "go":
+                self._change(self._stops.next)
+                while self._stops.current.next:
+                    self._change(self._stops.next)
+                return None
+            case "edit":
+                agent, _, text = rest.partition(" ")
+                if not text:
+                    example = "edit agent_1 The answer is 5."
+                    raise UsageError(f"edit is {rest!r}; expected an agent and a text, e.g. {example}")
+                return self._change(lambda: self._stops.edit(agent, text.strip()))
+            case "back":
+                self._stops.back()
+            case "fork":
+                try:
+                    self._stops.fork(int(rest))
+                except ValueError as error:  # also of more digits than Python reads
+                    expected = "expected a stop's number, as `history` shows them"
+                    raise UsageError(f"fork is {rest[:20]!r}; {expected}") from error
+            case "state":
+                self._say(*state_lines(self._stops.values))
+            case "history":
+                for stop in self._stops.all:
+                    came = "" if stop.before is None else f" (from stop {stop.before})"
+                    self._say(f"{'*' if stop is self._stops.current else ' '} {stop}{came}")
+                return None
+            case "help":
+                return self._say(*(f"{command:9}{text}" for command, text in HELP.items()))
+            case _:
+                raise UsageError(f"{nearest('command', name, HELP)}; `help` lists all")
+        self._say(str(self._stops.current), style="dim")
+
+    def _change(self, change: Callable[[], None]) -> None:
+        before = self._stops.values
+        change()
+        after = self._stops.values
+        if messages := new_messages(before, after):
+            self._console.print(transcript.block(self._console, Block("", tuple(messages))))
+        self._say(*changes(before, after))
+        self._say(str(self._stops.current), style="dim")
+
+    def _say(self, *lines: str, style: str = "") -> None:
+        for line in lines:
+            self._console.print(line, style=style, soft_wrap=True)
