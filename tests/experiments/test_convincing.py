@@ -229,7 +229,7 @@ def test_lines_become_questions_in_their_order(tmp_path: Path) -> None:
     [
         ("{", ": the line is not JSON: "),
         ("[" * 100_000, ": the line is not JSON: "),
-        ("[1]", ": found list; expected one JSON object a line"),
+        ("[1]", ": found list; expected one JSON object per line"),
         ({**LINE, "question": " "}, ": the question is empty; give a text to discuss"),
         ({**LINE, "question": ["a"]}, ": question is ['a']: expected a valid string"),
         (

@@ -117,7 +117,7 @@ def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> 
         (with_keys(rows={"a": {"scheme": "single", "seed": 1}}), "row 'a': a row has no seed of its own"),
         ({"rows": ROWS}, "Experiment has no 'questions'"),
         ("rows:\n  a: {scheme: single}\n  a: {scheme: debate}\n", "is not YAML: the key 'a' occurs twice"),
-        ("- a", "holds list; expected lines like"),
+        ("- a", "contains list; expected lines like"),
     ],
 )
 def test_an_error_in_a_file_is_one_line_with_the_file(tmp_path: Path, given: Any, error: str) -> None:
