@@ -21,7 +21,7 @@ from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.state import Discussion, attempt_of, moment
 from sottovoce.prompts.render import Prompts
-from sottovoce.settings import OF_SAMPLING, Answers, AnySettings, Settings
+from sottovoce.settings import COMPONENTS, OF_SAMPLING, Answers, AnySettings, Settings
 
 if TYPE_CHECKING:
     from sottovoce.models import Base
@@ -53,7 +53,8 @@ class RunContext(Generic[AnySettings]):
     def prompt_builder(self, question: Question, agent: str, owner: str | None = "") -> PromptBuilder:
         """Return a builder of `agent`'s prompts with the documents of `owner`: by default its own; None means all."""
         system = self.settings.of("system", agent) or "" if agent in self.settings.names() else ""
-        documents, components = agent if owner == "" else owner, self.settings.components()
+        documents = agent if owner == "" else owner
+        components = frozenset(name for name in COMPONENTS if getattr(self.settings, name))
         return PromptBuilder(
             self.prompts_of(agent), question, documents, system, agent, components, self.wording(agent)
         )

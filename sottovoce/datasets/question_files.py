@@ -4,7 +4,7 @@ One line of a .jsonl file: {"question": "What is 14 + 3 * 5?", "target": 29, "su
 CSV, a list (choices, aliases, decoys, demonstrations, hints) is a JSON array, or texts separated by |; fields by
 agent (documents, wordings, starting_views) are JSON. Other columns, such as `subject`, are metadata: no agent reads
 them, and rows can be filtered by them. The id of a row without one is a digest of what it asks. A row of HumanEval,
-in JSON Lines, is a problem for CodeGen.
+in JSON Lines, is a problem.
 
 Nothing here imports torch or langgraph.
 """

@@ -16,8 +16,7 @@ from typing import cast
 
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.datasets import DATASETS, DataSet
-from sottovoce.datasets.files import read_published
-from sottovoce.datasets.hub import is_on_hub, read_hub
+from sottovoce.datasets.files import is_on_hub, read_hub, read_published
 from sottovoce.datasets.question_files import AskedRow, QuestionFile
 from sottovoce.datasets.schema import Row
 from sottovoce.datasets.table_reader import Broken, DataFile, Values

@@ -49,6 +49,9 @@ def test_a_rung_has_the_same_new_questions_for_all_candidates() -> None:
         return [layer / 10] * len(places)
 
     search(halving(5, 100), range(5), ask)
+    ranked, _ = search(halving(5, 100), [3, 4, 2, 1, 0], lambda rung, layer, places: [0.5] * len(places))
+
+    assert ranked == [3, 4, 2, 1, 0], "of equal candidates the first survive"
 
     assert [(rung, layer) for rung, layer, _ in asked] == [
         *((0, layer) for layer in range(5)), (1, 2), (1, 3), (1, 4), (2, 3), (2, 4),
@@ -56,12 +59,6 @@ def test_a_rung_has_the_same_new_questions_for_all_candidates() -> None:
     assert {rung: {places for each, _, places in asked if each == rung} for rung in range(3)} == {
         rung: {halving(5, 100)[rung].questions} for rung in range(3)
     }
-
-
-def test_of_equal_candidates_the_first_survive() -> None:
-    ranked, _ = search(halving(5, 100), [3, 4, 2, 1, 0], lambda rung, layer, places: [0.5] * len(places))
-
-    assert ranked == [3, 4, 2, 1, 0]
 
 
 def test_an_exhaustive_search_gives_every_candidate_every_question() -> None:
@@ -80,8 +77,5 @@ def test_too_few_questions_are_refused_and_the_number_that_is_named_is_enough(
         halving(candidates, questions)
 
     assert len(halving(candidates, least)[0].questions) == 1
-
-
-def test_one_layer_leaves_nothing_to_choose() -> None:
     with pytest.raises(UsageError, match="there is 1 layer to choose from; expected at least 2"):
-        halving(1, 100)
+        halving(1, least)

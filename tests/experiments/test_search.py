@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +15,11 @@ from langchain_core.outputs import ChatResult
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.analysis.statistics import Mean, share
-from sottovoce.cli.search import layers_table, trials_table
+from sottovoce.cli.search import trials_table
 from sottovoce.core.errors import RecordError, SottovoceError, UsageError
 from sottovoce.datasets.arithmetic import questions
 from sottovoce.experiments.rows import Row
-from sottovoce.experiments.search.layers import Ranked, Ranking
-from sottovoce.experiments.search.plots import bars, heat_map, span_of
+from sottovoce.experiments.search.plots import bars, span_of
 from sottovoce.experiments.search.study import Study
 from sottovoce.experiments.search.tune import Space, Trial, Tuned, split, tune
 from sottovoce.graphs import scheme
@@ -206,23 +204,6 @@ def test_a_color_bar_stays_within_shares_and_has_a_length(shares: list[float], e
     assert span_of(shares) == pytest.approx(ends)
 
 
-def test_equal_shares_have_one_color(tmp_path: Path) -> None:
-    grid = [0.1, 0.5]
-    heat_map(tmp_path / "map.svg", {"decision": {(a, b): 0.6 for a in grid for b in grid}}, grid)
-
-    drawn = (tmp_path / "map.svg").read_text()
-    [mesh] = re.findall(r'<g id="QuadMesh_1">.*?</g>', drawn, re.DOTALL)[:1]
-    assert len({*re.findall(r"#[0-9a-f]{6}", mesh)}) == 1
-
-
-def test_labels_of_a_large_grid_do_not_overlap(tmp_path: Path) -> None:
-    grid = [n / 20 for n in range(30)]
-    heat_map(tmp_path / "map.svg", {"decision": {(a, b): 0.6 for a in grid for b in grid}}, grid)
-
-    ticks = re.findall(r'id="xtick_\d+"', (tmp_path / "map.svg").read_text())
-    assert len(ticks) == 6
-
-
 def test_equally_good_trials_are_named() -> None:
     right = share([1.0, 0.0], ["a", "b"])
     trials = tuple(Trial(f"grid-{n}", (0.1 * n, 0.2), right, right) for n in range(9))
@@ -230,11 +211,3 @@ def test_equally_good_trials_are_named() -> None:
     told = trials_table(Tuned(trials, trials[0], 2, None, 0, ()), "decision")
 
     assert "9 of 9 trials are equally good on these questions: grid-0, grid-1, grid-2, " in told
-
-
-def test_equally_good_layers_are_named() -> None:
-    layers = [Ranked(layer, questions, 0.5, None, None, 0.5, None) for layer, questions in ((3, 8), (1, 8), (2, 4))]
-
-    told = layers_table(Ranking(tuple(layers), (3,), 20, 24))
-
-    assert "2 of 3 layers are equally good on these questions: 3, 1; 3 is the first" in told
