@@ -173,7 +173,7 @@ def test_a_misspelt_slot_in_a_prompt_pack_is_refused(call: Call, tmp_path: Path)
         ("rounds: 2\nrounds: 3", "settings file 'settings.yaml' is not YAML: the key 'rounds' occurs twice"),
         ("guide: maybe", "guide is 'maybe': expected 'auto', 'on' or 'off'"),
         ("rounds: 0", "rounds is 0: expected greater than or equal to 1"),
-        ("- rounds", "settings file 'settings.yaml' holds list; expected lines like 'rounds: 2'"),
+        ("- rounds", "settings file 'settings.yaml' contains list; expected lines like 'rounds: 2'"),
         ("rounds: [", "settings file 'settings.yaml' is not YAML: "),
         (None, "settings file 'settings.yaml' cannot be read: No such file or directory"),
     ],

@@ -151,7 +151,7 @@ def test_runs_are_removed_by_name_all_or_none(call: Call, models: Models, tmp_pa
 
     refused_line = refused(call, USAGE, "runs", "remove", first, tmp_path / "chosen")
 
-    assert "in a folder of your choice" in refused_line and len(saved_runs()) == 2
+    assert "delete its folder yourself" in refused_line and len(saved_runs()) == 2
     assert call("runs", "remove", first).out.startswith("1 removed, 1 kept in ")
     assert [folder.name for folder in saved_runs()] == [last]
 
