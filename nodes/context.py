@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from langchain_core.language_models.chat_models import BaseChatModel
 
@@ -26,6 +26,7 @@ from sottovoce.settings import COMPONENTS, OF_SAMPLING, Answers, AnySettings, Se
 if TYPE_CHECKING:
     from sottovoce.models import Base
 
+T = TypeVar("T")
 MOST_PROBABLE = 10
 """Top tokens of each position that a watched hosted model returns: monitors measure ten (arXiv 2502.05986)."""
 ANSWER_LINE = "shared/answer_line.md"
@@ -41,14 +42,19 @@ class RunContext(Generic[AnySettings]):
     """The prompts of agents whose model has no pack of its own."""
     answers: tuple[str, ...] = ("answer", "revise")
     """The scheme's acts that contain answers."""
-    restored: tuple[str, ...] = ()
-    """The keys of the scheme's state that a reset restores."""
     store: Any = None  # Any: a PayloadStore; naming its type would import torch
     """The store of payloads; None is the default folder."""
     packs: Mapping[str, Prompts] = field(default_factory=dict)
     """Prompts of the agents whose model has a pack of its own: see `packs.TRAINED`."""
     memo: dict[str, Any] = field(default_factory=dict)  # Any: values of acts
     """Values that acts read once in a run, e.g. a file that the settings name."""
+
+    def once(self, name: str, read: Callable[[], T]) -> T:
+        """Return the value of that name in `memo`, read at its first use in a run."""
+        if name not in self.memo:
+            self.memo[name] = read()
+        value: T = self.memo[name]
+        return value
 
     def prompt_builder(self, question: Question, agent: str, owner: str | None = "") -> PromptBuilder:
         """Return a builder of `agent`'s prompts with the documents of `owner`: by default its own; None means all."""

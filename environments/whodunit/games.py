@@ -88,7 +88,7 @@ def read_attributes(path: Path | str) -> dict[str, tuple[str, ...]]:
     if wrong := next(
         (attribute for attribute, values in values_by_attribute.items() if len({*values}) < len(values)), None
     ):
-        raise UsageError(f"{name}: {wrong!r} has a value twice; expected different ones")
+        raise UsageError(f"{name}: {wrong!r} has a value twice; expected different values")
     return values_by_attribute
 
 

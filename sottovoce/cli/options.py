@@ -114,7 +114,7 @@ def _parameters(model: type[BaseModel], with_settings: bool) -> Iterator[Argumen
     for field, info in model.model_fields.items():
         name, extra = info.alias or field, info.json_schema_extra
         if isinstance(extra, dict) and (metavar := extra.get("positional")):
-            yield Argument(name, info, str(metavar))
+            yield Argument(name, info, name.upper() if metavar is True else str(metavar))
             continue
         title = heading(name) or "" if issubclass(model, Settings) else model.model_config.get("title") or ""
         if with_settings and name in FIRST:
