@@ -35,13 +35,11 @@ GROUPS = {
 }
 """The groups besides the schemes, in the order of the help."""
 MOVED = {
-    **{name: f"runs {name}" for name in ("compare", "measures", "report", "audit", "verify", "judge")},
-    **{name: f"experiment {name}" for name in ("reproduce", "tune", "layers")},
-    **{name: f"data {name}" for name in ("games", "index", "convince")},
-    **{name: f"graph {name}" for name in ("list", "draw", "symmetry")},
-    "doctor": "models doctor",
-    "datasets": "data list` or `data show",
-    "runs prune": "runs remove --keep N",
+    **{name: f"runs {name}" for name in "compare measures report audit verify judge".split()},
+    **{name: f"experiment {name}" for name in "reproduce tune layers".split()},
+    **{name: f"data {name}" for name in "games index convince".split()},
+    **{name: f"graph {name}" for name in "list draw symmetry".split()},
+    **{"doctor": "models doctor", "datasets": "data list` or `data show", "runs prune": "runs remove --keep N"},
 }
 """The new names of commands, by their names before there were groups."""
 
