@@ -242,8 +242,8 @@ def read_game(path: Path | str) -> Game:
     Raises:
         UsageError: the file cannot be read, or is not JSON or not a game; the message says what is wrong.
     """
-    return read_game_file(path, _game)
+    return read_game_file(path, lambda content: Game.model_validate(_within(content)))
 
 
-def _game(content: Any) -> Game:  # Any: JSON
-    return Game.model_validate(content["env_info"] if isinstance(content, dict) and "env_info" in content else content)
+def _within(content: Any) -> Any:  # Any: JSON
+    return content["env_info"] if isinstance(content, dict) and "env_info" in content else content
