@@ -85,16 +85,16 @@ def parts_of(content: str | list[str | dict[Any, Any]]) -> tuple[Part, ...]:
     """Return the parts of a message's content."""
     if isinstance(content, str):
         return (content,)
-    return tuple(_part(block) for block in content)
-
-
-def _part(block: str | dict[Any, Any]) -> Part:
-    if isinstance(block, str):
-        return block
-    if block.get("type") != "text":
-        raise UsageError(f"a content block has the type {block.get('type')!r}; a local model reads text blocks")
-    heard = (block.get("extras") or {}).get(HEARD)
-    return str(block["text"]) if heard is None else MessageRef.from_dict(heard)
+    parts: list[Part] = []
+    for each in content:
+        if isinstance(each, str):
+            parts.append(each)
+            continue
+        if each.get("type") != "text":
+            raise UsageError(f"a content block has the type {each.get('type')!r}; a local model reads text blocks")
+        heard = (each.get("extras") or {}).get(HEARD)
+        parts.append(str(each["text"]) if heard is None else MessageRef.from_dict(heard))
+    return tuple(parts)
 
 
 PROVIDER = "sottovoce"

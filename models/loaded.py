@@ -97,18 +97,11 @@ class LoadedModel:
         agents of one model that all decode greedily would say the same.
         """
         config = self.model.generation_config
-
-        def configured(name: str, default: float) -> float:
-            value = getattr(config, name, None)
-            return default if value is None else float(value)
-
+        usual = {"temperature": 1.0, "top_p": 1.0, "top_k": TOP_K, "repetition_penalty": 1.0}
+        own = {name: value for name in usual if (value := getattr(config, name, None)) is not None}
+        temperature, top_p, top_k, penalty = map(float, (usual | own).values())
         greedy = getattr(config, "do_sample", None) is False
-        return Sampling(
-            temperature=0.0 if greedy else configured("temperature", 1.0),
-            top_p=configured("top_p", 1.0),
-            top_k=int(configured("top_k", TOP_K)),
-            repetition_penalty=configured("repetition_penalty", 1.0),
-        )
+        return Sampling(0.0 if greedy else temperature, top_p, int(top_k), penalty)
 
     @cached_property
     def weights_key(self) -> str:

@@ -57,10 +57,9 @@ class ProgramTests:
             UsageError: no sandbox is set, it is not available, or the question's problem is invalid.
         """
         problem_of(state)
-        if self.own_runner is None and "sandbox" not in run.memo:
-            run.memo["sandbox"] = uncontained(run.settings)
+        notes = [] if self.own_runner else run.once("sandbox", lambda: uncontained(run.settings))
         known: Update = {"errors": {}, "reviews": [], "ranked": [], "passed": {}, "kind": run.settings.answers_in}
-        return known | {"notes": run.memo.get("sandbox", [])}
+        return known | {"notes": notes}
 
     def runner(self, settings: CodeGen) -> Runner:
         """Return the function that runs programs."""

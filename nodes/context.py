@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from langchain_core.language_models.chat_models import BaseChatModel
 
@@ -21,11 +21,12 @@ from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.state import Discussion, attempt_of, moment
 from sottovoce.prompts.render import Prompts
-from sottovoce.settings import OF_SAMPLING, Answers, AnySettings, Settings
+from sottovoce.settings import COMPONENTS, OF_SAMPLING, Answers, AnySettings, Settings
 
 if TYPE_CHECKING:
     from sottovoce.models import Base
 
+T = TypeVar("T")
 MOST_PROBABLE = 10
 """Top tokens of each position that a watched hosted model returns: monitors measure ten (arXiv 2502.05986)."""
 ANSWER_LINE = "shared/answer_line.md"
@@ -41,8 +42,6 @@ class RunContext(Generic[AnySettings]):
     """The prompts of agents whose model has no pack of its own."""
     answers: tuple[str, ...] = ("answer", "revise")
     """The scheme's acts that contain answers."""
-    restored: tuple[str, ...] = ()
-    """The keys of the scheme's state that a reset restores."""
     store: Any = None  # Any: a PayloadStore; naming its type would import torch
     """The store of payloads; None is the default folder."""
     packs: Mapping[str, Prompts] = field(default_factory=dict)
@@ -50,10 +49,18 @@ class RunContext(Generic[AnySettings]):
     memo: dict[str, Any] = field(default_factory=dict)  # Any: values of acts
     """Values that acts read once in a run, e.g. a file that the settings name."""
 
+    def once(self, name: str, read: Callable[[], T]) -> T:
+        """Return the value of that name in `memo`, read at its first use in a run."""
+        if name not in self.memo:
+            self.memo[name] = read()
+        value: T = self.memo[name]
+        return value
+
     def prompt_builder(self, question: Question, agent: str, owner: str | None = "") -> PromptBuilder:
         """Return a builder of `agent`'s prompts with the documents of `owner`: by default its own; None means all."""
         system = self.settings.of("system", agent) or "" if agent in self.settings.names() else ""
-        documents, components = agent if owner == "" else owner, self.settings.components()
+        documents = agent if owner == "" else owner
+        components = frozenset(name for name in COMPONENTS if getattr(self.settings, name))
         return PromptBuilder(
             self.prompts_of(agent), question, documents, system, agent, components, self.wording(agent)
         )

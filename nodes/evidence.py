@@ -11,7 +11,7 @@ from sottovoce.channels.message import Message
 from sottovoce.core.errors import RetrievalError
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import Passage, Question
-from sottovoce.nodes.retrieval import searcher_of
+from sottovoce.nodes.retrieval import retriever_of
 from sottovoce.nodes.state import JSON, Discussion, Update
 from sottovoce.retrievers.pool import Evidence, Origin, Pool
 from sottovoce.settings.retrieval import Pooled
@@ -19,7 +19,6 @@ from sottovoce.settings.retrieval import Pooled
 if TYPE_CHECKING:
     from langchain_core.documents import Document
 
-    from sottovoce.retrievers import PassageRetriever
 
 LIBRARY, RETRIEVE = "library", "retrieve"
 WIDTH = 60
@@ -134,17 +133,6 @@ def _documents(
         return retriever_of(run, question, spec).invoke(query, k=most)
     except RetrievalError as error:  # one source only: others may succeed
         return error
-
-
-def retriever_of(run: RunContext[Any], question: Question, spec: str) -> PassageRetriever:
-    """Return a retriever by name, with the run's filter; "documents" searches the question's own.
-
-    Raises:
-        UsageError: it cannot be opened.
-    """
-    from sottovoce.retrievers import PassageRetriever  # late: it brings LangChain's retrievers
-
-    return PassageRetriever(searcher=searcher_of(run, question, spec), filter=run.settings.filter)
 
 
 def _passage(piece: Evidence) -> Passage:

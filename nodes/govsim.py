@@ -20,7 +20,6 @@ from sottovoce.core.text import counted
 from sottovoce.environments.govsim import fishery_rules
 from sottovoce.environments.govsim.fishery import Game
 from sottovoce.environments.govsim.fishery_rules import (
-    Ended,
     Month,
     World,
     ended,
@@ -276,19 +275,14 @@ def _summary_turns(run: RunContext[GovSim], builder: PromptBuilder, state: Fishe
 def by_survival(run: RunContext[GovSim], state: Fishery) -> Decision:
     """Return the number of months that the fish lasted; the score is 1 if they lasted for all."""
     game, world = game_of(state), state["world"]
-    went = ended(game, world)
+    went, left = ended(game, world), counted(world["harvests"][-1]["left"], "ton")
+    lasted = f"the fish lasted all {counted(game.months, 'month')}"
+    died = f"the fish died out in month {went.months} of {game.months}"
     return {
         "answer": counted(went.months, "month"),
         "rule": "survival",
-        "why": _fate(game, world, went),
+        "why": f"{lasted if went.survived else died}, with {left} left",
         "votes": [],
         "score": float(went.survived),
         "measures": measures(went) | {"resets": len(state["epochs"])},
     }
-
-
-def _fate(game: Game, world: World, went: Ended) -> str:
-    left = world["harvests"][-1]["left"]
-    if went.survived:
-        return f"the fish lasted all {counted(game.months, 'month')}, with {counted(left, 'ton')} left"
-    return f"the fish died out in month {went.months} of {game.months}, with {counted(left, 'ton')} left"

@@ -16,7 +16,6 @@ from langgraph.types import interrupt
 from sottovoce.agents.ask import Call
 from sottovoce.channels.message import words
 from sottovoce.core.errors import UsageError
-from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.state import JSON, Discussion
 
 HUMAN = "human"
@@ -26,17 +25,6 @@ SAVER = "__pregel_checkpointer"
 EXPECTED = 'a text, or {"text": "..."}'
 Reply = bool | str
 BEGINNING = "by the settings"
-
-
-def check_people(run: RunContext[Any], config: RunnableConfig) -> list[str]:  # Any: any scheme
-    """Return notes on the agents that people play.
-
-    Raises:
-        UsageError: there is no checkpointer to store the discussion until they answer.
-    """
-    if run.settings.asks_people:
-        check_saver("a person takes part", config)
-    return [f"a person plays {agent}" for agent in run.settings.human]
 
 
 def check_saver(why: str, config: RunnableConfig) -> None:

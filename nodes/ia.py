@@ -16,10 +16,11 @@ from sottovoce.channels.message import Message, MessageRef, Turn, words
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import majority, read_vote
-from sottovoce.nodes.evidence import LIBRARY, evidence_of, retriever_of
+from sottovoce.nodes.evidence import LIBRARY, evidence_of
 from sottovoce.nodes.hearing import others_of
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.question import Passage, Question
+from sottovoce.nodes.retrieval import retriever_of
 from sottovoce.nodes.say import answer_pattern, say
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
 from sottovoce.prompts import kinds
@@ -167,7 +168,9 @@ def by_box(run: RunContext[IA], state: Discussion) -> Decision:
     decision = majority(counting, state)
     stated = decision["why"] if counting else "no answer in its form"
     why = f"{stated} after round {len(rounds)}; {asked} questions asked, {replied} answered"
-    score = None if decision["score"] is None else _share(counting, state)
+    right = [kinds.right(vote["answer"], state) for vote in counting]
+    share = sum(right) / len(right) if right else 0.0
+    score = None if decision["score"] is None else share
     return {**decision, "rule": "box", "why": why, "votes": votes, "score": score}
 
 
@@ -177,8 +180,3 @@ def _vote(message: Message, question: Question, *, raw: bool) -> Vote:
     if inside is None:
         return read_vote(message, question) if raw else {"agent": message.agent, "answer": None, "counts": False}
     return {"agent": message.agent, "answer": kinds.read_field(inside, question), "counts": True, "read": "boxed"}
-
-
-def _share(votes: Sequence[Vote], question: Question) -> float:
-    right = [kinds.right(vote["answer"], question) for vote in votes]
-    return sum(right) / len(right) if right else 0.0

@@ -104,8 +104,12 @@ def debater_turns(
     turns = builder.system_turn(*builder.prompts.render("mad/debater", disagreement=disagreement))
     exchanges = _exchanges(builder.agent, order, rounds)
     for i, (heard, own) in enumerate(exchanges):
-        asks = _argue(builder, heard, latest=i == len(exchanges) - 1, first=i == 0)
-        turns.append(asks)
+        statements = _named(heard, latest=i == len(exchanges) - 1)
+        if i:
+            turns.append(builder.user("mad/rebut", statements=statements))
+        else:
+            said = builder.prompts.render("mad/oppose", statements=statements) if heard else ()
+            turns.append(Turn("user", builder.full_turn(discussion=said)))
         if own is not None:
             turns.append(Turn("assistant", (MessageRef(own, latest=i == len(exchanges) - 2, own=True),)))
     return tuple(turns)
@@ -216,16 +220,6 @@ def _exchanges(me: str, order: Sequence[str], rounds: Rounds) -> list[tuple[list
             elif name in spoken:
                 heard.append(spoken[name])
     return exchanges
-
-
-def _argue(builder: PromptBuilder, received: Sequence[Message], *, latest: bool, first: bool) -> Turn:
-    statements = _named(received, latest=latest)
-    if not first:
-        return builder.user("mad/rebut", statements=statements)
-    return Turn(
-        "user",
-        builder.full_turn(discussion=builder.prompts.render("mad/oppose", statements=statements) if received else ()),
-    )
 
 
 def _office(builder: PromptBuilder) -> list[Turn]:

@@ -90,7 +90,11 @@ def judge(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
     """Ask the judge if the debaters' answers of this round agree; a reply without a verdict gets a note."""
     turns = judge_turns(_view(run, state, agent), _spoken(run.settings, state))
     ask = Ask(agent, AGREE, turns, AGREED, protocol=WORDS)
-    return {"board": say(run, state, ask, validate=_no_verdict, retries=0)}
+
+    def validate(text: str) -> str:
+        return "" if verdict(text) is not None else "it says neither yes nor no"
+
+    return {"board": say(run, state, ask, validate=validate, retries=0)}
 
 
 def summarise(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
@@ -220,10 +224,6 @@ def by_summarizer(run: RunContext[MADRA], state: Madra) -> Decision:
         }
     shown: list[Vote] = [{**vote, "counts": False} for vote in votes]
     return {**decided(SUMMARIZER, how, [], shown, state, (answer,)), "by": SUMMARIZER, "agreed": agrees}
-
-
-def _no_verdict(text: str) -> str:
-    return "" if verdict(text) is not None else "it says neither yes nor no"
 
 
 def _chose(picked: Message, offered: Sequence[Passage], places: Sequence[int]) -> str:

@@ -148,9 +148,9 @@ def check_probes(run: RunContext[Any]) -> list[str]:  # Any: any scheme
 
 def with_donors(run: RunContext[Any], state: Discussion, agent: str, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     """Return a prompt in which others' messages have the donors or seeds for the agent's probe."""
-    probe, donors = _options(run, agent).probe, donors_of(run, agent)
-    if probe == "none":
+    if (probe := _options(run, agent).probe) == "none":
         return turns
+    donors = donors_of(run, agent)
     store, seed = run.store_of(agent), run.settings.seed
     question = donors.question(state) if donors else ""
 
@@ -190,11 +190,8 @@ def donors_of(run: RunContext[Any], agent: str) -> Donors | None:
     name, model = _options(run, agent).probe_from, run.model(agent)
     if not name or not isinstance(model, HookedChatModel):
         return None
-    key = f"donors {model.protocol} {name}"
-    if key not in run.memo:
-        run.memo[key] = read_donors(run_of(name, run.store_of(agent)), model.protocol)
-    found: Donors = run.memo[key]
-    return found
+    folder, protocol = run_of(name, run.store_of(agent)), model.protocol
+    return run.once(f"donors {protocol} {name}", lambda: read_donors(folder, protocol))
 
 
 def _options(run: RunContext[Any], agent: str) -> ProtocolOptions:

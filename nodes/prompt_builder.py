@@ -173,10 +173,9 @@ class PromptBuilder:
         choices = self.question.get("choices") or []
         return {"question": question, "choices": lettered(choices) if self.kind == "option" else []}
 
-    def documents(self, *, numbered: bool = False) -> list[str]:
-        """Return the passages that this agent knows, as it reads them; `numbered` from 1 if a scheme needs it."""
-        passages = passages_of(self.question, self.owner)
-        return [shown(passage, number if numbered else None) for number, passage in enumerate(passages, 1)]
+    def documents(self) -> list[str]:
+        """Return the passages that this agent knows, as it reads them."""
+        return list(map(shown, passages_of(self.question, self.owner)))
 
     def system_turn(self, *of_scheme: Part) -> list[Turn]:
         """Return the turn with the scheme's and the agent's system prompt; no turn if there is none."""

@@ -16,7 +16,7 @@ from sottovoce.nodes.act import plain
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.hearing import check_escalation
-from sottovoce.nodes.human_input import check_people
+from sottovoce.nodes.human_input import check_saver
 from sottovoce.nodes.probes import check_probes
 from sottovoce.nodes.question import Question, check_question
 from sottovoce.nodes.state import Discussion, Update, marked
@@ -27,9 +27,14 @@ Begin = Callable[[RunContext[Any], Any], Update]  # Any: the settings and the st
 """Returns the first values of a scheme's own keys, or raises an error."""
 
 
+def nothing(run: RunContext[Any], state: Discussion) -> Update:
+    """Return no update: for a scheme without keys of its own."""
+    return {}
+
+
 def setup(
     contexts: Contexts[Any],
-    begin: Begin = lambda run, state: {},
+    begin: Begin = nothing,
     schema: type[Any] = Question,
     watch: Watch | None = None,
     cleared: Callable[[], Update] = dict,
@@ -49,7 +54,10 @@ def setup(
         first |= {"epochs": [], "marks": [], "votes": []}
         opened: Any = {**asked, **first}
         run = contexts.of(opened)
-        told = [*check_people(run, config), *([] if watch is None else check_watch(watch, run, config))]
+        if settings.asks_people:
+            check_saver("a person takes part", config)
+        told = [f"a person plays {agent}" for agent in settings.human]
+        told += [] if watch is None else check_watch(watch, run, config)
         begun = plain(begin(run, opened))
         notes = [*check_edges(run), *check_probes(run), *check_escalation(run), *told, *begun.get("notes", [])]
         # Earlier values are overwritten, also those to which a reducer would add.

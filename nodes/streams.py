@@ -67,4 +67,4 @@ def chat_of(state: Discussion, decision: Decision | None, *, with_question: bool
 
 def is_inside() -> bool:
     """Return True if this graph is a node of another one: LangGraph joins the names of nested graphs by |."""
-    return "|" in get_config().get("configurable", {}).get("checkpoint_ns", "")
+    return "|" in (get_config().get("metadata") or {}).get("langgraph_checkpoint_ns", "")

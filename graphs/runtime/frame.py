@@ -21,7 +21,7 @@ from sottovoce.nodes.contexts import Contexts, Models
 from sottovoce.nodes.decide import Rule, by_majority, deciding
 from sottovoce.nodes.monitor_node import Effect, approval, checked, checked_together, deferred, reset_pending
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.setup import Begin, next_round, setup
+from sottovoce.nodes.setup import Begin, next_round, nothing, setup
 from sottovoce.nodes.state import RESTORED, Discussion, outcome_of
 from sottovoce.nodes.watch import MONITORS, Silent, Watch, restricted
 from sottovoce.settings import Settings
@@ -50,7 +50,7 @@ class Frame:
         allow: Allow | None = None,
         *,
         rule: Rule = by_majority,
-        begin: Begin = lambda run, state: {},
+        begin: Begin = nothing,
         state: type[Any] = Discussion,
         question: type[Any] = Question,
         back_to: int = -1,
@@ -67,6 +67,8 @@ class Frame:
             back_to: The mark that a reset returns to: -1, the beginning of the last round, or 0, that of the first.
         """
         self._gates: dict[str, str] = {}
+        hints = get_type_hints(state, include_extras=True)
+        restored = tuple(name for name, hint in hints.items() if RESTORED in getattr(hint, "__metadata__", ()))
         allowed = Allowed.of(allow, scheme.settings)
         self.watch, self.back_to, self.cached = _watch_of(watch, allowed.resolved(settings)), back_to, cached
         self._approves = bool(settings.approve)
@@ -77,7 +79,7 @@ class Frame:
             models,
             store,
             scheme.answers,
-            restored(state),
+            restored,
             state,
             scheme.own_prompts,
             allowed=allowed,
@@ -232,9 +234,3 @@ def _watch_of(watch: Any, settings: Settings) -> Watch | None:  # Any: a user's 
     if found is not None and not callable(found):
         raise UsageError(f"watch is of type {type(found).__name__}; expected a watch, its name, or Guard(monitor)")
     return found
-
-
-def restored(state: type[Any]) -> tuple[str, ...]:
-    """Return the keys of a state that a reset restores, as annotated."""
-    hints = get_type_hints(state, include_extras=True)
-    return tuple(name for name, hint in hints.items() if RESTORED in getattr(hint, "__metadata__", ()))

@@ -1,10 +1,9 @@
 """The highest temperature at which mean embeddings can be read as text: CIPHER's base if none is known.
 
-Messages of 48 steps are decoded on six prompts at each temperature, from the highest down. Each is scored as plain
-text: the mean log-probability (nats) of its nearest tokens under the model, each after the tokens before it. A
-temperature is readable if the score is at least that of text drawn at 0.7, less twice its standard deviation over the
-prompts. The reference is 0.7 and not 1, because chat models are published to be read at 0.7: text that SmolLM2 draws
-at 1 is so poor (-2.7) that means at 0.6, half of them noise (-2.9), would pass.
+Messages of 48 steps are decoded on six prompts at each temperature, from the highest down, and scored as plain text:
+the mean log-probability (nats) of their nearest tokens. A temperature is readable if its score is at least that of text
+drawn at 0.7, less twice the standard deviation over the prompts. The reference is not 1: text that SmolLM2 draws at 1
+is so poor (-2.7) that means at 0.6, half of them noise (-2.9), would pass.
 """
 
 from __future__ import annotations

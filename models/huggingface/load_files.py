@@ -96,7 +96,7 @@ def _weighed(
         )
     except RuntimeError as error:
         if MISMATCHED in str(error):
-            raise ModelError(misfit(name, where, config)) from error
+            raise misfit(name, where, config) from error
         raise
     model, report = loaded
     return model, report

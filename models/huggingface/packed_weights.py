@@ -1,16 +1,9 @@
-"""Linear maps with matrices stored in 8 or 4 bits per value, on the packed int4 kernel that torch has for CPUs.
+"""Linear maps with matrices of 8 or 4 bits per value, on the packed int4 kernel that torch has for CPUs.
 
-Values are in groups of 32, each with a scale and a zero. 8-bit values are two planes of 4 bits, which the kernel adds
-up. (torch's int8 kernel has one scale for a whole row: SmolLM2 then answers 7.5 % fewer questions.)
-
-Few rows (decoding steps) go through the kernel, which reads the matrix once as it is stored; its inputs and outputs are
-bfloat16 and its sums float32. (With float32 rows it is 30 times slower.) For many rows (prompts) the same numbers are
-widened to float32 for that one call and multiplied as usual. The number of rows in the call decides, by a fixed
-threshold, and the two paths differ by the rounding of inputs and outputs to bfloat16.
-
-Memory: a plane takes 0.5 byte per value and 4 bytes per group of 32, so int4 takes 0.625 and int8 1.25 bytes per
-value. No other copy is kept: widening reads the packed order back and takes 4 bytes per value of one matrix during a
-call. Keeping the plain order too would take 0.5 byte more per value of a plane.
+Values are in groups of 32, each with a scale and a zero; 8-bit values are two planes of 4 bits, which the kernel adds
+up (torch's int8 kernel has one scale for a whole row: SmolLM2 then answers 7.5 % fewer questions). Few rows go through
+the kernel, in and out in bfloat16 (with float32 rows it is 30 times slower); for many rows the same numbers are widened
+to float32 for that one call. int4 takes 0.625 and int8 1.25 bytes per value, and no other copy is kept.
 """
 
 from __future__ import annotations

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import get_args
+from typing import Any
 
 from sottovoce.core.bounds import MOST_STEPS
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.arithmetic import CHAINS, MADE, made_arithmetic, questions, split_knowledge
-from sottovoce.datasets.encyclopedia import about_the_world
 from sottovoce.datasets.facts import two_facts
 from sottovoce.datasets.trained import HELD_OUT
 from sottovoce.environments import SPLITS
-from sottovoce.environments.encyclopedia.questions import Type
 from sottovoce.graphs import Scheme, record_of, shipped
 from sottovoce.nodes.question import Question
 from sottovoce.settings import Settings
 
 GAMES = {each.command: each.games for each in shipped() if each.games}
 """The games of the bundled schemes, by command."""
+STORED = [command for command, games in GAMES.items() if games.read]
+"""The commands of schemes that play games from files."""
 SAMPLES = {
     "arithmetic": "arithmetic, for the bundled model",
     "arithmetic_cipher": "six two-digit numbers with + - *, as in CIPHER's paper",
@@ -39,7 +39,6 @@ SAMPLES = {
 MAX_SAMPLES = {"split": 3_000, "facts": 288, "world": 800, "world/bridge": 800}
 MAX_SAMPLES |= {"world/comparison": 200, "world/strategy": 200, "world/claim": 500, "world/fact": 400}
 """Largest number of different samples of a seed; arithmetic has no such limit, and stops at `MOST_STEPS`."""
-OF_WORLD: dict[str, Type] = {f"world/{type}": type for type in get_args(Type)}
 DECOYS = 3  # solutions of other samples, for dummy debaters
 
 
@@ -92,7 +91,7 @@ def stored_game(path: Path, settings: Settings) -> Question:
     """
     games = record_of(settings).games
     if games is None or games.read is None:
-        raise UsageError(f"--game is only for {' and '.join(who for who, each in GAMES.items() if each.read)}; drop it")
+        raise UsageError(f"--game is only for {' and '.join(STORED)}; drop it")
     return games.read(path, settings)
 
 
@@ -107,7 +106,10 @@ def _generated(name: str, n: int, seed: int, settings: Settings) -> list[Questio
     if name in MADE:
         return made_arithmetic(name, n, seed)
     if name.startswith("world"):
-        return about_the_world(OF_WORLD.get(name), n, seed)
+        from sottovoce.datasets.encyclopedia import about_the_world  # late: it reads the encyclopedia's data
+
+        type: Any = name.partition("/")[2] or None  # Any: a `Type`, by its name
+        return about_the_world(type, n, seed)
     return split_knowledge(n, agents, seed) if name == "split" else two_facts(n, agents, seed)
 
 

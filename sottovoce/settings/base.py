@@ -21,11 +21,11 @@ from pydantic_core import CoreSchema
 from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.options import LONGEST_REPLY, CipherOptions, StateOptions
 from sottovoce.core.bounds import LONGEST_WAIT, Count, Seed, Size, Tokens
-from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.errors import UsageError, choose, nearest
 from sottovoce.core.trust import Names, Words
 from sottovoce.prompts import packs
 from sottovoce.prompts.kinds import KindName
-from sottovoce.settings.option_groups import COMPONENTS, OF_LOADING, OF_PROTOCOL, OF_SAMPLING, place
+from sottovoce.settings.option_groups import OF_LOADING, OF_PROTOCOL, OF_SAMPLING, place
 from sottovoce.settings.oversight import People, Watched
 
 EACH = ("model", "temperature", "system", "dtype", "weights", "device", "memory")
@@ -261,10 +261,6 @@ class Settings(People, Watched, CipherOptions, StateOptions):
         """
         return packs.folder_of(pack, type(self).__name__.lower(), self.protocol)
 
-    def components(self) -> frozenset[str]:
-        """Return the prompt components that are switched on (CMD, section 4.5)."""
-        return frozenset(name for name in COMPONENTS if getattr(self, name))
-
     def per_agent(self, field: str) -> list[Any]:  # Any: the field's own type
         """Return the values of a per-agent field, one for each of `names`; [] if none was set.
 
@@ -319,7 +315,13 @@ class Settings(People, Watched, CipherOptions, StateOptions):
         for owner in (name.rpartition(".")[0] for name in self.option):
             if owner and owner not in self.names():
                 raise UsageError(choose("agent among the options:", owner, self.names()))
-        self.check_people(self.names(), [name for agent in self.approvable() for name in (agent, self.role_of(agent))])
+        approvable = [name for agent in self.approvable() for name in (agent, self.role_of(agent))]
+        for described, chosen, known in (
+            ("agent", self.human, self.names()),
+            ("act, agent or role to approve:", self.approve, [*self.effects, *self.acts, *approvable]),
+        ):
+            if (unknown := next((name for name in chosen if name not in known), None)) is not None:
+                raise UsageError(nearest(described, unknown, known))
         return self
 
 

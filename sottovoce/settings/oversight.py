@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from sottovoce.core.bounds import Few
-from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.trust import Names, Words
 from sottovoce.core.validation import Checked
 
@@ -34,20 +33,6 @@ class People(Checked):
     """The acts of its agents, by name."""
     effects: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Effects of acts in its world that cannot be undone, by name, each with a description of the consequence."""
-
-    def check_people(self, names: Sequence[str], approvable: Sequence[str]) -> None:
-        """Refuse unknown agents, acts and roles; `approvable` are agents and roles whose messages can be approved.
-
-        Raises:
-            UsageError: a name is unknown; the message suggests the nearest one.
-        """
-        for described, chosen, known in (
-            ("agent", self.human, names),
-            ("act, agent or role to approve:", self.approve, [*self.effects, *self.acts, *approvable]),
-        ):
-            for name in chosen:
-                if name not in known:
-                    raise UsageError(nearest(described, name, known))
 
     @property
     def asks_people(self) -> bool:

@@ -77,26 +77,6 @@ def test_an_index_is_made_and_searched_by_the_name_that_is_printed(call: Call, t
     assert (found.metadata["docid"], found.metadata["index"]) == ("1", fingerprint)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        ([], "an index needs a corpus and a new folder: data index passages.jsonl --to indexes/mine"),
-        (["{corpus}"], "an index needs a corpus and a new folder: data index passages.jsonl --to indexes/mine"),
-        (["nowhere.jsonl", "--to", "x"], "corpus 'nowhere.jsonl' cannot be read: No such file or directory"),
-        (["{corpus}", "--to", "{folder}"], "'{folder}' already exists: remove it, or choose another directory"),
-        (["{corpus}", "--to", "x", "--b", "2"], "b is 2.0: expected less than or equal to 1"),
-        (["{corpus}", "--to", "x", "--encoder", "minilm"], "--encoder is not an option of --retriever bm25"),
-        (["{corpus}", "--to", "x", "--retriever", "dense", "--k1", "2"], "--k1 is not an option of --retriever dense"),
-        (["{corpus}", "--prebuilt", "cacm"], "--prebuilt downloads an index: give it without a corpus and --to"),
-        (["{corpus}", "--to", "x", "--shard", "0"], "shard is '0': expected greater than or equal to 1"),
-    ],
-)
-def test_a_wrong_index_is_refused(call: Call, tmp_path: Path, arguments: list[str], told: str) -> None:
-    names = {"corpus": str(written(tmp_path).path), "folder": str(tmp_path)}
-    answer = call("data", "index", *(each.format(**names) for each in arguments))
-    assert (answer.code, answer.out, answer.err) == (2, "", f"sottovoce: {told.format(**names)}\n")
-
-
 def test_an_index_that_was_stopped_is_gone_on_with(call: Call, tmp_path: Path) -> None:
     corpus, index = tmp_path / "many.jsonl", tmp_path / "index"
     corpus.write_text("".join(f'{{"id": "{n}", "text": "moss {n} stone {n % 7}"}}\n' for n in range(20_000)))
@@ -138,40 +118,6 @@ def test_convince_asks_the_bundled_model(call: Call, training: Path, tmp_path: P
         assert (
             answer.err.startswith("sottovoce: 3 questions asked, ") and "0 convinced: nothing was written" in answer.err
         )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (["train.jsonl"], "Missing option '--out'; see sottovoce data convince --help"),
-        (["nowhere", "--out", "s"], "training file 'nowhere' cannot be read: No such file or directory"),
-        (
-            ["train.jsonl", "--out", "train.jsonl"],
-            "--out 'train.jsonl' exists already; choose another file, or write over it with --force",
-        ),
-        (["train.jsonl", "--out", "a/s"], "--out 'a/s' cannot be written: 'a' is not a folder"),
-        (["train.jsonl", "--out", "s", "--samples", "0"], "samples is '0': expected greater than or equal to 1"),
-        (["train.jsonl", "--out", "s", "--max-tokens", "0"], "max_tokens is '0': expected greater than or equal to 1"),
-        (
-            ["train.jsonl", "--out", "s", "--model", "a", "--model", "b"],
-            "model has 2 values for 1 agents; give one for all, or one each",
-        ),
-        (
-            ["train.jsonl", "--out", "s", "--model", "nowhere"],
-            "unknown model 'nowhere'; give 'bundled', a name that `models list` shows, a folder with config.json and "
-            "*.safetensors, a .gguf file, or a hub id owner/name",
-        ),
-    ],
-)
-def test_samples_that_cannot_be_searched_are_refused_in_one_line(
-    call: Call, training: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], line: str
-) -> None:
-    monkeypatch.chdir(training.parent)
-
-    answer = call("data", "convince", *arguments)
-
-    assert (answer.code, answer.out, answer.err) == (2, "", f"sottovoce: {line}\n")
-    assert [path.name for path in training.parent.iterdir()] == ["train.jsonl"]
 
 
 def test_a_model_that_says_no_json_convinces_nobody_and_leaves_nothing(

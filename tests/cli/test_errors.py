@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 from dataclasses import asdict
 from io import StringIO
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from sottovoce.runs.run_directory import saved_runs
 from tests.cli.conftest import Call, Models
+from tests.retrievers.support import written
 
 USAGE, FAILED = 2, 1
 FAST = ("--max-tokens", "4", "--rounds", "2")
@@ -75,6 +77,61 @@ def test_a_wrong_value_is_named_with_what_was_expected(call: Call, arguments: li
 
 
 @pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("debate '2 + 2?' --rounds 1 --rounds 2", "--rounds was given 2 times; expected once: one value"),
+        ("debate '2 + 2?' --save ''", "--save is empty; expected a path"),
+        ("debate '2 + 2?' --settings ''", "--settings is empty; expected a path"),
+        ("debate --prompts papr", "unknown prompt pack 'papr'; the nearest known one is 'paper'"),
+        ("codegen --seconds 1e15", "seconds is '1e15': expected less than or equal to 86400"),
+        ("runs export latest out --format md", "unknown format 'md'; choose from: card, csv, inspect, jsonl, markdown, qrels, trec"),
+        ("runs compare a b --matched flops", "--matched compares one run with its baselines, and 2 were named; give one"),
+        ("step debate --sample arithmetic --limit 2", "the stepper takes one discussion, and several were requested; give one question"),
+        ("step mat", "unknown scheme 'mat'"),
+        ("models doctor hosted:openai:mini", "models doctor examines local models only, and 'hosted:openai:mini' is a hosted one"),
+        ("experiment run ''", "file is empty; expected a path"),
+        ("experiment run", "Missing argument 'FILE'; see sottovoce experiment run --help"),
+        ("experiment run .", "experiment file 'experiment.yaml' cannot be read: No such file or directory"),
+        ("experiment tune debat --trials 3", "unknown scheme 'debat'; choose from: "),
+        ("experiment tune debate", "Missing option '--save'; see sottovoce experiment tune debate --help"),
+        ("experiment layers", "Missing option '--save'; see sottovoce experiment layers --help"),
+        ("experiment layers --layers 2 --save x", "--layers was given, but layers are what is searched; drop it"),
+        ("experiment layers --protocol cipher --save x", "protocol is 'cipher', which reads no layers"),
+        ("experiment layers --scheme mad --save x", "scheme is 'mad': expected 'ia' or 'debate'"),
+        ("experiment layers --scheme debate --seeds 1 --save x", "--seeds were given; a search asks each question once"),
+        ("experiment layers --scheme debate --limit 40 --save train.jsonl", "--save 'train.jsonl' is a file; give a folder"),
+        ("experiment reproduce sde_table5 --row sde-agents-9", "unknown row 'sde-agents-9'; the nearest known one is 'sde-agents-"),
+        ("experiment reproduce sde_table5 --model qwen", "unknown model 'qwen'; the nearest known one is 'qwen-7b'"),
+        ("experiment reproduce sde_table5 --part gsm", "unknown part 'gsm'; the nearest known one is "),
+        ("data index", "an index needs a corpus and a new folder: data index passages.jsonl --to indexes/mine"),
+        ("data index nowhere.jsonl --to x", "corpus 'nowhere.jsonl' cannot be read: No such file or directory"),
+        ("data index mill.jsonl --to ../{folder}", "'../{folder}' already exists: remove it, or choose another directory"),
+        ("data index mill.jsonl --to x --b 2", "b is 2.0: expected less than or equal to 1"),
+        ("data index mill.jsonl --to x --encoder minilm", "--encoder is not an option of --retriever bm25"),
+        ("data index mill.jsonl --prebuilt cacm", "--prebuilt downloads an index: give it without a corpus and --to"),
+        ("data convince train.jsonl", "Missing option '--out'; see sottovoce data convince --help"),
+        ("data convince nowhere --out s", "training file 'nowhere' cannot be read: No such file or directory"),
+        ("data convince train.jsonl --out train.jsonl", "--out 'train.jsonl' exists already; choose another file, or write over it with --force"),
+        ("data convince train.jsonl --out a/s", "--out 'a/s' cannot be written: 'a' is not a folder"),
+        ("data convince train.jsonl --out s --samples 0", "samples is '0': expected greater than or equal to 1"),
+        ("data convince train.jsonl --out s --model a --model b", "model has 2 values for 1 agents; give one for all, or one each"),
+        ("monitor train rows.jsonl --to m.json --seed -1", "seed is '-1': expected greater than or"),
+    ],
+)  # fmt: skip
+def test_a_wrong_call_is_refused_and_writes_nothing(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, line: str
+) -> None:
+    written(tmp_path)  # mill.jsonl
+    (tmp_path / "train.jsonl").write_text('{"question": "2 + 2?", "target": "4", "explanation": "Count."}\n')
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+
+    words, line = (text.replace("{folder}", tmp_path.name) for text in (words, line))
+    assert refused(call, USAGE, *shlex.split(words)).startswith(line)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
     ("code", "words", "line"),
     [
         (USAGE, "single x --model {no_model}", "folder '{no_model}' is not a model: it has no config.json"),
@@ -116,7 +173,7 @@ def test_a_misspelt_slot_in_a_prompt_pack_is_refused(call: Call, tmp_path: Path)
         ("rounds: 2\nrounds: 3", "settings file 'settings.yaml' is not YAML: the key 'rounds' occurs twice"),
         ("guide: maybe", "guide is 'maybe': expected 'auto', 'on' or 'off'"),
         ("rounds: 0", "rounds is 0: expected greater than or equal to 1"),
-        ("- rounds", "settings file 'settings.yaml' holds list; expected lines like 'rounds: 2'"),
+        ("- rounds", "settings file 'settings.yaml' contains list; expected lines like 'rounds: 2'"),
         ("rounds: [", "settings file 'settings.yaml' is not YAML: "),
         (None, "settings file 'settings.yaml' cannot be read: No such file or directory"),
     ],

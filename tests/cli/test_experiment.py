@@ -111,12 +111,6 @@ def test_a_wrong_file_is_one_line(call: Call, tmp_path: Path, text: str, line: s
     assert answer.err.startswith(f"sottovoce: {line}") and answer.err.count("\n") == 1
 
 
-def test_a_file_is_asked_for_and_must_be_there(call: Call, tmp_path: Path) -> None:
-    assert call("experiment", "run").err == "sottovoce: Missing argument 'FILE'; see sottovoce experiment run --help\n"
-    missing = call("experiment", "run", tmp_path)  # a folder that holds none
-    assert missing.code == 2 and "experiment.yaml' cannot be read: No such file or directory" in missing.err
-
-
 FAST = ("--rounds", 1, "--max-tokens", 4, "--answer-turn", "off", "--sample", "arithmetic")
 
 
@@ -157,37 +151,6 @@ def test_temperatures_are_tuned(call: Call, models: Models, tmp_path: Path) -> N
     assert lines[4] == "validation part: 1 question; the best of many trials looks better than it is"
     assert lines[5].startswith("on 1 question that no trial saw: 0.0%, 95 % 0.0% to ")
     assert lines[6].startswith("use it with `--temperature ") and lines[7] == f"kept in {tmp_path / 'kept'}"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("experiment", "tune", "debat", "--trials", 3), "unknown scheme 'debat'; choose from: "),
-        (
-            ("experiment", "tune", "debate"),
-            "Missing option '--save'; see sottovoce experiment tune debate --help",
-        ),
-        (("experiment", "layers"), "Missing option '--save'; see sottovoce experiment layers --help"),
-        (
-            ("experiment", "layers", "--layers", 2, "--save", "x"),
-            "--layers was given, but layers are what is searched; drop it",
-        ),
-        (
-            ("experiment", "layers", "--protocol", "cipher", "--save", "x"),
-            "protocol is 'cipher', which reads no layers",
-        ),
-        (("experiment", "layers", "--scheme", "mad", "--save", "x"), "scheme is 'mad': expected 'ia' or 'debate'"),
-        (
-            ("experiment", "layers", "--scheme", "debate", "--seeds", 1, "--save", "x"),
-            "a search asks each question once",
-        ),
-        (("experiment", "layers", "--scheme", "debate", "--limit", 40, "--save", __file__), "is a file; give a folder"),
-    ],
-)
-def test_what_cannot_be_searched_is_said_in_a_line(call: Call, arguments: tuple[object, ...], told: str) -> None:
-    answer = call(*arguments)
-
-    assert (answer.code, answer.out) == (2, "") and told in answer.err and answer.err.count("\n") == 1
 
 
 def test_a_model_of_two_layers_leaves_nothing_to_choose(call: Call, models: Models, tmp_path: Path) -> None:

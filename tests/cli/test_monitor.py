@@ -144,39 +144,25 @@ def test_a_run_of_which_nothing_can_be_learnt_is_refused(call: Call, models: Mod
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("words", "told"),
     [
-        (["collect"], "Missing argument 'RUN ...'; see sottovoce monitor collect --help"),
-        (
-            ["collect", "x", "--to", "x", "--positions", "there"],
-            "unknown positions 'there'; choose from: action, all, id",
-        ),
-        (["train", "{}/train.jsonl"], "Missing option '--to'; see sottovoce monitor train --help"),
-        (["train", "{}/none.jsonl", "--to", "x"], "file of rows '{}/none.jsonl' cannot be read: No such file"),
-        (["train", "{}/train.jsonl", "--to", "x", "--degree", "6"], "degree is '6': expected less than or equal to 5"),
-        (["train", "{}/train.jsonl", "--to", "x", "--role", "coder"], "unknown role 'coder'; choose from: player"),
-        (
-            ["train", "{}/train.jsonl", "--to", "x", "--features", "mood"],
-            "the monitor needs feature 'mood'; found entr",
-        ),
-        (
-            ["train", "{}/train.jsonl", "--to", "x", "--features", "entropy", "--degree", "1", "--rank", "worst"],
-            "there is no worst of one candidate; leave features or degree to be chosen",
-        ),
-        (["train", "{}/train.jsonl", "--to", "{}"], "--to '{}' is a folder; give a file"),
-        (["evaluate", "{}/m.json"], "Missing argument 'ROWS'; see sottovoce monitor evaluate --help"),
-        (["evaluate", "{}/m.json", "{}/other.jsonl"], "unknown role 'player'; choose from: other"),
-        (["evaluate", "{}/m.json", "{}/top.jsonl"], "the monitor serves features of positions id, whole distributions"),
-        (["show", "{}/train.jsonl"], "monitor file '{}/train.jsonl' is not JSON: Extra data"),
+        ("collect", "Missing argument 'RUN ...'; see sottovoce monitor collect --help"),
+        ("collect x --to x --positions there", "unknown positions 'there'; choose from: action, all, id"),
+        ("train {}/none.jsonl --to x", "file of rows '{}/none.jsonl' cannot be read: No such file"),
+        ("train {}/train.jsonl --to x --degree 6", "degree is '6': expected less than or equal to 5"),
+        ("train {}/train.jsonl --to x --role coder", "unknown role 'coder'; choose from: player"),
+        ("train {}/train.jsonl --to x --features mood", "the monitor needs feature 'mood'; found entr"),
+        ("train {}/train.jsonl --to x --features entropy --degree 1 --rank worst", "there is no worst of one candi"),
+        ("train {}/train.jsonl --to {}", "--to '{}' is a folder; give a file"),
+        ("evaluate {}/m.json {}/other.jsonl", "unknown role 'player'; choose from: other"),
+        ("evaluate {}/m.json {}/top.jsonl", "the monitor serves features of positions id, whole distributions"),
+        ("show {}/train.jsonl", "monitor file '{}/train.jsonl' is not JSON: Extra data"),
     ],
-)
-def test_what_cannot_be_done_is_refused_in_one_line(
-    call: Call, folder: Path, monitor: Path, arguments: list[str], told: str
-) -> None:
-    answer = call("monitor", *(each.format(folder) for each in arguments))
+)  # fmt: skip
+def test_a_wrong_call_is_refused(call: Call, folder: Path, monitor: Path, words: str, told: str) -> None:
+    line = refused(call, USAGE, "monitor", *words.replace("{}", str(folder)).split())
 
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith(f"sottovoce: {told.format(folder)}") and answer.err.count("\n") == 1
+    assert line.startswith(told.replace("{}", str(folder)))
 
 
 FEW_WATCHED = ("--max-tokens", 4, "--answer-turn", "off", "--rounds", 1, "--target", "4")

@@ -41,18 +41,6 @@ def test_what_cannot_be_held_is_said_in_a_line_each(call: Call, tmp_path: Path) 
     assert answer.err == ("sottovoce: nothing of 'cmd_figure5' can run here; get what is named above, or use --small\n")
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (("--row", "sde-agents-9"), "unknown row 'sde-agents-9'; the nearest known one is 'sde-agents-"),
-        (("--model", "qwen"), "unknown model 'qwen'; the nearest known one is 'qwen-7b'"),
-        (("--part", "gsm"), "unknown part 'gsm'; the nearest known one is "),
-    ],
-)
-def test_an_unknown_part_of_a_table_is_told_with_the_nearest(call: Call, more: tuple[str, str], said: str) -> None:
-    assert call("experiment", "reproduce", "sde_table5", *more).err.startswith(f"sottovoce: {said}")
-
-
 def test_a_table_is_held_and_set_beside_what_was_published(call: Call, tmp_path: Path, models: Models) -> None:
     rows = [{"question": f"What is {n} + 1?", "answer": f"It is so.\n#### {n + 1}"} for n in range(3)]
     (tmp_path / "gsm8k").mkdir()

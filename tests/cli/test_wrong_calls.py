@@ -43,27 +43,6 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (
-            ["debate", "2 + 2?", "--rounds", "1", "--rounds", "2"],
-            "--rounds was given 2 times; expected once: one value",
-        ),
-        (["debate", "2 + 2?", "--save", ""], "--save is empty; expected a path"),
-        (["experiment", "run", ""], "file is empty; expected a path"),
-        (["debate", "2 + 2?", "--settings", ""], "--settings is empty; expected a path"),
-        (["codegen", "--seconds", "1e15"], "seconds is '1e15': expected less than or equal to 86400"),
-        (
-            ["monitor", "train", "rows.jsonl", "--to", "m.json", "--seed", "-1"],
-            "seed is '-1': expected greater than or",
-        ),
-    ],
-)
-def test_repeated_empty_and_endless_values_are_refused(call: Call, arguments: list[str], line: str) -> None:
-    assert refused(call, USAGE, *arguments).startswith(line)
-
-
 def test_a_negative_seed_is_a_seed_as_any_other(call: Call, tmp_path: Path) -> None:
     drawn = [
         call("data", "games", "whodunit", "--n", 1, "--seed", -(2**53) + 1, "--to", tmp_path / f"{n}.jsonl").code
@@ -119,14 +98,6 @@ def test_a_file_whose_ending_is_not_its_content_is_told_by_what_it_holds(
     (tmp_path / name).write_bytes(data)
 
     assert line in refused(call, USAGE, "debate", "--questions", name, *NO_MODEL)
-
-
-def test_a_published_file_that_is_named_a_workbook_and_is_none_is_refused(call: Call, tmp_path: Path) -> None:
-    (tmp_path / "a.xlsx").write_text('{"question": "1 + 1?", "answer": "#### 2"}\n')
-
-    line = refused(call, USAGE, "data", "show", f"gsm8k:{tmp_path / 'a.xlsx'}")
-
-    assert line.endswith("ends in '.xlsx' but contains something else; rename it by its contents")
 
 
 @pytest.mark.parametrize(

@@ -64,10 +64,9 @@ def test_any_model_writes_an_object_with_its_fields_in_any_number_of_tokens(fami
         assert len(reply.ids) <= n
 
 
-@pytest.mark.parametrize("n", [60, 100])
-def test_fields_of_all_kinds_are_valid_and_take_unknown(n: int) -> None:
+def test_fields_of_all_kinds_are_valid_and_take_unknown() -> None:
     for seed in range(6):
-        found = json.loads(said(ask(PARTS, n, sampling=Sampling(1.0, seed=seed))))
+        found = json.loads(said(ask(PARTS, 60, sampling=Sampling(1.0, seed=seed))))
 
         assert found["of"] in ("a", "b", UNKNOWN)
         assert isinstance(found["n"], int) or found["n"] == UNKNOWN

@@ -73,7 +73,7 @@ def weights_of(kind: str, temperature: float, size: int = 5000) -> torch.Tensor:
     return (logits / temperature).softmax(-1)
 
 
-@pytest.mark.parametrize("temperature", [1e-3, 0.175, 0.35, 0.7, 1.0, 5.0])
+@pytest.mark.parametrize("temperature", [0.175, 1.0])
 @pytest.mark.parametrize(
     "kind", ["random", "flat", "one-hot", "two clusters", "ties", "forbidden", "a long tail", "unlike"]
 )

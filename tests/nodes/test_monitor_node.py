@@ -251,15 +251,3 @@ def test_a_watched_run_that_was_stopped_goes_on_as_if_unbroken(node: str) -> Non
 
     assert (state["board"], state["decision"]) == (expected["board"], expected["decision"])
     assert len(model.calls) == 9
-
-
-async def test_a_watched_discussion_is_the_same_without_blocking() -> None:
-    expected, _ = held("mad", Once("again", "negative", 0))
-    found = scheme("mad")
-    graph = found.create(
-        found.settings(**SCRIPTS["mad"][0]), models=model_of("mad"), watch=Once("again", "negative", 0)
-    ).compile()
-
-    state = await graph.ainvoke(QUESTION, output_keys=KEYS)
-
-    assert (state["board"], state["decision"]) == (expected["board"], expected["decision"])
