@@ -73,7 +73,7 @@ class SDE(Protocol):
         if (found := streams(loaded.model)) > 1:
             raise ProtocolError(
                 f"{self.name} reads and changes one state at each position, but the layers of {loaded.name!r} "
-                f"put out {found}; use nl"
+                f"return {found}; use nl"
             )
 
     def _layers(self, loaded: LoadedModel) -> tuple[int, ...]:

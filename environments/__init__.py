@@ -1,4 +1,4 @@
-"""Worlds in which agents act: pure rules, without models or LangGraph. Here: splits of games, and game files."""
+"""Worlds in which agents act: pure rules, without models or LangGraph. Here: splits of games, game files, spans."""
 
 from __future__ import annotations
 
@@ -34,3 +34,10 @@ def read_game_file(path: Path | str, game: Callable[[Any], Played]) -> Played:  
         return game(content)
     except UsageError as error:
         raise UsageError(f"{name}: {error}") from error
+
+
+def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return a span without surrounding white space."""
+    inside = text[start:end]
+    begin = start + len(inside) - len(inside.lstrip())
+    return begin, max(begin, start + len(inside.rstrip()))

@@ -13,6 +13,8 @@ import warnings
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from sottovoce.environments import trimmed
+
 BLOCK = re.compile(
     r"^[ \t>]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)[^\n`]*\n(?P<code>.*?)"
     r"(?:^[ \t>]*(?P=fence)|(?=^[ \t*_#>-]{0,8}help:)|\Z)",
@@ -83,23 +85,21 @@ def _inside(block: re.Match[str]) -> tuple[int, int]:
 
 
 def assertions(reply: str) -> list[str]:
-    """Return a tester's tests, each an `assert` statement: at most ten, without duplicates."""
-    return list(dict.fromkeys(asserted(reply)))[:MOST_TESTS]
-
-
-def asserted(reply: str) -> Iterator[str]:
-    """Yield the `assert` statements, of one or several lines, without text before or around them."""
+    """Return a tester's tests, each an `assert` statement of one or several lines: at most ten, without duplicates."""
     blocks = (block["code"] for block in BLOCK.finditer(reply) if block["fence"][0] == "`")
     fenced = "\n".join(code for code in blocks if ASSERT.search(code))
     lines, at, tried = (fenced or reply).splitlines(), 0, 0  # prose around blocks may mention a rejected test
-    while at < len(lines) and tried < MAX_PARSED:
+    found: dict[str, None] = {}
+    while at < len(lines) and tried < MAX_PARSED and len(found) < MOST_TESTS:
         for text in _statements_from(lines, at):
             tried += 1
-            if is_assert(text):
-                yield text
+            body = statements(text)
+            if body is not None and len(body) == 1 and isinstance(body[0], ast.Assert):
+                found[text] = None
                 at += text.count("\n")
                 break
         at += 1
+    return list(found)
 
 
 def _statements_from(lines: Sequence[str], at: int) -> Iterator[str]:
@@ -119,12 +119,6 @@ def _statements_from(lines: Sequence[str], at: int) -> Iterator[str]:
         if len(text) > LONGEST_TEST:
             return
         yield text.rstrip()
-
-
-def is_assert(text: str) -> bool:
-    """Return whether a text is a single `assert` statement of Python; it is parsed, not run."""
-    body = statements(text)
-    return body is not None and len(body) == 1 and isinstance(body[0], ast.Assert)
 
 
 def statements(text: str) -> list[ast.stmt] | None:
@@ -150,13 +144,6 @@ def reflections(reply: str, solutions: int) -> list[tuple[int, int]] | None:
     ends = [*(heading.start() for heading in headings[1:]), len(reply)]
     spans = {int(heading[1]): trimmed(reply, heading.end(), end) for heading, end in zip(headings, ends, strict=True)}
     return [spans[n] for n in sorted(spans)]
-
-
-def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return a span without surrounding white space."""
-    inside = text[start:end]
-    begin = start + len(inside) - len(inside.lstrip())
-    return begin, max(begin, start + len(inside.rstrip()))
 
 
 def scores(reply: str, judges: int) -> list[int] | None:

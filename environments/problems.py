@@ -64,11 +64,9 @@ def bundled_problems() -> tuple[BundledProblem, ...]:
     """Return the bundled problems, easy ones first."""
     import yaml  # late: `--help` does not need it
 
-    text = Path(__file__).with_name("problems.yaml").read_text(encoding="utf-8")
-    return tuple(_bundled(**entry) for entry in yaml.safe_load(text))
-
-
-def _bundled(function: str, description: str, solution: str, tests: list[str]) -> BundledProblem:
-    body = "".join(f"    {line}\n" for line in solution.split("\n"))
-    prompt = f'def {function}:\n    """{description}"""\n'
-    return BundledProblem(function.partition("(")[0], prompt, body, tuple(tests))
+    found = []
+    for entry in yaml.safe_load(Path(__file__).with_name("problems.yaml").read_text(encoding="utf-8")):
+        prompt = f'def {entry["function"]}:\n    """{entry["description"]}"""\n'
+        body = "".join(f"    {line}\n" for line in entry["solution"].split("\n"))
+        found.append(BundledProblem(entry["function"].partition("(")[0], prompt, body, tuple(entry["tests"])))
+    return tuple(found)

@@ -50,7 +50,7 @@ class Game(Checked):
     def _can_be_played(self) -> Game:
         if len(set(self.agents)) < len(self.agents):
             raise UsageError(
-                f"two agents of a game have the same name: {', '.join(self.agents)}; expected each its own"
+                f"two agents of a game have the same name: {', '.join(self.agents)}; expected a different name for each"
             )
         if self.start < self.collapse:
             raise UsageError(

@@ -119,23 +119,16 @@ def allocate(pool: int, wishes: Mapping[str, int], how: Allocation, rng: random.
     No agent gets more than it wants. `stochastic` gives ton by ton to a random agent that still wants one;
     `proportional` gives shares in proportion to the wishes, rounded randomly so that they are exact on average.
     """
-    if sum(wishes.values()) <= pool:
-        return dict(wishes)
-    return _one_by_one(pool, wishes, rng) if how == "stochastic" else _in_proportion(pool, wishes, rng)
-
-
-def _one_by_one(pool: int, wishes: Mapping[str, int], rng: random.Random) -> dict[str, int]:
-    caught = dict.fromkeys(wishes, 0)
-    for _ in range(pool):
-        still = [agent for agent in wishes if caught[agent] < wishes[agent]]
-        caught[rng.choice(still)] += 1
-    return caught
-
-
-def _in_proportion(pool: int, wishes: Mapping[str, int], rng: random.Random) -> dict[str, int]:
-    """Round systematically: shares lie end to end on a line, and each gets the marks of a grid with a random offset."""
     total = sum(wishes.values())
-    offset, so_far, caught = rng.randrange(total), 0, dict[str, int]()
+    if total <= pool:
+        return dict(wishes)
+    caught = dict.fromkeys(wishes, 0)
+    if how == "stochastic":
+        for _ in range(pool):
+            caught[rng.choice([agent for agent in wishes if caught[agent] < wishes[agent]])] += 1
+        return caught
+    # Systematic rounding: shares lie end to end on a line, and each gets the marks of a grid with a random offset.
+    offset, so_far = rng.randrange(total), 0
     for agent, wish in wishes.items():
         before = (pool * so_far + offset) // total
         so_far += wish

@@ -88,7 +88,7 @@ def read_attributes(path: Path | str) -> dict[str, tuple[str, ...]]:
     if wrong := next(
         (attribute for attribute, values in values_by_attribute.items() if len({*values}) < len(values)), None
     ):
-        raise UsageError(f"{name}: {wrong!r} has a value twice; expected different ones")
+        raise UsageError(f"{name}: {wrong!r} has a value twice; expected different values")
     return values_by_attribute
 
 
@@ -242,8 +242,8 @@ def read_game(path: Path | str) -> Game:
     Raises:
         UsageError: the file cannot be read, or is not JSON or not a game; the message says what is wrong.
     """
-    return read_game_file(path, _game)
+    return read_game_file(path, lambda content: Game.model_validate(_within(content)))
 
 
-def _game(content: Any) -> Game:  # Any: JSON
-    return Game.model_validate(content["env_info"] if isinstance(content, dict) and "env_info" in content else content)
+def _within(content: Any) -> Any:  # Any: JSON
+    return content["env_info"] if isinstance(content, dict) and "env_info" in content else content

@@ -9,7 +9,7 @@ returns a new one. It also records what agents could know by the truth, and thei
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from sottovoce.environments.whodunit.actions import Action, is_of_intel
 from sottovoce.environments.whodunit.games import Game, fitting
@@ -176,19 +176,14 @@ def _is_known(game: Game, world: World, action: Action) -> bool:
 
 def _best(game: Game, world: World, agent: str, action: Action) -> int:
     """Return how many characters the agent's best true statement would rule out now."""
+    left = world["remaining"]
     if action.verb in ("answer", "broad"):
-        return max(len(world["remaining"]) - len(left) for left in _after_any_list(game, world["remaining"]))
+        cells = {(name, game.person(number)[name]) for name in game.names for number in left}
+        return max(len(left) - len(_left(game, left, *cell, left)) for cell in cells)
     if action.verb in ("share", "skip"):
         facts, own = [(name, value) for name, value in world["shared"]], (game.agents or {})[agent]
-        return max(len(world["remaining"]) - len(fitting(game, [*facts, own_fact])) for own_fact in own)
+        return max(len(left) - len(fitting(game, [*facts, own_fact])) for own_fact in own)
     return 0
-
-
-def _after_any_list(game: Game, remaining: Sequence[int]) -> Iterator[list[int]]:
-    """Yield the remaining characters after each possible list of all who have a value."""
-    for name in game.names:
-        for value in {game.person(number)[name] for number in remaining}:
-            yield _left(game, remaining, name, value, remaining)
 
 
 def golden_reply(game: Game, world: World, wording: Wording) -> str:

@@ -244,17 +244,12 @@ def letter_by_value(text: str, choices: Choices) -> str | None:
 def _unlisted(body: str, choices: Choices) -> str:
     """Return the text without a repeated list of the choices."""
     named_letters = "".join(re.findall(r"\(([A-Z])\)", body))
-    if _is_list(body):
+    if "".join(ITEM.findall(body)).startswith("ABC"):  # lines begin with consecutive letters
         return "\n".join(line for line in body.split("\n") if not ITEM.match(line))
     if len(choices) > 1 and named_letters.startswith(string.ascii_uppercase[: len(choices)]):
         last = f"({string.ascii_uppercase[len(choices) - 1]})"
         return body[body.index(last) + len(last) :].removeprefix(" " + bare(choices)[-1])
     return body
-
-
-def _is_list(body: str) -> bool:
-    """Return whether lines begin with consecutive letters, as the list of choices does."""
-    return "".join(ITEM.findall(body)).startswith("ABC")
 
 
 def letter_range(choices: Choices) -> str:

@@ -35,13 +35,11 @@ GROUPS = {
 }
 """The groups besides the schemes, in the order of the help."""
 MOVED = {
-    **{name: f"runs {name}" for name in ("compare", "measures", "report", "audit", "verify", "judge")},
-    **{name: f"experiment {name}" for name in ("reproduce", "tune", "layers")},
-    **{name: f"data {name}" for name in ("games", "index", "convince")},
-    **{name: f"graph {name}" for name in ("list", "draw", "symmetry")},
-    "doctor": "models doctor",
-    "datasets": "data list` or `data show",
-    "runs prune": "runs remove --keep N",
+    **{name: f"runs {name}" for name in "compare measures report audit verify judge".split()},
+    **{name: f"experiment {name}" for name in "reproduce tune layers".split()},
+    **{name: f"data {name}" for name in "games index convince".split()},
+    **{name: f"graph {name}" for name in "list draw symmetry".split()},
+    **{"doctor": "models doctor", "datasets": "data list` or `data show", "runs prune": "runs remove --keep N"},
 }
 """The new names of commands, by their names before there were groups."""
 
@@ -164,16 +162,20 @@ def scheme_rows() -> list[Row]:
     return [(name.replace("_", "-"), summary) for name, summary in about.items()]
 
 
-def flag(name: str, help: str, callback: Callable[..., Any]) -> click.Option:
-    """Return an option that prints something and exits."""
-    return click.Option([name], is_flag=True, expose_value=False, is_eager=True, help=help, callback=callback)
+def flag(name: str, help: str, action: Callable[[click.Context], None]) -> click.Option:
+    """Return an option that does something instead of the command, and exits."""
+
+    def act(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
+        if chosen:
+            action(ctx)
+            ctx.exit()
+
+    return click.Option([name], is_flag=True, expose_value=False, is_eager=True, help=help, callback=act)
 
 
-def _show_all(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
-    if chosen:
-        ctx.meta[EVERY] = True
-        click.echo(ctx.get_help())
-        ctx.exit()
+def _show_all(ctx: click.Context) -> None:
+    ctx.meta[EVERY] = True
+    click.echo(ctx.get_help())
 
 
 def _write(formatter: click.HelpFormatter, sections: dict[str, list[Row]]) -> None:

@@ -25,7 +25,6 @@ from sottovoce.runs.start import continue_run
 
 if TYPE_CHECKING:
     from sottovoce.analysis.llm_judge import Verdicts
-    from sottovoce.runs.run import Run
 
 RIGHT_HEADINGS = "rater | answers | right | 95 %"
 AGREEMENT_HEADINGS = "raters | answers | agree | 95 % | Cohen's kappa"
@@ -37,7 +36,12 @@ def judge_run(name: str, model: str, labels_file: Path | None, limits: Limits) -
     folder = run_directory.find_run(name)
     labels = {} if labels_file is None else _read_labels(labels_file)
     with resumable("all verdicts are kept"):
-        judged = _run_judge(load_run(folder), model, folder / JUDGED, limits)
+        questions = judge_questions(load_run(folder))
+        check_no_link(folder / JUDGED)
+        settings = judge_settings(model)
+        head = new_manifest("single", settings, questions, origin="(answers to judge)")
+        judged = continue_run(head, questions, folder / JUDGED)
+        Job(limits, shown_row).run(JUDGED, judged, settings)
     verdicts = raters(load_run(folder), judged, labels)
     rights = (
         [rater, str(len(given)), *share_cells(share([*map(float, given.values())]))]
@@ -57,15 +61,6 @@ def judge_run(name: str, model: str, labels_file: Path | None, limits: Limits) -
     print(f"\nkept in {one_line(str(folder / JUDGED))}; `runs compare` and `runs show` show it as `judged`")
     if judged.unfinished:
         raise SottovoceError(f"{len(judged.unfinished)} answers are not judged; {SAME_COMMAND} resumes")
-
-
-def _run_judge(run: Run, model: str, folder: Path, limits: Limits) -> Run:
-    check_no_link(folder)
-    settings, questions = judge_settings(model), judge_questions(run)
-    head = new_manifest("single", settings, questions, origin="(answers to judge)")
-    judged = continue_run(head, questions, folder)
-    Job(limits, shown_row).run(JUDGED, judged, settings)
-    return judged
 
 
 def _kappa(value: float | None) -> str:

@@ -65,7 +65,7 @@ class LiveTranscript:
             self._console.print(transcript.block(self._console, introduction(run)))
 
     def observe(self, run: DiscussionRecord, event: Event) -> None:
-        """Process an event; parts are printed when a part begins before which all is over."""
+        """Process an event; finished parts are printed when the next part begins."""
         self._run = run
         match event:
             case Opened():
@@ -202,6 +202,6 @@ class PipedTranscript:
 
 
 def in_order(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Return the leading messages that are at their own places, before which no other can come any more."""
+    """Return the leading messages that no later message can precede."""
     stand = next((at for at, message in enumerate(messages) if message.order != at), len(messages))
     return messages[:stand]

@@ -37,7 +37,9 @@ def of_row(values: Mapping[str, Any]) -> dict[str, Any]:  # Any: JSON
 def _humaneval(row: Row) -> Fields:
     for name in ("prompt", "test", "entry_point"):
         row.text(name)
-    return _checked({name: value for name, value in of_row(row.values).items() if name != "id"})
+    fields = {name: value for name, value in of_row(row.values).items() if name != "id"}
+    Problem.model_validate(fields["game"])
+    return fields
 
 
 def _livecodebench(row: Row) -> Fields:
@@ -49,12 +51,8 @@ def _livecodebench(row: Row) -> Fields:
     entry, call = _entry_point(starter)
     lines = "".join(f"    assert {call}(*{args!r}) == {wanted!r}\n" for args, wanted in tests)
     game = {"test": f"def check(candidate):\n{lines}", "entry_point": entry}
-    return _checked({"question": f"{row.text('question_content')}\n\n{TYPES}\n\n{starter}", "game": game})
-
-
-def _checked(fields: Fields) -> Fields:
-    Problem.model_validate(fields["game"])
-    return fields
+    Problem.model_validate(game)
+    return {"question": f"{row.text('question_content')}\n\n{TYPES}\n\n{starter}", "game": game}
 
 
 def _entry_point(starter: str) -> tuple[str, str]:
@@ -76,13 +74,9 @@ def _tests(row: Row, column: str) -> list[tuple[list[Any], Any]]:  # Any: JSON
         )
     cases = json_of(given, column) if isinstance(given, str) else given
     try:
-        return [(_arguments(each["input"]), json.loads(each["output"])) for each in cases]
+        return [([*map(json.loads, each["input"].split("\n"))], json.loads(each["output"])) for each in cases]
     except (TypeError, KeyError, ValueError, AttributeError):
         raise UsageError(f"{column} contain no inputs and outputs in JSON; expected [{{input, output}}, ...]") from None
-
-
-def _arguments(lines: str) -> list[Any]:  # Any: JSON
-    return [json.loads(line) for line in lines.split("\n")]
 
 
 def _is_program(row: Row) -> bool:

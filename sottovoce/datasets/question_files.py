@@ -182,7 +182,11 @@ def _checked_rows(file: DataFile, common: Values) -> tuple[AskedRow, ...]:
         with broken.at(line):
             row = _row(line, read(), common, cells=file.header is not None)
             if first := rows.get(row.question["id"]):
-                raise UsageError(_duplicate(row, first, read()))
+                if read().get("id") is None:
+                    raise UsageError(
+                        f"asks the same as line {first.line}, and has no id; drop one of them, or give both an id"
+                    )
+                raise UsageError(f"has the id {row.question['id']!r}, like line {first.line}; give each row its own")
             rows[row.question["id"]] = row
     broken.raise_first()
     return tuple(rows.values())
@@ -200,9 +204,3 @@ def _row(line: int, values: Values, common: Values, *, cells: bool) -> AskedRow:
         raise UsageError(f"{error}{'' if values.get('kind') else taken}") from error
     question["id"] = question.get("id") or named(question)
     return AskedRow(line, question, metadata)
-
-
-def _duplicate(row: AskedRow, first: AskedRow, values: Values) -> str:
-    if values.get("id") is None:
-        return f"asks the same as line {first.line}, and has no id; drop one of them, or give both an id"
-    return f"has the id {row.question['id']!r}, like line {first.line}; give each row its own"

@@ -147,7 +147,7 @@ def _object(line: str) -> Values:
     """Parse a line as a JSON object."""
     values = json_of(line, "the line")
     if not isinstance(values, dict):
-        raise UsageError(f"found {type(values).__name__}; expected one JSON object a line")
+        raise UsageError(f"found {type(values).__name__}; expected one JSON object per line")
     return values
 
 

@@ -95,12 +95,13 @@ class _Says:
                 yield {"k": "line", "text": describe.intervention(entry, score), "style": "note"}
 
     def _message(self, message: Message) -> JSON:
+        again = f" after {counted(message.epoch, 'reset')}" if message.epoch else ""
         item: JSON = {
             "k": "said",
             "who": describe.speaker(message),
             "text": message.text,
             "foot": describe.footer(message),
-            "place": _when(message),
+            "place": f"round {message.round + 1}{again}, {one_line(message.act)}",
         }
         marks = {"begun": message.begun, "public": message.public, "mark": self._mark(message)}
         prompt = [[role, text] for role, text in self._prompts.get(message.place, [])]
@@ -118,11 +119,6 @@ class _Says:
         later = self._said[message.place[:-1]]
         again = any(attempt.attempt > message.attempt and attempt.asked != "answer" for attempt in later)
         return f"attempt {message.attempt + 1}, asked again" if again else ""
-
-
-def _when(message: Message) -> str:
-    again = f" after {counted(message.epoch, 'reset')}" if message.epoch else ""
-    return f"round {message.round + 1}{again}, {one_line(message.act)}"
 
 
 def of_runs(runs: Iterable[Run], tensors: Tensors) -> Iterator[tuple[JSON, list[JSON]]]:

@@ -107,7 +107,7 @@ class Run:
         if folder is not None:
             if (folder / LOG).exists():
                 raise UsageError(
-                    f"{str(folder)!r} contains a run already; choose another folder, or continue that run with "
+                    f"{str(folder)!r} already contains a run; choose another folder, or continue that run with "
                     f"{command('runs', 'resume', str(folder))}"
                 )
             run._log = Log(folder, new=True)

@@ -52,7 +52,7 @@ def _rows(text: str, path: Path) -> dict[tuple[str, str], dict[str, str]]:
         raise RecordError(f"{str(path)!r} is not a table of results: expected the columns question, seed, answer, ...")
     found = {(row["question"], row["seed"]): row for row in rows}
     if len(found) < len(rows):
-        raise RecordError(f"{str(path)!r} has two rows for one question and seed; expected one each")
+        raise RecordError(f"{str(path)!r} has two rows for one question and seed; expected one")
     return found
 
 

@@ -11,7 +11,8 @@ from sottovoce.analysis import published_scorers as scorers
 from sottovoce.analysis.audit import Audited, audit, gold_of
 from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.run_tables import show_audit
-from sottovoce.datasets.sources import named, read_source
+from sottovoce.datasets import DATASETS
+from sottovoce.datasets.sources import Source, read_source
 from sottovoce.nodes.question import Question
 from sottovoce.runs.read import load_run
 from sottovoce.runs.runner import run_one
@@ -88,7 +89,7 @@ def test_the_right_answer_is_as_its_file_has_it() -> None:
 def test_a_gold_answer_of_gsm8k_is_misread_as_its_file_prints_it(tmp_path: Path) -> None:
     """A published row, with its comma; our own score reads it right."""
     path = shared("datasets/gsm8k_test_first200.jsonl")
-    asked = read_source(named("gsm8k", "", str(path))).questions[146]
+    asked = read_source(Source(DATASETS["gsm8k"], "", str(path))).questions[146]
     assert (asked["target"], gold_of(asked)) == ("2125", "2,125") and "####" not in asked["solution"]
 
     found = audited(tmp_path, "It is 2,125.", "It is {2,125}.", "It is {2125}.", asked=asked)

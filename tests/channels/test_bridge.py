@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from dataclasses import replace
 from functools import cache
@@ -16,12 +15,12 @@ from transformers import PreTrainedTokenizerFast
 from sottovoce.channels import bridge
 from sottovoce.channels.bridge import Token
 from sottovoce.channels.cipher import Cipher
-from sottovoce.channels.message import Message, MessageRef
+from sottovoce.channels.message import MessageRef
 from sottovoce.channels.nl import NL
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import ProtocolError
-from sottovoce.models import Ids, LoadedModel, Request, Rows, Sampling, assemble, load
+from sottovoce.models import Ids, LoadedModel, Rows, Sampling, assemble, load
 from tests.support import (
     CHATML,
     LESSON,
@@ -29,7 +28,10 @@ from tests.support import (
     close,
     hear,
     ids,
+    longer_tokenizer,
     noise,
+    payload_of,
+    rows_in,
     say,
     tiny_loaded,
     tiny_model,
@@ -82,20 +84,7 @@ def in_order() -> LoadedModel:
 @cache
 def longer() -> LoadedModel:
     """The speaker itself, but for a token that was added to its tokenizer."""
-    tokenizer = copy.deepcopy(tiny_tokenizer())
-    tokenizer.add_tokens(["sottovoce"])
-    return replace(speaker(), name="longer", tokenizer=tokenizer)
-
-
-def rows_in(request: Request) -> torch.Tensor:
-    """The one latent piece of a prompt."""
-    (piece,) = [piece for piece in request.prompt if isinstance(piece, Rows)]
-    return piece.rows
-
-
-def payload_of(message: Message, store: PayloadStore) -> Payload:
-    assert message.payload is not None
-    return message.payload.load(store)
+    return replace(speaker(), name="longer", tokenizer=longer_tokenizer())
 
 
 def written(said: str) -> Payload:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 
 import pytest
@@ -14,18 +13,20 @@ from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Speech
 from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.core.errors import ProtocolError, UsageError
-from sottovoce.models import LoadedModel, Request, Rows, Sampling, assemble
+from sottovoce.models import LoadedModel, Request, Sampling, assemble
 from sottovoce.models.engine.sampling import distribution
 from tests.support import (
     VOCABULARY,
     close,
     hear,
+    longer_tokenizer,
     noise,
+    payload_of,
     reciting_loaded,
+    rows_in,
     say,
     tiny_loaded,
     tiny_model,
-    tiny_tokenizer,
 )
 
 LOGITS = 3 * noise(40, 20)
@@ -231,15 +232,14 @@ def test_a_threshold_without_criterion_is_refused() -> None:
 def test_a_hearer_with_a_wider_table_gets_the_means_in_its_own_space(store: PayloadStore) -> None:
     speaker, hearer = tiny_loaded(), tiny_loaded("llama", hidden_size=48)
     message = say(Cipher(), speaker, store, sampling=Sampling(0.8), max_new=3, hearers=(hearer, speaker, hearer))
-    assert message.payload is not None
-    payload = message.payload.load(store)
+    payload = payload_of(message, store)
 
     own, others = payload.rows(speaker.table.key), payload.rows(hearer.table.key)
-    (piece,) = [piece for piece in hear(Cipher(), hearer, store, MessageRef(message)).prompt if isinstance(piece, Rows)]
+    heard = rows_in(hear(Cipher(), hearer, store, MessageRef(message)))
 
     assert own is not None and others is not None
     assert own.shape == (3, 32) and others.shape == (3, 48)
-    assert torch.equal(piece.rows, others)
+    assert torch.equal(heard, others)
     assert len(hearer.engine.run(hear(Cipher(), hearer, store, MessageRef(message))).ids) == 8
 
 
@@ -248,37 +248,33 @@ def test_a_hearer_nobody_expected_reads_the_sparse_form_which_tells_its_mass(sto
     sampling = Sampling(0.3)
     alone = say(Cipher(), speaker, store, sampling=sampling, max_new=4)
     expected = say(Cipher(), speaker, store, sampling=sampling, max_new=4, hearers=(hearer,))
-    assert alone.payload is not None and expected.payload is not None
     exact, covered = (
-        expected.payload.load(store).rows(hearer.table.key),
-        alone.payload.load(store).tensors["sparse.covered"],
+        payload_of(expected, store).rows(hearer.table.key),
+        payload_of(alone, store).tensors["sparse.covered"],
     )
 
-    (piece,) = [piece for piece in hear(Cipher(), hearer, store, MessageRef(alone)).prompt if isinstance(piece, Rows)]
+    heard = rows_in(hear(Cipher(), hearer, store, MessageRef(alone)))
 
     assert exact is not None and covered.min() > 0.5
     # Rows of length at most m, of which the mass 1 - c was left out and the rest scaled up: off by at most 2 (1 - c) m.
     m = hearer.table.rows.norm(dim=-1).max()
-    assert ((piece.rows - exact).norm(dim=-1) <= 2 * (1 - covered) * m + 1e-5).all()
+    assert ((heard - exact).norm(dim=-1) <= 2 * (1 - covered) * m + 1e-5).all()
 
 
 def test_the_sparse_form_is_scaled_up_to_a_whole_mean(store: PayloadStore) -> None:
     speaker, hearer = tiny_loaded(), tiny_loaded("llama", hidden_size=48)
     message = say(Cipher(), speaker, store, sampling=Sampling(1.0), max_new=1)
-    assert message.payload is not None
-    tensors = message.payload.load(store).tensors
+    tensors = payload_of(message, store).tensors
     weights, kept = tensors["sparse.weights"][0], tensors["sparse.ids"][0]
 
-    (piece,) = [piece for piece in hear(Cipher(), hearer, store, MessageRef(message)).prompt if isinstance(piece, Rows)]
+    heard = rows_in(hear(Cipher(), hearer, store, MessageRef(message)))
 
     assert len(kept) == 16 and weights.sum() < 0.9
-    assert close(piece.rows[0], (weights / weights.sum()) @ hearer.table.rows[kept])
+    assert close(heard[0], (weights / weights.sum()) @ hearer.table.rows[kept])
 
 
 def test_receivers_of_another_vocabulary_are_left_out_and_refused_by_name() -> None:
-    longer = copy.deepcopy(tiny_tokenizer())
-    longer.add_tokens(["sottovoce"])
-    speaker, other = tiny_loaded(), assemble("longer", tiny_model(vocab_size=VOCABULARY + 1), longer)
+    speaker, other = tiny_loaded(), assemble("longer", tiny_model(vocab_size=VOCABULARY + 1), longer_tokenizer())
 
     assert lower(speaker, Cipher(), hearers=(other,)).feed.tables == ()
     with pytest.raises(

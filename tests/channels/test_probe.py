@@ -18,8 +18,8 @@ from sottovoce.channels.protocol import Protocol
 from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.core.errors import UsageError
-from sottovoce.models import Ids, Request, Rows, Sampling
-from tests.support import hear, say, tiny_loaded
+from sottovoce.models import Request, Rows, Sampling
+from tests.support import hear, payload_of, prompt_ids, say, tiny_loaded
 
 LOADED = tiny_loaded(num_hidden_layers=3)
 WARM = Sampling(1.0, seed=3)
@@ -44,15 +44,6 @@ def donors_of(message: Message) -> tuple[PayloadRef, ...]:
     return (message.payload,)
 
 
-def payload_of(message: Message, store: PayloadStore) -> Payload:
-    assert message.payload is not None
-    return message.payload.load(store)
-
-
-def ids_of(request: Request) -> list[int]:
-    return [id for piece in request.prompt if isinstance(piece, Ids) for id in piece.ids]
-
-
 def carried(request: Request) -> list[torch.Tensor]:
     """The rows and the additions of a prompt."""
     return [piece.rows for piece in request.prompt if isinstance(piece, Rows)] + [e.delta for e in request.edits]
@@ -66,7 +57,7 @@ def test_without_what_is_carried_a_message_is_heard_as_its_tokens(
 
     request, words = heard(kind, store, probe, message), hear(NL(), LOADED, store, MessageRef(message))
 
-    assert carried(request) == [] and ids_of(request) == ids_of(words)
+    assert carried(request) == [] and prompt_ids(request) == prompt_ids(words)
     assert LOADED.engine.run(request).ids == LOADED.engine.run(replace(words, feed=request.feed)).ids
 
 
@@ -105,7 +96,7 @@ def test_the_states_of_a_donor_are_added_to_as_many_tokens_as_both_have(store: P
     request = hear(under(SDE, "shuffled"), LOADED, store, MessageRef(message, donors=donors_of(other)))
 
     states, both = payload_of(other, store).states, min(n, 8)
-    assert states is not None and ids_of(request) == ids_of(heard(SDE, store, "none", message))
+    assert states is not None and prompt_ids(request) == prompt_ids(heard(SDE, store, "none", message))
     for layer, added in enumerate(carried(request)):
         assert len(added) == 8 and torch.equal(added[:both], states[layer, :both])
         assert added[both:].count_nonzero() == 0
@@ -171,7 +162,7 @@ def test_words_numbers_and_own_messages_stay_and_a_probe_repeats(
     again = probed(payload, LOADED, probe, seed="1", substitutes=[donor])
     assert again.to_bytes() == found.to_bytes() != payload.to_bytes()
     own = [hear(under(kind, each), LOADED, store, MessageRef(message, own=True)) for each in (probe, "none")]
-    assert ids_of(own[0]) == ids_of(own[1])
+    assert prompt_ids(own[0]) == prompt_ids(own[1])
     assert all(torch.equal(one, other) for one, other in zip(*map(carried, own), strict=True))
 
 

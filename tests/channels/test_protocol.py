@@ -15,7 +15,6 @@ from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.channels.nl import NL
 from sottovoce.channels.options import CipherOptions, ProtocolOptions, StateOptions
-from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Protocol, Speech
 from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.channels.store import PayloadStore
@@ -23,17 +22,24 @@ from sottovoce.core.errors import PayloadError, UsageError
 from sottovoce.models import Ids, LoadedModel, Request, Rows, Sampling, assemble
 from tests import chats
 from tests.chats import tokenizer_with
-from tests.support import CHATML, GREEDY, hear, ids, reciting_loaded, say, text, tiny_loaded, tiny_model, tiny_tokenizer
+from tests.support import (
+    CHATML,
+    GREEDY,
+    hear,
+    ids,
+    payload_of,
+    reciting_loaded,
+    say,
+    text,
+    tiny_loaded,
+    tiny_model,
+    tiny_tokenizer,
+)
 
 RECITED = "\n The answer is 22 pears<|im_end|>."
 SAID = " The answer is 22 pears"
 EVERY = [NL(), Cipher(), SDE(layers=(0,)), Hidden(layers=(0, 1))]
 every_protocol = pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.name)
-
-
-def payload_of(message: Message, store: PayloadStore) -> Payload:
-    assert message.payload is not None
-    return message.payload.load(store)
 
 
 def message_of(protocol: Protocol, loaded: LoadedModel, store: PayloadStore) -> Message:

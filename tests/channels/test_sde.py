@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 
 import pytest
@@ -8,23 +7,24 @@ import torch
 
 from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.nl import NL
-from sottovoce.channels.payload import Payload
 from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import ProtocolError, UsageError
-from sottovoce.models import Edit, Ids, LoadedModel, Request, assemble
-from tests.support import HIDDEN, close, hear, say, tiny_loaded, tiny_model, tiny_tokenizer
+from sottovoce.models import Edit, LoadedModel, assemble
+from tests.support import (
+    HIDDEN,
+    close,
+    hear,
+    longer_tokenizer,
+    payload_of,
+    prompt_ids,
+    say,
+    tiny_loaded,
+    tiny_model,
+    tiny_tokenizer,
+)
 
 LOADED = tiny_loaded(num_hidden_layers=3)
-
-
-def payload_of(message: Message, store: PayloadStore) -> Payload:
-    assert message.payload is not None
-    return message.payload.load(store)
-
-
-def prompt_ids(request: Request) -> list[int]:
-    return [id for piece in request.prompt if isinstance(piece, Ids) for id in piece.ids]
 
 
 def hidden_states(loaded: LoadedModel, prompt: str, said: tuple[int, ...]) -> tuple[torch.Tensor, ...]:
@@ -188,10 +188,8 @@ def test_other_weights_of_one_shape_are_heard_where_the_user_allows_it(store: Pa
 
 
 def test_other_shapes_and_vocabularies_are_refused_whatever_is_allowed() -> None:
-    longer = copy.deepcopy(tiny_tokenizer())
-    longer.add_tokens(["sottovoce"])
     others = [tiny_loaded(), tiny_loaded(hidden_size=48, num_hidden_layers=3)]
-    others.append(assemble("longer", tiny_model(num_hidden_layers=3, seed=1, vocab_size=301), longer))
+    others.append(assemble("longer", tiny_model(num_hidden_layers=3, seed=1, vocab_size=301), longer_tokenizer()))
 
     for other in others:
         with pytest.raises(ProtocolError):

@@ -19,7 +19,7 @@ from sottovoce.graphs import NAMES
 from sottovoce.retrievers.registry import ABOUT, RETRIEVERS
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run_directory import saved_runs
-from sottovoce.settings import MAD, Debate, Single
+from sottovoce.settings import MAD, Debate
 from tests.cli.conftest import Call, Models
 
 FAST = ("--max-tokens", "6")
@@ -92,13 +92,6 @@ def test_a_text_that_names_no_agent_is_for_all(text: str) -> None:
     asked = QuestionOptions.model_validate({"question": "x?", "document": [text]})
 
     assert questions_of(asked, Debate())[0][0]["documents"] == [text]
-
-
-@pytest.mark.parametrize("name", ["agent_1", "agent_7", "negative"])
-def test_where_one_agent_reads_all_the_names_of_owners_are_left_out(name: str) -> None:
-    asked = QuestionOptions.model_validate({"question": "x?", "document": [f"{name}=x = 3."]})
-
-    assert questions_of(asked, Single())[0][0]["documents"] == ["x = 3."]
 
 
 def test_a_task_is_told_with_its_components(call: Call, models: Models) -> None:

@@ -232,13 +232,6 @@ def test_a_hosted_model_that_cannot_be_had_is_refused_before_anybody_speaks(
     assert not (tmp_path / "run").exists()
 
 
-def test_the_doctor_says_that_it_examines_local_models_only(call: Call) -> None:
-    answer = call("models", "doctor", MINI)
-
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err == f"sottovoce: models doctor examines local models only, and {MINI!r} is a hosted one\n"
-
-
 CHOICE = {"index": 0, "delta": {"role": "assistant", "content": "Answer: 4"}, "finish_reason": "stop"}
 SOUND = {"choices": [CHOICE]}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from io import StringIO
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from rich.console import Console
@@ -32,6 +31,10 @@ REPLIES = {"agent_1": ["The answer is 21.", "The answer is 22."], "agent_2": ["T
 
 def screen(width: int = 100, height: int = 30) -> Console:
     return Console(file=StringIO(), width=width, height=height, force_terminal=True, markup=False, highlight=False)
+
+
+def pipe(width: int = 60) -> Console:
+    return Console(file=StringIO(), width=width, markup=False, emoji=False, highlight=False)
 
 
 def shown(console: Console) -> str:
@@ -117,30 +120,32 @@ def moments(scheme: tuple[Settings, schemes.Replies], tmp_path: Path) -> list[tu
     return seen
 
 
-@pytest.mark.parametrize("scheme", [*ALL, (Debate(summarise="each"), {"": ["The answer is 22."] * 10})])
-def test_the_live_view_leaves_the_transcript(scheme: tuple[Settings, schemes.Replies], tmp_path: Path) -> None:
-    live, after = screen(height=500), screen(height=500)
-
-    with LiveTranscript(live, "loading") as view:
-        run = schemes.held(*scheme, tmp_path, view.observe)
-    live.print(transcript.conclusion(live, run))
-    transcript.print_run(after, run)
-
-    assert left_on_screen(shown(live)) == left_on_screen(shown(after))
+SUMMED: tuple[Settings, schemes.Replies] = (Debate(summarise="each"), {"": ["The answer is 22."] * 10})
+TAKEN_BACK: tuple[Settings, schemes.Replies] = (Debate(rounds=2), WATCHED)
 
 
-@pytest.mark.parametrize("what", ["again", "reset"])
-def test_what_a_watch_withdrew_is_left_as_the_transcript_has_it(
-    what: Literal["again", "reset"], tmp_path: Path
+@pytest.mark.parametrize(
+    ("scheme", "watch"),
+    [*((scheme, None) for scheme in (*ALL, SUMMED)), (TAKEN_BACK, Once("again")), (TAKEN_BACK, Once("reset"))],
+)
+def test_a_terminal_and_a_pipe_are_left_with_the_transcript(
+    scheme: tuple[Settings, schemes.Replies], watch: Once | None, tmp_path: Path
 ) -> None:
-    live, after = screen(height=500), screen(height=500)
+    live, after, piped = screen(height=500), screen(height=500), pipe()
 
-    with LiveTranscript(live, "loading") as view:
-        run = schemes.held(Debate(rounds=2), WATCHED, tmp_path, view.observe, watch=Once(what))
-    live.print(transcript.conclusion(live, run))
+    with LiveTranscript(live, "loading") as view, PipedTranscript(piped, watched=watch is not None) as printer:
+
+        def observe(run: DiscussionRecord, event: Event) -> None:
+            view.observe(run, event)
+            printer.observe(run, event)
+
+        run = schemes.held(*scheme, tmp_path, observe, watch=watch)
+    for console in (live, piped):
+        console.print(transcript.conclusion(console, run))
     transcript.print_run(after, run)
 
     assert left_on_screen(shown(live)) == left_on_screen(shown(after))
+    assert shown(piped) == printed(run)
 
 
 def test_debaters_stay_in_sight_while_the_next_one_speaks(tmp_path: Path) -> None:
@@ -187,46 +192,13 @@ def test_an_answer_turn_appears_under_its_reply(tmp_path: Path) -> None:
     assert "secretary …" in said[1][1] and "Both." in said[1][1] and 'it says "22"' in said[1][1]
 
 
-def pipe(width: int = 60) -> Console:
-    return Console(file=StringIO(), width=width, markup=False, emoji=False, highlight=False)
-
-
-def text_of(console: Console) -> str:
-    assert isinstance(console.file, StringIO)
-    return console.file.getvalue()
-
-
-@pytest.mark.parametrize("scheme", ALL)
-def test_what_a_pipe_got_in_the_end_is_the_transcript(scheme: tuple[Settings, schemes.Replies], tmp_path: Path) -> None:
-    console = pipe()
-
-    with PipedTranscript(console) as piped:
-        run = schemes.held(*scheme, tmp_path, piped.observe)
-    console.print(transcript.conclusion(console, run))
-
-    assert text_of(console) == printed(run)
-
-
-@pytest.mark.parametrize("what", ["again", "reset"])
-def test_a_pipe_gets_what_a_watch_withdrew_as_the_transcript_has_it(
-    what: Literal["again", "reset"], tmp_path: Path
-) -> None:
-    console = pipe()
-
-    with PipedTranscript(console, watched=True) as piped:
-        run = schemes.held(Debate(rounds=2), WATCHED, tmp_path, piped.observe, watch=Once(what))
-    console.print(transcript.conclusion(console, run))
-
-    assert text_of(console) == printed(run)
-
-
 def test_a_message_is_printed_before_the_next_one_is_said(tmp_path: Path) -> None:
     console, seen = pipe(), list[tuple[Event, str]]()
     piped = PipedTranscript(console)
 
     def watch(run: DiscussionRecord, event: Event) -> None:
         piped.observe(run, event)
-        seen.append((event, text_of(console)))
+        seen.append((event, shown(console)))
 
     schemes.held(*JUDGED, tmp_path, watch)
 
@@ -246,7 +218,7 @@ def test_nothing_is_printed_before_something_was_said(tmp_path: Path) -> None:
     with PipedTranscript(console) as piped:
         piped.observe(run, Opened(settings={}, notes=[]))
 
-    assert text_of(console) == ""
+    assert shown(console) == ""
 
 
 def test_who_might_still_be_preceded_waits() -> None:

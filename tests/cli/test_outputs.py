@@ -209,9 +209,3 @@ def test_a_loop_of_links_is_no_place_to_write_to(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="cannot be written"):
         OutputFile(tmp_path / "loop", "--to")
-
-
-def test_a_name_as_long_as_the_system_takes_is_written(tmp_path: Path) -> None:
-    OutputFile(tmp_path / ("a" * 255), "--to").write("text")
-
-    assert [len(path.name) for path in tmp_path.iterdir()] == [255]

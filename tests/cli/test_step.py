@@ -17,7 +17,6 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import current_messages
 from sottovoce.report.console import console_of
 from tests.cli.conftest import Call, Models
-from tests.cli.test_errors import USAGE, refused
 from tests.graphs.support import NEEDED, QUESTION
 from tests.nodes.test_monitor_node import SCRIPTS, held, model_of
 
@@ -134,9 +133,3 @@ def test_what_cannot_be_done_is_told(line: str, told: str) -> None:
     with pytest.raises(UsageError) as error:
         session.do(line)
     assert str(error.value).startswith(told)
-
-
-def test_several_discussions_and_no_scheme_are_refused(call: Call) -> None:
-    line = refused(call, USAGE, "step", "debate", "--sample", "arithmetic", "--limit", 2)
-    assert line == "the stepper takes one discussion, and several were requested; give one question and one seed"
-    assert "unknown scheme 'mat'" in refused(call, USAGE, "step", "mat")

@@ -100,14 +100,6 @@ def test_a_file_whose_ending_is_not_its_content_is_told_by_what_it_holds(
     assert line in refused(call, USAGE, "debate", "--questions", name, *NO_MODEL)
 
 
-def test_a_published_file_that_is_named_a_workbook_and_is_none_is_refused(call: Call, tmp_path: Path) -> None:
-    (tmp_path / "a.xlsx").write_text('{"question": "1 + 1?", "answer": "#### 2"}\n')
-
-    line = refused(call, USAGE, "data", "show", f"gsm8k:{tmp_path / 'a.xlsx'}")
-
-    assert line.endswith("ends in '.xlsx' but contains something else; rename it by its contents")
-
-
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [

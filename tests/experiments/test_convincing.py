@@ -209,7 +209,7 @@ def test_lines_become_questions_in_their_order(tmp_path: Path) -> None:
     ("line", "complaint"),
     [
         ("{", ": the line is not JSON: "),
-        ("[1]", ": found list; expected one JSON object a line"),
+        ("[1]", ": found list; expected one JSON object per line"),
         ({**LINE, "question": " "}, ": the question is empty; give a text to discuss"),
         (
             {"question": "Ask?", "target": "7"},

@@ -110,7 +110,7 @@ def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> 
         (with_keys(settings={"seed": 3}), "settings have a seed; give the experiment 'seeds'"),
         ({"rows": ROWS}, "Experiment has no 'questions'"),
         ("rows:\n  a: {scheme: single}\n  a: {scheme: debate}\n", "is not YAML: the key 'a' occurs twice"),
-        ("- a", "holds list; expected lines like"),
+        ("- a", "contains list; expected lines like"),
     ],
 )
 def test_an_error_in_a_file_is_one_line_with_the_file(tmp_path: Path, given: Any, error: str) -> None:

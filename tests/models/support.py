@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ from torch import nn
 from sottovoce.models import Engine, Feed, Ids, LoadedModel, Reply, Request, Rows, assemble
 from sottovoce.models.engine.prefix_cache import PrefixCache
 from sottovoce.models.huggingface.layers import hooked
-from tests.support import HIDDEN, VOCABULARY, close, ids, request, tiny_model, tiny_tokenizer
+from tests.support import HIDDEN, VOCABULARY, close, ids, prompt_ids, request, tiny_model, tiny_tokenizer
 
 LIMIT = 600  # seconds; reached only where the engine hangs
 POSITION = 2 * 2 * 2 * 8 * 4  # bytes of a position: layers, keys and values, heads, width, float32
@@ -43,6 +43,13 @@ def busy(engine: Engine) -> Iterator[None]:
         yield
     finally:
         done.set()
+
+
+def together(engine: Engine, asked: Iterable[Request]) -> list[Reply]:
+    """The replies to requests that are one batch."""
+    with busy(engine):
+        submitted = [engine.submit(each) for each in asked]
+    return [each.result(LIMIT) for each in submitted]
 
 
 def words(n: int, seed: int = 0) -> Ids:
@@ -79,11 +86,6 @@ def living(kind: type[Kind]) -> list[Kind]:
     return [each for each in gc.get_objects() if type(each) is kind]
 
 
-def prompt_of(asked: Request) -> torch.Tensor:
-    """The ids of a prompt, (1, n)."""
-    return torch.tensor([[id for piece in asked.prompt if isinstance(piece, Ids) for id in piece.ids]])
-
-
 def plain(
     loaded: LoadedModel, asked: Request, **options: Any
 ) -> Any:  # Any: a model's output, by the names it has there
@@ -111,7 +113,7 @@ def reads_as_plain(loaded: LoadedModel, asked: Request, reply: Reply) -> bool:
 
 def generate(loaded: LoadedModel, asked: Request, **options: object) -> tuple[int, ...]:
     """What transformers.generate adds to a prompt of ids."""
-    prompt = prompt_of(asked)
+    prompt = torch.tensor([prompt_ids(asked)])
     n = asked.stop.max_new
     out: torch.Tensor = loaded.model.generate(  # type: ignore[operator]  # transformers hides it from types
         prompt,

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from sottovoce.models import Edit, Feed, Ids, LoadedModel, Record, Reply, Request, Sampling, Stop, Table, assemble
 from sottovoce.models.huggingface.layers import hooked
-from tests.models.support import generate, hooks, prompt_of
+from tests.models.support import generate, hooks
 from tests.support import (
     HIDDEN,
     VOCABULARY,
@@ -19,6 +19,7 @@ from tests.support import (
     edit,
     ids,
     noise,
+    prompt_ids,
     reciting_loaded,
     request,
     same_reply,
@@ -132,12 +133,12 @@ def test_zero_deltas_change_nothing_to_the_bit() -> None:
 
 def test_hooks_leave_no_trace() -> None:
     loaded = tiny_loaded()
-    before, plain = hooks(loaded.model), logits_of(loaded.model, input_ids=prompt_of(request()))
+    before, plain = hooks(loaded.model), logits_of(loaded.model, input_ids=torch.tensor([prompt_ids(request())]))
 
     loaded.engine.run(request(edits=(edit(0, 2, 4),), record=EVERYTHING))
 
     assert hooks(loaded.model) == before
-    assert torch.equal(logits_of(loaded.model, input_ids=prompt_of(request())), plain)
+    assert torch.equal(logits_of(loaded.model, input_ids=torch.tensor([prompt_ids(request())])), plain)
 
 
 # Means of embeddings
@@ -147,7 +148,7 @@ def test_hooks_leave_no_trace() -> None:
 def test_a_mean_is_the_softmax_over_the_table_computed_by_hand(temperature: float) -> None:
     loaded = tiny_loaded()
     asked = request(max_new=3, feed=MEAN, sampling=Sampling(temperature))
-    inputs = loaded.table.rows[prompt_of(asked)]  # (1, n, E)
+    inputs = loaded.table.rows[torch.tensor([prompt_ids(asked)])]  # (1, n, E)
     for _ in range(3):  # few steps: feedback amplifies float32 noise
         p = (logits_of(loaded.model, inputs_embeds=inputs) / temperature).softmax(-1)
         inputs = torch.cat([inputs, (p @ loaded.table.rows)[None, None]], 1)
@@ -160,7 +161,7 @@ def test_a_mean_is_the_softmax_over_the_table_computed_by_hand(temperature: floa
 def test_other_tables_are_averaged_under_the_same_weights() -> None:
     loaded, wide = tiny_loaded(), Table(noise(VOCABULARY, 48))
     asked = request(max_new=2, feed=Feed("mean", tables=(wide,)), sampling=Sampling(1.0))
-    p = logits_of(loaded.model, input_ids=prompt_of(asked)).softmax(-1)
+    p = logits_of(loaded.model, input_ids=torch.tensor([prompt_ids(asked)])).softmax(-1)
 
     reply = loaded.engine.run(asked)
 
@@ -188,7 +189,7 @@ def test_neighbours_with_other_tables_and_weights_do_not_mix() -> None:
 def test_the_sparse_form_holds_the_largest_weights_and_their_mass() -> None:
     loaded = tiny_loaded()
     asked = request(max_new=2, feed=MEAN, sampling=Sampling(1.0), record=Record(sparse=5))
-    p = logits_of(loaded.model, input_ids=prompt_of(asked)).softmax(-1).topk(5)
+    p = logits_of(loaded.model, input_ids=torch.tensor([prompt_ids(asked)])).softmax(-1).topk(5)
 
     sparse = loaded.engine.run(asked).sparse
 

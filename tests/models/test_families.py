@@ -334,8 +334,8 @@ def test_families_whose_layers_read_ids_speak_in_words(family: str, limited: dic
     [
         ("gemma3n_text", "cipher", "cipher feeds embeddings, but the layers of 'gemma3n_text' also need token ids"),
         ("gemma4_text", "cipher", "cipher feeds embeddings, but the layers of 'gemma4_text' also need token ids"),
-        ("gemma3n_text", "sde", "sde reads and changes one state .*, but the layers of 'gemma3n_text' put out 2"),
-        ("gemma3n_text", "hidden", "hidden reads and changes one state .*, but the layers of 'gemma3n_text' put out 2"),
+        ("gemma3n_text", "sde", "sde reads and changes one state .*, but the layers of 'gemma3n_text' return 2"),
+        ("gemma3n_text", "hidden", "hidden reads and changes one state .*, but the layers of 'gemma3n_text' return 2"),
     ],
 )
 def test_a_protocol_that_a_family_cannot_carry_is_refused_with_the_reason(

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from sottovoce.models.base_temperature import (
     saved_measurement,
 )
 from sottovoce.models.doctor.cipher_temperature import LADDER, measure, temperature
-from tests.support import reciting_loaded, tiny_model, tiny_tokenizer
+from tests.support import longer_tokenizer, reciting_loaded, tiny_model, tiny_tokenizer
 
 
 def loaded(seed: int = 0, generation: Mapping[str, object] | None = None, **config: object) -> LoadedModel:
@@ -88,9 +87,7 @@ def test_weights_are_the_same_only_where_values_and_shapes_are() -> None:
 
 
 def test_a_vocabulary_is_the_tokenizers_whatever_the_tables_height_or_width() -> None:
-    longer = copy.deepcopy(tiny_tokenizer())
-    longer.add_tokens(["sottovoce"])
-    other = assemble("longer", tiny_model(vocab_size=320), longer)
+    other = assemble("longer", tiny_model(vocab_size=320), longer_tokenizer())
 
     assert loaded().vocabulary_key == loaded(1, hidden_size=48, vocab_size=320).vocabulary_key
     assert other.vocabulary_key != loaded().vocabulary_key

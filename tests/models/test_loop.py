@@ -17,7 +17,7 @@ from sottovoce.models.engine.loop import Loop, Worker
 from sottovoce.models.engine.request import Statistics
 from sottovoce.models.engine.scheduler import MAX_PREFILL_TOKENS
 from sottovoce.models.engine.sequence import Job
-from tests.models.support import LIMIT, busy, fresh, living, plain, reads_as_plain, slots, spoiled, words
+from tests.models.support import LIMIT, busy, fresh, living, plain, reads_as_plain, slots, spoiled, together, words
 from tests.support import HIDDEN, close, edit, request, rows, same_reply
 
 EVERYTHING = Record((0, 1), stats=True, top=3)
@@ -159,9 +159,7 @@ def test_edits_of_prompts_of_unequal_length_that_are_read_together_act_each_at_i
         request((words(n, seed=n),), 1, edits=(edit(0, at, 2, seed=n), edit(1, at + 1, 1)), record=EVERYTHING)
         for n, at in ((4, 0), (9, 7), (17, 3), (30, 28), (30, 0))
     ]
-    with busy(loaded.engine):
-        submitted = [loaded.engine.submit(each) for each in asked]
-    found = [each.result(LIMIT) for each in submitted]
+    found = together(loaded.engine, asked)
 
     assert loaded.engine.statistics.passes == 1 + 1
     assert all(reads_as_plain(loaded, each, reply) for each, reply in zip(asked, found, strict=True))
@@ -248,9 +246,7 @@ def test_where_memory_runs_out_fewer_go_on_together(prompts: bool, steps: bool, 
     alone = [loaded.engine.twin(reuse=False).run(each) for each in asked]
 
     handle = breaking(loaded, no_room(error, prompts=prompts, steps=steps, most=most))
-    with busy(loaded.engine):
-        submitted = [loaded.engine.submit(each) for each in asked]
-    found = [each.result(LIMIT) for each in submitted]
+    found = together(loaded.engine, asked)
     handle.remove()
 
     assert all(map(same_reply, found, alone))
@@ -282,9 +278,7 @@ def test_a_pass_that_breaks_in_a_batch_is_made_by_each_alone(queries: str) -> No
 
     error = ZeroDivisionError("in a batch")
     handle = breaking(loaded, no_room(error, prompts=queries == "prompts", steps=queries == "steps", most=1))
-    with busy(loaded.engine):
-        submitted = [loaded.engine.submit(each) for each in asked]
-    found = [each.result(LIMIT) for each in submitted]
+    found = together(loaded.engine, asked)
     handle.remove()
 
     assert all(map(same_reply, found, alone))

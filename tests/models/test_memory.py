@@ -15,7 +15,7 @@ from sottovoce.models import Feed, Request, Sampling
 from sottovoce.models.engine.cache_manager import LEAST, _managers, default_budget
 from sottovoce.models.huggingface.devices import CGROUP_FILES, free_memory, left_in_container, out_of_memory
 from sottovoce.models.huggingface.passes import Kind
-from tests.models.support import LIMIT, busy, fresh, slots, words
+from tests.models.support import LIMIT, busy, fresh, slots, together, words
 from tests.support import edit, request, rows
 
 CPU, META = torch.device("cpu"), torch.device("meta")
@@ -24,10 +24,9 @@ CPU, META = torch.device("cpu"), torch.device("meta")
 @pytest.mark.parametrize("n", [1, 2, 3, 7])
 def test_as_many_rows_decode_together_as_fit(n: int) -> None:
     engine = fresh(memory=slots(64, rows=n)).engine
-    with busy(engine):
-        submitted = [engine.submit(request(f"What is {k}?")) for k in range(10)]
+    replies = together(engine, [request(f"What is {k}?") for k in range(10)])
 
-    assert all(len(each.result(LIMIT).ids) == 8 for each in submitted)
+    assert all(len(each.ids) == 8 for each in replies)
     assert engine.statistics.widest == n
 
 

@@ -14,7 +14,7 @@ from sottovoce.models import Engine, Ids, LoadedModel, Record, Request, Rows, Sa
 from sottovoce.models.engine.kv_cache import KVCache
 from sottovoce.models.engine.prefix_cache import PrefixCache, chain, id_keys
 from sottovoce.models.huggingface.passes import Kind
-from tests.models.support import LIMIT, POSITION, busy, consistent, fresh, slots, spoiled, words
+from tests.models.support import POSITION, busy, consistent, fresh, slots, spoiled, together, words
 from tests.support import edit, request, rows, same_reply
 
 KIND = Kind(((0, 0), (0, 1)), heads=1, width=2, dtype=torch.float32, device=torch.device("cpu"))
@@ -175,9 +175,7 @@ def test_a_next_round_reads_nothing_that_was_read_or_said_before(loaded: LoadedM
 
 def test_simultaneous_requests_with_one_beginning_compute_it_once(loaded: LoadedModel) -> None:
     asked = [request((words(100), words(9, seed=n)), record=EVERYTHING) for n in range(1, 13)]
-    with busy(loaded.engine):
-        submitted = [loaded.engine.submit(each) for each in asked]
-    replies = [each.result(LIMIT) for each in submitted]
+    replies = together(loaded.engine, asked)
 
     assert [reply.usage.reused for reply in replies] == [0, *[100] * 11]
     assert loaded.engine.statistics.widest == 12
