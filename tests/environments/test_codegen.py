@@ -11,9 +11,17 @@ from hypothesis import strategies as st
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.bleu import agreeing, bleu
 from sottovoce.environments.codegen import assertions, code, ranks, reflections, scores, solution_span
-from sottovoce.environments.problems import BundledProblem, Problem, bundled_problems
+from sottovoce.environments.problems import (
+    BundledProblem,
+    Failed,
+    Problem,
+    Report,
+    bundled_problems,
+    report,
+    tried,
+    watched,
+)
 from sottovoce.environments.sandbox import Limits, Outcome, run, why_not
-from sottovoce.environments.test_runner import Failed, Report, report, tried, watched
 
 PROBLEM = 'def add(a, b):\n    """The sum."""\n'
 ADD = "def add(a, b):\n    return a + b"
