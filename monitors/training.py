@@ -104,7 +104,9 @@ def _chosen(candidates: Sequence[Tried], parts: Split, training: Training) -> tu
     chosen = candidates[places[training.rank]]
     if training.false_alarms is None:
         return chosen.monitor, chosen.triggered.gain
-    monitor, games = calibrated(chosen.monitor, parts.calibrating, training.false_alarms), parts.choosing
+    games, new = parts.choosing, parts.calibrating
+    highest = new.highest(chosen.monitor.scores(new.columns))[~new.failed]
+    monitor = chosen.monitor.model_copy(update={"threshold": conformal_threshold(highest, training.false_alarms)})
     return monitor, triggered(games.highest(monitor.scores(games.columns)), games.failed, monitor.threshold).gain
 
 
@@ -177,12 +179,6 @@ def fit(games: Games, features: tuple[str, ...], degree: int, training: Training
         threshold=1.0,
         measured=games.measured,
     )
-
-
-def calibrated(monitor: Monitor, games: Games, false_alarms: float) -> Monitor:
-    """Return the monitor with a threshold that at most this share of successful games like these exceeds."""
-    highest = games.highest(monitor.scores(games.columns))[~games.failed]
-    return monitor.model_copy(update={"threshold": conformal_threshold(highest, false_alarms)})
 
 
 def _order(candidate: Tried) -> tuple[float, ...]:

@@ -162,8 +162,8 @@ def _json(name: str, file: Path) -> dict[str, Any]:  # Any: JSON
     return found
 
 
-def _of_layers(name: str, promised: int, tensors: Mapping[str, tuple[str, object]], held: int) -> ModelError:
-    return _unloadable(name, f"{CONFIG} specifies {promised} layers, but {_files(tensors)} {held}")
+def _of_layers(name: str, promised: int, tensors: Mapping[str, tuple[str, object]], count: int) -> ModelError:
+    return _unloadable(name, f"{CONFIG} specifies {promised} layers, but {_files(tensors)} {count}")
 
 
 def _counts(names: Iterable[str]) -> dict[str, int]:

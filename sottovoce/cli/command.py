@@ -162,16 +162,20 @@ def scheme_rows() -> list[Row]:
     return [(name.replace("_", "-"), summary) for name, summary in about.items()]
 
 
-def flag(name: str, help: str, callback: Callable[..., Any]) -> click.Option:
-    """Return an option that prints something and exits."""
-    return click.Option([name], is_flag=True, expose_value=False, is_eager=True, help=help, callback=callback)
+def flag(name: str, help: str, action: Callable[[click.Context], None]) -> click.Option:
+    """Return an option that does something instead of the command, and exits."""
+
+    def act(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
+        if chosen:
+            action(ctx)
+            ctx.exit()
+
+    return click.Option([name], is_flag=True, expose_value=False, is_eager=True, help=help, callback=act)
 
 
-def _show_all(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
-    if chosen:
-        ctx.meta[EVERY] = True
-        click.echo(ctx.get_help())
-        ctx.exit()
+def _show_all(ctx: click.Context) -> None:
+    ctx.meta[EVERY] = True
+    click.echo(ctx.get_help())
 
 
 def _write(formatter: click.HelpFormatter, sections: dict[str, list[Row]]) -> None:

@@ -66,18 +66,12 @@ class Program(Commands):
         return super().invoke(ctx)
 
 
-def _version(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
-    if chosen:
-        click.echo(f"sottovoce {__version__}")
-        ctx.exit()
-
-
 program = Program(
     "sottovoce",
     ABOUT,
     context_settings={"max_content_width": 100},
     params=[
-        flag("--version", "Show the version and exit.", _version),
+        flag("--version", "Show the version and exit.", lambda ctx: click.echo(f"sottovoce {__version__}")),
         click.Option(["--verbose"], is_flag=True, help="Log on stderr what is loaded, read and saved."),
         flag("--install-completion", "Install completion for the shell.", completion.install),
         flag("--show-completion", "Print the shell's completion script.", completion.show),

@@ -129,7 +129,7 @@ def edits(graph: Graph) -> dict[str, tuple[dict[str, Any], str]]:
         "no message": ({"board": ["hello"]}, "a message for the board is 'hello'; expected its fields"),
         "lacks": ({"board": [{"agent": "agent_1"}]}, "in a message for the board, it has no 'round'"),
         "text": ({"board": [{**message, "round": "0"}]}, "in a message for the board, round is '0': expected a valid"),
-        "negative": ({"board": [{**message, "attempt": -1}]}, "attempt is -1; expected 0 or more"),
+        "negative": ({"board": [{**message, "attempt": -1}]}, "attempt is -1: expected greater than or equal to 0"),
         "unknown": ({"board": [{**message, "texts": ""}]}, "unknown field of a message: 'texts'; the nearest known"),
         "digest": ({"board": {**message, "payload": {"sha256": "../x"}}}, "in a message for the board, payload"),
         "nobody": ({"board": [{**message, "agent": "eve"}]}, "unknown agent on the board: 'eve'; choose from: agent_1"),
