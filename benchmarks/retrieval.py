@@ -17,14 +17,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
 
 from benchmarks.invented import write_corpus
-from benchmarks.measuring import CLOCKS, Clock, Table, Times, percent, times
+from benchmarks.measuring import CLOCKS, Clock, Table, Times, times
 from sottovoce.environments.encyclopedia import encyclopedia
 from sottovoce.environments.encyclopedia.questions import questions
 from sottovoce.models.sources import is_pulled
@@ -123,26 +123,6 @@ def encoding(work: Path, passages: int, clock: Clock) -> Table:
     return table
 
 
-def agreement(firsts: Sequence[Sequence[str]], seconds: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Return how often the best hit, and the shares of the first 6 and 10, agree, over queries with hits in both."""
-    pairs = [(first, second) for first, second in zip(firsts, seconds, strict=True) if first and second]
-    shares = {k: fmean(len({*a[:k]} & {*b[:k]}) / max(len(a[:k]), len(b[:k])) for a, b in pairs) for k in (6, 10)}
-    return {
-        "the best is the same": fmean(a[0] == b[0] for a, b in pairs),
-        **{f"shared among {k}": value for k, value in shares.items()},
-        "the same ten in the same order": fmean(a == b for a, b in pairs),
-    }
-
-
-def agreeing(reports: Mapping[str, Found]) -> Table:
-    """Return the agreement of BM25 and Lucene."""
-    bm25, lucene = (reports[name].asks[0]["found"] for name in ("bm25", "lucene"))
-    column, table = agreement(bm25, lucene), Table()
-    table.add(f"bm25 and lucene, {len(bm25)} queries", *column)
-    table.add("share", *map(percent, column.values()))
-    return table
-
-
 def tables(passages: int, queries: int, repeats: int, clock: Clock) -> Iterator[Table]:
     """Yield all tables for a number of passages."""
     with TemporaryDirectory() as name:
@@ -151,7 +131,6 @@ def tables(passages: int, queries: int, repeats: int, clock: Clock) -> Iterator[
         options.write_text(json.dumps(write_corpus(corpus, passages, queries)))
         reports = measured(work, corpus, options, repeats)
         yield speed(reports, passages, clock)
-        yield agreeing(reports)
         if is_pulled(ENCODER):
             yield encoding(work, passages, clock)
 

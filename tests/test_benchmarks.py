@@ -75,9 +75,3 @@ def test_passages_have_the_length_they_are_said_to_have_and_a_question_finds_its
     assert WORDS[0] <= min(lengths) and max(lengths) <= WORDS[1] and 90 < sum(lengths) / len(lengths) < 110
     index, asking = BM25Index.build(made), Language(1)
     assert all(index.search(asking.question(each), 1)[0].passage == each for each in made)
-
-
-def test_agreement_is_that_of_queries_for_which_both_find_something() -> None:
-    told = retrieval.agreement([["a", "b"], ["c"], []], [["b", "a"], ["c"], ["d"]])
-    assert [*told.values()] == [0.5, 1.0, 1.0, 0.5]
-    assert retrieval.agreement([["a"]], [["a", "b"]])["shared among 6"] == 0.5

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from itertools import chain, pairwise, permutations
 from math import factorial
 from pathlib import Path
@@ -14,17 +14,13 @@ import pytest
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.analysis.calls import Call, Edge, Unrolled, unroll
 from sottovoce.analysis.symmetry import Symmetry, spoken_by, symmetry
-from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import NAMES, scheme
-from sottovoce.graphs.discussion import create_discussion
 from sottovoce.models import assemble
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.convincing_samples import Sample, Samples
-from sottovoce.nodes.rules import DiscussionRule
-from sottovoce.nodes.state import Discussion
 from sottovoce.prompts.render import Prompts
-from sottovoce.settings import CMD, MAD, Debate, MesSync, ReConcile, SelfConsistency, Settings
+from sottovoce.settings import CMD, MAD, Debate, ReConcile, SelfConsistency, Settings
 from tests.support import tiny_model, tiny_tokenizer
 
 Cast = tuple[Unrolled, dict[str, str] | None]
@@ -42,42 +38,6 @@ def of(name: str, question: Mapping[str, Any] | None = None, **values: Any) -> C
         return unrolled, spoken_by(settings, [*unrolled.agents(), *unrolled.others])
 
     return made
-
-
-def by(rule: DiscussionRule, agents: int) -> Callable[[], Cast]:
-    """A discussion that a rule describes."""
-    return cache(lambda: (unroll(partial(create_discussion, rule), MesSync(agents=agents)), None))
-
-
-class InTurn(DiscussionRule):
-    """One speaks after another and hears all that was said; before that, all at once where `at_once` is set."""
-
-    def __init__(self, turns: int, *, at_once: bool = False) -> None:
-        self.turns, self.at_once = turns, at_once
-
-    def first_speakers(self, agents: Sequence[str]) -> Sequence[str]:
-        return agents if self.at_once else agents[:1]
-
-    def receivers(self, message: Message, state: Discussion, agents: Sequence[str]) -> Sequence[str]:
-        return agents
-
-    def should_wait(self, agent: str, messages: Sequence[Message], state: Discussion) -> bool:
-        turn, agents = state["round"] + (not self.at_once), MesSync(**state["settings"]).speakers()
-        return agent != agents[turn % len(agents)]
-
-    def is_over(self, state: Discussion) -> bool:
-        return state["round"] + 1 == self.turns
-
-
-class AllAtOnce(InTurn):
-    """All speak in each round, and are told who said what."""
-
-    def should_wait(self, agent: str, messages: Sequence[Message], state: Discussion) -> bool:
-        return False
-
-    def modify(self, view: Any, turns: Sequence[Any]) -> Sequence[Any]:
-        others = [name for name in MesSync(agents=3).speakers() if name != view.agent]
-        return [*turns, *view.system_turn(f"You are {view.agent}; you heard {' and '.join(others)}.")]
 
 
 def grouped(*sizes: int) -> Cast:
@@ -139,12 +99,8 @@ ORDERS: list[Case] = [
     ("CMD of 7", of("cmd", agents=7), 6 * 2 * 2 * 2, ("graph",)),
     ("CMD of 3, 3, 1", lambda: grouped(3, 3, 1), 72, ("graph",)),
     ("CMD of 9", of("cmd", agents=9), 6**3 * 6, ("graph",)),
-    ("MADRA, simultaneous talk", by(InTurn(1, at_once=True), 4), 24, ()),
-    ("MADRA, orderly talk", by(InTurn(5, at_once=True), 4), 1, ("graph",)),
     ("MADRA of 3, as it is", of("madra", agents=3), 1, ("graph",)),
     ("MADRA of 4 in one round", of("madra", agents=4, rounds=1), 24, ()),
-    ("WhoDunit round robin", by(InTurn(9), 3), 1, ("graph",)),
-    ("a rule where all are told who spoke", by(AllAtOnce(3, at_once=True), 3), 6, ()),
     ("information asymmetry, passages as prompts", of("debate", own("documents"), agents=4), 1, ("prompts",)),
     ("own starting views", of("debate", own("starting_views"), agents=4), 1, ("prompts",)),
 ]
