@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, Unpack
 
+from sottovoce.core.text import counted
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
 from sottovoce.settings import CMD, SECRETARY
 
@@ -64,7 +65,7 @@ SENT = {"tied": "its first agent with a tied answer", "first": "its first agent"
 
 def manner(settings: CMD) -> str:
     """Return a phrase that describes the discussion."""
-    held = f"{settings.agents} agent{'s' * (settings.agents > 1)}, {settings.rounds} round{'s' * (settings.rounds > 1)}"
+    held = f"{counted(settings.agents, 'agent')}, {counted(settings.rounds, 'round')}"
     if settings.secretary:
         return f"{held} · at a tie a secretary decides"
     return f"{held} on each level · at a tie each group sends {SENT[settings.representative]}"

@@ -12,9 +12,9 @@ import random
 from collections.abc import Callable
 from typing import Any, Literal, Unpack
 
+from sottovoce.core.text import counted
 from sottovoce.environments import Split
-from sottovoce.environments.problems import bundled_problems
-from sottovoce.environments.test_runner import Runner
+from sottovoce.environments.problems import Runner, bundled_problems
 from sottovoce.graphs.scheme import Games, Graph, GraphInputs, Scheme, State
 from sottovoce.nodes.question import Question
 from sottovoce.settings import CodeGen
@@ -73,7 +73,7 @@ def create_codegen(
 
 def manner(settings: CodeGen) -> str:
     """Return a phrase that describes how programs are written."""
-    held = f"{settings.agents} coders, at most {settings.rounds} round{'s' * (settings.rounds > 1)}"
+    held = f"{settings.agents} coders, at most {counted(settings.rounds, 'round')}"
     return f"{held} · sandbox: {settings.sandbox or 'none'}{', unsafe' * settings.unsafe}"
 
 

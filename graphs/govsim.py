@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from sottovoce.core.errors import UsageError
+from sottovoce.core.text import counted
 from sottovoce.environments import Split
 from sottovoce.environments.govsim.fishery import Game, read_game, starts
 from sottovoce.graphs.scheme import Games, Graph, GraphInputs, Scheme
@@ -88,8 +89,8 @@ def _all(state: Any, node: str) -> list[str]:
 
 def manner(settings: GovSim) -> str:
     """Return a phrase that describes the game."""
-    months = f"{settings.months} month{'s' * (settings.months > 1)}"
-    said = f"{settings.utterances} utterance{'s' * (settings.utterances > 1)}"
+    months = counted(settings.months, "month")
+    said = counted(settings.utterances, "utterance")
     talk = f"at most {said} a talk" if settings.language else "without talk"
     joins = f", the last from month {settings.newcomer + 1}" if settings.newcomer else ""
     return f"{settings.agents} agents{joins}, at most {months}, {talk}"
@@ -114,7 +115,7 @@ def games(n: int, settings: GovSim, seed: int = 0, split: Split | None = None) -
 
 def _question(game: Game, id: str) -> Question:
     """Return a game as a question, which agents are asked each month; its result is how long the fish last."""
-    months = f"{game.months} month{'s' * (game.months != 1)}"
+    months = counted(game.months, "month")
     return Question(
         id=id,
         question="How many tons of fish do you catch this month?",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, Unpack
 
+from sottovoce.core.text import counted
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
 from sottovoce.settings import MADRA
 
@@ -60,7 +61,7 @@ def manner(settings: MADRA) -> str:
     """Return a phrase that describes the debate."""
     found = " and ".join(f"{most} of {spec}" for spec, most in settings.sources()) or "none"
     chosen = f"at most {settings.most} chosen" if settings.self_selection else "all read"
-    held = f"{settings.agents} debaters, at most {settings.rounds} round{'s' * (settings.rounds > 1)}"
+    held = f"{settings.agents} debaters, at most {counted(settings.rounds, 'round')}"
     return f"{held} · evidence: {found}, {chosen}"
 
 

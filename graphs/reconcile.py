@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, Unpack
 
+from sottovoce.core.text import counted
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
 from sottovoce.settings import ReConcile
 
@@ -41,7 +42,7 @@ def create_reconcile(settings: ReConcile | None = None, **inputs: Unpack[GraphIn
 
 def manner(settings: ReConcile) -> str:
     """Return a phrase that describes the discussion."""
-    rounds = f"{settings.rounds} round{'' if settings.rounds == 1 else 's'}"
+    rounds = counted(settings.rounds, "round")
     return f"{settings.agents} agents, at most {rounds} of discussion · {settings.vote} vote"
 
 

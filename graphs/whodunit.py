@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from sottovoce.core.text import counted
 from sottovoce.environments import Split
 from sottovoce.environments.whodunit.games import Game, read_game
 from sottovoce.environments.whodunit.metrics import class_noted
@@ -63,7 +64,7 @@ def manner(settings: WhoDunit) -> str:
     named = [f"{settings.role_of(each).title()} {each}" for each in settings.speakers()]
     who = " and ".join(named) if settings.variant == "asym" else f"{len(named)} peers"
     most, by_rule = settings.most_turns, ", by rule," if settings.golden else ""
-    return f"{who}{by_rule} in turn, at most {most} turn{'s' * (most != 1)}"
+    return f"{who}{by_rule} in turn, at most {counted(most, 'turn')}"
 
 
 def truth(message: Message) -> str:

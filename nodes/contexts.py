@@ -19,7 +19,7 @@ from sottovoce.core.errors import UsageError, choose, nearest
 from sottovoce.core.trust import Allowed
 from sottovoce.nodes.context import RunContext, made_from
 from sottovoce.nodes.state import Discussion
-from sottovoce.nodes.state_validation import check_state, check_types, check_whole, settings_of
+from sottovoce.nodes.state_validation import check_state, check_types, settings_of
 from sottovoce.nodes.streams import is_inside
 from sottovoce.prompts.packs import SHIPPED
 from sottovoce.prompts.render import Prompts
@@ -94,12 +94,11 @@ class Contexts(Generic[AnySettings]):
             UsageError: the settings are invalid, or the run's context asks for others.
             RequestError: the settings use a name that is neither built in nor allowed.
         """
-        settings, text = settings_of(state)
+        settings, text = settings_of(state, self.kind.model_fields)
         context = _context_of(self.kind)
         key = f"{text} {context}"
         run = self._built.get(key)
         if run is None:
-            check_whole(settings, self.kind.model_fields)
             parsed = self.kind.model_validate(settings)
             self._check_built(parsed, "the state's settings ask")
             _check_same(parsed, context)

@@ -15,6 +15,7 @@ from typing import Annotated
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
+from sottovoce.core.text import counted
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, majority, voted
 from sottovoce.nodes.evidence import Search, evidence_message, numbers, passages, search
@@ -214,7 +215,7 @@ def by_summarizer(run: RunContext[MADRA], state: Madra) -> Decision:
     message, round, agrees = said(state, SUMMARIZER, state["round"], (SUMMARISE,)), state["round"] + 1, agreed(state)
     assert message is not None, "the summarizer speaks last"
     answer = voted(message, state, read_vote)["answer"]
-    how = f"they agreed in round {round}" if agrees else f"they never agreed in {round} round{'s' * (round > 1)}"
+    how = f"they agreed in round {round}" if agrees else f"they never agreed in {counted(round, 'round')}"
     if answer is None:
         decision = majority(votes, state)
         return {

@@ -17,6 +17,7 @@ from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.channels.payload import Span
 from sottovoce.core.response_format import Form
+from sottovoce.core.text import counted
 from sottovoce.environments.whodunit.actions import Action, Malformed, Role, located, read
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.knowledge import World, described_knowledge
@@ -261,7 +262,7 @@ def by_award(run: RunContext[WhoDunit], state: Mystery) -> Decision:
     all_turns = f" ({took} turns with those before a reset)" if took > turn else ""
     if world["awarded"] is None:
         why = f"the game was cancelled in turn {turn}: {world['cancelled']}" if world["cancelled"] else (
-            f"nobody was awarded within {turn} turn{'s' * (turn != 1)}"
+            f"nobody was awarded within {counted(turn, 'turn')}"
         )  # fmt: skip
         lost = decided("award", f"{why}; no answer{all_turns}", [], [], state, (None,))
         return {**lost, "score": 0.0, "measures": figures}

@@ -102,10 +102,7 @@ def read_header(file: Path) -> Header:
     except Exception as error:  # numpy, enum and the reader itself fail on a cut file, each with its own message
         size = file.stat().st_size
         raise ModelError(f"GGUF file {str(file)!r} is cut or damaged, at {size:,} bytes; fetch it again") from error
-    return _described(file, reader)
 
-
-def _described(file: Path, reader: GGUFReader) -> Header:
     def field(key: str, default: Any) -> Any:  # Any: a value of the file
         entry = reader.get_field(key)
         return default if entry is None else entry.contents()

@@ -216,7 +216,7 @@ def test_a_sample_with_the_mark_of_a_heard_message_is_refused_at_the_opening(tmp
     path.write_text(Samples(model="m", samples=[sample("\ue0000\ue001")]).to_json())
     model = ScriptedChatModel()
 
-    with pytest.raises(UsageError, match=r"samples file '.*s\.json': a prompt's text holds U\+E000"):
+    with pytest.raises(UsageError, match=r"samples file '.*s\.json': a prompt's text contains U\+E000"):
         held(built("reconcile", model, convincing=[str(path)], convincing_in="discussion"))
 
     assert model.calls == []
