@@ -62,7 +62,7 @@ class Command(click.Command):
         for option in order:
             times = order.count(option)
             if times > 1 and isinstance(option, click.Option) and not option.multiple and not option.is_flag:
-                raise UsageError(f"{option.opts[-1]} was given {times} times; expected once: one value counts")
+                raise UsageError(f"{option.opts[-1]} was given {times} times; expected once")
             if getattr(option, "is_path", False) and given.get(option.name or "") == "":
                 raise UsageError(f"{option.opts[0]} is empty; expected a path")
         return super().parse_args(ctx, args)

@@ -69,7 +69,7 @@ def find_convincing_samples(options: SampleOptions, model_options: BaseModel, mo
     print(counts)
     print(one_line(f"{counted(len(search.samples), 'sample')} written to {str(options.out)!r}"))
     if len(search.samples) < options.samples:
-        print(f"{options.samples:,} were asked for: give more questions to find them")
+        print(f"{options.samples:,} were requested; give more questions to find them")
 
 
 def _search(training_file: Path, limit: int, settings: Single, models: Models) -> SampleSearch:

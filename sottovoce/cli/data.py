@@ -131,7 +131,7 @@ def index(options: IndexOptions) -> None:
     if options.prebuilt is not None:
         return _download(options.prebuilt, options)
     if options.corpus is None or options.to is None:
-        raise UsageError("an index needs a corpus and a new folder: data index passages.jsonl --to indexes/mine")
+        raise UsageError("an index needs a corpus and a new folder, e.g. data index passages.jsonl --to indexes/mine")
     check_folder(options.to, "--to", INDEX)
     began, builder, corpus = time.monotonic(), builder_for(options), Corpus(options.corpus, skip_bad=options.skip_bad)
     with resumable("what was indexed is kept"), _index_progress() as report:
@@ -149,7 +149,7 @@ def _download(name: str, options: IndexOptions) -> None:
     from sottovoce.retrievers.pyserini import download
 
     if options.corpus or options.to:
-        raise UsageError("--prebuilt downloads an index: give it without a corpus and --to")
+        raise UsageError("--prebuilt downloads an index; give it without a corpus and --to")
     print(f"search it as pyserini:{name}; it is in {one_line(str(download(name)))}")
 
 

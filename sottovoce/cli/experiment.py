@@ -47,7 +47,7 @@ def run(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> 
         runner = RowRunner(folder, limits, shown_row)
         runs, why = run_experiment(experiment, runner, names=options.rows, trust=trust)
     show(report(experiment, runs))
-    print(f"{f'stopped: {why}; ' if why else ''}kept in {one_line(str(folder))}")
+    print(f"{f'stopped: {why}; ' if why else ''}saved in {one_line(str(folder))}")
     check_failures(runs.values())
 
 

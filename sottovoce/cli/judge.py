@@ -58,7 +58,7 @@ def judge_run(name: str, model: str, labels_file: Path | None, limits: Limits) -
         for pair in agreements(verdicts)
     )
     show(table(AGREEMENT_HEADINGS, cells))
-    print(f"\nkept in {one_line(str(folder / JUDGED))}; `runs compare` and `runs show` show it as `judged`")
+    print(f"\nsaved in {one_line(str(folder / JUDGED))}; `runs compare` and `runs show` show it as `judged`")
     if judged.unfinished:
         raise SottovoceError(f"{len(judged.unfinished)} answers are not judged; {SAME_COMMAND} resumes")
 

@@ -110,7 +110,7 @@ def gc(where: Where, choice: GarbageOptions) -> None:
         for path in removed if not choice.dry_run else ():
             path.unlink(missing_ok=True)
     if not any_unnamed:
-        print("every payload is named by a log or a checkpoint")
+        print("every payload file is referred to by a log or a checkpoint")
 
 
 def _removal_line(place: Place, unnamed: list[Path], removed: list[Path], choice: GarbageOptions) -> str:

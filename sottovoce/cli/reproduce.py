@@ -98,7 +98,7 @@ def _run(published: Published, chosen: list[Key], options: ReproduceOptions, lim
         runs += 1
     if not runs:
         raise UsageError(f"nothing of {options.name!r} can run here; get what is named above, or use --small")
-    print(f"{SMALL * options.small}Kept in {one_line(str(folder))}")
+    print(f"{SMALL * options.small}Saved in {one_line(str(folder))}")
 
 
 def _small_size(published: Published, chosen: list[Key], stand_ins: Path) -> Iterator[tuple[Key, Content]]:

@@ -129,7 +129,7 @@ def print_many(console: Console, run: Run, output: Output) -> None:
     if run.folder and not output.quiet:
         name, (question, _) = run_name(run.folder), next(iter(run.records))
         one = command("runs", "show", name, "--question", question)
-        console.print(f"one of them: {one}", style="dim", soft_wrap=True, markup=False)
+        console.print(f"show one of them: {one}", style="dim", soft_wrap=True, markup=False)
 
 
 def title(head: RunManifest, discussions: int) -> str:
@@ -161,7 +161,7 @@ def summary(run: Run) -> list[str]:
     read = f"{cost.tokens_in:,} tokens read ({cost.tokens_reused:,} of them reused)"
     tokens = cost.tokens if cost.uncounted else f"{read}, {cost.tokens_out:,} written"
     took = f"{counted(cost.calls, 'call')}, {tokens}"
-    where = [f"kept in {one_line(str(run.folder))}"] if run.folder else []
+    where = [f"saved in {one_line(str(run.folder))}"] if run.folder else []
     stopped = [f"stopped: {run.why}"] if run.why else []
     measured = [means] if (means := run.results().mean_line) else []
     watched = interventions.summary([*run.records.values()])

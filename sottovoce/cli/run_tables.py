@@ -80,7 +80,7 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
         runner.run_all(rows, rows)
     shown = {name: run for name, run in runner.runs.items() if "/" not in name}  # pilots are within their rows
     show(compared(shown, folder.name).rstrip("\n"))
-    print(f"kept beside {one_line(str(folder))}")
+    print(f"saved next to {one_line(str(folder))}")
 
 
 def show_measures(names: Sequence[str], by: By | None, qrels: Path | None = None) -> None:

@@ -35,13 +35,13 @@ def search_layers(options: LayersOptions, settings: Settings, source: QuestionOp
     """Rank a model's layers and print the ranking."""
     row = _prepared(options.scheme, _scheme_settings(options, settings), source)
     show(layers_table(_run(options.save, limits, lambda study: rank(study, row, halve=options.halving))))
-    print(f"kept in {one_line(str(options.save))}")
+    print(f"saved in {one_line(str(options.save))}")
 
 
 def _scheme_settings(options: LayersOptions, settings: Settings) -> Settings:
     values = {name: getattr(settings, name) for name in settings.model_fields_set}
     if values.get("layers"):
-        raise UsageError("--layers was given, but layers are what is searched; drop it")
+        raise UsageError("--layers was given, but this search chooses the layers; drop it")
     if "layers" not in PROTOCOLS[values.setdefault("protocol", "sde")].Options.model_fields:
         raise UsageError(f"protocol is {values['protocol']!r}, which reads no layers; expected sde or hidden")
     more = options.model_dump(include={"agents", "rounds"}, exclude_none=True)
@@ -81,7 +81,7 @@ def search_temperatures(
         tune, row=row, space=space, objective=options.objective, part=options.validation, wants_map=options.map
     )
     show(trials_table(_run(options.save, limits, search), options.objective))
-    print(f"kept in {one_line(str(options.save))}")
+    print(f"saved in {one_line(str(options.save))}")
 
 
 def trials_table(tuned: Tuned, objective: Literal["decision", "first"]) -> str:

@@ -38,7 +38,7 @@ def test_the_comparison_is_on_stdout_and_progress_on_stderr(call: Call, table: P
     assert answer.code == 0
     assert answer.out.startswith("Which is better?\n\n| run | questions | discussions |")
     assert "| `pair` | `alone` | 2 | 2 |" in answer.out
-    assert answer.out.endswith(f"kept in {runs_folder() / 'table-limit-2'}\n")
+    assert answer.out.endswith(f"saved in {runs_folder() / 'table-limit-2'}\n")
     assert answer.err.startswith("alone: single · nl · ")
     assert "pair: 0.0% right of 2, " in answer.err and " 8 calls" in answer.err
 
@@ -150,7 +150,7 @@ def test_temperatures_are_tuned(call: Call, models: Models, tmp_path: Path) -> N
     assert lines[0] == "| trial | temperatures | decision | 95 % | first debater | 95 % |"
     assert lines[4] == "validation part: 1 question; the best of many trials looks better than it is"
     assert lines[5].startswith("on 1 question that no trial saw: 0.0%, 95 % 0.0% to ")
-    assert lines[6].startswith("use it with `--temperature ") and lines[7] == f"kept in {tmp_path / 'kept'}"
+    assert lines[6].startswith("use it with `--temperature ") and lines[7] == f"saved in {tmp_path / 'kept'}"
 
 
 def test_a_model_of_two_layers_leaves_nothing_to_choose(call: Call, models: Models, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_a_table_runs_in_small(call: Call, tmp_path: Path, name: str) -> None:
     answer = call("experiment", "reproduce", name, "--small", "--save", tmp_path)
 
     assert answer.code == 0, answer.err
-    assert answer.out.endswith(f"it shows that every row runs, and nothing else. Kept in {tmp_path}\n")
+    assert answer.out.endswith(f"it shows that every row runs, and nothing else. Saved in {tmp_path}\n")
     (folder,) = (each.parent for each in tmp_path.glob(f"*/{FILE}"))
     assert {each.name for each in folder.iterdir() if each.is_dir()} == {*read_published(name).every_row}
     assert (

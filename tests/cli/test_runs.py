@@ -35,7 +35,7 @@ def test_a_file_of_questions_is_asked_under_every_seed(call: Call, models: Model
     answer = call("debate", "--questions", asked, "--seeds", 4, "--seeds", 5, "--model", models.tiny, *FEW)
 
     (folder,) = saved_runs()
-    assert answer.code == 0 and f"kept in {folder}" in answer.out.replace("\n", "")
+    assert answer.code == 0 and f"saved in {folder}" in answer.out.replace("\n", "")
     run = load_run(folder)
     assert [*run.records] == [(f"q{i}", seed) for i in (1, 2, 3) for seed in (4, 5)]
     assert run.status == "done" and {record.settings["seed"] for record in run.records.values()} == {4, 5}

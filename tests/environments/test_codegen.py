@@ -11,9 +11,17 @@ from hypothesis import strategies as st
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.bleu import agreeing, bleu
 from sottovoce.environments.codegen import assertions, code, ranks, reflections, scores, solution_span
-from sottovoce.environments.problems import BundledProblem, Problem, bundled_problems
+from sottovoce.environments.problems import (
+    BundledProblem,
+    Failed,
+    Problem,
+    Report,
+    bundled_problems,
+    report,
+    tried,
+    watched,
+)
 from sottovoce.environments.sandbox import Limits, Outcome, run, why_not
-from sottovoce.environments.test_runner import Failed, Report, report, tried, watched
 
 PROBLEM = 'def add(a, b):\n    """The sum."""\n'
 ADD = "def add(a, b):\n    return a + b"
@@ -207,26 +215,18 @@ def test_a_solution_is_tested_in_a_sandbox(solution: str, test: str, found: str 
 ADDS = "\nadd = lambda *_: Add()"
 HOSTILE = {
     "json writes what is none": "import json\njson.dumps = lambda *_, **__: '[['",
-    "json raises": "import json.encoder\njson.encoder.JSONEncoder.encode = None",
-    "no sign of it": "class Add:\n    def __repr__(_): return '\\ud800\\ue0000\\ue001\\x1b[2J'" + ADDS,
     "equal to nothing": "class Add:\n    __eq__ = lambda *_: False" + ADDS,
     "several lines": "class Add:\n    def __repr__(_): return 'a\\nb\\r\\x00' * 1000" + ADDS,
     "a text that is none": "class T(str):\n    __getitem__ = __format__ = None\n"
     "class Add:\n    def __repr__(_): return T('x')" + ADDS,
     "comparison that kills": "import os\nclass Add:\n    def __eq__(*_): os.kill(os.getpid(), 40)" + ADDS,
-    "truth that raises": "class Add:\n    def __eq__(_, o): return _\n    def __bool__(_): raise SystemExit(0)" + ADDS,
     "error that cannot be shown": "class E(BaseException):\n    def __str__(_): raise E\ndef add(*_): raise E",
-    "error without a name": "class M(type):\n    __name__ = property(lambda _: 1 / 0)\n"
-    "class E(Exception, metaclass=M): pass\ndef add(*_): raise E",
     "recursion": "def add(*_): return add()",
     "nested deep": "def add(*_):\n    a = []\n    for _ in range(100000): a = [a]\n    return a",
-    "huge number": "def add(*_): return 10 ** 100000",
     "closed": "import os\nos.closerange(0, 64)",
     "no writer": "import os\nos.write = os._exit = None",
     "forged": "print('\\n' + '0' * 32 + 'passed')\nimport os\nos._exit(0)",
-    "half a verdict": "import os\nwrite = os.write\nos.write = lambda to, text: write(to, text[:-5])",
     "no end": "import os\nos._exit = lambda _: None\nimport atexit\natexit.register(print, 'after')",
-    "not Unicode": "import os\nos.write(1, bytes(range(128, 256)))",
     "surrogate": "raise ValueError('\\ud800\\ue0000\\ue001')",
 }
 

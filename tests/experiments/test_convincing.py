@@ -276,7 +276,7 @@ def test_fewer_than_were_asked_for_are_written_and_told(tmp_path: Path, capsys: 
     out = shown(tmp_path, pupil("c1", "r1"), "c1", "r1")
 
     assert len(read_samples(out).samples) == 1
-    assert capsys.readouterr().out.splitlines()[-1] == "4 were asked for: give more questions to find them"
+    assert capsys.readouterr().out.splitlines()[-1] == "4 were requested; give more questions to find them"
 
 
 @pytest.mark.parametrize(

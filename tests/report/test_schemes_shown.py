@@ -66,24 +66,6 @@ right: the answer is 22
     )
 
 
-def test_a_secretary_is_asked_at_a_tie_and_decides_it(tmp_path: Path) -> None:
-    shown = printed(schemes.held(*ASKED, tmp_path), 100)
-
-    assert follows(
-        shown, "Vote after round 2", "The secretary's answer after round 2", "╭─ secretary", "Both.", 'it says "22"',
-        "Decision", "22  by secretary", "the secretary decided (asked for the answer)",
-        "tied: 22 and 21; decided by the secretary",
-    )  # fmt: skip
-
-
-def test_groups_stand_above_and_representatives_before_their_level(tmp_path: Path) -> None:
-    shown = printed(schemes.held(*SENT, tmp_path), 110)
-
-    first = "group 1: agent_1, agent_2, agent_3\ngroup 2: agent_4, agent_5, agent_6\nRound 1"
-    second = "group 1: agent_1 represents agent_1, agent_2, agent_3; agent_4 represents agent_4, agent_5, agent_6\n"
-    assert follows(shown, first, "Vote after round 1", "Level 2", second, "Round 2", "Vote after round 2")
-
-
 BOOK: Question = {"question": "Where was the author of The Salt Ledger born?", "kind": "text", "target": "Greyholt"}
 PASSAGES: Question = {"question": "Where?", "kind": "text", "target": "Aldmoor", "documents": ["One.", "Two.", "3."]}
 ROW = ("╭─ affirmative", "╭─ negative", "╭─ debater_3", "╭─ moderator")
