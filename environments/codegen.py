@@ -1,6 +1,6 @@
 """Parsers for the replies of coders, testers, judges and rankers in CodeGen.
 
-Nothing here runs a program; `test_runner.py` does. The rules follow Ohav/DyLAN's code (schemes of arXiv 2502.05986).
+Nothing here runs a program; `problems.py` does. The rules follow Ohav/DyLAN's code (schemes of arXiv 2502.05986).
 """
 
 from __future__ import annotations

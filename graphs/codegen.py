@@ -14,8 +14,7 @@ from typing import Any, Literal, Unpack
 
 from sottovoce.core.text import counted
 from sottovoce.environments import Split
-from sottovoce.environments.problems import bundled_problems
-from sottovoce.environments.test_runner import Runner
+from sottovoce.environments.problems import Runner, bundled_problems
 from sottovoce.graphs.scheme import Games, Graph, GraphInputs, Scheme, State
 from sottovoce.nodes.question import Question
 from sottovoce.settings import CodeGen

@@ -24,7 +24,7 @@ from sottovoce.nodes.decide import (
     voted,
     votes_of,
 )
-from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
+from sottovoce.nodes.prompt_builder import PromptBuilder, blocks, own_turn
 from sottovoce.nodes.say import say_answer
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, rounds_of, said
 from sottovoce.settings import CMD, SECRETARY, grouped
@@ -77,7 +77,7 @@ def discuss_turns(
         tally=[line for line, _ in viewpoint_slots(builder, [vote for vote in far if vote["answer"] is not None])],
         viewpoints=viewpoint_slots(builder, near, heard),
     )
-    own = Turn("assistant", (MessageRef(messages[builder.agent], own=True),))
+    own = own_turn(messages[builder.agent])
     return (*answer_turns(builder), own, Turn("system", parts), builder.user("cmd/update"))
 
 

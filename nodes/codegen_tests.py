@@ -16,8 +16,8 @@ from sottovoce.channels.message import Message
 from sottovoce.core.errors import UsageError
 from sottovoce.environments import sandbox
 from sottovoce.environments.codegen import assertions, ranks, reflections
+from sottovoce.environments.problems import Report, Runner, report, tried
 from sottovoce.environments.sandbox import choice, exposed
-from sottovoce.environments.test_runner import Report, Runner, report, tried
 from sottovoce.nodes.codegen import (
     RANK,
     REVIEW,

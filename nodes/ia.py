@@ -18,7 +18,7 @@ from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import majority, read_vote
 from sottovoce.nodes.evidence import LIBRARY, evidence_of
 from sottovoce.nodes.hearing import others_of
-from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
+from sottovoce.nodes.prompt_builder import PromptBuilder, blocks, own_turn
 from sottovoce.nodes.question import Passage, Question
 from sottovoce.nodes.retrieval import retriever_of
 from sottovoce.nodes.say import answer_pattern, say
@@ -109,7 +109,7 @@ def talk_turns(builder: PromptBuilder, own: Sequence[Message], others: Sequence[
     turns = [*builder.system_turn(*told), asked]
     for r, (said, heard) in enumerate(zip(own, others, strict=True)):
         last = r == len(own) - 1
-        turns.append(Turn("assistant", (MessageRef(said, latest=last, own=True),)))
+        turns.append(own_turn(said, latest=last))
         turns.append(builder.user("ia/reply", form, others=[MessageRef(message, latest=last) for message in heard]))
     return tuple(turns)
 

@@ -126,7 +126,7 @@ class PromptBuilder:
                 shared = self.prompts.render("debate/revise_shared", others=slots["others"], own=slots["own"])
                 turns = [*self.system_turn(), Turn("user", self.full_turn(discussion=shared))]
                 continue
-            turns.append(Turn("assistant", (MessageRef(said, latest=last, own=True),)))
+            turns.append(own_turn(said, latest=last))
             turns.append(self._revise(said, heard, last=last, order=order if last else None))
         return tuple(turns)
 
@@ -135,7 +135,7 @@ class PromptBuilder:
         turns = [*self.independent()]
         for r, (said, summary) in enumerate(zip(own, summaries, strict=True)):
             last = r == len(own) - 1
-            turns.append(Turn("assistant", (MessageRef(said, latest=last, own=True),)))
+            turns.append(own_turn(said, latest=last))
             turns.append(self.user("debate/revise_from_summary", summary=MessageRef(summary, latest=last)))
         return tuple(turns)
 
@@ -189,6 +189,11 @@ class PromptBuilder:
         """True if the agent has documents, but not all of them."""
         mine = passages_of(self.question, self.owner)
         return bool(mine) and mine != passages_of(self.question, None)
+
+
+def own_turn(message: Message, *, latest: bool = True) -> Turn:
+    """Return the turn of a chat in which an agent reads a message of its own."""
+    return Turn("assistant", (MessageRef(message, latest=latest, own=True),))
 
 
 def blocks(*parts: Sequence[Part]) -> tuple[Part, ...]:

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage
 
 from sottovoce.agents.ask import Ask, Call
 from sottovoce.agents.hooked import WORDS
-from sottovoce.channels.message import Message, MessageRef, Place, Turn
+from sottovoce.channels.message import Message, Place, Turn
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.act import reply_to
@@ -19,7 +19,7 @@ from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.hearing import escalated, hearing
 from sottovoce.nodes.human_input import HUMAN
 from sottovoce.nodes.probes import donated, with_donors
-from sottovoce.nodes.prompt_builder import blocks
+from sottovoce.nodes.prompt_builder import blocks, own_turn
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import NOTE, Discussion, Update, attempt_of, current_messages, moment
 from sottovoce.nodes.uncertainty import measured
@@ -70,7 +70,7 @@ def say(
         if not show_failed:
             turns = (*ask.turns[:-1], Turn("user", blocks(ask.turns[-1].parts, [error])))
             continue
-        turns = (*turns, Turn("assistant", (MessageRef(attempts[-1], own=True),)))
+        turns = (*turns, own_turn(attempts[-1]))
         if last:
             return [*attempts, _answer_turn(run, state, replace(ask, turns=turns), len(attempts))]
         request = run.prompts_of(ask.agent).render("shared/repair", complaint=error, form=requested)

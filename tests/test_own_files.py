@@ -14,7 +14,7 @@ from tests.test_words import sources
 OUTSIDE = ("benchmarks", "docs", "examples", "training")
 """Folders that may name schemes and protocols: they are about given ones."""
 NAMES_SCHEMES = {
-    "environments/test_runner.py": "runs CodeGen's tests",
+    "environments/problems.py": "runs CodeGen's tests",
     "experiments/convincing.py": "ReConcile's samples, found with a single agent",
     "experiments/matching.py": "the baselines that a row is matched with",
     "experiments/schema.py": "the baseline with a number of samples",

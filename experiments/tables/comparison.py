@@ -187,8 +187,9 @@ def observed(metric: str, row: str, runs: Mapping[str, Run]) -> Values:
 
 def _in_round(run: Run, agent: str, number: int) -> Values:
     for record in run.records.values():
-        rounds = record.answered_as()
-        if record.decision is None or record.question.get("target") is None or number > len(rounds):
+        if record.decision is None or record.question.get("target") is None:
+            continue
+        if number > len(rounds := record.answered_as()):
             continue
         question = question_id(record.question)
         answers = {name: vote["answer"] for name, (_, vote) in rounds[number - 1].items()}

