@@ -15,7 +15,7 @@ from langchain_core.runnables.config import merge_configs
 
 from sottovoce.agents.convert import block, in_words, to_messages
 from sottovoce.agents.hooked import HookedChatModel
-from sottovoce.agents.hosted import awithin, in_words_alone, named, spoken, structured, within
+from sottovoce.agents.hosted import awithin, in_words_alone, note_model, spoken, structured, within
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Part, Place, Turn, words
 from sottovoce.core.errors import ContextOverflow, EngineError, LateReply, UsageError
@@ -61,9 +61,9 @@ class Call:
 
     def invoke(self, config: RunnableConfig) -> AIMessage:
         """Call the model and return its reply; callbacks and streams of the graph's run see the call."""
-        messages, options = self._request()
-        model, whole = self.model, self._config(config)
-        with self._named(), named(model):
+        model, (messages, options) = self.model, self._request()
+        whole = merge_configs(config, {"metadata": {**self.place._asdict(), "asked": self.asked}})
+        with self._named():
             try:
                 return spoken(within(model, lambda: model.invoke(messages, whole, **options)))
             except Exception as error:
@@ -71,10 +71,10 @@ class Call:
                 return spoken(within(model, lambda: model.invoke(messages, whole, **alone)))
 
     async def ainvoke(self, config: RunnableConfig) -> AIMessage:
-        """Do as `invoke` without blocking the event loop."""
-        messages, options = self._request()
-        model, whole = self.model, self._config(config)
-        with self._named(), named(model):
+        """Return what `invoke` returns, without blocking the event loop."""
+        model, (messages, options) = self.model, self._request()
+        whole = merge_configs(config, {"metadata": {**self.place._asdict(), "asked": self.asked}})
+        with self._named():
             try:
                 return spoken(await awithin(model, model.ainvoke(messages, whole, **options)))
             except Exception as error:
@@ -83,12 +83,15 @@ class Call:
 
     @contextmanager
     def _named(self) -> Iterator[None]:
-        """Add the agent's name to an error of the engine, which knows no agents."""
+        """Add the agent's name to an error of the engine, which knows no agents, and a hosted model's to its own."""
         try:
             yield
         except (ContextOverflow, EngineError) as error:
             whose = f"{self.ask.agent}, {self.ask.act}" if isinstance(error, LateReply) else self.ask.agent
             raise type(error)(f"{whose}: {error}") from error
+        except Exception as error:
+            note_model(self.model, error)
+            raise
 
     def _request(self) -> tuple[list[BaseMessage], dict[str, Any]]:  # Any: keyword arguments
         """Return the messages and options of the call; hosted models get words and standard options only."""
@@ -104,9 +107,6 @@ class Call:
         }
         options |= {name: value for name, value in ours.items() if value}
         return to_messages(ask.turns), options | {"seed": self.seed}
-
-    def _config(self, config: RunnableConfig) -> RunnableConfig:
-        return merge_configs(config, {"metadata": {**self.place._asdict(), "asked": self.asked}})
 
 
 def is_hooked(model: BaseChatModel) -> bool:

@@ -47,7 +47,13 @@ def to_turns(messages: Sequence[BaseMessage]) -> list[Turn]:
     Raises:
         UsageError: a message has a role or a content block that a text model cannot read.
     """
-    return [Turn(_role(message), parts_of(message.content)) for message in messages]
+    turns = []
+    for message in messages:
+        role = message.role if message.type == "chat" and hasattr(message, "role") else message.type
+        if role not in ROLES:
+            raise UsageError(f"a message has the role {role!r}; a local model reads: system, user, assistant")
+        turns.append(Turn(ROLES[role], parts_of(message.content)))
+    return turns
 
 
 def in_words(turns: Sequence[Turn], prefill: str = "") -> list[BaseMessage]:
@@ -75,27 +81,20 @@ def block(part: Part) -> Block:
     return {"type": "text", "text": part.text, "extras": {HEARD: part.to_dict()}}
 
 
-def _role(message: BaseMessage) -> Role:
-    role = message.role if message.type == "chat" and hasattr(message, "role") else message.type
-    if role not in ROLES:
-        raise UsageError(f"a message has the role {role!r}; a local model reads: system, user, assistant")
-    return ROLES[role]
-
-
 def parts_of(content: str | list[str | dict[Any, Any]]) -> tuple[Part, ...]:
     """Return the parts of a message's content."""
     if isinstance(content, str):
         return (content,)
-    return tuple(_part(block) for block in content)
-
-
-def _part(block: str | dict[Any, Any]) -> Part:
-    if isinstance(block, str):
-        return block
-    if block.get("type") != "text":
-        raise UsageError(f"a content block has the type {block.get('type')!r}; a local model reads text blocks")
-    heard = (block.get("extras") or {}).get(HEARD)
-    return str(block["text"]) if heard is None else MessageRef.from_dict(heard)
+    parts: list[Part] = []
+    for each in content:
+        if isinstance(each, str):
+            parts.append(each)
+            continue
+        if each.get("type") != "text":
+            raise UsageError(f"a content block has the type {each.get('type')!r}; a local model reads text blocks")
+        heard = (each.get("extras") or {}).get(HEARD)
+        parts.append(str(each["text"]) if heard is None else MessageRef.from_dict(heard))
+    return tuple(parts)
 
 
 PROVIDER = "sottovoce"

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models.base import LangSmithParams
@@ -98,18 +98,15 @@ class HookedChatModel(BaseChatModel):
     @model_validator(mode="before")
     @classmethod
     def _known(cls, arguments: Any) -> Any:  # Any: as it was given
-        """Refuse unknown arguments, which LangChain's models silently ignore."""
+        """Refuse unknown arguments, which LangChain's models silently ignore, and an engine besides a loaded one."""
         known = {*cls.model_fields, STREAMING, *(info.alias for info in cls.model_fields.values() if info.alias)}
         for name in arguments if isinstance(arguments, dict) else ():
             if name not in known:
                 raise UsageError(f"{nearest(f'argument of {cls.__name__}:', name, known)}; did you mean that?")
-        return arguments
-
-    @model_validator(mode="after")
-    def _one_engine(self) -> Self:
-        if self.preloaded is not None and (self.exact or self.memory is not None):
+        made = isinstance(arguments, dict) and arguments.get("preloaded") is not None
+        if made and (arguments.get("exact") or arguments.get("memory") is not None):
             raise UsageError("`exact` and `memory` make an engine, and a loaded model has one; give them to `load`")
-        return self
+        return arguments
 
     @cached_property
     def loaded(self) -> LoadedModel:

@@ -13,7 +13,6 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
 from contextvars import copy_context
 from textwrap import shorten
 from threading import Thread
@@ -104,15 +103,10 @@ def spoken(reply: BaseMessage) -> AIMessage:
     return reply if isinstance(reply, AIMessage) else AIMessage(str(reply.text))
 
 
-@contextmanager
-def named(model: BaseChatModel) -> Iterator[None]:
-    """Add a note with the hosted model's name to any exception: LangChain reports most to callbacks, but not all."""
-    try:
-        yield
-    except Exception as error:
-        if (ours := _ours(model)) is not None and failure(error) is None:
-            error.add_note(f"{NOTE}{ours.whose}")
-        raise
+def note_model(model: BaseChatModel, error: Exception) -> None:
+    """Add a note with the hosted model's name to an exception: LangChain reports most to callbacks, but not all."""
+    if (ours := _ours(model)) is not None and failure(error) is None:
+        error.add_note(f"{NOTE}{ours.whose}")
 
 
 def within(model: BaseChatModel, call: Callable[[], T]) -> T:
@@ -138,7 +132,7 @@ def within(model: BaseChatModel, call: Callable[[], T]) -> T:
 
 
 async def awithin(model: BaseChatModel, call: Awaitable[T]) -> T:
-    """Do as `within` without blocking the event loop; a late call is cancelled."""
+    """Return what `within` returns, without blocking the event loop; a late call is cancelled."""
     ours = _ours(model)
     limit = None if ours is None or ours.timeout is None else ours.timeout + GRACE
     try:

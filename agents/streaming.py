@@ -52,7 +52,7 @@ class Stream:
             text, after = self._awaited(after)
 
     async def apieces(self) -> AsyncIterator[str]:
-        """Do as `pieces` without blocking the event loop."""
+        """Yield what `pieces` yields, without blocking the event loop."""
         (text, after), shown = await self._aawaited(self._first), 0
         while text is not None:
             if len(text) > shown:
@@ -65,7 +65,7 @@ class Stream:
         return self._awaited(self._future)
 
     async def areply(self) -> Reply:
-        """Do as `reply` without blocking the event loop."""
+        """Return what `reply` returns, without blocking the event loop."""
         return await self._aawaited(self._future)
 
     def _grew(self, text: str | None) -> None:

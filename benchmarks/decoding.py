@@ -147,12 +147,9 @@ def _ratios(loaded: LoadedModel, caches: list[str]) -> Iterator[tuple[str, str, 
     yield against, aim, lambda times_of: times(min(times_of.speed("`nl`", name) for name in caches))
     yield "cost of statistics per token", "3 %", lambda times_of: percent(1 / times_of.speed(KEEPING, "`nl`") - 1)
     for name, temperature in CIPHERS.items():
-        yield f"{name} against {KEEPING}", few if temperature < 0.7 else whole, partial(_against, name)
+        ratio = partial(lambda name, times_of: times(times_of.speed(name, KEEPING)), name)
+        yield f"{name} against {KEEPING}", few if temperature < 0.7 else whole, ratio
     yield f"`sde` of two layers against {KEEPING}", "0.97x", lambda times_of: times(times_of.speed("`sde`", KEEPING))
-
-
-def _against(name: str, times_of: Times) -> str:
-    return times(times_of.speed(name, KEEPING))
 
 
 def _rivals(loaded: LoadedModel, published: LoadedModel, batch: int, new: int) -> dict[str, Run]:

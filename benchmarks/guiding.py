@@ -11,7 +11,7 @@ from benchmarks.decoding import requests, spoken
 from benchmarks.measuring import Options, Run, Table, interleaved, percent, with_engine
 from sottovoce.channels.nl import NL
 from sottovoce.core.response_format import Form
-from sottovoce.models import LoadedModel, Request, Stop
+from sottovoce.models import LoadedModel, Stop
 from sottovoce.models.engine.grammar import Grammar
 from sottovoce.models.engine.vocabulary import Vocabulary
 
@@ -33,36 +33,23 @@ def tables(options: Options) -> Iterator[Table]:
         f"constrained, against the same number of free tokens (at most {new})", *(f"batch {n}" for n in batches), "aim"
     )
     for name, form in FORMS.items():
-        rivals = [_rivals(loaded, form, batch, new) for batch in batches]
+        rivals, steps = zip(*(_rivals(loaded, form, batch, new) for batch in batches), strict=True)
         measured = [interleaved(each, options.repeats, options.clock, warm=2) for each in rivals]
         table.add(name, *(percent(1 / each.speed("kept", "free") - 1) for each in measured), AIM)
-        steps = [_longest(loaded, form, batch, new) for batch in batches]
         times = [1000 * each.median("free") / n for each, n in zip(measured, steps, strict=True)]
         table.add(f"milliseconds per free step: {name}", *(f"{each:.2f}" for each in times))
     yield table
     yield _once(loaded)
 
 
-def _requests(loaded: LoadedModel, batch: int, new: int) -> list[Request]:
-    return spoken(NL(), requests(batch, new), loaded)
-
-
-def _lengths(loaded: LoadedModel, form: Form, batch: int, new: int) -> list[int]:
-    constrained = [replace(each, form=form) for each in _requests(loaded, batch, new)]
-    return [reply.usage.new for reply in loaded.engine.run_all(constrained)]
-
-
-def _longest(loaded: LoadedModel, form: Form, batch: int, new: int) -> int:
-    return max(_lengths(loaded, form, batch, new))
-
-
-def _rivals(loaded: LoadedModel, form: Form, batch: int, new: int) -> dict[str, Run]:
-    """Return runs of greedy constrained replies, and of free ones of the same lengths."""
-    bare = _requests(loaded, batch, new)
-    lengths = _lengths(loaded, form, batch, new)
-    free = [replace(each, stop=replace(each.stop, max_new=n)) for each, n in zip(bare, lengths, strict=True)]
+def _rivals(loaded: LoadedModel, form: Form, batch: int, new: int) -> tuple[dict[str, Run], int]:
+    """Return runs of greedy constrained replies and of free ones of the same lengths, and their number of steps."""
+    bare = spoken(NL(), requests(batch, new), loaded)
     constrained = [replace(each, form=form) for each in bare]
-    return {"free": partial(loaded.engine.run_all, free), "kept": partial(loaded.engine.run_all, constrained)}
+    lengths = [reply.usage.new for reply in loaded.engine.run_all(constrained)]
+    free = [replace(each, stop=replace(each.stop, max_new=n)) for each, n in zip(bare, lengths, strict=True)]
+    requests_by_run = {"free": free, "kept": constrained}
+    return {name: partial(loaded.engine.run_all, each) for name, each in requests_by_run.items()}, max(lengths)
 
 
 def _once(loaded: LoadedModel) -> Table:

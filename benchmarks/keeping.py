@@ -111,7 +111,7 @@ def frame(options: argparse.Namespace) -> str:
 
 def run_one(options: argparse.Namespace, folder: Path) -> Figures:
     """Return a run's seconds by both clocks, its process's peak memory, and the bytes in its folder."""
-    settings, questions = asked(options, folder)
+    settings, questions = prepared(options, folder)
     manifest = new_manifest("debate", settings, questions)  # digests the model, once
     run = None
     if options.mode != "nothing":
@@ -126,7 +126,7 @@ def run_one(options: argparse.Namespace, folder: Path) -> Figures:
 
 def run_parts(options: argparse.Namespace, folder: Path) -> Figures:
     """Return the CPU seconds of a run, of its graph, log and checkpoints alone, and of writing its payloads."""
-    settings, questions = asked(options, folder)
+    settings, questions = prepared(options, folder)
     run = Run.start(new_manifest("debate", settings, questions), questions, folder / "run")
     whole = _used(lambda: discuss(settings, questions, options.at_once, folder / "run", run))
     messages = [message for record in run.records.values() for message in record.messages]
@@ -142,8 +142,8 @@ def run_parts(options: argparse.Namespace, folder: Path) -> Figures:
 TASKS: dict[str, Callable[[argparse.Namespace, Path], Figures]] = {"run": run_one, "parts": run_parts}
 
 
-def asked(options: argparse.Namespace, folder: Path) -> tuple[Settings, list[Question]]:
-    """Return settings and questions, after one question that loads the model."""
+def prepared(options: argparse.Namespace, folder: Path) -> tuple[Settings, list[Question]]:
+    """Return settings and questions; ask one question first, which loads the model."""
     given = {"model": [options.model], "max_tokens": options.max_tokens, "protocol": options.protocol}
     memory = {"memory": [options.memory]} if options.memory else {}
     settings = scheme("debate").settings.model_validate({**given, **memory, "rounds": 2, "temperature": [0.0]})

@@ -17,14 +17,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
 
 from benchmarks.invented import write_corpus
-from benchmarks.measuring import CLOCKS, Clock, Table, Times, percent, times
+from benchmarks.measuring import CLOCKS, Clock, Table, Times, times
 from sottovoce.environments.encyclopedia import encyclopedia
 from sottovoce.environments.encyclopedia.questions import questions
 from sottovoce.models.sources import is_pulled
@@ -50,7 +50,9 @@ def alone(task: str, name: str, first: Path, second: Path) -> dict[str, Any]:  #
     """Run a task; return its report with the `peak` memory of its process tree, sampled 50 times per second."""
     report = second.with_name(f"{task}-{name}.json")
     arguments = [task, name, str(first), str(second), str(report)]
-    process = psutil.Popen([sys.executable, "-m", "benchmarks.searching", *arguments], cwd=ROOT, env=_one_thread())
+    process = psutil.Popen(
+        [sys.executable, "-m", "benchmarks.searching", *arguments], cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
     peak = 0
     while process.poll() is None:
         peak = max(peak, _resident(process))
@@ -58,10 +60,6 @@ def alone(task: str, name: str, first: Path, second: Path) -> dict[str, Any]:  #
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, arguments)
     return {**json.loads(report.read_text()), "peak": peak}
-
-
-def _one_thread() -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 def _resident(process: psutil.Process) -> int:
@@ -125,26 +123,6 @@ def encoding(work: Path, passages: int, clock: Clock) -> Table:
     return table
 
 
-def agreement(firsts: Sequence[Sequence[str]], seconds: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Return how often the best hit, and the shares of the first 6 and 10, agree, over queries with hits in both."""
-    pairs = [(first, second) for first, second in zip(firsts, seconds, strict=True) if first and second]
-    shares = {k: fmean(len({*a[:k]} & {*b[:k]}) / max(len(a[:k]), len(b[:k])) for a, b in pairs) for k in (6, 10)}
-    return {
-        "the best is the same": fmean(a[0] == b[0] for a, b in pairs),
-        **{f"shared among {k}": value for k, value in shares.items()},
-        "the same ten in the same order": fmean(a == b for a, b in pairs),
-    }
-
-
-def agreeing(reports: Mapping[str, Found]) -> Table:
-    """Return the agreement of BM25 and Lucene."""
-    bm25, lucene = (reports[name].asks[0]["found"] for name in ("bm25", "lucene"))
-    column, table = agreement(bm25, lucene), Table()
-    table.add(f"bm25 and lucene, {len(bm25)} queries", *column)
-    table.add("share", *map(percent, column.values()))
-    return table
-
-
 def tables(passages: int, queries: int, repeats: int, clock: Clock) -> Iterator[Table]:
     """Yield all tables for a number of passages."""
     with TemporaryDirectory() as name:
@@ -153,7 +131,6 @@ def tables(passages: int, queries: int, repeats: int, clock: Clock) -> Iterator[
         options.write_text(json.dumps(write_corpus(corpus, passages, queries)))
         reports = measured(work, corpus, options, repeats)
         yield speed(reports, passages, clock)
-        yield agreeing(reports)
         if is_pulled(ENCODER):
             yield encoding(work, passages, clock)
 

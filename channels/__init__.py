@@ -23,8 +23,8 @@ PROTOCOLS: Registry[type[Protocol]] = Registry(
     },
 )
 
-register_protocol = PROTOCOLS.register
-"""Register a subclass of `Protocol` under a name: for settings, the command line and Studio's form."""
+AVERAGING = ("cipher",)
+"""Names of protocols whose replies are means over the embedding table, for those that must not load torch."""
 
 
 def create(name: str, **options: Any) -> Protocol:  # Any: each protocol's own options

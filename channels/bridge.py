@@ -12,6 +12,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from threading import Lock
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -151,11 +152,7 @@ def _tokens_of(loaded: LoadedModel, speaker: LoadedModel, hearer: LoadedModel) -
 
 
 def tokens(loaded: LoadedModel) -> Tokens:
-    """Return a model's tokens without special ones, those added to the vocabulary, and rows that pad its table.
-
-    Raises:
-        UsageError: the tokenizer is of an unknown kind, so that the bytes of its tokens are not known.
-    """
+    """Return a model's tokens without special ones, those added to the vocabulary, and rows that pad its table."""
     tokenizer, vocabulary = loaded.tokenizer, Vocabulary(loaded.tokenizer)
     excluded = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder, *loaded.stop_ids}
     listed = ((id, spelling) for spelling, id in tokenizer.get_vocab().items())
@@ -179,14 +176,8 @@ def _table(pairs: Mapping[int, int], height: int, hearer: Table, key: str) -> Br
 
 def _runs(places: Sequence[int], crosses: Sequence[bool]) -> Iterator[list[int]]:
     """Yield the places in maximal runs of adjacent positions that are all read as means or all as words."""
-    run: list[int] = []
-    for place in places:
-        if run and (place != run[-1] + 1 or crosses[place] != crosses[run[-1]]):
-            yield run
-            run = []
-        run.append(place)
-    if run:
-        yield run
+    for _, run in groupby(enumerate(places), lambda item: (item[1] - item[0], crosses[item[1]])):
+        yield [place for _, place in run]
 
 
 def _words(payload: Payload, run: Sequence[int], hearer: LoadedModel) -> torch.Tensor:

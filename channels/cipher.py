@@ -43,24 +43,17 @@ class Weights:
 
     def __call__(self, logits: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
         """Return averaging weights (b, V) from logits (b, V) and probabilities (b, V) at the agent's temperature."""
-        level = self._level(logits.softmax(-1) if self.at == "one" else p)[:, None]
-        uncertain = self._uncertain(level)
+        q, by_entropy = logits.softmax(-1) if self.at == "one" else p, self.criterion.startswith("entropy")
+        level = -(q * q.clamp_min(torch.finfo(q.dtype).tiny).log()).sum(-1) if by_entropy else q.amax(-1)
+        level = level[:, None]
+        at_most = torch.lt if self.max_at_threshold == "greedy" else torch.le
+        uncertain = level >= self.threshold if by_entropy else at_most(level, self.threshold)
         average = ~uncertain if self.criterion.endswith("reversed") else uncertain
         if self.true_one_hot:
             certain = torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(p)
         else:  # the published code's mask: not one-hot if several tokens, or none, reach the level
             certain = (p >= level).to(p)
         return torch.where(average, p, certain)
-
-    def _uncertain(self, level: torch.Tensor) -> torch.Tensor:
-        if self.criterion.startswith("entropy"):
-            return level >= self.threshold
-        return level < self.threshold if self.max_at_threshold == "greedy" else level <= self.threshold
-
-    def _level(self, q: torch.Tensor) -> torch.Tensor:
-        if self.criterion.startswith("entropy"):
-            return -(q * q.clamp_min(torch.finfo(q.dtype).tiny).log()).sum(-1)
-        return q.amax(-1)
 
 
 class Cipher(Protocol):

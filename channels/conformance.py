@@ -107,7 +107,7 @@ class ProtocolTests(ProtocolSteps):
     # The reply
 
     def test_a_reply_ends_at_its_length_and_before_its_stop_strings(self) -> None:
-        """Check the length, which was reserved in the context; tokens, rows and states end with the text."""
+        """Check that a reply has at most the requested length, and that tokens, rows and states end with its text."""
         for most in (1, 3):
             found = len(self.say(speech=self.speech(most)))
             self.demand(found <= most, f"a reply of {found} tokens; expected at most {most}: pass `speech.max_new` on")

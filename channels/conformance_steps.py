@@ -21,7 +21,6 @@ from sottovoce.channels.protocol import Protocol, Speech
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.errors import ProtocolError, UsageError
 from sottovoce.models import Ids, LoadedModel, Reply, Request, Rows, Sampling, assemble, load, tensor_digest
-from sottovoce.models.engine.check import check
 
 Difference = Literal["other weights", "other shape", "other vocabulary"]
 """The differences between a hearer and the speaker; all else is equal, except that weights differ in all three."""
@@ -81,7 +80,7 @@ class ProtocolSteps:
         loaded = loaded or self.loaded
         try:
             request = self.protocol.request(turns, loaded, self.load, speech or self.speech())
-            check(request, loaded.network)
+            loaded.engine.check(request)
         except Exception as error:  # a protocol's own code may raise anything
             heard = [part.message.agent for turn in turns for part in turn.parts if isinstance(part, MessageRef)]
             raise AssertionError(

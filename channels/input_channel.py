@@ -38,11 +38,7 @@ class Chat(UntrackedValue[Any]):  # Any: messages, or their JSON
     """The discussion as LangChain's messages; checkpoints omit them, since they have the board and the decision."""
 
     def get(self) -> list[BaseMessage]:
-        """Return the messages.
-
-        Raises:
-            RequestError: the written value is not messages.
-        """
+        """Return the messages."""
         return _read(super().get())
 
     def update(self, values: Sequence[Any]) -> bool:  # Any: see the class
@@ -89,9 +85,6 @@ def filled(value: Any, schema: type[Any]) -> dict[str, Any]:  # Any: an input
     """Return an input with all keys of `schema`; missing values are None.
 
     A subgraph gets the whole state of its parent: unknown keys are dropped there, and refused everywhere else.
-
-    Raises:
-        RequestError: it is not a dict, or has an unknown key.
     """
     values, known = _by_key(value), _keys(schema)  # type: ignore[arg-type]  # mypy holds type[Any] for unhashable
     unknown = [key for key in values if key not in known]

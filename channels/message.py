@@ -9,13 +9,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import Field
 
 from sottovoce.channels.payload import Span
 from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.core.errors import PayloadError
 
 LOGGER = logging.getLogger(__name__)
+Natural = Annotated[int, Field(ge=0)]
+"""A number that is checked where a message comes from outside."""
 Role = Literal["system", "user", "assistant"]
 EDITED = "edited since, heard in words"
 """The note on a message whose text was edited, so that its payload no longer belongs to it."""
@@ -41,17 +45,17 @@ class Message:
     """A message of one agent in one act; `text` has the words, `payload` refers to the tensors."""
 
     agent: str
-    round: int
+    round: Natural
     """0-based; the independent answers are round 0."""
     act: str
     """The act as a verb: answer, revise, summarise."""
     text: str
-    attempt: int = 0
+    attempt: Natural = 0
     """Above 0 if the act was repeated: earlier messages at this place are no longer heard."""
     payload: PayloadRef | None = None
-    epoch: int = 0
+    epoch: Natural = 0
     """The number of resets of the discussion so far."""
-    turn: int = 0
+    turn: Natural = 0
     """0-based, within the round; messages of agents that run in parallel have the same turn."""
     order: int = 0
     """The agent's position in the settings, which orders the messages of one turn."""

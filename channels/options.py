@@ -121,7 +121,7 @@ class CipherOptions(LatentOptions):
     )
     partial_at: CriterionAt = Field(
         default="one",
-        description="cipher: compute the criterion of --partial at temperature one, or at the generation's.",
+        description="cipher: temperature for the criterion of --partial: one, or that of the generation.",
     )
     threshold: float | None = Field(
         default=None, allow_inf_nan=False, description="cipher: threshold of --partial, in nats or as a probability."

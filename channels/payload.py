@@ -95,7 +95,10 @@ class Payload:
         rows = vectors(self.tensors, f"rows.{table.key}")
         if rows is None and "sparse.ids" in self.tensors:
             rows = self._from_sparse(table)
-        return rows if rows is None or self.carrying is None else placed(rows, self.tensors, self._as_words(table))
+        if rows is None or self.carrying is None:
+            return rows
+        words = table.rows[self.tensors["ids"].to(table.rows.device)]
+        return placed(rows, self.tensors, words)
 
     def _from_sparse(self, table: Table) -> torch.Tensor:
         import torch  # late, as below
@@ -105,9 +108,6 @@ class Payload:
         # The kept weights, scaled to the mass 1 that they approximate.
         scaled = weights / weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
         return torch.einsum("nk,nke->ne", scaled.to(table.rows), table.rows[ids.to(table.rows.device)])
-
-    def _as_words(self, table: Table) -> torch.Tensor:
-        return table.rows[self.tensors["ids"].to(table.rows.device)]
 
     @property
     def carrying(self) -> torch.Tensor | None:

@@ -45,10 +45,12 @@ def probed(
     if probe in ("shuffled", "noise_cov") and not others:
         raise UsageError(f"probe {probe!r} found no donor for a message; run a whole discussion with --probe-from")
     if probe == "shuffled":
-        return (
-            others[0] if states is None else Payload(payload.label, {**words, "states": _donated(payload, others[0])})
-        )
-    chance, found = _chance(seed), dict(words)
+        donated = others[0].states
+        if states is None or donated is None:
+            return others[0]
+        return Payload(payload.label, {**words, "states": common(donated, len(payload))})
+    chance = torch.Generator().manual_seed(int.from_bytes(hashlib.sha256(seed.encode()).digest()[:7], "big"))
+    found = dict(words)
     if states is not None and probe.startswith("noise"):
         samples = [each.states for each in others if each.states is not None]
         found["states"] = _where_kept(payload, _noise(states, samples, others, chance), states)
@@ -104,10 +106,6 @@ def _at_norm(drawn: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
     return (drawn.to(vectors.device) * (norms / lengths.to(vectors.device))).to(vectors.dtype)
 
 
-def _chance(seed: str) -> torch.Generator:
-    return torch.Generator().manual_seed(int.from_bytes(hashlib.sha256(seed.encode()).digest()[:7], "big"))
-
-
 def _where_kept(payload: Payload, vectors: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
     """Return the other vectors (..., n, H), except at tokens that are heard as words, which keep their own."""
     if payload.carrying is None:
@@ -115,11 +113,6 @@ def _where_kept(payload: Payload, vectors: torch.Tensor, own: torch.Tensor) -> t
     whole = own.clone()
     whole[..., payload.carrying, :] = vectors[..., payload.carrying, :].to(own)
     return whole
-
-
-def _donated(payload: Payload, donor: Payload) -> torch.Tensor:
-    assert donor.states is not None, "a payload of the same protocol and layers"
-    return common(donor.states, len(payload))
 
 
 def _of_the_same_kind(payload: Payload, donor: Payload, loaded: LoadedModel) -> Payload:

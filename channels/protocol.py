@@ -145,15 +145,11 @@ class Protocol:
         """The choices of `compat`."""
         return COMPAT[self.compat]
 
-    def base(self, loaded: LoadedModel) -> Base:
-        """Return the default temperature; mean embeddings need one at which they are readable."""
-        if self.averages and self.rules.readable_base:
-            return base_temperature(loaded)
-        return self.base_of_words(loaded)
-
-    def base_of_words(self, loaded: LoadedModel) -> Base:
-        """Return the default temperature of replies in words."""
-        return drawn_temperature(loaded) if self.rules.readable_base else Base(loaded.sampling.temperature)
+    def base(self, loaded: LoadedModel, *, words: bool = False) -> Base:
+        """Return the default temperature: for means one at which they are readable, unless the reply is `words`."""
+        if not self.rules.readable_base:
+            return Base(loaded.sampling.temperature)
+        return base_temperature(loaded) if self.averages and not words else drawn_temperature(loaded)
 
     def known_top_p(self, loaded: LoadedModel) -> Base | None:
         """Return the catalogue's top-p if the model's files name none and the protocol uses it; else None."""
@@ -266,17 +262,13 @@ class Protocol:
         except PayloadError as error:
             message = reference.message
             raise PayloadError(f"message of {message.agent!r}, round {message.round}: {error}") from error
-        if payload.label.vocabulary != loaded.vocabulary_key:
-            return (
-                (in_words(reference.body, loaded), ())
-                if reference.plain
-                else self.encode_across_vocabularies(reference, payload, loaded)
-            )
+        shared = payload.label.vocabulary == loaded.vocabulary_key
         if reference.plain:
-            return payload_ids(reference, payload), ()
-        return self.encode_message(
-            reference, payload if reference.own else self._probed(reference, payload, loaded, load), loaded
-        )
+            return payload_ids(reference, payload) if shared else in_words(reference.body, loaded), ()
+        if not shared:
+            return self.encode_across_vocabularies(reference, payload, loaded)
+        heard = payload if reference.own else self._probed(reference, payload, loaded, load)
+        return self.encode_message(reference, heard, loaded)
 
     def _probed(self, reference: MessageRef, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
         """Return another agent's payload as the probe of the options replaces it."""

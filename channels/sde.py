@@ -61,12 +61,9 @@ class SDE(Protocol):
         if not carries or not self._fits(payload, loaded) or not len(ids):
             return ids, ()
         assert payload.states is not None, "checked by _fits"
-        layers = zip(payload.label.layers, payload.states, strict=True)
-        at = payload.tokens(reference.spans)
-        return ids, tuple(Edit(layer, 0, self._strong(states[at])) for layer, states in layers)
-
-    def _strong(self, states: torch.Tensor) -> torch.Tensor:
-        return states if self.options.strength == 1 else states * self.options.strength
+        at, strength = payload.tokens(reference.spans), self.options.strength
+        added = payload.states[:, at] if strength == 1 else payload.states[:, at] * strength
+        return ids, tuple(Edit(layer, 0, states) for layer, states in zip(payload.label.layers, added, strict=True))
 
     def _encode(self, states: torch.Tensor) -> torch.Tensor:
         return (states[:, 1:].float() - states[:, :-1].float()).to(states.dtype)
@@ -76,7 +73,7 @@ class SDE(Protocol):
         if (found := streams(loaded.model)) > 1:
             raise ProtocolError(
                 f"{self.name} reads and changes one state at each position, but the layers of {loaded.name!r} "
-                f"put out {found}; use nl"
+                f"return {found}; use nl"
             )
 
     def _layers(self, loaded: LoadedModel) -> tuple[int, ...]:

@@ -19,10 +19,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote, unquote
 
 from langchain_core.stores import ByteStore
+from pydantic import Field
 
 from sottovoce.channels.payload import Payload, Span, entropies
 from sottovoce.core.errors import PayloadError
@@ -31,6 +32,8 @@ from sottovoce.core.text import amount
 
 SUFFIX = ".safetensors"
 DIGEST = re.compile(r"[0-9a-f]{64}")
+Digest = Annotated[str, Field(pattern=f"^{DIGEST.pattern}$")]
+"""A sha256 in hex, which is checked where a message comes from outside."""
 CACHE_BYTES = 256 * 2**20  # default size of the cache in memory
 OnMissing = Literal["refuse", "words"]
 Part = TypeVar("Part")
@@ -47,8 +50,8 @@ class PayloadRef:
     """The content address of a payload and a summary that needs no tensor."""
 
     protocol: str
-    sha256: str
-    text_sha256: str
+    sha256: Digest
+    text_sha256: Digest
     tokens: int
     nbytes: int
     hidden: int | None = None

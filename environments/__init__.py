@@ -1,1 +1,43 @@
-"""Worlds in which agents act: pure rules, without models or LangGraph."""
+"""Worlds in which agents act: pure rules, without models or LangGraph. Here: splits of games, game files, spans."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
+
+from sottovoce.core.errors import UsageError
+from sottovoce.core.files import text_of
+
+Played = TypeVar("Played")
+
+Split = Literal["train", "validation", "test"]
+"""Splits of games: for fitting monitors, for choosing them, and for testing them on unseen games."""
+SPLITS: tuple[Split, ...] = get_args(Split)
+
+
+def read_game_file(path: Path | str, game: Callable[[Any], Played]) -> Played:  # Any: JSON
+    """Read a game from a file; `game` validates the JSON and returns the game.
+
+    Raises:
+        UsageError: the file cannot be read, or is not JSON or not a game; the message says what is wrong.
+    """
+    name = f"game file {str(path)!r}"
+    try:
+        content = json.loads(text_of(path))
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{name} is not JSON: {error}") from error
+    try:
+        return game(content)
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from error
+
+
+def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return a span without surrounding white space."""
+    inside = text[start:end]
+    begin = start + len(inside) - len(inside.lstrip())
+    return begin, max(begin, start + len(inside.rstrip()))

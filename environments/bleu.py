@@ -39,7 +39,7 @@ def bleu(text: str, reference: str) -> float:
     """Return the BLEU of a text against a reference, from 0 to 100; 0 if nothing matches."""
     said, meant = tokens(text), tokens(reference)
     orders = range(1, min(len(said), LONGEST) + 1)
-    matches = [_matches(said, meant, n) for n in orders]
+    matches = [(_ngrams(said, n) & _ngrams(meant, n)).total() for n in orders]
     if not any(matches):
         return 0.0
     logs, halved = 0.0, 1.0
@@ -50,13 +50,11 @@ def bleu(text: str, reference: str) -> float:
     return 100 * math.exp(brevity + logs / len(orders))
 
 
+def _ngrams(words: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
+    return Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
+
+
 def agreeing(solutions: Sequence[str], least: float = EQUAL_FROM) -> list[int]:
     """Return the places of the largest set of solutions that are like one of them, including that one."""
     alike = [[at for at, reference in enumerate(solutions) if bleu(text, reference) >= least] for text in solutions]
     return max(alike, key=len, default=[])
-
-
-def _matches(said: Sequence[str], meant: Sequence[str], n: int) -> int:
-    """Count the n-grams that both have, each as often as it occurs in both."""
-    grams = (Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1)) for words in (said, meant))
-    return (next(grams) & next(grams)).total()

@@ -1,12 +1,11 @@
-"""Parsers for the replies of coders, testers, judges and rankers in CodeGen, and pass@k.
+"""Parsers for the replies of coders, testers, judges and rankers in CodeGen.
 
-Nothing here runs a program; `test_runner.py` does. The rules follow Ohav/DyLAN's code (schemes of arXiv 2502.05986).
+Nothing here runs a program; `problems.py` does. The rules follow Ohav/DyLAN's code (schemes of arXiv 2502.05986).
 """
 
 from __future__ import annotations
 
 import ast
-import math
 import re
 import textwrap
 import threading
@@ -14,7 +13,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from sottovoce.core.errors import UsageError
+from sottovoce.environments import trimmed
 
 BLOCK = re.compile(
     r"^[ \t>]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)[^\n`]*\n(?P<code>.*?)"
@@ -86,23 +85,21 @@ def _inside(block: re.Match[str]) -> tuple[int, int]:
 
 
 def assertions(reply: str) -> list[str]:
-    """Return a tester's tests, each an `assert` statement: at most ten, without duplicates."""
-    return list(dict.fromkeys(asserted(reply)))[:MOST_TESTS]
-
-
-def asserted(reply: str) -> Iterator[str]:
-    """Yield the `assert` statements, of one or several lines, without text before or around them."""
+    """Return a tester's tests, each an `assert` statement of one or several lines: at most ten, without duplicates."""
     blocks = (block["code"] for block in BLOCK.finditer(reply) if block["fence"][0] == "`")
     fenced = "\n".join(code for code in blocks if ASSERT.search(code))
     lines, at, tried = (fenced or reply).splitlines(), 0, 0  # prose around blocks may mention a rejected test
-    while at < len(lines) and tried < MAX_PARSED:
+    found: dict[str, None] = {}
+    while at < len(lines) and tried < MAX_PARSED and len(found) < MOST_TESTS:
         for text in _statements_from(lines, at):
             tried += 1
-            if is_assert(text):
-                yield text
+            body = statements(text)
+            if body is not None and len(body) == 1 and isinstance(body[0], ast.Assert):
+                found[text] = None
                 at += text.count("\n")
                 break
         at += 1
+    return list(found)
 
 
 def _statements_from(lines: Sequence[str], at: int) -> Iterator[str]:
@@ -122,12 +119,6 @@ def _statements_from(lines: Sequence[str], at: int) -> Iterator[str]:
         if len(text) > LONGEST_TEST:
             return
         yield text.rstrip()
-
-
-def is_assert(text: str) -> bool:
-    """Return whether a text is a single `assert` statement of Python; it is parsed, not run."""
-    body = statements(text)
-    return body is not None and len(body) == 1 and isinstance(body[0], ast.Assert)
 
 
 def statements(text: str) -> list[ast.stmt] | None:
@@ -155,13 +146,6 @@ def reflections(reply: str, solutions: int) -> list[tuple[int, int]] | None:
     return [spans[n] for n in sorted(spans)]
 
 
-def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return a span without surrounding white space."""
-    inside = text[start:end]
-    begin = start + len(inside) - len(inside.lstrip())
-    return begin, max(begin, start + len(inside.rstrip()))
-
-
 def scores(reply: str, judges: int) -> list[int] | None:
     """Return the helpfulness of each judge, 1 to 5, from the last `[[a, b, c]]`; None if that list is invalid.
 
@@ -186,20 +170,3 @@ def ranks(reply: str, solutions: int) -> tuple[int, int] | None:
     if first == second or not all(0 <= number < solutions for number in (first, second)):
         return None
     return first, second
-
-
-def pass_at_k(results: Sequence[Sequence[bool]], k: int = 1) -> float:
-    """Return the unbiased estimate of the share of problems, in [0, 1], that at least one of k solutions solves.
-
-    `results` has a row for each problem with whether each solution passed (Chen et al. 2021, arXiv 2107.03374, eq. 1).
-
-    Raises:
-        UsageError: there are no problems, k is below 1, or a problem has fewer than k solutions.
-    """
-    fewest = min(map(len, results), default=0)
-    if not 1 <= k <= fewest:
-        raise UsageError(
-            f"pass@{k} of {len(results)} problems with at least {fewest} solutions; expected 1 to {fewest}"
-        )
-    missed = (math.comb(len(row) - sum(row), k) / math.comb(len(row), k) for row in results)
-    return 1 - math.fsum(missed) / len(results)

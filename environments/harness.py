@@ -1,6 +1,6 @@
 """The harness for one test of one solution; it runs inside the sandbox.
 
-`test_runner.py` passes this file as text, followed by a call of `main`. It imports nothing of this package. It prints
+`problems.py` passes this file as text, followed by a call of `main`. It imports nothing of this package. It prints
 the verdict last, after a random word that the solution is not given, so a solution that exits early or prints a verdict
 does not pass. A solution that is written to deceive can still find the word in this process or in its program file,
 or return an object that equals everything.

@@ -32,20 +32,17 @@ def sentences(text: str) -> tuple[str, ...]:
     >>> sentences("Dr. J. Orme came in. St. Ives slept.")
     ('Dr. J. Orme came in.', 'St. Ives slept.')
     """
-    split = [sentence for line in text.splitlines() for sentence in _of_line(line.strip())]
-    return tuple(filter(None, split))
-
-
-def _of_line(line: str) -> list[str]:
-    parts = [""]
-    at = 0
-    for gap in BETWEEN.finditer(line):
-        parts[-1] += line[at : gap.end()]
-        if not gap[1].islower() and not ABBREVIATED.search(line[: gap.start()].rstrip("\"'\u201d)")):
-            parts.append("")
-        at = gap.end()
-    parts[-1] += line[at:]
-    return [sentence.strip() for sentence in parts]
+    parts: list[str] = []
+    for line in map(str.strip, text.splitlines()):
+        parts.append("")
+        at = 0
+        for gap in BETWEEN.finditer(line):
+            parts[-1] += line[at : gap.end()]
+            if not gap[1].islower() and not ABBREVIATED.search(line[: gap.start()].rstrip("\"'\u201d)")):
+                parts.append("")
+            at = gap.end()
+        parts[-1] += line[at:]
+    return tuple(filter(None, map(str.strip, parts)))
 
 
 SHOWN = 5

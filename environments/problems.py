@@ -1,11 +1,15 @@
-"""Problems of CodeGen: the tests that a solution must pass, and the bundled problems of `problems.yaml`.
+"""Problems of CodeGen, and the runner of their tests on solutions in a sandbox.
 
-Tests are a program that defines `check(candidate)`, as in HumanEval, or a list of `assert` statements.
+The tests of a problem are a program that defines `check(candidate)`, as in HumanEval, or a list of `assert` statements.
+Bundled problems are in `problems.yaml`.
 """
 
 from __future__ import annotations
 
+import ast
 import re
+import secrets
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,6 +18,9 @@ from pydantic import ConfigDict, Field, field_validator
 
 from sottovoce.core.errors import UsageError
 from sottovoce.core.validation import Checked
+from sottovoce.environments.codegen import statements
+from sottovoce.environments.harness import SEEN
+from sottovoce.environments.sandbox import Outcome
 
 CHECKED = re.compile(r"^def check\(", re.MULTILINE)
 
@@ -64,11 +71,91 @@ def bundled_problems() -> tuple[BundledProblem, ...]:
     """Return the bundled problems, easy ones first."""
     import yaml  # late: `--help` does not need it
 
-    text = Path(__file__).with_name("problems.yaml").read_text(encoding="utf-8")
-    return tuple(_bundled(**entry) for entry in yaml.safe_load(text))
+    found = []
+    for entry in yaml.safe_load(Path(__file__).with_name("problems.yaml").read_text(encoding="utf-8")):
+        prompt = f'def {entry["function"]}:\n    """{entry["description"]}"""\n'
+        body = "".join(f"    {line}\n" for line in entry["solution"].split("\n"))
+        found.append(BundledProblem(entry["function"].partition("(")[0], prompt, body, tuple(entry["tests"])))
+    return tuple(found)
 
 
-def _bundled(function: str, description: str, solution: str, tests: list[str]) -> BundledProblem:
-    body = "".join(f"    {line}\n" for line in solution.split("\n"))
-    prompt = f'def {function}:\n    """{description}"""\n'
-    return BundledProblem(function.partition("(")[0], prompt, body, tuple(tests))
+Runner = Callable[[str], Outcome]
+"""Function that runs a program: the sandbox's `run` with limits and a backend, or a scripted one."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A test that a solution does not pass."""
+
+    test: str
+    actual: str
+    """The repr of the actual value, or the error in one line."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The test results of a solution."""
+
+    passed: tuple[str, ...] = ()
+    failed: tuple[Failed, ...] = ()
+
+
+@cache
+def harness() -> str:
+    """Return the source of the harness that runs in the sandbox."""
+    return Path(__file__).with_name("harness.py").read_text(encoding="utf-8")
+
+
+def report(solution: str, tests: Iterable[str], run: Runner) -> Report:
+    """Run each test of a solution in a separate process, so that one that hangs does not affect the others.
+
+    Raises:
+        UsageError: the sandbox refused; this does not count as a failed test.
+    """
+    passed, failed = list[str](), list[Failed]()
+    for test in tests:
+        actual = tried(solution, watched(test), run)
+        if actual is None:
+            passed.append(test)
+        else:
+            failed.append(Failed(test, actual))
+    return Report(tuple(passed), tuple(failed))
+
+
+def tried(solution: str, program: str, run: Runner) -> str | None:
+    """Run a program after a solution, with access to its names; return None, or the error in one line.
+
+    Raises:
+        UsageError: the sandbox refused.
+    """
+    word = secrets.token_hex(16)
+    outcome = run(f"{harness()}\n\nmain({solution!r}, {program!r}, {word!r})\n")
+    if outcome.status == "refused":
+        raise UsageError(f"tests cannot be run: {outcome.reason}")
+    _, said, verdict = outcome.stdout.rpartition(f"\n{word}")
+    if outcome.status != "ok" or not said:
+        return escaped(outcome.reason) or "it ended before the test did"
+    if verdict == "passed\n":
+        return None
+    how, _, actual = verdict.removesuffix("\n").partition(" ")
+    return escaped(actual) if how == "failed" and actual else "it broke how its verdict is written"
+
+
+def escaped(text: str) -> str:
+    """Return an untrusted text in one line, with nonprintable characters escaped as in Python."""
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+
+
+def watched(test: str) -> str:
+    """Return a test that records the value it checks: the left side of a comparison, or the whole expression."""
+    statement = next(iter(statements(test) or []), None)
+    assert isinstance(statement, ast.Assert), "tests are read by `codegen.assertions`"
+    tested = statement.test
+    simple = isinstance(tested, ast.Compare) and len(tested.ops) == 1
+    looked_at = tested.left if isinstance(tested, ast.Compare) and simple else tested
+    name = ast.Subscript(ast.Name(SEEN), ast.Constant("value"))
+    if isinstance(tested, ast.Compare) and simple:
+        tested.left = name
+    else:
+        statement.test = name
+    return f"{ast.unparse(name)} = {ast.unparse(looked_at)}\n{ast.unparse(statement)}\n"

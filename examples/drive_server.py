@@ -18,13 +18,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import partial
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -55,9 +53,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
 """Settings by graph that make its discussions short."""
 SANDBOX = '[settings.codegen]\nsandbox = "isolated"\n'
 """A setting of the server that clients cannot choose."""
-NO_MODELS: Mapping[str, str] = MappingProxyType({})
 SIZE = 50_000
 """Limit on the characters of a state as JSON: tensors are stored elsewhere."""
+START = 120.0
+"""Seconds in which a server must start."""
 AT_ONCE = 4
 """Graphs that are driven in parallel."""
 STREAMS: Any = ["values", "updates", "messages-tuple", "custom", "debug"]
@@ -210,28 +209,16 @@ def of(part: Any, event: str) -> dict[str, Any]:
     return dict(part.data) if part.event == event else {}
 
 
-def drive(client: SyncLangGraphClient, served: Collection[str], model: str, graph: str) -> str:
-    """Check a graph and return the summary as one line."""
-    try:
-        check(graph in served, f"the server has no such graph; it has {', '.join(sorted(served))}")
-        return f"{graph}: {Driver(client, graph, model).tour()}"
-    except APIError as error:
-        said = error.body.get("detail") if isinstance(error.body, dict) else None
-        raise Wrong(f"{graph}: the server said: {said or error}") from error
-    except (Wrong, httpx.HTTPError) as error:
-        raise Wrong(f"{graph}: {error}") from error
-
-
 @contextmanager
 def serving(
-    folder: Path, config: Path = ROOT / "langgraph.json", models: Mapping[str, str] = NO_MODELS
+    folder: Path, config: Path = ROOT / "langgraph.json", models: Mapping[str, str] | None = None
 ) -> Iterator[str]:
     """Start `langgraph dev` on a free port, offline, and yield its address; stop it at the end of the block.
 
     It runs in `folder`, where it writes its files and its log. Its clients may use the names of `models`.
     """
     port, log = free_port(), folder / "server.log"
-    offered = "".join(f"{json.dumps(name)} = {json.dumps(where)}\n" for name, where in models.items())
+    offered = "".join(f"{json.dumps(name)} = {json.dumps(where)}\n" for name, where in (models or {}).items())
     (folder / "server.toml").write_text(f"{SANDBOX}[model]\n{offered}", encoding="utf-8")
     offline = {"LANGSMITH_TRACING": "false", "LANGGRAPH_CLI_NO_ANALYTICS": "1", "HF_HUB_OFFLINE": "1"}
     env = {**os.environ, **offline, "PYTHONPATH": str(ROOT), "SOTTOVOCE_STORE": str(folder / "store")}
@@ -241,7 +228,11 @@ def serving(
     with log.open("w") as out:
         process = subprocess.Popen(command, cwd=folder, env=env, stdout=out, stderr=subprocess.STDOUT)
         try:
-            up = answers(f"http://127.0.0.1:{port}", process)
+            end, up = time.monotonic() + START, False
+            while not up and time.monotonic() < end and process.poll() is None:
+                with suppress(httpx.TransportError):
+                    up = httpx.get(f"http://127.0.0.1:{port}/ok", timeout=5, trust_env=False).is_success
+                time.sleep(0.2)
             check(up, f"the server did not start; its log ends so: {log.read_text()[-500:]}")
             yield f"http://127.0.0.1:{port}"
         finally:
@@ -256,17 +247,6 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def answers(url: str, process: subprocess.Popen[bytes], within: float = 120.0) -> bool:
-    """Return whether a starting server answers within a number of seconds."""
-    end = time.monotonic() + within
-    while time.monotonic() < end and process.poll() is None:
-        try:
-            return httpx.get(f"{url}/ok", timeout=5, trust_env=False).is_success
-        except httpx.TransportError:
-            time.sleep(0.2)
-    return False
-
-
 def main() -> None:
     """Parse the command line and drive the graphs."""
     parser = argparse.ArgumentParser(description="Drive the graphs of a LangGraph server, and check what it shows.")
@@ -274,19 +254,29 @@ def main() -> None:
     parser.add_argument("--url", help="the address of a running server (default: start one)")
     parser.add_argument("--model", default="bundled", help="the agents' model (default: bundled)")
     asked = parser.parse_args()
-    if asked.url is None:
-        offered = {asked.model: asked.model}
-        with tempfile.TemporaryDirectory() as folder, serving(Path(folder), models=offered) as url:
-            drive_all(url, asked.graphs, asked.model)
-    else:
+    if asked.url:
         drive_all(asked.url, asked.graphs, asked.model)
+        return
+    with tempfile.TemporaryDirectory() as folder, serving(Path(folder), models={asked.model: asked.model}) as url:
+        drive_all(url, asked.graphs, asked.model)
 
 
 def drive_all(url: str, graphs: Sequence[str], model: str) -> None:
     """Print a line for each graph, in order; drive several at once, since a server makes runs wait for each other."""
     with get_sync_client(url=url) as client, ThreadPoolExecutor(AT_ONCE) as threads:
         served = {each["graph_id"] for each in client.assistants.search(limit=1000)}
-        driven = threads.map(partial(drive, client, served, model), graphs or sorted(served))
+
+        def drive(graph: str) -> str:
+            try:
+                check(graph in served, f"the server has no such graph; it has {', '.join(sorted(served))}")
+                return f"{graph}: {Driver(client, graph, model).tour()}"
+            except APIError as error:
+                said = error.body.get("detail") if isinstance(error.body, dict) else None
+                raise Wrong(f"{graph}: the server said: {said or error}") from error
+            except (Wrong, httpx.HTTPError) as error:
+                raise Wrong(f"{graph}: {error}") from error
+
+        driven = threads.map(drive, graphs or sorted(served))
         try:
             for line in driven:
                 print(line, flush=True)

@@ -8,7 +8,6 @@ One line of the file: {"question": "What is 14 + 3 * 5?", "target": "29", "expla
 from __future__ import annotations
 
 import asyncio
-import json
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Turn
 from sottovoce.core.errors import SottovoceError, UsageError, choose
 from sottovoce.core.validation import first_wrong
-from sottovoce.datasets.table_reader import read_text
+from sottovoce.datasets.table_reader import Broken, Values, read_text, split_lines
 from sottovoce.nodes.act import node
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.contexts import Contexts
@@ -37,7 +36,6 @@ from sottovoce.settings import Single
 
 WINDOW = 8  # questions asked concurrently: they fill a batch, and at most seven are wasted
 FIELDS = ("question", "target", "explanation", "solution", "kind", "choices", "id")
-EXPECTED = f"expected one object per line, with the fields: {', '.join(FIELDS)}"
 NEEDS = {
     "target": "convincing samples need a right answer",
     "solution": "convincing samples need an explanation (or solution)",
@@ -45,60 +43,53 @@ NEEDS = {
 
 
 def read_training(path: Path) -> list[Question]:
-    """Read the questions of a JSON Lines file; their `solution` is the explanation. Empty lines are skipped.
+    """Read the questions of a JSON Lines file; their `solution` is the explanation.
 
     Raises:
         UsageError: the file cannot be read or contains no question, or a line (named in the message) is invalid.
     """
     name = f"training file {str(path)!r}"
-    text, _ = read_text(path, name)
-    # Not splitlines, which would also split at U+2028 inside a text.
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
-    if not lines:
-        raise UsageError(f"{name} is empty; {EXPECTED}")
-    return [_read_line(line, f"line {number} of {name}") for number, line in lines]
+    rows, questions, broken = split_lines(read_text(path, name)[0]), list[Question](), Broken(name)
+    if not rows:
+        raise UsageError(f"{name} is empty; expected one object per line, with the fields: {', '.join(FIELDS)}")
+    for line, read in rows:
+        with broken.at(line):
+            questions.append(_question(read()))
+    broken.raise_first()
+    return questions
 
 
-def _read_line(line: str, name: str) -> Question:
-    """Parse a question and check that it can be asked, answered rightly and saved as a sample."""
-    try:
-        data = json.loads(line)
-        if not isinstance(data, dict):
-            raise UsageError(f"found {type(data).__name__}; {EXPECTED}")
-        if unknown := next((field for field in data if field not in FIELDS), None):
-            raise UsageError(choose("field", unknown, FIELDS))
-        fields = {name: value for name, value in data.items() if value is not None}
-        if "explanation" in fields and "solution" in fields:
-            raise UsageError("found an explanation and a solution; expected one of them")
-        question = cast(Question, {"solution" if name == "explanation" else name: fields[name] for name in fields})
-        check_question(question, None, NEEDS)
-        target = kinds.target_of(question)
-        if target is None or not kinds.right(kinds.read_field(target, question), question):
-            raise UsageError(
-                f"target is {question['target']!r}; expected an answer of the kind {kinds.kind_of(question)!r} that is "
-                "parsed as itself"
-            )
-        _sample(question, None, target)
-    except UsageError as error:
-        raise UsageError(f"{name}: {error}") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{name} is no JSON: {error}") from error
+def _question(row: Values) -> Question:
+    """Check that a question can be asked, answered rightly and saved as a sample."""
+    if unknown := next((field for field in row if field not in FIELDS), None):
+        raise UsageError(choose("field", unknown, FIELDS))
+    fields = {name: value for name, value in row.items() if value is not None}
+    if "explanation" in fields and "solution" in fields:
+        raise UsageError("found an explanation and a solution; expected one of them")
+    question = cast(Question, {"solution" if name == "explanation" else name: fields[name] for name in fields})
+    check_question(question, None, NEEDS)
+    target = kinds.target_of(question)
+    if target is None or not kinds.right(kinds.read_field(target, question), question):
+        raise UsageError(
+            f"target is {question['target']!r}; expected an answer of the kind {kinds.kind_of(question)!r} that is "
+            "parsed as itself"
+        )
+    _sample(question, None, target)
     return question
 
 
 def _sample(question: Question, before: str | None, after: str) -> Sample:
     """Return a question as a convincing sample; raise UsageError if one of its texts is empty or not a text."""
-    sample = {
-        "question": question["question"],
-        "kind": kinds.kind_of(question),
-        "choices": question.get("choices", []),
-        "explanation": question["solution"],
-        "answer": kinds.target_of(question),
-        "before": before,
-        "after": after,
-    }
     try:
-        return Sample.model_validate(sample)
+        return Sample(
+            question=question["question"],
+            kind=kinds.kind_of(question),
+            choices=question.get("choices", []),
+            explanation=question["solution"],
+            answer=kinds.target_of(question) or "",
+            before=before,
+            after=after,
+        )
     except ValidationError as error:
         raise UsageError(first_wrong(error, "the sample")) from error
 

@@ -1,18 +1,27 @@
-"""The reader of experiment files; paths in a file are relative to its folder.
+"""Experiment files, and folders of experiments; paths in a file are relative to its folder.
 
-Nothing here imports torch or langgraph.
+FOLDER/experiment.yaml   the experiment, next to copies of its question files, so that the folder can be moved
+FOLDER/ROW/              the run of each row (see `runs.run`)
+FOLDER/ROW/pilot/        the run that measured the cost of samples, if the row is matched to another
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+import shutil
+import uuid
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sottovoce.core.errors import UsageError
+from sottovoce.core.errors import RecordError, UsageError
+from sottovoce.core.outputs import EXPERIMENT, write
 from sottovoce.experiments.schema import Content, Experiment, plain
 from sottovoce.runs.allowed import Trust, lies_in
+from sottovoce.runs.log import LOG
+from sottovoce.runs.read import load_run
+from sottovoce.runs.results import Results
+from sottovoce.runs.run import Run
 from sottovoce.settings.plain import read_yaml
 
 KIND = "experiment file"
@@ -21,64 +30,55 @@ FILE_SETTINGS = ("prompts", "convincing", "model", "watch", "attribute_list")
 
 
 def read_experiment(path: Path, limit: int | None = None) -> Experiment:
-    """Return the experiment in a file, with paths resolved against the file's folder.
+    """Return the experiment in a file or in the folder of an experiment, with absolute paths.
 
     `limit` replaces the file's own limit for each source of questions.
 
     Raises:
         UsageError: the file cannot be read, or something in it is wrong.
     """
-    content = _resolved(read_yaml(path, KIND, "rows: {alone: {scheme: single}}"), path.parent)
+    path = path / EXPERIMENT if path.is_dir() else path
+    content = read_yaml(path, KIND, "rows: {alone: {scheme: single}}")
     if "paper" in content and "parts" in content:
         raise UsageError(
             f"{str(path)!r} is a published table of several experiments; run it with `experiment reproduce {path.stem}`"
         )
-    if limit is not None:
-        content = _change_sources(content, lambda source: {**source, "limit": limit})
     try:
-        return Experiment.model_validate(content)
+        return Experiment.model_validate(_resolved(content, path.parent.resolve(), limit))
     except UsageError as error:
         raise UsageError(f"{error} ({KIND} {str(path)!r})") from error
 
 
-def _resolved(content: Content, folder: Path) -> Content:
-    """Return the content of a file with its paths resolved against a folder."""
+def _resolved(content: Content, folder: Path, limit: int | None) -> Content:
+    """Return the content with absolute paths and this limit; values of a wrong type are reported later."""
 
-    def resolve(source: Content) -> Content:
-        file = source.get("file")
-        return {**source, "file": str(folder.resolve() / file)} if isinstance(file, str) else source
+    def source(value: Any) -> Any:  # Any: parsed YAML
+        if not isinstance(value, Mapping):
+            return value
+        file = {"file": str(folder / value["file"])} if isinstance(value.get("file"), str) else {}
+        return {**value, **file, **({} if limit is None else {"limit": limit})}
 
-    content = _change_sources(content, resolve)
-    if isinstance(common := content.get("settings"), Mapping):
-        content["settings"] = _resolve_settings(common, folder)
+    def settings(value: Any) -> Any:  # Any: parsed YAML
+        return {k: _resolve(plain(k), v, folder) for k, v in value.items()} if isinstance(value, Mapping) else value
+
+    content = dict(content)
+    if (sources := content.get("questions")) is not None:
+        content["questions"] = [*map(source, sources)] if isinstance(sources, list) else source(sources)
+    if (common := content.get("settings")) is not None:
+        content["settings"] = settings(common)
     if isinstance(rows := content.get("rows"), Mapping):
-        content["rows"] = {
-            name: _resolve_settings(row, folder) if isinstance(row, Mapping) else row for name, row in rows.items()
-        }
+        content["rows"] = {name: settings(row) for name, row in rows.items()}
     return content
 
 
-def _change_sources(content: Content, change: Callable[[Content], Content]) -> Content:
-    """Return the content with each source of questions changed; a source of the wrong type is reported later."""
-    sources = content.get("questions")
-    if isinstance(sources, list):
-        changed = [change({**source}) if isinstance(source, Mapping) else source for source in sources]
-        return {**content, "questions": changed}
-    return {**content, "questions": change({**sources})} if isinstance(sources, Mapping) else dict(content)
-
-
-def _resolve_settings(settings: Mapping[Any, Any], folder: Path) -> Content:  # Any: parsed YAML
-    """Return settings with absolute paths for files that exist in the folder; a hub id looks like a path, too."""
-
-    def resolve(name: str, value: Any) -> Any:  # Any: parsed YAML
-        if isinstance(value, list):
-            return [resolve(name, item) for item in value]
-        is_model_name = name == "model" and not re.search(r"/|\.gguf$", str(value))
-        if name not in FILE_SETTINGS or not isinstance(value, str) or is_model_name:
-            return value
-        return str(path) if (path := folder.resolve() / value).exists() else value
-
-    return {name: resolve(plain(name), value) for name, value in settings.items()}
+def _resolve(name: str, value: Any, folder: Path) -> Any:  # Any: parsed YAML
+    """Return the absolute path of a file that exists in the folder; a hub id looks like a path, too."""
+    if isinstance(value, list):
+        return [_resolve(name, item, folder) for item in value]
+    is_model_name = name == "model" and not re.search(r"/|\.gguf$", str(value))
+    if name not in FILE_SETTINGS or not isinstance(value, str) or is_model_name:
+        return value
+    return str(path) if (path := folder / value).exists() else value
 
 
 def check_trusted(experiment: Experiment, folder: Path, trust: Trust) -> None:
@@ -96,3 +96,69 @@ def check_trusted(experiment: Experiment, folder: Path, trust: Trust) -> None:
             )
     for name, row in experiment.rows.items():  # `probe_from` names an earlier row: see `Experiment`
         trust.check_paths(row.settings.model_copy(update={"probe_from": ""}), f"row {name!r}", folder)
+
+
+def save(content: Content, folder: Path) -> None:
+    """Write the experiment, and copies of its question files next to it.
+
+    Raises:
+        RecordError: the folder cannot be written.
+    """
+    import yaml
+
+    sources = content["questions"]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        listed = sources if isinstance(sources, list) else [sources]
+        copies = [_copy_source(source, f"questions{number or ''}", folder) for number, source in enumerate(listed)]
+        copied = {**content, "questions": copies if isinstance(sources, list) else copies[0]}
+        write(folder / EXPERIMENT, yaml.safe_dump(copied, sort_keys=False, allow_unicode=True, width=120))
+    except OSError as error:
+        raise RecordError(f"experiment {str(folder)!r} cannot be written: {error.strerror}") from error
+
+
+def _copy_source(source: Content, name: str, folder: Path) -> Content:
+    """Copy the file, or folder of files, of a source of questions into this folder; return the source with the copy."""
+    if "file" not in source:
+        return dict(source)
+    file = Path(source["file"])
+    copy = folder / f"{name}{file.suffix}"
+    if not copy.exists() or not file.samefile(copy):
+        _copy(file, copy)
+    return {**source, "file": copy.name}
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Replace the target by a copy; writing into the target would follow links in it."""
+    temporary = target.with_name(f".{uuid.uuid4().hex}.part")
+    try:
+        (shutil.copytree if source.is_dir() else shutil.copyfile)(source, temporary)
+    except BaseException:
+        shutil.rmtree(temporary) if temporary.is_dir() else temporary.unlink(missing_ok=True)
+        raise
+    if target.is_dir() and not target.is_symlink():
+        shutil.rmtree(target)
+    else:
+        target.unlink(missing_ok=True)
+    temporary.rename(target)
+
+
+def runs_in(folder: Path, names: Iterable[str] | None = None) -> dict[str, Run]:
+    """Return the runs that have started of the named rows, or of all rows of the experiment in the folder.
+
+    Raises:
+        UsageError: the folder has no experiment.
+        RecordError: a run is damaged, or was written by another version.
+    """
+    names = read_experiment(folder / EXPERIMENT).rows if names is None else names
+    return {name: load_run(folder / name) for name in names if (folder / name / LOG).exists()}
+
+
+def results_in(folder: Path) -> dict[str, Results]:
+    """Return the results of each row, without those in which no discussion ended. Errors: see `runs_in`."""
+    return ended(runs_in(folder))
+
+
+def ended(runs: Mapping[str, Run]) -> dict[str, Results]:
+    """Return the results of the runs in which a discussion ended."""
+    return {name: results for name, run in runs.items() if (results := run.results())}

@@ -27,9 +27,8 @@ from sottovoce.runs.limits import Budget, Currency
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 from sottovoce.settings.base import EACH, Settings
-from sottovoce.settings.human_input import People
-from sottovoce.settings.monitoring import Watched
 from sottovoce.settings.option_groups import OF_PROTOCOL
+from sottovoce.settings.oversight import People, Watched
 
 PILOT_QUESTIONS, PILOT_SAMPLES = 8, 4
 DISCUSSION_SETTINGS = {
@@ -114,18 +113,6 @@ def is_known(row: Row, runs: Mapping[str, Run]) -> bool:
     """Return whether the runs that determine a row's number of samples are over; True for an unmatched row."""
     needed = [] if row.matched is None else [row.matched.row, pilot_name(row.name)]
     return all(name in runs and is_over(runs[name]) for name in needed)
-
-
-def check_order(rows: Mapping[str, Row], chosen: Sequence[str], runs: Mapping[str, Run]) -> None:
-    """Check that no row runs before the one that it is matched to.
-
-    Raises:
-        UsageError: names both.
-    """
-    for name in chosen:
-        if (matched := rows[name].matched) and matched.row not in chosen:
-            if matched.row not in runs or not is_over(runs[matched.row]):
-                raise UsageError(f"row {name!r} is matched to {matched.row!r}, which is not over; run that first")
 
 
 def is_over(run: Run) -> bool:

@@ -5,7 +5,7 @@ Nothing here imports torch or langgraph.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
 from dataclasses import dataclass
 
 from sottovoce.core.errors import UsageError, nearest
@@ -44,12 +44,19 @@ def prepare(experiment: Experiment, name: str) -> Row:
     try:
         pooled = [_read_source(source, row.settings, experiment.seeds) for source in experiment.questions]
         questions = [question for source_questions, _ in pooled for question in source_questions]
-        _check_different(questions)
+        for id, times in Counter(map(question_id, questions)).most_common(1):
+            if times > 1:
+                raise UsageError(
+                    f"two of the questions have the id {id!r}; name the part of a data set, or drop a source"
+                )
         for agent in row.documents:
             if agent not in row.settings.names():
                 raise UsageError(nearest("agent among the documents", agent, row.settings.names()))
         if row.documents:
-            questions = [_select_documents(question, row.documents) for question in questions]
+            questions = [
+                {**question, "documents": {agent: _selected(question, agent, n) for agent, n in row.documents.items()}}
+                for question in questions
+            ]
     except UsageError as error:
         raise UsageError(f"row {name!r}: {error}") from error
     origin = "; ".join(phrase for _, phrase in pooled if phrase) or None
@@ -63,20 +70,6 @@ def _read_source(source: Source, settings: Settings, seeds: list[int]) -> tuple[
         options["questions"] = source.option
     questions, origin = questions_of(QuestionOptions.model_validate({**options, "seeds": seeds}), settings)
     return questions, origin.words
-
-
-def _check_different(questions: list[Question]) -> None:
-    seen = set[str]()
-    for question in questions:
-        if (id := question_id(question)) in seen:
-            raise UsageError(f"two of the questions have the id {id!r}; name the part of a data set, or drop a source")
-        seen.add(id)
-
-
-def _select_documents(question: Question, by_agent: Mapping[str, Selection]) -> Question:
-    """Return the question with only the selected documents; an agent that is not named gets none."""
-    documents = {agent: _selected(question, agent, selection) for agent, selection in by_agent.items()}
-    return {**question, "documents": documents}
 
 
 def _selected(question: Question, agent: str, selection: Selection) -> list[Passage]:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.outputs import check_no_link
-from sottovoce.experiments.folder import runs_in, save
-from sottovoce.experiments.matching import check_order, is_known, match, pilot_name, with_pilots
+from sottovoce.experiments.files import runs_in, save
+from sottovoce.experiments.matching import is_known, is_over, match, pilot_name, with_pilots
 from sottovoce.experiments.rows import Row, prepare
 from sottovoce.experiments.schema import Experiment, choose
 from sottovoce.nodes.contexts import Models
@@ -90,6 +90,32 @@ class RowRunner:
             raise LimitReached(self._job.reached(self.runs.values()) or run.why)
         return run
 
+    def check_all(self, rows: Mapping[str, Row], chosen: Collection[str]) -> None:
+        """Check rows before the `chosen` ones run; those whose number of samples is not known yet are checked then.
+
+        Raises:
+            UsageError: a chosen row is matched to one that is not over and does not run.
+            RecordError: see `check`.
+        """
+        for name, row in rows.items():
+            target = row.matched.row if row.matched else ""
+            if is_known(row, self.runs):
+                self.check(match(row, self.runs))
+            elif name in chosen and target not in chosen and not (target in self.runs and is_over(self.runs[target])):
+                raise UsageError(f"row {name!r} is matched to {target!r}, which is not over; run that first")
+
+    def run_all(self, rows: Mapping[str, Row], chosen: Iterable[str]) -> str:
+        """Run rows in order, matched ones with their number of samples; return why they stopped early, or "".
+
+        Errors: see `run`.
+        """
+        try:
+            for name in chosen:
+                self.run(match(rows[name], self.runs))
+        except LimitReached as limit:
+            return limit.reason
+        return ""
+
     def _opened(self, row: Row) -> Run:
         """Start or resume a row's run, after checking its models against those of the other runs."""
         head = new_manifest(row.scheme, row.settings, row.questions, row.seeds, row.origin, models=self.models)
@@ -141,45 +167,19 @@ def run_experiment(
         KeyboardInterrupt: it was stopped; the same call resumes.
     """
     rows = with_pilots(prepare(experiment, name) for name in experiment.rows)
-    chosen = [
-        each for name in choose("row", names, experiment.rows) for each in (pilot_name(name), name) if each in rows
-    ]
+    selected = choose("row", names, experiment.rows)
+    chosen = [each for name in selected for each in (pilot_name(name), name) if each in rows]
     runner.read(rows)
     if trust is not None:
         rows = {name: _contained(row, runner.runs.get(name), trust, name in chosen) for name, row in rows.items()}
-    check_rows(rows, runner)
-    check_order(rows, chosen, runner.runs)
+    runner.check_all(rows, chosen)
     save(experiment.content, runner.folder)
-    reason = run_rows([rows[name] for name in chosen], runner)
+    reason = runner.run_all(rows, chosen)
     return {name: runner.runs[name] for name in experiment.rows if name in runner.runs}, reason
 
 
-def check_rows(rows: Mapping[str, Row], runner: RowRunner) -> None:
-    """Check all rows before one starts, except those whose number of samples is not known yet."""
-    for row in rows.values():
-        if is_known(row, runner.runs):
-            runner.check(match(row, runner.runs))
-
-
-def run_rows(rows: Iterable[Row], runner: RowRunner) -> str:
-    """Run rows in order, matched rows with their number of samples; return why they stopped early, or "".
-
-    Errors: see `RowRunner.run`.
-    """
-    try:
-        for row in rows:
-            runner.run(match(row, runner.runs))
-    except LimitReached as limit:
-        return limit.reason
-    return ""
-
-
 def _contained(row: Row, run: Run | None, trust: Trust, chosen: bool) -> Row:
-    """Return a row with the command line's sandbox; a row that does not run now keeps the one of its run.
-
-    Raises:
-        UsageError: the row needs a sandbox, and the command line has none.
-    """
+    """Return a row with the command line's sandbox; a row that does not run now keeps the one of its run."""
     if chosen and (run is None or run.unfinished):
         if line := trust.uncontained(row.settings, f"row {row.name!r}"):
             raise UsageError(line)

@@ -174,20 +174,15 @@ class Experiment(Keyed):
             raise UsageError(nearest("row in 'against'", self.against, self.rows))
         earlier = dict[str, FileRow]()
         for name, row in self.rows.items():
-            self._check_matched(name, row, earlier)
+            if (target := row.matched.row if row.matched else name) not in self.rows:
+                raise UsageError(nearest(f"row in 'matched' of {name!r}", target, self.rows))
+            if row.matched and target not in earlier:
+                raise UsageError(
+                    f"row {name!r} is matched to {target!r}, which is not before it; rows run in the order of the file"
+                )
             _check_donor(name, row, earlier)
             earlier[name] = row
         return self
-
-    def _check_matched(self, name: str, row: FileRow, earlier: Mapping[str, FileRow]) -> None:
-        if row.matched is None or row.matched.row in earlier:
-            return
-        target = row.matched.row
-        if target not in self.rows:
-            raise UsageError(nearest(f"row in 'matched' of {name!r}", target, self.rows))
-        raise UsageError(
-            f"row {name!r} is matched to {target!r}, which is not before it; rows run in the order of the file"
-        )
 
 
 def choose(noun: str, names: Collection[str], known: Collection[str]) -> list[str]:
@@ -221,7 +216,7 @@ def _check_donor(name: str, row: FileRow, earlier: Mapping[str, FileRow]) -> Non
 def _row(name: str, content: Any, common: Mapping[str, Any]) -> Content:  # Any: parsed YAML
     try:
         if not NAME.fullmatch(name):
-            raise UsageError("the name becomes a folder's; expected only letters, digits, '-', '_' and '.'")
+            raise UsageError("the name is used for a folder; expected only letters, digits, '-', '_' and '.'")
         if not isinstance(content, Mapping) or "scheme" not in content:
             raise UsageError(
                 f"it is {content!r}; expected a scheme with settings, such as {{scheme: debate, rounds: 2}}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, Unpack
 
+from sottovoce.core.text import counted
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
 from sottovoce.settings import CMD, SECRETARY
 
@@ -49,11 +50,11 @@ def create_cmd(settings: CMD | None = None, **inputs: Unpack[GraphInputs]) -> Gr
             frame.graph.add_edge("next_round", agent)
             frame.act(agent, acts.discuss, role=f"group {number}", to="vote")
     if settings.secretary:
-        frame.join("vote", vote(frame.contexts), to=after_round, labels={**ON_TIE, "decide": "no tie"})
+        frame.join("vote", frame.step(vote), to=after_round, labels={**ON_TIE, "decide": "no tie"})
         frame.act(SECRETARY, acts.decide_tie, role="secretary", to="decide")
     else:
-        frame.join("vote", vote(frame.contexts), to=after_level, labels={**ON_TIE, "decide": "no tie, or one group"})
-        frame.graph.add_node("send_representatives", acts.send_representatives(frame.contexts))
+        frame.join("vote", frame.step(vote), to=after_level, labels={**ON_TIE, "decide": "no tie, or one group"})
+        frame.graph.add_node("send_representatives", frame.step(acts.send_representatives))
         frame.graph.add_edge("send_representatives", "next_round")
     return frame.graph
 
@@ -64,7 +65,7 @@ SENT = {"tied": "its first agent with a tied answer", "first": "its first agent"
 
 def manner(settings: CMD) -> str:
     """Return a phrase that describes the discussion."""
-    held = f"{settings.agents} agent{'s' * (settings.agents > 1)}, {settings.rounds} round{'s' * (settings.rounds > 1)}"
+    held = f"{counted(settings.agents, 'agent')}, {counted(settings.rounds, 'round')}"
     if settings.secretary:
         return f"{held} · at a tie a secretary decides"
     return f"{held} on each level · at a tie each group sends {SENT[settings.representative]}"

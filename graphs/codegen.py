@@ -8,11 +8,15 @@ run on all last solutions. A reset cannot take back submitted code, but it can t
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any, Literal, Unpack
 
-from sottovoce.environments.test_runner import Runner
-from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
+from sottovoce.core.text import counted
+from sottovoce.environments import Split
+from sottovoce.environments.problems import Runner, bundled_problems
+from sottovoce.graphs.scheme import Games, Graph, GraphInputs, Scheme, State
+from sottovoce.nodes.question import Question
 from sottovoce.settings import CodeGen
 from sottovoce.settings.codegen import PASSER, RANKER, REFLECTOR, TESTER
 
@@ -49,8 +53,8 @@ def create_codegen(
     frame = Frame(SCHEME, settings, **inputs, rule=tests.by_tests, begin=tests.begin, state=acts.Coding)
     frame.graph.add_conditional_edges("next_round", who_begins(coders), [*coders, *JUDGES])
     # Not a join of the frame: one that a reset left waiting would not wait for the coders.
-    frame.graph.add_node("report", tests.report(frame.contexts))
-    frame.graph.add_node(PASSER, tests.check(frame.contexts), metadata={"role": "judge"})
+    frame.graph.add_node("report", frame.step(tests.report))
+    frame.graph.add_node(PASSER, frame.step(tests.check), metadata={"role": "judge"})
     frame.graph.add_edge(PASSER, "report")
     for judge, act in ((TESTER, acts.test), (REFLECTOR, acts.reflect), (RANKER, acts.rank)):
         frame.act(judge, act, role="judge", to="report", watched=False, approved=False)
@@ -59,18 +63,35 @@ def create_codegen(
         frame.act(coder, acts.write, role="coder", to="hand_in", effect=acts.effect)
     frame.join(
         "hand_in",
-        acts.hand_in(frame.contexts),
+        frame.step(acts.hand_in),
         to=next_step,
         labels={"next_round": "rounds left", "final_tests": "agreed, or last"},
     )
-    frame.join("final_tests", tests.final_tests(frame.contexts), to="decide")
+    frame.join("final_tests", frame.step(tests.final_tests), to="decide")
     return frame.graph
 
 
 def manner(settings: CodeGen) -> str:
     """Return a phrase that describes how programs are written."""
-    held = f"{settings.agents} coders, at most {settings.rounds} round{'s' * (settings.rounds > 1)}"
+    held = f"{settings.agents} coders, at most {counted(settings.rounds, 'round')}"
     return f"{held} · sandbox: {settings.sandbox or 'none'}{', unsafe' * settings.unsafe}"
+
+
+def problems(n: int, settings: CodeGen, seed: int = 0, split: Split | None = None) -> list[Question]:
+    """Return the first `n` bundled problems: easy ones first for seed 0, else shuffled by the seed."""
+    order = [*bundled_problems()]
+    if seed:
+        random.Random(f"problems/{seed}").shuffle(order)
+    return [
+        Question(
+            id=f"problems/{seed}/{i}",
+            question=problem.prompt,
+            kind="text",
+            solution=f"{problem.prompt}{problem.body}",
+            game={"test": [f"assert {test}" for test in problem.tests], "entry_point": problem.name},
+        )
+        for i, problem in enumerate(order[:n])
+    ]
 
 
 SCHEME = Scheme(
@@ -78,6 +99,13 @@ SCHEME = Scheme(
     CodeGen,
     create_codegen,
     headings=dict.fromkeys(("check", "test", "report", "review", "rank"), "Before round {round}"),
+    sample="problems",
+    games=Games(
+        samples={"problems": "small functions to write, with hidden tests; for the scheme codegen"},
+        draw=problems,
+        most={"problems": 16},
+    ),
+    unrolls="in a world, messages depend on earlier actions",
     manner=manner,
     first_options="--sandbox isolated --agents 2 --rounds 1 --max-tokens 128",
 )

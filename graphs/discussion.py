@@ -62,10 +62,10 @@ def create_discussion(rule: DiscussionRule, settings: MesSync | None = None, **i
         frame.graph.add_edge("next_round", agent)
         frame.act(agent, passing.reply, to="pass_on")
     if settings.secretary:
-        frame.join("pass_on", passing.pass_on(frame.contexts), to=tie_or_end, labels=SENT)
+        frame.join("pass_on", frame.step(passing.pass_on), to=tie_or_end, labels=SENT)
         frame.act(SECRETARY, secretary(passing.last_words), role="secretary", to="decide")
     else:
-        frame.join("pass_on", passing.pass_on(frame.contexts), to=another_round, labels=SENT)
+        frame.join("pass_on", frame.step(passing.pass_on), to=another_round, labels=SENT)
     return frame.graph
 
 

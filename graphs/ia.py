@@ -49,6 +49,7 @@ SCHEME = Scheme(
     "ia",
     IA,
     create_ia,
+    sample="world",
     answers=("talk",),
     headings={"deal": "Passages"},
     manner=manner,

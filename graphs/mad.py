@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any, Literal, Unpack
 
+from sottovoce.core.text import counted
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme
 from sottovoce.settings import MAD
 
@@ -44,7 +45,7 @@ def create_mad(settings: MAD | None = None, **inputs: Unpack[GraphInputs]) -> Gr
 
 def manner(settings: MAD) -> str:
     """Return a phrase that describes the debate."""
-    held = f"{settings.agents} debaters, at most {settings.rounds} round{'s' * (settings.rounds > 1)}"
+    held = f"{settings.agents} debaters, at most {counted(settings.rounds, 'round')}"
     seen = "" if settings.judge_sees == "all" else f" · the judge sees the {settings.judge_sees} round"
     return f"{held} · level of disagreement {settings.disagreement}{seen}"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, Unpack
 
+from sottovoce.core.text import counted
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
 from sottovoce.settings import MADRA
 
@@ -45,7 +46,7 @@ def create_madra(settings: MADRA | None = None, **inputs: Unpack[GraphInputs]) -
     debaters = settings.speakers()
     frame = Frame(SCHEME, settings, **inputs, rule=acts.by_summarizer, begin=acts.begin, state=acts.Madra)
     frame.graph.add_edge("next_round", "retrieve")
-    frame.graph.add_node("retrieve", acts.retrieve(frame.contexts))
+    frame.graph.add_node("retrieve", frame.step(acts.retrieve))
     frame.graph.add_conditional_edges("retrieve", who_begins(debaters), debaters)
     for debater, following in zip(debaters, [*debaters[1:], "close_round"], strict=True):
         ends = dict.fromkeys([following, "close_round"])
@@ -60,7 +61,7 @@ def manner(settings: MADRA) -> str:
     """Return a phrase that describes the debate."""
     found = " and ".join(f"{most} of {spec}" for spec, most in settings.sources()) or "none"
     chosen = f"at most {settings.most} chosen" if settings.self_selection else "all read"
-    held = f"{settings.agents} debaters, at most {settings.rounds} round{'s' * (settings.rounds > 1)}"
+    held = f"{settings.agents} debaters, at most {counted(settings.rounds, 'round')}"
     return f"{held} · evidence: {found}, {chosen}"
 
 
@@ -68,6 +69,7 @@ SCHEME = Scheme(
     "madra",
     MADRA,
     create_madra,
+    sample="world",
     headings={
         "retrieve": "Evidence",
         "agree": "The judge after round {round}",

@@ -37,7 +37,7 @@ def create_react(settings: ReAct | None = None, **inputs: Unpack[GraphInputs]) -
         frame.act(agent, acts.take_step, to="environment")
     frame.join(
         "environment",
-        acts.environment(frame.contexts),
+        frame.step(acts.environment),
         to=another_step,
         labels={"next_round": "steps left", "decide": "finished, or last step"},
     )
@@ -55,6 +55,7 @@ SCHEME = Scheme(
     "react",
     ReAct,
     create_react,
+    sample="world",
     answers=("answer",),
     headings=dict.fromkeys(("step", "action", "observe"), "Step {round}") | {"answer": "Answer in step {round}"},
     manner=manner,

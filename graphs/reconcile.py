@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, Unpack
 
+from sottovoce.core.text import counted
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
 from sottovoce.settings import ReConcile
 
@@ -24,7 +25,6 @@ def create_reconcile(settings: ReConcile | None = None, **inputs: Unpack[GraphIn
     """Return the uncompiled graph of ReConcile. Models by agent name may be local or hosted; else see `GraphInputs`."""
     from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import reconcile as acts
-    from sottovoce.nodes.decide import vote
 
     settings = ReConcile.parse(settings)
     frame = Frame(SCHEME, settings, **inputs, rule=acts.by_weight, begin=acts.begin)
@@ -33,7 +33,7 @@ def create_reconcile(settings: ReConcile | None = None, **inputs: Unpack[GraphIn
         frame.act(agent, acts.discuss, to="vote")
     frame.join(
         "vote",
-        vote(frame.contexts, acts.read_vote),
+        frame.step(acts.vote),
         to=after_vote,
         labels={"next_round": "not agreed", "decide": "agreed, or last round"},
     )
@@ -42,7 +42,7 @@ def create_reconcile(settings: ReConcile | None = None, **inputs: Unpack[GraphIn
 
 def manner(settings: ReConcile) -> str:
     """Return a phrase that describes the discussion."""
-    rounds = f"{settings.rounds} round{'' if settings.rounds == 1 else 's'}"
+    rounds = counted(settings.rounds, "round")
     return f"{settings.agents} agents, at most {rounds} of discussion · {settings.vote} vote"
 
 

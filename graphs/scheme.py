@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
     from sottovoce.channels.message import Message
+    from sottovoce.environments import Split
     from sottovoce.nodes.contexts import Models
+    from sottovoce.nodes.question import Question
     from sottovoce.nodes.watch import Watch
 
 NAMES = (
@@ -68,6 +70,20 @@ class GraphInputs(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
+class Games:
+    """The games of a scheme that plays a world: a run's questions, drawn from a seed or stored in files."""
+
+    samples: Mapping[str, str]
+    """A phrase that describes the games, by the name that --sample takes."""
+    draw: Callable[[int, Any, int, Split | None], list[Question]]  # Any: its own settings
+    """Draws the first n games of a seed with the settings, of a split or of all; each has a solution."""
+    read: Callable[[Path, Any], Question] | None = None  # Any: its own settings
+    """Reads the game of a file; None if games are not stored in files."""
+    most: Mapping[str, int] = field(default_factory=dict)
+    """Maximum number of different games of a seed, by name; names that are missing have no limit."""
+
+
+@dataclass(frozen=True)
 class Scheme:
     """The record of one scheme."""
 
@@ -80,6 +96,12 @@ class Scheme:
     """The acts in which an agent states its own answer; messages of other acts are heard but never counted."""
     headings: Mapping[str, str] = field(default_factory=dict)
     """Headings of transcripts by act, with {round} from 1; other acts have the heading "Round {round}"."""
+    sample: str = "arithmetic"
+    """The samples to ask if no question is given."""
+    games: Games | None = None
+    """Its games, if it plays a world; it then asks no other samples."""
+    unrolls: str = ""
+    """Why its calls are not known before they are made; empty if they are."""
     manner: Callable[[Any], str] | None = None  # Any: its own settings
     """Describes a discussion with given settings, in the paper's words; None if agents and rounds describe it."""
     truth: Callable[[Message], str] | None = None
@@ -138,7 +160,7 @@ class Scheme:
             for name in given.keys() - own.keys():
                 if not SERVERS.search(name):
                     raise UsageError(nearest("setting:", name, self.settings.model_fields))
-            built, allow = of_server(self.name, self.settings, _kinds)
+            built, allow = of_server(self.name, self.settings, lambda: {each.name: each.settings for each in schemes()})
             settings = self.settings.model_validate({**built.model_dump(exclude_unset=True), **own})
             Allowed.of(allow, self.settings).check(settings, built)
             graph: Graph = self.create(settings, allow=allow)
@@ -172,8 +194,16 @@ def scheme(name: str) -> Scheme:
     return found
 
 
-def _kinds() -> dict[str, type[Settings]]:
-    return {each.name: each.settings for each in schemes()}
+def record_of(settings: Settings) -> Scheme:
+    """Return the scheme that has these settings.
+
+    Raises:
+        UsageError: no scheme has them.
+    """
+    for name in SCHEMES:  # bundled ones first: their settings load no other package
+        if (found := scheme(name)).settings is type(settings):
+            return found
+    raise UsageError(f"no scheme has the settings {type(settings).__name__}; register its record in SCHEMES")
 
 
 def schemes() -> list[Scheme]:

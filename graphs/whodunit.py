@@ -7,10 +7,15 @@ limit, ends the game without an answer. A reset restarts the whole game, since n
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from sottovoce.core.text import counted
+from sottovoce.environments import Split
+from sottovoce.environments.whodunit.games import Game, read_game
 from sottovoce.environments.whodunit.metrics import class_noted
-from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
+from sottovoce.graphs.scheme import Games, Graph, GraphInputs, Scheme, State
+from sottovoce.nodes.question import Question
 from sottovoce.settings import WhoDunit
 
 if TYPE_CHECKING:  # its file loads safetensors
@@ -59,12 +64,43 @@ def manner(settings: WhoDunit) -> str:
     named = [f"{settings.role_of(each).title()} {each}" for each in settings.speakers()]
     who = " and ".join(named) if settings.variant == "asym" else f"{len(named)} peers"
     most, by_rule = settings.most_turns, ", by rule," if settings.golden else ""
-    return f"{who}{by_rule} in turn, at most {most} turn{'s' * (most != 1)}"
+    return f"{who}{by_rule} in turn, at most {counted(most, 'turn')}"
 
 
 def truth(message: Message) -> str:
     """Return the class of error in a message: hallucination, collapse, role loss, recall failure or none."""
     return class_noted(message.notes)
+
+
+def games(n: int, settings: WhoDunit, seed: int = 0, split: Split | None = None) -> list[Question]:
+    """Return the first `n` games of a seed with these settings; the games of a split share no character with others.
+
+    Raises:
+        UsageError: there are no such games.
+    """
+    name = str(seed) if split is None else f"{split}/{seed}"
+    return [_question(settings.game(f"{name}/{i}", split), f"whodunit/{name}/{i}", settings) for i in range(n)]
+
+
+def _question(game: Game, id: str, settings: WhoDunit) -> Question:
+    """Return a game as a question; Intel, which cannot know who is sought, gets its own wording."""
+    words = settings.words
+    question = Question(
+        id=id,
+        question=f"Which {words.person} is the {words.winner}?",
+        kind="number",
+        target=str(game.winner),
+        solution=f"All that is known fits {words.person} {game.winner} alone. The answer is {game.winner}.",
+        game=game.model_dump(mode="json"),
+    )
+    if settings.variant == "sym":
+        return question
+    accuser, intel = settings.speakers()
+    return {**question, "wordings": {intel: f"What do you tell {accuser} now?"}}
+
+
+def _stored(path: Path, settings: WhoDunit) -> Question:
+    return _question(read_game(path), path.stem, settings)
 
 
 SCHEME = Scheme(
@@ -73,6 +109,18 @@ SCHEME = Scheme(
     create_whodunit,
     answers=(),
     headings=dict.fromkeys(("request", "reply", "act"), "Turn {round}"),
+    sample="whodunit",
+    games=Games(
+        samples={
+            "whodunit": "games of the size in the settings; for the scheme whodunit",
+            "whodunit/train": "such games, for fitting monitors",
+            "whodunit/validation": "games with other characters, for choosing monitors",
+            "whodunit/test": "games with the remaining characters, held out",
+        },
+        draw=games,
+        read=_stored,
+    ),
+    unrolls="in a world, speakers and messages depend on earlier actions",
     manner=manner,
     truth=truth,
     first_options="--suspects 3 --attributes 3 --turns 8",

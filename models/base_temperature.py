@@ -16,10 +16,9 @@ from typing import Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sottovoce.core.files import bytes_of
+from sottovoce.core.files import bytes_of, models_folder
 from sottovoce.models.engine.request import Sampling
 from sottovoce.models.loaded import LoadedModel
-from sottovoce.models.sources import cache
 from sottovoce.models.sources.catalogue import defaults_of
 
 FORMAT: Final = 1
@@ -80,7 +79,7 @@ def known_top_p(loaded: LoadedModel) -> Base | None:
 
 def base_temperature(loaded: LoadedModel) -> Base:
     """Return the base temperature of means: from the files, the family, a measurement, or a cautious default."""
-    if named := loaded.named_temperature:
+    if named := loaded.model.generation_config.temperature:  # even if the files do not sample
         return Base(named)
     if family := _of_family(loaded):
         return family
@@ -121,11 +120,7 @@ def saved_measurement(weights: str) -> Measured | None:
 
 
 def save_measurement(weights: str, measured: Measured) -> None:
-    """Save a measurement next to the cached models.
-
-    Raises:
-        OSError: the cache is not writable.
-    """
+    """Save a measurement next to the cached models."""
     file = _file(weights)
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_name(f".{file.name}-{os.getpid()}-{secrets.token_hex(4)}")
@@ -137,4 +132,4 @@ def save_measurement(weights: str, measured: Measured) -> None:
 
 
 def _file(weights: str) -> Path:
-    return cache.root() / FOLDER / f"{weights}.json"
+    return models_folder() / FOLDER / f"{weights}.json"

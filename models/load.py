@@ -75,7 +75,7 @@ def load(
                 if is_spread(place):
                     _ = _known[key].weights_key  # cached now: weights cannot be fetched while the engine computes
             else:
-                _known[key] = other.behind(other.engine.twin(memory=memory, exact=exact))
+                _known[key] = other.varied(engine=other.engine.twin(memory=memory, exact=exact))
         return _known[key]
 
 

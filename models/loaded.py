@@ -66,15 +66,12 @@ class LoadedModel:
             UsageError: the template has no such switch.
         """
         try:
-            return self._varied(chat=ChatTemplate(self.tokenizer, thinking=wish))
+            return self.varied(chat=ChatTemplate(self.tokenizer, thinking=wish))
         except UsageError as error:
             raise UsageError(f"{self.name!r}: {error}") from error
 
-    def behind(self, engine: Engine) -> LoadedModel:
-        """Return the same model with another engine on its network."""
-        return self._varied(engine=engine)
-
-    def _varied(self, **parts: Any) -> LoadedModel:  # Any: fields, by name
+    def varied(self, **parts: Any) -> LoadedModel:  # Any: fields, by name
+        """Return the same weights with another engine or chat template."""
         other = replace(self, **parts)
         vars(other)["weights_key"] = self.weights_key  # computed once, and never while an engine fetches spread weights
         return other
@@ -100,23 +97,11 @@ class LoadedModel:
         agents of one model that all decode greedily would say the same.
         """
         config = self.model.generation_config
-
-        def configured(name: str, default: float) -> float:
-            value = getattr(config, name, None)
-            return default if value is None else float(value)
-
+        usual = {"temperature": 1.0, "top_p": 1.0, "top_k": TOP_K, "repetition_penalty": 1.0}
+        own = {name: value for name in usual if (value := getattr(config, name, None)) is not None}
+        temperature, top_p, top_k, penalty = map(float, (usual | own).values())
         greedy = getattr(config, "do_sample", None) is False
-        return Sampling(
-            temperature=0.0 if greedy else configured("temperature", 1.0),
-            top_p=configured("top_p", 1.0),
-            top_k=int(configured("top_k", TOP_K)),
-            repetition_penalty=configured("repetition_penalty", 1.0),
-        )
-
-    @property
-    def named_temperature(self) -> float | None:
-        """The temperature in the model's own files if above 0, even if the files do not sample; otherwise None."""
-        return getattr(self.model.generation_config, "temperature", None) or None
+        return Sampling(0.0 if greedy else temperature, top_p, int(top_k), penalty)
 
     @cached_property
     def weights_key(self) -> str:

@@ -130,11 +130,7 @@ def read_rows(path: Path) -> RowFile:
 
 
 def games_of(rows: Sequence[Row], name: str = "rows") -> Games:
-    """Return the games of rows, in the order in which they first appear.
-
-    Raises:
-        UsageError: rows of a game disagree on whether it failed, or rows have different features.
-    """
+    """Return the games of rows, in the order in which they first appear."""
     failed: dict[str | int, bool] = {}
     for row in rows:
         if failed.setdefault(row.game, row.failed) is not row.failed:

@@ -118,7 +118,9 @@ def features_of(tokens: Tokens, measure: Measure) -> Features | None:
 
 def _at(tokens: Tokens, spot: Spot, measure: Measure) -> Features:
     if measure.distribution == "top":
-        tops = [_top(tokens.top[at], measure.top) for at in spot]
+        tops = [tokens.top[at][: measure.top] for at in spot]
+        if (fewest := min(map(len, tops))) < measure.top:
+            raise UsageError(f"a position has {fewest} most probable tokens; expected top={measure.top}")
         return statistics(joint(tops), renormalise=measure.renormalise)
     if not tokens.full:
         raise UsageError("the model returned only its most probable tokens; measure with distribution=top")
@@ -126,9 +128,3 @@ def _at(tokens: Tokens, spot: Spot, measure: Measure) -> Features:
     for other in others:
         first = independent(first, other)
     return first
-
-
-def _top(logprobs: Sequence[float], k: int) -> Sequence[float]:
-    if len(logprobs) < k:
-        raise UsageError(f"a position has {len(logprobs)} most probable tokens; expected top={k}")
-    return logprobs[:k]

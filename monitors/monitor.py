@@ -151,29 +151,26 @@ class Monitor(Checked):
             UsageError: the file cannot be read, has another version, or its features were measured differently.
         """
         name = f"monitor file {str(path)!r}"
-        monitor = cls._of_json(_json(path, name), name)
-        if measured is not None:
-            monitor.check_measured(measured, name)
-        return monitor
-
-    def check_measured(self, measured: Measure | None, name: str = "the monitor") -> None:
-        """Raise an error if features were measured differently from those the monitor was fitted on.
-
-        Raises:
-            UsageError: both are known and differ.
-        """
-        if measured is not None and self.measured is not None and measured != self.measured:
-            raise UsageError(f"{name} serves features of {self.measured}; found {measured}; train one on such rows")
-
-    @classmethod
-    def _of_json(cls, values: Any, name: str) -> Monitor:  # Any: JSON
+        try:
+            values: Any = json.loads(text_of(path))  # Any: JSON
+        except OSError as error:
+            raise UsageError(f"{name} cannot be read: {error.strerror}") from error
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"{name} is not JSON: {error}") from error
         version = values.get("format") if isinstance(values, dict) else None
         if version != FORMAT:
             raise UsageError(f"{name} has format {version!r}; this version reads {FORMAT}; train the monitor again")
         try:
-            return cls.model_validate(values)
+            monitor = cls.model_validate(values)
         except UsageError as error:
             raise UsageError(f"{name} is not a monitor: {error}") from error
+        monitor.check_measured(measured, name)
+        return monitor
+
+    def check_measured(self, measured: Measure | None, name: str = "the monitor") -> None:
+        """Raise an error if features were measured differently from those the monitor was fitted on."""
+        if measured is not None and self.measured is not None and measured != self.measured:
+            raise UsageError(f"{name} serves features of {self.measured}; found {measured}; train one on such rows")
 
 
 def monitor_of(name: str) -> Monitor:
@@ -203,11 +200,7 @@ def random_monitor(threshold: float, role: str = ALL) -> Monitor:
 
 
 def matrix(columns: Mapping[str, ArrayLike], features: tuple[str, ...], bounds: tuple[Bounds, ...]) -> Floats:
-    """Return the features of each turn (n, f) scaled so that their bounds are -1 and 1; if bounds are equal, shifted.
-
-    Raises:
-        UsageError: a feature is missing, or a value is not finite.
-    """
+    """Return each turn's features (n, f), scaled so that their bounds are -1 and 1; if bounds are equal, shifted."""
     if missing := [name for name in features if name not in columns]:
         known = ", ".join(sorted(columns)) or "none"
         raise UsageError(f"the monitor needs feature {missing[0]!r}; found {known}; it is for another feature set")
@@ -217,15 +210,6 @@ def matrix(columns: Mapping[str, ArrayLike], features: tuple[str, ...], bounds: 
     low, high = np.array(bounds).T
     scaled: Floats = 2 * (x - low) / np.where(high > low, high - low, 1.0) - 1
     return scaled
-
-
-def _json(path: Path, name: str) -> Any:  # Any: JSON
-    try:
-        return json.loads(text_of(path))
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{name} is not JSON: {error}") from error
 
 
 def _rate(name: str, text: str) -> float:

@@ -54,11 +54,7 @@ def actions(tokens: Tokens) -> list[Spot]:
 
 
 def probable_actions(tokens: Tokens) -> list[Spot]:
-    """Select as `actions` does, in the text of the most probable token at each position.
-
-    Raises:
-        UsageError: these texts are unknown.
-    """
+    """Select as `actions` does, in the text of the most probable token at each position."""
     if tokens.best is None:
         raise UsageError(
             "positions 'id_x_action' need the texts of the most probable tokens, and the reply has none; "

@@ -104,7 +104,9 @@ def _chosen(candidates: Sequence[Tried], parts: Split, training: Training) -> tu
     chosen = candidates[places[training.rank]]
     if training.false_alarms is None:
         return chosen.monitor, chosen.triggered.gain
-    monitor, games = calibrated(chosen.monitor, parts.calibrating, training.false_alarms), parts.choosing
+    games, new = parts.choosing, parts.calibrating
+    highest = new.highest(chosen.monitor.scores(new.columns))[~new.failed]
+    monitor = chosen.monitor.model_copy(update={"threshold": conformal_threshold(highest, training.false_alarms)})
     return monitor, triggered(games.highest(monitor.scores(games.columns)), games.failed, monitor.threshold).gain
 
 
@@ -126,11 +128,7 @@ def check_installed() -> None:
 
 
 def split(games: Games, training: Training) -> Split:
-    """Shuffle the games and reserve three of every full ten for choosing: of 300, 210 are for fitting, 90 for choosing.
-
-    Raises:
-        UsageError: there are too few games, or all games of one part failed or succeeded.
-    """
+    """Shuffle the games; three of every full ten are for choosing: of 300, 210 are for fitting and 90 for choosing."""
     order = np.random.RandomState(training.seed).permutation(len(games)).tolist()  # numpy's old generator, as the code
     if not (reserved := len(games) // TENTH * 3):
         raise UsageError(f"{len(games)} games of role {games.role!r} are too few; expected at least {TENTH}")
@@ -146,11 +144,7 @@ def split(games: Games, training: Training) -> Split:
 
 
 def tried(parts: Split, training: Training) -> list[Tried]:
-    """Return all candidates by decreasing gain; ties go to lower degree, fewer features, larger threshold.
-
-    Raises:
-        UsageError: the rows lack a feature, no turn has features, or the extra `monitors` is not installed.
-    """
+    """Return all candidates by decreasing gain; ties go to lower degree, fewer features, larger threshold."""
     check_installed()
     if not len(parts.fitted.game):
         raise UsageError(f"no turn of role {parts.fitted.role!r} has features; expected some")
@@ -164,11 +158,7 @@ def tried(parts: Split, training: Training) -> list[Tried]:
 
 
 def fit(games: Games, features: tuple[str, ...], degree: int, training: Training) -> Monitor:
-    """Fit a monitor of these features and degree; its threshold is a placeholder, 1.
-
-    Raises:
-        UsageError: the rows lack a feature.
-    """
+    """Fit a monitor of these features and degree; its threshold is a placeholder, 1."""
     from sklearn.linear_model import Ridge  # imported late: it takes a second
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import PolynomialFeatures
@@ -189,16 +179,6 @@ def fit(games: Games, features: tuple[str, ...], degree: int, training: Training
         threshold=1.0,
         measured=games.measured,
     )
-
-
-def calibrated(monitor: Monitor, games: Games, false_alarms: float) -> Monitor:
-    """Return the monitor with a threshold that at most this share of successful games like these exceeds.
-
-    Raises:
-        UsageError: too few successful games.
-    """
-    highest = games.highest(monitor.scores(games.columns))[~games.failed]
-    return monitor.model_copy(update={"threshold": conformal_threshold(highest, false_alarms)})
 
 
 def _order(candidate: Tried) -> tuple[float, ...]:

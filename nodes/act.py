@@ -29,11 +29,15 @@ from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.human_input import by_person
 from sottovoce.nodes.state import Discussion, Update
-from sottovoce.nodes.streams import act_begins
+from sottovoce.nodes.streams import Progress, report
 from sottovoce.settings import OF_SAMPLING
 
 Act = Callable[[RunContext[Any], Any, str], Update]  # Any: settings and state of any scheme
 """Takes the run, the state and the agent, and returns an update, in which messages for the board are `Message`."""
+
+
+Step = Callable[[RunContext[Any], Any], Update]  # Any: as above
+"""A step without an agent: takes the run and the state, and returns an update, as an act does."""
 
 
 class LoopCalls:
@@ -83,7 +87,9 @@ def node(contexts: Contexts[Any], act: Act, agent: str, name: str) -> RunnableLa
 def reply_to(call: Call, state: Discussion) -> AIMessage:
     """Return the reply of the person who plays the agent, else of its model; streams report the call."""
     config, calls = ensure_config(), _LOOP_CALLS.get()
-    act_begins(call)
+    place = call.place
+    where: Progress = {"agent": place.agent, "act": place.act, "round": place.round, "turn": place.turn, "type": "act"}
+    report({**where, "attempt": place.attempt, "asked": call.asked})
     if reply := by_person(state, call, str(config.get("metadata", {}).get("langgraph_node", ""))):
         return reply
     return call.invoke(config) if calls is None else calls.make(call, config)
@@ -93,7 +99,8 @@ def plain(update: Update) -> Update:
     """Return an update with its messages as JSON."""
     if "board" not in update:
         return update
-    return {**update, "board": [message.to_dict() for message in update["board"]]}
+    board = [message.to_dict() if isinstance(message, Message) else message for message in update["board"]]
+    return {**update, "board": board}
 
 
 SPOKEN_BY = {"protocol", "options", "temperature", *OF_SAMPLING, "max_tokens", "stop", "seed", "thinking", "exact"}

@@ -9,13 +9,10 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
-from langchain_core.runnables import RunnableLambda
-
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.nodes.act import Act
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.decide import (
     decided,
     last_votes,
@@ -27,7 +24,7 @@ from sottovoce.nodes.decide import (
     voted,
     votes_of,
 )
-from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
+from sottovoce.nodes.prompt_builder import PromptBuilder, blocks, own_turn
 from sottovoce.nodes.say import say_answer
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, rounds_of, said
 from sottovoce.settings import CMD, SECRETARY, grouped
@@ -80,7 +77,7 @@ def discuss_turns(
         tally=[line for line, _ in viewpoint_slots(builder, [vote for vote in far if vote["answer"] is not None])],
         viewpoints=viewpoint_slots(builder, near, heard),
     )
-    own = Turn("assistant", (MessageRef(messages[builder.agent], own=True),))
+    own = own_turn(messages[builder.agent])
     return (*answer_turns(builder), own, Turn("system", parts), builder.user("cmd/update"))
 
 
@@ -134,15 +131,10 @@ def secretary(read: Callable[[RunContext[Any], Any], Reading] = last_round) -> A
 decide_tie = secretary()
 
 
-def send_representatives(contexts: Contexts[CMD]) -> RunnableLambda[Grouped, Update]:
-    """Return the node in which each group sends one agent to the next level, which is grouped again (Algorithm 1)."""
-
-    def send_representatives(state: Grouped) -> Update:
-        run = contexts.of(state)
-        sent = [_representative(run, state, group) for group in state["groups"]]
-        return {"level": state["level"] + 1, "groups": grouped(sent)}
-
-    return RunnableLambda(send_representatives, name="send_representatives")
+def send_representatives(run: RunContext[CMD], state: Grouped) -> Update:
+    """Let each group send one agent to the next level, which is grouped again (Algorithm 1)."""
+    sent = [_representative(run, state, group) for group in state["groups"]]
+    return {"level": state["level"] + 1, "groups": grouped(sent)}
 
 
 def _representative(run: RunContext[CMD], state: Grouped, group: Sequence[str]) -> str:

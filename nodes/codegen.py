@@ -12,7 +12,6 @@ from dataclasses import replace
 from itertools import permutations
 from typing import Annotated
 
-from langchain_core.runnables import RunnableLambda
 from typing_extensions import TypedDict
 
 from sottovoce.agents.ask import Ask
@@ -32,7 +31,6 @@ from sottovoce.environments.codegen import (
 )
 from sottovoce.environments.problems import Problem
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.say import say
 from sottovoce.nodes.state import RESTORED, Discussion, Update, Vote, current_messages, rounds_of, said
@@ -47,6 +45,10 @@ CODE = r"\n(?:[ \t]*(?:(?:[^` \t\n]|``?[^`\n])[^\n]*)?\n)+[ \t]*```[^\n]*"
 SCORE = f"[{LOWEST}-{HIGHEST}]"
 SCORES = rf"\[\[{', '.join([SCORE] * len(SCORED))}\]\]"
 NOTHING = "(nothing)"
+ASSERTIONS = Form(pattern=rf"[^\n]+{ANYTHING}", after="assert", unknown=False)
+"""The form of at least one line with an assertion, followed by anything."""
+REFLECTIONS = Form(pattern=rf"[^\n]*{ANYTHING}", after="[reflection 1]:", unknown=False)
+"""The form of reviews: free text that contains at least the beginning of the first one."""
 
 
 class Review(TypedDict):
@@ -123,16 +125,6 @@ def code_form(*, scored: bool) -> Form:
     return Form(pattern=f"{CODE}{ANYTHING}", after="```python", unknown=False)
 
 
-def assertions_form() -> Form:
-    """Return the form of at least one line with an assertion, followed by anything."""
-    return Form(pattern=rf"[^\n]+{ANYTHING}", after="assert", unknown=False)
-
-
-def reflections_form() -> Form:
-    """Return the form of reviews: free text that contains at least the beginning of the first one."""
-    return Form(pattern=rf"[^\n]*{ANYTHING}", after="[reflection 1]:", unknown=False)
-
-
 def rank_form(count: int) -> Form:
     """Return the form of the line that names the two best solutions, after free reasoning."""
     return Form(choices=pairs(count), after="Best:", unknown=False)
@@ -186,14 +178,14 @@ def test(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
     """Return the Tester's tests."""
     name = entry_point(state)
     request = run.prompts.render("codegen/test", function=name, most=MOST_TESTS)
-    return _judge(run, state, Ask(agent, TEST, (), assertions_form(), protocol=WORDS), request)
+    return _judge(run, state, Ask(agent, TEST, (), ASSERTIONS, protocol=WORDS), request)
 
 
 def reflect(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
     """Return the Reflector's reviews, which use the protocol, since coders hear them."""
     count = len(run.settings.speakers())
     request = run.prompts.render("codegen/reflect", count=count)
-    return _judge(run, state, Ask(agent, REVIEW, (), reflections_form()), request)
+    return _judge(run, state, Ask(agent, REVIEW, (), REFLECTIONS), request)
 
 
 def rank(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
@@ -273,13 +265,8 @@ def agreed(state: Discussion) -> list[str]:
     return [spoken[at][0] for at in alike] if len(alike) > 2 * len(state["votes"]) // 3 else []
 
 
-def hand_in(contexts: Contexts[CodeGen]) -> RunnableLambda[Coding, Update]:
-    """Return the node that counts the round's solutions; no reset goes back before it."""
-
-    def hand_in(state: Coding) -> Update:
-        run = contexts.of(state)
-        spoken = rounds_of(state, run.answers)[-1]
-        votes = [vote_of(spoken[coder], state) for coder in run.settings.speakers()]
-        return {"votes": votes, "marks": []}
-
-    return RunnableLambda(hand_in, name="hand_in")
+def hand_in(run: RunContext[CodeGen], state: Coding) -> Update:
+    """Count the round's solutions; no reset goes back before this step."""
+    spoken = rounds_of(state, run.answers)[-1]
+    votes = [vote_of(spoken[coder], state) for coder in run.settings.speakers()]
+    return {"votes": votes, "marks": []}

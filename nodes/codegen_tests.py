@@ -8,18 +8,16 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
-
-from langchain_core.runnables import RunnableLambda
 
 from sottovoce.channels.message import Message
 from sottovoce.core.errors import UsageError
 from sottovoce.environments import sandbox
 from sottovoce.environments.codegen import assertions, ranks, reflections
-from sottovoce.environments.sandbox.running import choice, exposed
-from sottovoce.environments.test_runner import Report, Runner, report, tried
+from sottovoce.environments.problems import Report, Runner, report, tried
+from sottovoce.environments.sandbox import choice, exposed
 from sottovoce.nodes.codegen import (
     RANK,
     REVIEW,
@@ -34,9 +32,8 @@ from sottovoce.nodes.codegen import (
     tests_of,
 )
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.decide import decided
-from sottovoce.nodes.state import Decision, Discussion, Update, Vote, attempt_of, moment, said
+from sottovoce.nodes.state import Decision, Discussion, Update, Vote, said
 from sottovoce.settings import CodeGen
 from sottovoce.settings.codegen import PASSER, RANKER, REFLECTOR, TESTER
 
@@ -60,59 +57,49 @@ class ProgramTests:
             UsageError: no sandbox is set, it is not available, or the question's problem is invalid.
         """
         problem_of(state)
-        if self.own_runner is None and "sandbox" not in run.memo:
-            run.memo["sandbox"] = uncontained(run.settings)
+        notes = [] if self.own_runner else run.once("sandbox", lambda: uncontained(run.settings))
         known: Update = {"errors": {}, "reviews": [], "ranked": [], "passed": {}, "kind": run.settings.answers_in}
-        return known | {"notes": run.memo.get("sandbox", [])}
+        return known | {"notes": notes}
 
     def runner(self, settings: CodeGen) -> Runner:
         """Return the function that runs programs."""
         return self.own_runner or in_sandbox(settings)
 
-    def check(self, contexts: Contexts[CodeGen]) -> RunnableLambda[Coding, Update]:
-        """Return the Passer's node: checks that solutions run, and have the required function."""
+    def check(self, run: RunContext[CodeGen], state: Coding) -> Update:
+        """Check that solutions run, and have the required function: the Passer's step."""
+        solutions = _solutions(replies_of(run, state), state)
+        look = partial(tried, program=entry_point(state), run=self.runner(run.settings))
+        errors = {coder: why or "" for coder, why in of_each(look, solutions).items()}
+        lines = [f"{n} ({coder}): {why or 'runs'}" for n, (coder, why) in enumerate(errors.items(), 1)]
+        return {"errors": errors, "board": [run.message(state, PASSER, CHECK, "\n".join(lines))]}
 
-        def check(state: Coding) -> Update:
-            run = contexts.of(state)
-            solutions = _solutions(replies_of(run, state), state)
-            look = partial(tried, program=entry_point(state), run=self.runner(run.settings))
-            errors = {coder: why or "" for coder, why in of_each(look, solutions).items()}
-            lines = [f"{_named(n, coder)}: {why or 'runs'}" for n, (coder, why) in enumerate(errors.items(), 1)]
-            return {"errors": errors, "board": [_rule_message(run, state, PASSER, CHECK, lines).to_dict()]}
+    def report(self, run: RunContext[CodeGen], state: Coding) -> Update:
+        """Run the Tester's tests, and collect the judges' replies for the coders."""
+        replies = replies_of(run, state)
+        tests = assertions(_reply(state, TESTER, TEST))
+        reports = self._reports(run.settings, _solutions(replies, state), tests, state["errors"])
+        spans = reflections(_reply(state, REFLECTOR, REVIEW), len(replies))
+        reviews: list[Review] = [
+            {
+                "agent": coder,
+                "error": state["errors"][coder],
+                "passed": [*reports[coder].passed],
+                "failed": [[each.test, each.actual] for each in reports[coder].failed],
+                "reflection": [*spans[n]] if spans else None,
+            }
+            for n, coder in enumerate(replies)
+        ]
+        best, how = ranked(run, state, len(replies))
+        lines = [*_lines(reviews, tests), *([] if spans else ["no reviews could be read"]), how]
+        told = run.message(state, TESTER, REPORT, "\n".join(lines), turn=REPORTED)
+        shown = {"reviews": reviews, "ranked": [reviews[n]["agent"] for n in best]}
+        return {**shown, "board": [told], "turn": REPORTED + 1}
 
-        return RunnableLambda(check, name=PASSER)
-
-    def report(self, contexts: Contexts[CodeGen]) -> RunnableLambda[Coding, Update]:
-        """Return the node that runs the Tester's tests and collects the judges' replies for the coders."""
-
-        def report(state: Coding) -> Update:
-            run = contexts.of(state)
-            replies = replies_of(run, state)
-            tests = assertions(_reply(state, TESTER, TEST))
-            reports = self._reports(run.settings, _solutions(replies, state), tests, state["errors"])
-            spans = reflections(_reply(state, REFLECTOR, REVIEW), len(replies))
-            reviews = [
-                _review(coder, state["errors"][coder], reports[coder], spans[n] if spans else None)
-                for n, coder in enumerate(replies)
-            ]
-            best, how = ranked(run, state, len(replies))
-            lines = [*_lines(reviews, tests), *([] if spans else ["no reviews could be read"]), how]
-            told = replace(_rule_message(run, state, TESTER, REPORT, lines), turn=REPORTED)
-            shown = {"reviews": reviews, "ranked": [reviews[n]["agent"] for n in best]}
-            return {**shown, "board": [told.to_dict()], "turn": REPORTED + 1}
-
-        return RunnableLambda(report, name=REPORT)
-
-    def final_tests(self, contexts: Contexts[CodeGen]) -> RunnableLambda[Coding, Update]:
-        """Return the node that runs the tests of all rounds on each last solution."""
-
-        def final_tests(state: Coding) -> Update:
-            settings = contexts.of(state).settings
-            solutions = {vote["agent"]: vote["answer"] for vote in state["votes"] if vote["answer"] is not None}
-            reports = self._reports(settings, solutions, tests_of(state), {})
-            return {"passed": {coder: len(found.passed) for coder, found in reports.items()}}
-
-        return RunnableLambda(final_tests, name="final_tests")
+    def final_tests(self, run: RunContext[CodeGen], state: Coding) -> Update:
+        """Run the tests of all rounds on each last solution."""
+        solutions = {vote["agent"]: vote["answer"] for vote in state["votes"] if vote["answer"] is not None}
+        reports = self._reports(run.settings, solutions, tests_of(state), {})
+        return {"passed": {coder: len(found.passed) for coder, found in reports.items()}}
 
     def by_tests(self, run: RunContext[CodeGen], state: Coding) -> Decision:
         """Decide by the solution that passes most tests, the first of several; the problem's own tests score it.
@@ -120,12 +107,17 @@ class ProgramTests:
         If most coders wrote similar solutions, only theirs are candidates.
         """
         total, problem = len(tests_of(state)), problem_of(state)
-        votes = [_with_tests(vote, state["passed"], total) for vote in state["votes"]]
-        best = max(_candidates(run.settings, state, votes), key=_passes(state), default=None)
+        passed, alike = state["passed"], agreed(state) if run.settings.consensus else []
+        votes: list[Vote] = [
+            vote if vote["answer"] is None else {**vote, "note": f"{passed[vote['agent']]} of {total} tests"}
+            for vote in state["votes"]
+        ]
+        candidates = [vote for vote in votes if vote["answer"] is not None and (not alike or vote["agent"] in alike)]
+        best = max(candidates, key=lambda vote: passed[vote["agent"]], default=None)
         if best is None or best["answer"] is None:
             score = None if problem is None else 0.0
             return {**decided("tests", "", [], votes, state), "score": score, "measures": {"pass": score}}
-        why = f"{best['agent']}'s solution passes {state['passed'][best['agent']]} of {total} tests"
+        why = f"{best['agent']}'s solution passes {passed[best['agent']]} of {total} tests"
         score = None
         if problem is not None:
             wrong = tried(best["answer"], problem.program, self.runner(run.settings))
@@ -188,19 +180,6 @@ def ranked(run: RunContext[CodeGen], state: Coding, count: int) -> tuple[tuple[i
     return found, f"{how}: {found[0] + 1}, {found[1] + 1}"
 
 
-def _candidates(settings: CodeGen, state: Coding, votes: list[Vote]) -> list[Vote]:
-    alike = agreed(state) if settings.consensus else []
-    return [vote for vote in votes if vote["answer"] is not None and (not alike or vote["agent"] in alike)]
-
-
-def _passes(state: Coding) -> Callable[[Vote], int]:
-    return lambda vote: state["passed"][vote["agent"]]
-
-
-def _with_tests(vote: Vote, passed: Mapping[str, int], total: int) -> Vote:
-    return vote if vote["answer"] is None else {**vote, "note": f"{passed[vote['agent']]} of {total} tests"}
-
-
 def _solutions(replies: Mapping[str, Message], state: Discussion) -> dict[str, str]:
     return {coder: solution_of(message, state) for coder, message in replies.items()}
 
@@ -211,34 +190,12 @@ def _reply(state: Discussion, agent: str, act: str) -> str:
     return message.text
 
 
-def _review(coder: str, error: str, report: Report, span: tuple[int, int] | None) -> Review:
-    failed = [[each.test, each.actual] for each in report.failed]
-    return {
-        "agent": coder,
-        "error": error,
-        "passed": [*report.passed],
-        "failed": failed,
-        "reflection": [*span] if span else None,
-    }
-
-
 def _lines(reviews: list[Review], tests: list[str]) -> list[str]:
     """Return lines for display: the number of tests that each solution passes, and its results on failed ones."""
     if not tests:
         return ["no tests could be read"]
     lines = list[str]()
     for number, review in enumerate(reviews, 1):
-        lines.append(f"{_named(number, review['agent'])}: passes {len(review['passed'])} of {len(tests)}")
+        lines.append(f"{number} ({review['agent']}): passes {len(review['passed'])} of {len(tests)}")
         lines += [f"  {test}: {actual}" for test, actual in review["failed"]]
     return lines
-
-
-def _named(number: int, coder: str) -> str:
-    return f"{number} ({coder})"
-
-
-def _rule_message(run: RunContext[CodeGen], state: Discussion, agent: str, act: str, lines: list[str]) -> Message:
-    epoch, round, turn = moment(state)
-    attempt = attempt_of(state, agent, act)
-    text = "\n".join(lines)
-    return Message(agent, round, act, text, attempt, epoch=epoch, turn=turn, order=run.order(agent), source="rule")

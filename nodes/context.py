@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from langchain_core.language_models.chat_models import BaseChatModel
 
@@ -15,16 +15,18 @@ from sottovoce.agents.ask import Person, is_hooked
 from sottovoce.agents.hooked import WORDS, HookedChatModel
 from sottovoce.agents.hosted import hosted, is_hosted
 from sottovoce.channels import PROTOCOLS
+from sottovoce.channels.message import Message
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question, question_id
-from sottovoce.nodes.state import Discussion, moment
+from sottovoce.nodes.state import Discussion, attempt_of, moment
 from sottovoce.prompts.render import Prompts
-from sottovoce.settings import OF_SAMPLING, Answers, AnySettings, Settings
+from sottovoce.settings import COMPONENTS, OF_SAMPLING, Answers, AnySettings, Settings
 
 if TYPE_CHECKING:
     from sottovoce.models import Base
 
+T = TypeVar("T")
 MOST_PROBABLE = 10
 """Top tokens of each position that a watched hosted model returns: monitors measure ten (arXiv 2502.05986)."""
 ANSWER_LINE = "shared/answer_line.md"
@@ -40,8 +42,6 @@ class RunContext(Generic[AnySettings]):
     """The prompts of agents whose model has no pack of its own."""
     answers: tuple[str, ...] = ("answer", "revise")
     """The scheme's acts that contain answers."""
-    restored: tuple[str, ...] = ()
-    """The keys of the scheme's state that a reset restores."""
     store: Any = None  # Any: a PayloadStore; naming its type would import torch
     """The store of payloads; None is the default folder."""
     packs: Mapping[str, Prompts] = field(default_factory=dict)
@@ -49,10 +49,18 @@ class RunContext(Generic[AnySettings]):
     memo: dict[str, Any] = field(default_factory=dict)  # Any: values of acts
     """Values that acts read once in a run, e.g. a file that the settings name."""
 
+    def once(self, name: str, read: Callable[[], T]) -> T:
+        """Return the value of that name in `memo`, read at its first use in a run."""
+        if name not in self.memo:
+            self.memo[name] = read()
+        value: T = self.memo[name]
+        return value
+
     def prompt_builder(self, question: Question, agent: str, owner: str | None = "") -> PromptBuilder:
         """Return a builder of `agent`'s prompts with the documents of `owner`: by default its own; None means all."""
         system = self.settings.of("system", agent) or "" if agent in self.settings.names() else ""
-        documents, components = agent if owner == "" else owner, self.settings.components()
+        documents = agent if owner == "" else owner
+        components = frozenset(name for name in COMPONENTS if getattr(self.settings, name))
         return PromptBuilder(
             self.prompts_of(agent), question, documents, system, agent, components, self.wording(agent)
         )
@@ -86,6 +94,12 @@ class RunContext(Generic[AnySettings]):
         name = json.dumps([self.settings.seed, question_id(state), *moment(state), agent, act, attempt])
         return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") >> 1
 
+    def message(self, state: Discussion, agent: str, act: str, text: str, **fields: Any) -> Message:  # Any: a message's
+        """Return a message that no model wrote, said now: by default by a rule, as the next attempt at its act."""
+        epoch, round, turn = moment(state)
+        usual = {"attempt": attempt_of(state, agent, act), "epoch": epoch, "turn": turn, "order": self.order(agent)}
+        return Message(agent, round, act, text, **{**usual, "source": "rule", **fields})
+
     def temperature(self, agent: str, *, words: bool = False) -> float | None:
         """Return the agent's temperature: as set, else by scheme and protocol; None leaves it to a hosted model.
 
@@ -100,7 +114,7 @@ class RunContext(Generic[AnySettings]):
         if model.temperature is not None:
             return model.temperature
         if base := self.base(agent):
-            of_words = model.channel.base_of_words(model.loaded).value if default is None else default
+            of_words = model.channel.base(model.loaded, words=True).value if default is None else default
             default = of_words if words else base.value
         assert default is not None, "there is a base, or the scheme has a temperature"
         speakers = settings.speakers()

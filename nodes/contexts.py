@@ -6,13 +6,12 @@ State has the settings as plain JSON, and never contains models. A graph may rec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic
 
 from langchain_core.language_models.chat_models import BaseChatModel
-from langgraph.config import get_config
 from langgraph.runtime import get_runtime
 
 from sottovoce.agents.hooked import HookedChatModel
@@ -20,7 +19,8 @@ from sottovoce.core.errors import UsageError, choose, nearest
 from sottovoce.core.trust import Allowed
 from sottovoce.nodes.context import RunContext, made_from
 from sottovoce.nodes.state import Discussion
-from sottovoce.nodes.state_validation import check_state, check_types, check_whole, settings_of
+from sottovoce.nodes.state_validation import check_state, check_types, settings_of
+from sottovoce.nodes.streams import is_inside
 from sottovoce.prompts.packs import SHIPPED
 from sottovoce.prompts.render import Prompts
 from sottovoce.settings import AnySettings, Settings
@@ -39,6 +39,7 @@ class Contexts(Generic[AnySettings]):
     store: Any = None  # Any: a PayloadStore; naming its type would import torch
     answers: tuple[str, ...] = ("answer", "revise")
     restored: tuple[str, ...] = ()
+    """The keys of the scheme's state that a reset restores."""
     state: type[Any] = Discussion
     """The scheme's state."""
     prompts: Mapping[str, Path] = field(default_factory=dict)
@@ -51,11 +52,28 @@ class Contexts(Generic[AnySettings]):
     """Contexts by the settings in state (JSON text) and the runtime context, which were checked."""
 
     def __post_init__(self) -> None:
-        """Refuse invalid models and stores when the graph is created."""
+        """Refuse an invalid store, invalid models, and missing models of agents that no person plays."""
         store = self.store
         if store is not None and not all(hasattr(store, name) for name in ("put", "get", "on_missing")):
             raise UsageError(f"store is {store!r}; expected a payload store, like PayloadStore('payloads')")
-        _check_models(self.models, self.defaults.names(), self.defaults.human)
+        models: Any = self.models  # Any: as a user gave them
+        if models is None or isinstance(models, BaseChatModel):
+            return
+        agents, people = self.defaults.names(), self.defaults.human
+        if not isinstance(models, Mapping):
+            raise UsageError(
+                f"models is {models!r}; expected a chat model, or one by agent, like {{{agents[0]!r}: model}}; "
+                "models by name are a setting: model=['bundled']"
+            )
+        for name in agents:
+            if name not in models and name not in people:
+                known = ", ".join(sorted(map(str, models)))
+                raise UsageError(f"no model for agent {name!r}; models names only: {known}")
+        for name, model in models.items():
+            if name not in agents:
+                raise UsageError(choose("agent among the models:", name, agents))
+            if not isinstance(model, BaseChatModel):
+                raise UsageError(f"the model of agent {name!r} is {model!r}; expected a chat model")
 
     def settings(self) -> AnySettings:
         """Return the run's settings: the graph's, updated with those of the runtime context.
@@ -76,12 +94,11 @@ class Contexts(Generic[AnySettings]):
             UsageError: the settings are invalid, or the run's context asks for others.
             RequestError: the settings use a name that is neither built in nor allowed.
         """
-        settings, text = settings_of(state)
+        settings, text = settings_of(state, self.kind.model_fields)
         context = _context_of(self.kind)
         key = f"{text} {context}"
         run = self._built.get(key)
         if run is None:
-            check_whole(settings, self.kind.model_fields)
             parsed = self.kind.model_validate(settings)
             self._check_built(parsed, "the state's settings ask")
             _check_same(parsed, context)
@@ -92,12 +109,7 @@ class Contexts(Generic[AnySettings]):
         return run
 
     def check(self, state: Discussion, *, started: bool = True) -> None:
-        """Refuse an invalid state; before a discussion has `started`, only values of a wrong type.
-
-        Raises:
-            UsageError: its settings or another value is invalid.
-            RequestError: the settings use a name that is neither built in nor allowed.
-        """
+        """Refuse an invalid state; before a discussion has `started`, only values of a wrong type."""
         check_types(state, self.state)
         if started:
             check_state(state, {*self.acting, *self.of(state).settings.names()})
@@ -132,7 +144,17 @@ class Contexts(Generic[AnySettings]):
         return settings.model_copy(update={"protocol": spoken[0]})
 
     def _context(self, settings: AnySettings) -> RunContext[AnySettings]:
-        made = {name: self._model(settings, name) for name in settings.names()}
+        made: dict[str, BaseChatModel] = {}
+        for agent in settings.names():
+            if self.models is None or agent in settings.human:
+                made[agent] = made_from(settings, agent, self.store)
+            elif isinstance(self.models, BaseChatModel):
+                made[agent] = self.models
+            elif agent in self.models:
+                made[agent] = self.models[agent]
+            else:
+                why = "which a person played when this graph was built"
+                raise UsageError(f"no model for agent {agent!r}, {why}; pass one")
         local = {name: model for name, model in made.items() if isinstance(model, HookedChatModel)}
         models = dict(made)
         for name, model in local.items():  # cipher averages over the tables of its hearers too
@@ -144,36 +166,7 @@ class Contexts(Generic[AnySettings]):
             packs = {name: pack for name, model in models.items() if (pack := getattr(model, "pack", None))}
             read = {pack: Prompts(SHIPPED / pack, self.prompts) for pack in set(packs.values())}
             own = {name: read[pack] for name, pack in packs.items()}
-        return RunContext(settings, models, prompts, self.answers, self.restored, self.store, own)
-
-    def _model(self, settings: Settings, agent: str) -> BaseChatModel:
-        if self.models is None or agent in settings.human:
-            return made_from(settings, agent, self.store)
-        if isinstance(self.models, BaseChatModel):
-            return self.models
-        if agent not in self.models:
-            raise UsageError(f"no model for agent {agent!r}, which a person played when this graph was built; pass one")
-        return self.models[agent]
-
-
-def _check_models(models: Any, agents: Sequence[str], people: Sequence[str]) -> None:  # Any: as a user gave them
-    """Refuse invalid models, missing ones of agents that no person plays, and those of unknown agents."""
-    if models is None or isinstance(models, BaseChatModel):
-        return
-    if not isinstance(models, Mapping):
-        raise UsageError(
-            f"models is {models!r}; expected a chat model, or one by agent, like {{{agents[0]!r}: model}}; "
-            "models by name are a setting: model=['bundled']"
-        )
-    for name in agents:
-        if name not in models and name not in people:
-            known = ", ".join(sorted(map(str, models)))
-            raise UsageError(f"no model for agent {name!r}; models names only: {known}")
-    for name, model in models.items():
-        if name not in agents:
-            raise UsageError(choose("agent among the models:", name, list(agents)))
-        if not isinstance(model, BaseChatModel):
-            raise UsageError(f"the model of agent {name!r} is {model!r}; expected a chat model")
+        return RunContext(settings, models, prompts, self.answers, self.store, own)
 
 
 def _context_of(kind: type[Settings]) -> dict[str, Any]:  # Any: values of settings
@@ -184,13 +177,13 @@ def _context_of(kind: type[Settings]) -> dict[str, Any]:  # Any: values of setti
         context = None
     if isinstance(context, kind):
         return context.model_dump(exclude_unset=True)
-    if context is None or (_is_inside() and not isinstance(context, Mapping)):
+    if context is None or (is_inside() and not isinstance(context, Mapping)):
         return {}
     if not isinstance(context, Mapping):
         raise UsageError(f"the context is {type(context).__name__}; this graph expects settings of {kind.__name__}")
     known = kind.model_fields
     unknown = [name for name in context if name not in known]
-    if unknown and not _is_inside():
+    if unknown and not is_inside():
         raise UsageError(nearest("setting in the context:", unknown[0], known))
     return {name: value for name, value in context.items() if name in known}
 
@@ -207,8 +200,3 @@ def _check_same(settings: AnySettings, context: Mapping[str, Any]) -> None:  # A
             f"the context asks for other settings than this discussion was opened with: {'; '.join(differences)}; "
             "resume it with its own, or start a new discussion"
         )
-
-
-def _is_inside() -> bool:
-    """Return True if this graph runs inside another one, whose context it gets."""
-    return "|" in (get_config().get("metadata") or {}).get("langgraph_checkpoint_ns", "")

@@ -12,7 +12,7 @@ from sottovoce.nodes.decide import decided, last_votes, majority
 from sottovoce.nodes.hearing import others_of
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.say import say, say_answer
-from sottovoce.nodes.state import Decision, Discussion, Update, Vote, attempt_of, moment, rounds_of
+from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
 from sottovoce.prompts import kinds
 from sottovoce.settings import Debate
 
@@ -94,10 +94,7 @@ def _prescribed(run: RunContext[Debate], state: Discussion, agent: str, role: st
     texts = [state["solution"]] if role == "expert" else state["decoys"]  # `setup` checked that they exist
     # Drawn again at each call, as in the published code.
     text = random.Random(run.seed(state, agent, role)).choice(texts)
-    epoch, round, turn = moment(state)
-    act = "revise" if round else "answer"
-    attempt = attempt_of(state, agent, act)
-    return Message(agent, round, act, text, attempt, epoch=epoch, turn=turn, order=run.order(agent), source=role)
+    return run.message(state, agent, "revise" if state["round"] else "answer", text, source=role)
 
 
 def by_rule(run: RunContext[Debate], state: Discussion) -> Decision:

@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 from math import fsum
 from typing import Any
 
-from langchain_core.runnables import RunnableLambda
-
 from sottovoce.channels.message import Message, MessageRef, words
+from sottovoce.nodes.act import Step
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, concluded, rounds_of
-from sottovoce.nodes.streams import chat_of, is_decided, is_inside
+from sottovoce.nodes.streams import chat_of, is_inside, report
 from sottovoce.prompts import kinds
 from sottovoce.prompts.render import without_marks
 
@@ -132,24 +130,20 @@ Rule = Callable[[RunContext[Any], Any], Decision]  # Any: the settings and the s
 Read = Callable[[Message, Question], Vote]
 
 
-def decide(contexts: Contexts[Any], rule: Rule) -> RunnableLambda[Discussion, Update]:  # Any: any scheme
-    """Return the node that decides by the scheme's rule; an answer that cannot be read is an abstention."""
+def deciding(rule: Rule) -> Step:
+    """Return the step that decides by the scheme's rule; an answer that cannot be read is an abstention."""
 
-    def decide(state: Discussion) -> Update:
-        decision = rule(contexts.of(state), state)
-        is_decided(decision)
+    def decide(run: RunContext[Any], state: Discussion) -> Update:
+        decision = rule(run, state)
+        report({"type": "decided", "answer": decision["answer"], "why": decision["why"]})
         return {"decision": decision, "messages": chat_of(state, decision, with_question=not is_inside())}
 
-    return RunnableLambda(decide, name="decide")
+    return decide
 
 
-def vote(contexts: Contexts[Any], read: Read = read_vote) -> RunnableLambda[Discussion, Update]:
-    """Return the node that counts the round's votes, for routers and readers of the stream."""
-
-    def vote(state: Discussion) -> Update:
-        return {"votes": last_votes(contexts.of(state), state, read)}
-
-    return RunnableLambda(vote, name="vote")
+def vote(run: RunContext[Any], state: Discussion) -> Update:
+    """Count the round's votes, for routers and readers of the stream."""
+    return {"votes": last_votes(run, state)}
 
 
 def last_votes(run: RunContext[Any], state: Discussion, read: Read = read_vote) -> list[Vote]:

@@ -10,19 +10,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from langchain_core.runnables import RunnableLambda
-
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message
 from sottovoce.core.errors import UsageError
-from sottovoce.nodes.act import plain
 from sottovoce.nodes.cmd import Reading, by_secretary
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule, first_of, receivers_of
 from sottovoce.nodes.say import has_answer, say
-from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, current_messages, moment, said
+from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, current_messages, said
 from sottovoce.settings import SECRETARY, MesSync
 
 Where = list[int | str]
@@ -66,28 +62,23 @@ class Passing:
         board = say(run, state, ask, validate=validate, requested=builder.form(), needs_answer=needs_answer)
         return {"board": board}
 
-    def pass_on(self, contexts: Contexts[MesSync]) -> RunnableLambda[Passed, Update]:
-        """Return the node that ends a round: it reads the votes, and sends messages to their next hearers.
+    def pass_on(self, run: RunContext[MesSync], state: Passed) -> Update:
+        """End a round: read the votes, and send messages to their next hearers.
 
         If the discussion is over, nothing is added to `heard`.
         """
-
-        def pass_on(state: Passed) -> Update:
-            run = contexts.of(state)
-            votes = self._votes(run, state)
-            counted: Any = {**state, "votes": votes}
-            sent, remarks = self._queued(run, counted)
-            if not sent and not remarks:
-                return {"votes": votes}
-            if state["round"] + 1 >= run.settings.depth:
-                raise UsageError(
-                    f"the rule {type(self.rule).__name__} has not ended after {run.settings.depth} rounds; expected an "
-                    "end by then: let its is_over return True earlier, or raise the setting 'depth'"
-                )
-            now, held = self._received(counted, sent)
-            return plain({"votes": votes, "board": remarks, "heard": [*state["heard"], now], "held": held})
-
-        return RunnableLambda(pass_on, name="pass_on")
+        votes = self._votes(run, state)
+        counted: Any = {**state, "votes": votes}
+        sent, remarks = self._queued(run, counted)
+        if not sent and not remarks:
+            return {"votes": votes}
+        if state["round"] + 1 >= run.settings.depth:
+            raise UsageError(
+                f"the rule {type(self.rule).__name__} has not ended after {run.settings.depth} rounds; expected an "
+                "end by then: let its is_over return True earlier, or raise the setting 'depth'"
+            )
+        now, held = self._received(counted, sent)
+        return {"votes": votes, "board": remarks, "heard": [*state["heard"], now], "held": held}
 
     def last_words(self, run: RunContext[MesSync], state: Passed) -> Reading:
         """Return the secretary's input: each agent's last message, and the votes."""
@@ -108,10 +99,7 @@ class Passing:
         sent = self._sent(state, spoken, agents)
         if sent or not (text := self.rule.silence(state)):
             return sent, []
-        epoch, round, turn = moment(state)
-        remark = Message(
-            RULE, round, "break_silence", text, epoch=epoch, turn=turn, order=run.order(RULE), source="rule"
-        )
+        remark = run.message(state, RULE, "break_silence", text, attempt=0)
         return self._sent(state, [remark], agents), [remark]
 
     def _sent(self, state: Passed, messages: Iterable[Message], agents: Sequence[str]) -> Sent:

@@ -11,15 +11,14 @@ from sottovoce.channels.message import Message
 from sottovoce.core.errors import RetrievalError
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import Passage, Question
-from sottovoce.nodes.retrieval import searcher_of
-from sottovoce.nodes.state import JSON, Discussion, Update, moment
+from sottovoce.nodes.retrieval import retriever_of
+from sottovoce.nodes.state import JSON, Discussion, Update
 from sottovoce.retrievers.pool import Evidence, Origin, Pool
 from sottovoce.settings.retrieval import Pooled
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
 
-    from sottovoce.retrievers import PassageRetriever
 
 LIBRARY, RETRIEVE = "library", "retrieve"
 WIDTH = 60
@@ -81,20 +80,22 @@ def passages(pool: Mapping[str, Evidence], keys: Sequence[str]) -> list[Passage]
 
 
 def evidence_message(
-    state: Discussion, pool: Mapping[str, Evidence], keys: Sequence[str], origins: Found, first: int = 0
+    run: RunContext[Any],
+    state: Discussion,
+    pool: Mapping[str, Evidence],
+    keys: Sequence[str],
+    origins: Found,
+    first: int = 0,
 ) -> Message:
     """Return a message that lists the pieces and their origins, from number `first` on."""
     lines = [f"[{number}] {_named(pool[key])}" for number, key in enumerate(keys) if number >= first]
-    epoch, round, turn = moment(state)
-    return Message(
+    return run.message(
+        state,
         LIBRARY,
-        round,
         RETRIEVE,
         "\n".join(lines) or "Nothing was found.",
-        epoch=epoch,
-        turn=turn,
+        attempt=0,
         order=-1,  # before all speakers
-        source="rule",
         evidence=listed(pool, keys[first:]),
         notes=tuple(f"a source failed: {error}" for error in origins.failed),
     )
@@ -121,7 +122,7 @@ def with_evidence(run: RunContext[Any], state: Discussion) -> Update:
     keys = numbers(run.settings, found, found.pool)
     return {
         "documents": passages(found.pool, keys),
-        "board": [evidence_message(state, found.pool, keys, found).to_dict()],
+        "board": [evidence_message(run, state, found.pool, keys, found)],
     }
 
 
@@ -132,17 +133,6 @@ def _documents(
         return retriever_of(run, question, spec).invoke(query, k=most)
     except RetrievalError as error:  # one source only: others may succeed
         return error
-
-
-def retriever_of(run: RunContext[Any], question: Question, spec: str) -> PassageRetriever:
-    """Return a retriever by name, with the run's filter; "documents" searches the question's own.
-
-    Raises:
-        UsageError: it cannot be opened.
-    """
-    from sottovoce.retrievers import PassageRetriever  # late: it brings LangChain's retrievers
-
-    return PassageRetriever(searcher=searcher_of(run, question, spec), filter=run.settings.filter)
 
 
 def _passage(piece: Evidence) -> Passage:

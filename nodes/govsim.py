@@ -11,24 +11,30 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
-from langchain_core.runnables import RunnableLambda
-
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
+from sottovoce.core.text import counted
 from sottovoce.environments.govsim import fishery_rules
 from sottovoce.environments.govsim.fishery import Game
-from sottovoce.environments.govsim.fishery_rules import Month, World, first_state, is_over, own_catch, report
-from sottovoce.environments.govsim.game_metrics import Ended, ended, measures
+from sottovoce.environments.govsim.fishery_rules import (
+    Month,
+    World,
+    ended,
+    first_state,
+    is_over,
+    measures,
+    own_catch,
+    report,
+)
 from sottovoce.environments.govsim.talk import next_speaker, read_limit, read_summary, read_tons, read_utterance
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.question import question_id
-from sottovoce.nodes.say import ANSWER_PREFILL, say
-from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, current_messages, moment, said
+from sottovoce.nodes.say import ANSWER_PREFILL, noted, say
+from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, current_messages, said
 from sottovoce.settings import GovSim
 
 TALK, SUMMARISE, LIMIT, REFLECT, WISH, HARVEST = "talk", "summarise", "limit", "reflect", "wish", "harvest"
@@ -54,10 +60,7 @@ def begin(run: RunContext[GovSim], state: Discussion) -> Update:
         UsageError: it is not a game, or has another number of agents.
     """
     given, settings = state.get("game"), run.settings
-    if given is None:
-        game = settings.game(f"{settings.seed}/{question_id(state)}")
-    else:
-        game = settings.seated(given)
+    game = settings.game(f"{settings.seed}/{question_id(state)}") if given is None else settings.seated(given)
     return {"game": game.model_dump(mode="json"), "world": first_state(game)}
 
 
@@ -69,7 +72,7 @@ def talk(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
     utterance = read_utterance(message.full_text, there)
     named = f"names {utterance.following}" if utterance.following else "names nobody"
     note = "ends the talk" if utterance.done else named
-    return {"board": [*before, _noted(message, note)], "turn": state["turn"] + 1}
+    return {"board": [*before, noted(message, note)], "turn": state["turn"] + 1}
 
 
 def summarise(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
@@ -92,7 +95,7 @@ def wish(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
     ask = _answering(Ask(agent, WISH, turns, protocol=WORDS), run.prompt_builder(state, agent), tons_pattern(pool))
     *before, message = say(run, state, ask, validate=_unreadable, retries=0)
     tons = read_tons(message.full_text)
-    return {"board": [*before, _noted(message, f"wants {tons or 0} tons")]}
+    return {"board": [*before, noted(message, f"wants {tons or 0} tons")]}
 
 
 def effect(update: Update) -> str:
@@ -100,35 +103,24 @@ def effect(update: Update) -> str:
     return HARVEST
 
 
-def next_month(contexts: Contexts[GovSim]) -> RunnableLambda[Fishery, Update]:
-    """Return the node in which the fish double, unless the game is over."""
-
-    def next_month(state: Fishery) -> Update:
-        game, world = game_of(state), state["world"]
-        if not fishery_rules.is_harvested(world):
-            raise UsageError(f"month {world['month']} was not harvested; resume the run from an earlier step")
-        after = world if is_over(game, world) else fishery_rules.next_month(game, world)
-        return {"world": after, "turn": state["turn"] + 1}
-
-    return RunnableLambda(next_month, name="next_month")
+def next_month(run: RunContext[GovSim], state: Fishery) -> Update:
+    """Let the fish double, unless the game is over."""
+    game, world = game_of(state), state["world"]
+    if not fishery_rules.is_harvested(world):
+        raise UsageError(f"month {world['month']} was not harvested; resume the run from an earlier step")
+    after = world if is_over(game, world) else fishery_rules.next_month(game, world)
+    return {"world": after, "turn": state["turn"] + 1}
 
 
-def harvest(contexts: Contexts[GovSim]) -> RunnableLambda[Fishery, Update]:
-    """Return the node that shares out the fish by the wishes, which cannot be undone."""
-
-    def harvest(state: Fishery) -> Update:
-        run = contexts.of(state)
-        game, wanted = game_of(state), {each.agent: read_tons(each.full_text) for each in wishes(state)}
-        if fishery_rules.is_harvested(state["world"]) or set(wanted) != set(present(state)):
-            raise UsageError(f"in this month there are wishes of {sorted(wanted)}; resume the run from an earlier step")
-        world = fishery_rules.harvest(game, state["world"], wanted)
-        epoch, round, turn = moment(state)
-        done, order = world["harvests"][-1], run.order(LAKE)
-        message = Message(LAKE, round, HARVEST, report(done), epoch=epoch, turn=turn + 1, order=order, source="rule")
-        message = replace(message, notes=_shown(game, done))
-        return {"board": [message.to_dict()], "world": world, "turn": turn + 1, "marks": []}
-
-    return RunnableLambda(harvest, name="harvest")
+def harvest(run: RunContext[GovSim], state: Fishery) -> Update:
+    """Share out the fish by the wishes, which cannot be undone."""
+    game, wanted = game_of(state), {each.agent: read_tons(each.full_text) for each in wishes(state)}
+    if fishery_rules.is_harvested(state["world"]) or set(wanted) != set(present(state)):
+        raise UsageError(f"in this month there are wishes of {sorted(wanted)}; resume the run from an earlier step")
+    world = fishery_rules.harvest(game, state["world"], wanted)
+    done, turn = world["harvests"][-1], state["turn"] + 1
+    message = run.message(state, LAKE, HARVEST, report(done), attempt=0, turn=turn, notes=_shown(game, done))
+    return {"board": [message], "world": world, "turn": turn, "marks": []}
 
 
 def wishes(state: Fishery) -> list[Message]:
@@ -172,15 +164,11 @@ def _unreadable(text: str) -> str:
     return "" if read_tons(text) is not None else "it holds no number of tons, and counts as 0"
 
 
-def _noted(message: Message, note: str) -> Message:
-    return replace(message, notes=(*message.notes, note))
-
-
 def _shown(game: Game, done: Month) -> tuple[str, ...]:
     """Return a display of the lake after a harvest."""
     left, wanted, pool = done["left"], sum(done["wanted"].values()), done["pool"]
     full = round(WIDTH * left / game.start)
-    bar = f"[{'#' * full}{'.' * (WIDTH - full)}] {_tons(left)} left of {pool}"
+    bar = f"[{'#' * full}{'.' * (WIDTH - full)}] {counted(left, 'ton')} left of {pool}"
     gone = left < game.collapse
     what_next = "the fish die out" if gone else f"they double to {min(game.start, 2 * left)}"
     short = [f"all together wanted {wanted} tons"] if wanted > pool else []
@@ -287,27 +275,14 @@ def _summary_turns(run: RunContext[GovSim], builder: PromptBuilder, state: Fishe
 def by_survival(run: RunContext[GovSim], state: Fishery) -> Decision:
     """Return the number of months that the fish lasted; the score is 1 if they lasted for all."""
     game, world = game_of(state), state["world"]
-    went = ended(game, world)
+    went, left = ended(game, world), counted(world["harvests"][-1]["left"], "ton")
+    lasted = f"the fish lasted all {counted(game.months, 'month')}"
+    died = f"the fish died out in month {went.months} of {game.months}"
     return {
-        "answer": _months(went.months),
+        "answer": counted(went.months, "month"),
         "rule": "survival",
-        "why": _fate(game, world, went),
+        "why": f"{lasted if went.survived else died}, with {left} left",
         "votes": [],
         "score": float(went.survived),
         "measures": measures(went) | {"resets": len(state["epochs"])},
     }
-
-
-def _fate(game: Game, world: World, went: Ended) -> str:
-    left = world["harvests"][-1]["left"]
-    if went.survived:
-        return f"the fish lasted all {_months(game.months)}, with {_tons(left)} left"
-    return f"the fish died out in month {went.months} of {game.months}, with {_tons(left)} left"
-
-
-def _tons(n: int) -> str:
-    return f"{n} ton{'s' * (n != 1)}"
-
-
-def _months(n: int) -> str:
-    return f"{n} month{'s' * (n != 1)}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from sottovoce.channels.message import Message
@@ -60,11 +60,7 @@ class Guard:
         return guard
 
     def check(self, settings: Settings) -> None:
-        """Refuse a monitor that serves no agent of the scheme, or needs features that are not measured.
-
-        Raises:
-            UsageError: names the role and the known ones, or the feature.
-        """
+        """Refuse a monitor that serves no agent of the scheme, or needs features that are not measured."""
         roles = list(dict.fromkeys(map(settings.role_of, settings.names())))
         for role, monitor in self.monitors.items():
             if role not in (*roles, ALL):
@@ -92,34 +88,23 @@ class Guard:
             raise UsageError(
                 f"intervention is {found!r}, but all acts {act!r} of a round are checked together; choose {can}"
             )
-        watched = dict(self._watched(run.settings))
+        served = {agent: self.of_role(run.settings.role_of(agent)) for agent in run.settings.names()}
+        watched = {agent: each for agent, each in served.items() if each and agent not in run.settings.human}
         for agent, monitor in watched.items():
             if not monitor.is_random and (missing := missing_features(run.model(agent), _measure(monitor))):
                 raise UsageError(f"a monitor watches {agent}, whose model {missing}, or watch others")
-        return [*self._elsewhere(run.settings), *self._redrawn(run, [*watched])]
-
-    def _elsewhere(self, settings: Settings) -> list[str]:
-        """Return a note on each monitor that reads other positions than the scheme's own."""
-        found = {role: _measure(monitor).positions for role, monitor in self.monitors.items() if not monitor.is_random}
-        return [
-            f"the monitor of {role} reads positions {read!r}; in this scheme {settings.positions!r} matter"
-            for role, read in found.items()
-            if read != settings.positions
+        measured = {role: _measure(monitor) for role, monitor in self.monitors.items() if not monitor.is_random}
+        notes = [
+            f"the monitor of {role} reads positions {measure.positions!r}; "
+            f"in this scheme {run.settings.positions!r} matter"
+            for role, measure in measured.items()
+            if measure.positions != run.settings.positions
         ]
-
-    def _redrawn(self, run: RunContext[Any], watched: Sequence[str]) -> list[str]:
-        """Return notes on agents with temperature 0: `again` repeats replies of watched agents, a reset all."""
-        what, people = run.settings.intervention, run.settings.human
-        if not watched or what not in AGAIN:
-            return []
-        everybody = [agent for agent in run.settings.names() if agent not in people]
-        return check_redrawn(run, watched if what == "again" else everybody)
-
-    def _watched(self, settings: Settings) -> Iterator[tuple[str, Monitor]]:
-        """Yield agents with their monitors; people are not checked."""
-        for agent in settings.names():
-            if agent not in settings.human and (monitor := self.of_role(settings.role_of(agent))):
-                yield agent, monitor
+        if not watched or run.settings.intervention not in AGAIN:
+            return notes
+        # `again` repeats replies of watched agents, a reset those of all that no person plays.
+        everybody = [agent for agent in run.settings.names() if agent not in run.settings.human]
+        return notes + check_redrawn(run, [*watched] if run.settings.intervention == "again" else everybody)
 
     def __call__(self, run: RunContext[Any], state: Discussion, messages: Sequence[Message]) -> Intervention | None:
         """Check messages, and return an intervention, or None to publish them."""

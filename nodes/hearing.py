@@ -27,28 +27,21 @@ DOT, REPEATED = " .", 64
 
 def others_of(run: RunContext[Any], state: Discussion, spoken: Mapping[str, Message], agent: str) -> list[Message]:
     """Return the messages of a round that an agent hears, one of each other agent, by the setting `control`."""
-    own = spoken[agent]
     others = [spoken[other] for other in run.settings.speakers() if other != agent]
     match run.settings.control:
         case "own":
-            return [own for _ in others]
+            return [spoken[agent] for _ in others]
         case "empty":
-            return [replace(said, text="", begun="", public=None, payload=None) for said in others]
+            texts = ["" for _ in others]
         case "filler":
-            dots = [filler(said.full_text, run.model(agent)) for said in others]
-            return [
-                replace(said, text=text, begun="", public=None, payload=None)
-                for said, text in zip(others, dots, strict=True)
-            ]
-        case "decoy":
-            return [_decoy(state, said) for said in others]
-    return others
-
-
-def _decoy(state: Discussion, said: Message) -> Message:
-    """Return a message replaced by the text of another question's solution, a fixed one for each speaker."""
-    text = state["decoys"][said.order % len(state["decoys"])]  # `setup` checked that there are any
-    return replace(said, text=text, begun="", public=None, payload=None)
+            texts = [filler(said.full_text, run.model(agent)) for said in others]
+        case "decoy":  # another question's solution, a fixed one for each speaker; `setup` checked that there are any
+            texts = [state["decoys"][said.order % len(state["decoys"])] for said in others]
+        case _:
+            return others
+    return [
+        replace(said, text=text, begun="", public=None, payload=None) for said, text in zip(others, texts, strict=True)
+    ]
 
 
 def filler(text: str, model: BaseChatModel) -> str:

@@ -16,7 +16,6 @@ from langgraph.types import interrupt
 from sottovoce.agents.ask import Call
 from sottovoce.channels.message import words
 from sottovoce.core.errors import UsageError
-from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.state import JSON, Discussion
 
 HUMAN = "human"
@@ -28,23 +27,8 @@ Reply = bool | str
 BEGINNING = "by the settings"
 
 
-def check_people(run: RunContext[Any], config: RunnableConfig) -> list[str]:  # Any: any scheme
-    """Return notes on the agents that people play.
-
-    Raises:
-        UsageError: there is no checkpointer to store the discussion until they answer.
-    """
-    if run.settings.asks_people:
-        check_saver("a person takes part", config)
-    return [f"a person plays {agent}" for agent in run.settings.human]
-
-
 def check_saver(why: str, config: RunnableConfig) -> None:
-    """Refuse a graph that cannot resume after an interrupt.
-
-    Raises:
-        UsageError: it has no checkpointer.
-    """
+    """Refuse a graph that cannot resume after an interrupt."""
     if not config.get("configurable", {}).get(SAVER):
         raise UsageError(f"{why}, but the graph has no checkpointer; compile it with one")
 
@@ -55,10 +39,13 @@ def by_person(state: Discussion, call: Call, node: str) -> AIMessage | None:
     The person sees the agent, the act, the reason, and the turns that a model would have read. Each call is a request
     of its own: a reply that cannot be read is requested again, like a model's.
     """
-    ask, why = call.ask, _why(state, call.ask.agent)
-    written = state.get("pending", {}).get(node, {}).get("written", {})
+    ask, written = call.ask, state.get("pending", {}).get(node, {}).get("written", {})
     if ask.act in written and not call.asked:
         return AIMessage(written[ask.act], additional_kwargs={"source": HUMAN})
+    handed = (each for each in state.get("interventions", []) if each["what"] == HUMAN)
+    why = next((each["why"] for each in handed if ask.agent in each["agent"].split(", ")), None)
+    if ask.agent in state["settings"].get("human", []):
+        why = BEGINNING
     if why is None:
         return None
     turns = [[turn.role, words(turn.parts)] for turn in ask.turns]
@@ -77,14 +64,6 @@ def ask_person(
     while found is None:
         found = read(reply := interrupt({**value, "wrong": f"found {reply!r}; expected {expected}"}))
     return found
-
-
-def _why(state: Discussion, agent: str) -> str | None:
-    """Return why a person plays the agent: by the settings, or since an intervention; None if nobody does."""
-    if agent in state["settings"].get("human", []):
-        return BEGINNING
-    handed = [each for each in state.get("interventions", []) if each["what"] == HUMAN]
-    return next((each["why"] for each in handed if agent in each["agent"].split(", ")), None)
 
 
 def text_of(reply: Any) -> str | None:  # Any: as above

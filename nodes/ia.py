@@ -16,10 +16,11 @@ from sottovoce.channels.message import Message, MessageRef, Turn, words
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import majority, read_vote
-from sottovoce.nodes.evidence import LIBRARY, evidence_of, retriever_of
+from sottovoce.nodes.evidence import LIBRARY, evidence_of
 from sottovoce.nodes.hearing import others_of
-from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
+from sottovoce.nodes.prompt_builder import PromptBuilder, blocks, own_turn
 from sottovoce.nodes.question import Passage, Question
+from sottovoce.nodes.retrieval import retriever_of
 from sottovoce.nodes.say import answer_pattern, say
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
 from sottovoce.prompts import kinds
@@ -56,9 +57,9 @@ def begin(run: RunContext[IA], state: Discussion) -> Update:
     found = retriever_of(run, state, library).invoke(state["question"], k=run.settings.passages)
     dealt: Any = run.settings.dealt(list(map(_passage, found)))  # Any: passages by agent
     lines = [f"{agent}: {'; '.join(each['title'] for each in own)}" for agent, own in dealt.items()]
-    order = -1  # before all speakers
-    told = Message(LIBRARY, 0, DEAL, "\n".join(lines), order=order, source="rule", evidence=evidence_of(found))
-    return {"documents": dealt, "board": [told.to_dict()]}
+    # Before all speakers.
+    told = run.message(state, LIBRARY, DEAL, "\n".join(lines), attempt=0, order=-1, evidence=evidence_of(found))
+    return {"documents": dealt, "board": [told]}
 
 
 def talk(run: RunContext[IA], state: Discussion, agent: str) -> Update:
@@ -108,16 +109,14 @@ def talk_turns(builder: PromptBuilder, own: Sequence[Message], others: Sequence[
     turns = [*builder.system_turn(*told), asked]
     for r, (said, heard) in enumerate(zip(own, others, strict=True)):
         last = r == len(own) - 1
-        turns.append(Turn("assistant", (MessageRef(said, latest=last, own=True),)))
+        turns.append(own_turn(said, latest=last))
         turns.append(builder.user("ia/reply", form, others=[MessageRef(message, latest=last) for message in heard]))
     return tuple(turns)
 
 
 def _form(builder: PromptBuilder) -> str:
     described = "answer_description" in builder.components
-    choices = builder.question.get("choices") or [] if builder.kind == "label" else []
-    slots = {"steps": builder.steps, "described": described, "value": builder.value(), "choices": choices}
-    return words(builder.prompts.render("ia/form", **slots))
+    return words(builder.prompts.render("ia/form", described=described, **builder.form_slots()))
 
 
 # Readers and decision
@@ -169,7 +168,9 @@ def by_box(run: RunContext[IA], state: Discussion) -> Decision:
     decision = majority(counting, state)
     stated = decision["why"] if counting else "no answer in its form"
     why = f"{stated} after round {len(rounds)}; {asked} questions asked, {replied} answered"
-    score = None if decision["score"] is None else _share(counting, state)
+    right = [kinds.right(vote["answer"], state) for vote in counting]
+    share = sum(right) / len(right) if right else 0.0
+    score = None if decision["score"] is None else share
     return {**decision, "rule": "box", "why": why, "votes": votes, "score": score}
 
 
@@ -179,8 +180,3 @@ def _vote(message: Message, question: Question, *, raw: bool) -> Vote:
     if inside is None:
         return read_vote(message, question) if raw else {"agent": message.agent, "answer": None, "counts": False}
     return {"agent": message.agent, "answer": kinds.read_field(inside, question), "counts": True, "read": "boxed"}
-
-
-def _share(votes: Sequence[Vote], question: Question) -> float:
-    right = [kinds.right(vote["answer"], question) for vote in votes]
-    return sum(right) / len(right) if right else 0.0

@@ -14,7 +14,7 @@ from sottovoce.channels.message import Message, MessageRef, Turn, words
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import boxed, decided, read_vote, took, vote_of, voted
-from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
+from sottovoce.nodes.prompt_builder import PromptBuilder, blocks, own_turn
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.say import form_of, say
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of, said
@@ -104,10 +104,14 @@ def debater_turns(
     turns = builder.system_turn(*builder.prompts.render("mad/debater", disagreement=disagreement))
     exchanges = _exchanges(builder.agent, order, rounds)
     for i, (heard, own) in enumerate(exchanges):
-        asks = _argue(builder, heard, latest=i == len(exchanges) - 1, first=i == 0)
-        turns.append(asks)
+        statements = _named(heard, latest=i == len(exchanges) - 1)
+        if i:
+            turns.append(builder.user("mad/rebut", statements=statements))
+        else:
+            said = builder.prompts.render("mad/oppose", statements=statements) if heard else ()
+            turns.append(Turn("user", builder.full_turn(discussion=said)))
         if own is not None:
-            turns.append(Turn("assistant", (MessageRef(own, latest=i == len(exchanges) - 2, own=True),)))
+            turns.append(own_turn(own, latest=i == len(exchanges) - 2))
     return tuple(turns)
 
 
@@ -119,7 +123,7 @@ def moderator_turns(builder: PromptBuilder, order: Sequence[str], rounds: Rounds
         statements = _named([spoken[name] for name in order], latest=last)
         turns.append(builder.user("mad/moderate", verdict_form(builder, order), round=r + 1, statements=statements))
         if not last:
-            turns.append(Turn("assistant", (MessageRef(spoken["moderator"], latest=r == len(rounds) - 2, own=True),)))
+            turns.append(own_turn(spoken["moderator"], latest=r == len(rounds) - 2))
     return tuple(turns)
 
 
@@ -132,7 +136,7 @@ def candidates_turns(builder: PromptBuilder, order: Sequence[str], rounds: Round
 
 def judge_turns(builder: PromptBuilder, order: Sequence[str], rounds: Rounds, candidates: Message) -> tuple[Turn, ...]:
     """Return the judge's second prompt: which of the answers is right."""
-    listed = Turn("assistant", (MessageRef(candidates, own=True),))
+    listed = own_turn(candidates)
     return (*candidates_turns(builder, order, rounds), listed, builder.user("mad/judge", judgement_form(builder)))
 
 
@@ -216,16 +220,6 @@ def _exchanges(me: str, order: Sequence[str], rounds: Rounds) -> list[tuple[list
             elif name in spoken:
                 heard.append(spoken[name])
     return exchanges
-
-
-def _argue(builder: PromptBuilder, received: Sequence[Message], *, latest: bool, first: bool) -> Turn:
-    statements = _named(received, latest=latest)
-    if not first:
-        return builder.user("mad/rebut", statements=statements)
-    return Turn(
-        "user",
-        builder.full_turn(discussion=builder.prompts.render("mad/oppose", statements=statements) if received else ()),
-    )
 
 
 def _office(builder: PromptBuilder) -> list[Turn]:

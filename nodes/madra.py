@@ -12,13 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Annotated
 
-from langchain_core.runnables import RunnableLambda
-
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
+from sottovoce.core.text import counted
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.decide import decided, majority, voted
 from sottovoce.nodes.evidence import Search, evidence_message, numbers, passages, search
 from sottovoce.nodes.madra_readers import (
@@ -60,21 +58,17 @@ def begin(run: RunContext[MADRA], state: Discussion) -> Update:
     return {"evidence": {}, "numbers": []}
 
 
-def retrieve(contexts: Contexts[MADRA]) -> RunnableLambda[Madra, Update]:
-    """Return the node that searches for evidence: once, or with `search_again` before every round."""
-
-    def retrieve(state: Madra) -> Update:
-        run, before = contexts.of(state), state["numbers"]
-        searches = _searches(run.settings, state)
-        if not searches:
-            return {}
-        found = search(run, state, searches, state["round"])
-        pool = merged(state["evidence"], found.pool)
-        keys = numbers(run.settings, found, pool, before)
-        message = evidence_message(state, pool, keys, found, first=len(before))
-        return {"evidence": found.pool, "numbers": keys, "board": [message.to_dict()]}
-
-    return RunnableLambda(retrieve, name="retrieve")
+def retrieve(run: RunContext[MADRA], state: Madra) -> Update:
+    """Search for evidence: once, or with `search_again` before every round."""
+    before = state["numbers"]
+    searches = _searches(run.settings, state)
+    if not searches:
+        return {}
+    found = search(run, state, searches, state["round"])
+    pool = merged(state["evidence"], found.pool)
+    keys = numbers(run.settings, found, pool, before)
+    message = evidence_message(run, state, pool, keys, found, first=len(before))
+    return {"evidence": found.pool, "numbers": keys, "board": [message]}
 
 
 def talk(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
@@ -97,7 +91,11 @@ def judge(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
     """Ask the judge if the debaters' answers of this round agree; a reply without a verdict gets a note."""
     turns = judge_turns(_view(run, state, agent), _spoken(run.settings, state))
     ask = Ask(agent, AGREE, turns, AGREED, protocol=WORDS)
-    return {"board": say(run, state, ask, validate=_no_verdict, retries=0)}
+
+    def validate(text: str) -> str:
+        return "" if verdict(text) is not None else "it says neither yes nor no"
+
+    return {"board": say(run, state, ask, validate=validate, retries=0)}
 
 
 def summarise(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
@@ -217,7 +215,7 @@ def by_summarizer(run: RunContext[MADRA], state: Madra) -> Decision:
     message, round, agrees = said(state, SUMMARIZER, state["round"], (SUMMARISE,)), state["round"] + 1, agreed(state)
     assert message is not None, "the summarizer speaks last"
     answer = voted(message, state, read_vote)["answer"]
-    how = f"they agreed in round {round}" if agrees else f"they never agreed in {round} round{'s' * (round > 1)}"
+    how = f"they agreed in round {round}" if agrees else f"they never agreed in {counted(round, 'round')}"
     if answer is None:
         decision = majority(votes, state)
         return {
@@ -227,10 +225,6 @@ def by_summarizer(run: RunContext[MADRA], state: Madra) -> Decision:
         }
     shown: list[Vote] = [{**vote, "counts": False} for vote in votes]
     return {**decided(SUMMARIZER, how, [], shown, state, (answer,)), "by": SUMMARIZER, "agreed": agrees}
-
-
-def _no_verdict(text: str) -> str:
-    return "" if verdict(text) is not None else "it says neither yes nor no"
 
 
 def _chose(picked: Message, offered: Sequence[Passage], places: Sequence[int]) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,12 +83,18 @@ class Donors:
     def _pool(self, message: Message, question: str, seed: int) -> tuple[bool, Mapping[str, PayloadRef]]:
         """Return True if another question has a message at this very place, and the messages of the nearest place."""
         said = self.said.get(seed) or self.said[min(self.said)]
-        own = (message.agent, message.act, message.round)
-        for place in (own, own[1:], own[1:2], ()):  # this place, that act and round, that act, any
-            places = sorted((where for where in said if _is_of(where, place)), key=lambda at: (at[0] == own[0], at))
-            pool = _joined(said[where] for where in places)  # the agent's own come last, and override others
+        own, key = (message.agent, message.act, message.round), (message.act, message.round)
+        for here, places in (
+            (True, [own] if own in said else []),
+            (False, [where for where in said if where[1:] == key]),
+            (False, [where for where in said if where[1] == message.act]),
+            (False, [*said]),
+        ):
+            # The agent's own come last, and override others.
+            ordered = sorted(places, key=lambda at: (at[0] == message.agent, at))
+            pool = {each: ref for where in ordered for each, ref in said[where].items()}
             if pool.keys() - {question}:
-                return place == own, pool
+                return here, pool
         raise UsageError(
             f"run {str(self.folder)!r} has no payload about another question than this one; "
             "pass --probe-from a similar run of two or more questions"
@@ -114,14 +120,6 @@ def deranged(lengths: Mapping[str, int], seed: str) -> dict[str, str]:
         found |= {one: other, other: one}
     rest = order[pairs:]
     return found | dict(zip(rest, rest[1:] + rest[:1], strict=True))
-
-
-def _is_of(where: Where, place: tuple[str | int, ...]) -> bool:
-    return place == (where if len(place) == 3 else where[1 : 1 + len(place)])
-
-
-def _joined(several: Iterable[Mapping[str, PayloadRef]]) -> dict[str, PayloadRef]:
-    return {question: ref for refs in several for question, ref in refs.items()}
 
 
 def _name(message: Message, seed: int) -> str:
@@ -150,9 +148,9 @@ def check_probes(run: RunContext[Any]) -> list[str]:  # Any: any scheme
 
 def with_donors(run: RunContext[Any], state: Discussion, agent: str, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     """Return a prompt in which others' messages have the donors or seeds for the agent's probe."""
-    probe, donors = _options(run, agent).probe, donors_of(run, agent)
-    if probe == "none":
+    if (probe := _options(run, agent).probe) == "none":
         return turns
+    donors = donors_of(run, agent)
     store, seed = run.store_of(agent), run.settings.seed
     question = donors.question(state) if donors else ""
 
@@ -192,11 +190,8 @@ def donors_of(run: RunContext[Any], agent: str) -> Donors | None:
     name, model = _options(run, agent).probe_from, run.model(agent)
     if not name or not isinstance(model, HookedChatModel):
         return None
-    key = f"donors {model.protocol} {name}"
-    if key not in run.memo:
-        run.memo[key] = read_donors(run_of(name, run.store_of(agent)), model.protocol)
-    found: Donors = run.memo[key]
-    return found
+    folder, protocol = run_of(name, run.store_of(agent)), model.protocol
+    return run.once(f"donors {protocol} {name}", lambda: read_donors(folder, protocol))
 
 
 def _options(run: RunContext[Any], agent: str) -> ProtocolOptions:

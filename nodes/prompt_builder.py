@@ -41,8 +41,10 @@ class PromptBuilder:
 
         A model that answers from a part of the facts invents the rest, and hearers cannot see what it invented.
         """
-        alone = self.full_turn(form, demonstrations) if form is not None or not self.knows_a_part else self._shares()
-        return (*self.system_turn(), Turn("user", alone))
+        if form is not None or not self.knows_a_part:
+            return (*self.system_turn(), Turn("user", self.full_turn(form, demonstrations)))
+        share = self.prompts.render("shared/share", documents=self.documents(), verbatim=self.share == "verbatim")
+        return (*self.system_turn(), Turn("user", blocks(self.known([]), self.question_of(""), share)))
 
     def full_turn(
         self, form: str | None = None, demonstrations: Sequence[str] = (), discussion: Sequence[Part] = ()
@@ -56,12 +58,12 @@ class PromptBuilder:
     def known(self, documents: Sequence[str], demonstrations: Sequence[str] = ()) -> tuple[Part, ...]:
         """Return the question's context: description, worked examples, documents and starting builder."""
         task = self.question
-        shown = task.get("demonstrations") if self._on("demonstrations") else None
+        shown = task.get("demonstrations") if "demonstrations" in self.components else None
         return self.prompts.render(
             "shared/known",
             **self.slots(),
             documents=documents,
-            description=self.description(),
+            description=task.get("description", "") if "question_description" in self.components else "",
             demonstrations=[*demonstrations, *(shown or [])],
             starting_view=task.get("starting_views", {}).get(self.agent, ""),
         )
@@ -79,25 +81,23 @@ class PromptBuilder:
 
         The task's own description of the answer replaces the kind's.
         """
-        steps, described = self._on("chain_of_thought"), self._on("answer_description")
+        steps, described = "chain_of_thought" in self.components, "answer_description" in self.components
         own, form = self.question.get("answer_description"), KINDS[self.kind].form
-        if described and not own and form in self.prompts.names():
-            return self._answer_form(form)
-        asked = [words(self.prompts.render("shared/steps"))] if steps else []
-        return " ".join([*asked, own or form] if described else asked)
+        if not described or own or form not in self.prompts.names():
+            asked = [words(self.prompts.render("shared/steps"))] if steps else []
+            return " ".join([*asked, own or form] if described else asked)
+        if self.answers == "sentence" or self.prompts.replaces(form):  # a pack may replace the kind's own sentence
+            return words(self.prompts.render(form, steps=steps, choices=self.question.get("choices") or []))
+        return words(self.prompts.render("shared/answer_line", kind=self.kind, **self.form_slots()))
 
-    def _answer_form(self, sentence: str) -> str:
-        """Return the request for an answer: the marked line, or the file `sentence`, which a pack may replace."""
-        listed = self.question.get("choices") or []
-        if self.answers == "sentence" or self.prompts.replaces(sentence):
-            return words(self.prompts.render(sentence, steps=self.steps, choices=listed))
-        choices = listed if self.kind == "label" else []  # an option's choices are shown with their letters
-        slots = {"steps": self.steps, "kind": self.kind, "value": self.value(), "choices": choices}
-        return words(self.prompts.render("shared/answer_line", **slots))
+    def form_slots(self) -> dict[str, object]:
+        """Return the values for a request for an answer's form; an option's choices are shown with their letters."""
+        choices = self.question.get("choices") or [] if self.kind == "label" else []
+        return {"steps": self.steps, "value": self.value(), "choices": choices}
 
     def value(self) -> str:
         """Return the placeholder of an answer in a JSON form: "a number", or the task's own words."""
-        own = self.question.get("answer_description") if self._on("answer_description") else None
+        own = self.question.get("answer_description") if "answer_description" in self.components else None
         return placeholder({"kind": self.kind, "answer_description": own})
 
     @property
@@ -108,7 +108,7 @@ class PromptBuilder:
     @property
     def steps(self) -> bool:
         """True if the prompt asks for the steps."""
-        return self._on("chain_of_thought")
+        return "chain_of_thought" in self.components
 
     def history(
         self, own: Sequence[Message], others: Sequence[Sequence[Message]], order: Order | None = None
@@ -126,7 +126,7 @@ class PromptBuilder:
                 shared = self.prompts.render("debate/revise_shared", others=slots["others"], own=slots["own"])
                 turns = [*self.system_turn(), Turn("user", self.full_turn(discussion=shared))]
                 continue
-            turns.append(Turn("assistant", (MessageRef(said, latest=last, own=True),)))
+            turns.append(own_turn(said, latest=last))
             turns.append(self._revise(said, heard, last=last, order=order if last else None))
         return tuple(turns)
 
@@ -135,7 +135,7 @@ class PromptBuilder:
         turns = [*self.independent()]
         for r, (said, summary) in enumerate(zip(own, summaries, strict=True)):
             last = r == len(own) - 1
-            turns.append(Turn("assistant", (MessageRef(said, latest=last, own=True),)))
+            turns.append(own_turn(said, latest=last))
             turns.append(self.user("debate/revise_from_summary", summary=MessageRef(summary, latest=last)))
         return tuple(turns)
 
@@ -173,14 +173,9 @@ class PromptBuilder:
         choices = self.question.get("choices") or []
         return {"question": question, "choices": lettered(choices) if self.kind == "option" else []}
 
-    def description(self) -> str:
-        """Return the description of the task's questions, if it is switched on."""
-        return self.question.get("description", "") if self._on("question_description") else ""
-
-    def documents(self, *, numbered: bool = False) -> list[str]:
-        """Return the passages that this agent knows, as it reads them; `numbered` from 1 if a scheme needs it."""
-        passages = passages_of(self.question, self.owner)
-        return [shown(passage, number if numbered else None) for number, passage in enumerate(passages, 1)]
+    def documents(self) -> list[str]:
+        """Return the passages that this agent knows, as it reads them."""
+        return list(map(shown, passages_of(self.question, self.owner)))
 
     def system_turn(self, *of_scheme: Part) -> list[Turn]:
         """Return the turn with the scheme's and the agent's system prompt; no turn if there is none."""
@@ -195,13 +190,10 @@ class PromptBuilder:
         mine = passages_of(self.question, self.owner)
         return bool(mine) and mine != passages_of(self.question, None)
 
-    def _shares(self) -> tuple[Part, ...]:
-        """Return the question, and the request to share the agent's facts with others."""
-        share = self.prompts.render("shared/share", documents=self.documents(), verbatim=self.share == "verbatim")
-        return blocks(self.known([]), self.question_of(""), share)
 
-    def _on(self, component: str) -> bool:
-        return component in self.components
+def own_turn(message: Message, *, latest: bool = True) -> Turn:
+    """Return the turn of a chat in which an agent reads a message of its own."""
+    return Turn("assistant", (MessageRef(message, latest=latest, own=True),))
 
 
 def blocks(*parts: Sequence[Part]) -> tuple[Part, ...]:

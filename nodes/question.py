@@ -128,17 +128,21 @@ def check_question(
 
     `owners`, `needs` and `agents` are `Settings.owners`, `.needs` and `.names`; None checks no names. `schema` is
     `Question`, or what a scheme derives from it.
-
-    Raises:
-        UsageError: the question is empty, of an unknown kind, has a missing field or one of the wrong type, a target
-            that is not an answer, or documents, a wording or a starting view for agents that do not exist.
     """
     if not str(question.get("question", "")).strip():
         raise UsageError("the question is empty; give a text to discuss")
-    _check_types(question, schema)
+    # Questions come as JSON; a text in place of a list would be read letter by letter.
+    names, adapter = _fields(schema)  # type: ignore[arg-type]  # mypy holds type[Any] for unhashable
+    try:
+        adapter.validate_python({name: value for name, value in question.items() if name in names}, strict=True)
+        question["question"].encode()
+    except ValidationError as error:
+        raise UsageError(first_wrong(error, "the question")) from error
+    except UnicodeEncodeError as error:
+        raise UsageError(f"the question has a character that is not text: {error.object[error.start]!r}") from error
     if len(question.get("choices") or []) > kinds.MOST_CHOICES:
         found, most = len(question["choices"]), kinds.MOST_CHOICES
-        raise UsageError(f"there are {found} choices; expected at most {most}, one a letter")
+        raise UsageError(f"there are {found} choices; expected at most {most}, one for each letter")
     check_targets(question)
     for field, what_for in (needs or {}).items():
         if not question.get(field):
@@ -165,19 +169,6 @@ def _once(passages: Iterable[Passage]) -> list[Passage]:
     for passage in passages:
         found += [] if passage in found else [passage]
     return found
-
-
-def _check_types(question: Question, schema: type[Any]) -> None:
-    """Check types, since questions come as JSON; a text in place of a list would be read letter by letter."""
-    names, adapter = _fields(schema)  # type: ignore[arg-type]  # mypy holds type[Any] for unhashable
-    try:
-        adapter.validate_python({name: value for name, value in question.items() if name in names}, strict=True)
-    except ValidationError as error:
-        raise UsageError(first_wrong(error, "the question")) from error
-    try:
-        question["question"].encode()
-    except UnicodeEncodeError as error:
-        raise UsageError(f"the question has a character that is not text: {error.object[error.start]!r}") from error
 
 
 @cache  # building them takes two milliseconds, and files have thousands of questions

@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, NamedTuple
-
-from langchain_core.runnables import RunnableLambda
+from typing import Annotated, NamedTuple
 
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
@@ -22,13 +20,12 @@ from sottovoce.environments import react
 from sottovoce.environments.pages import Library
 from sottovoce.environments.react import Action, Malformed, World
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.decide import decided, voted
 from sottovoce.nodes.evidence import evidence_of
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.retrieval import FoundPassages, library_of
 from sottovoce.nodes.say import answer_pattern, say
-from sottovoce.nodes.state import JSON, RESTORED, Decision, Discussion, Update, attempt_of, current_messages, moment
+from sottovoce.nodes.state import JSON, RESTORED, Decision, Discussion, Update, current_messages
 from sottovoce.retrievers.pool import Origin
 from sottovoce.settings import ReAct
 
@@ -92,28 +89,21 @@ def take_step(run: RunContext[ReAct], state: Relay, agent: str) -> Update:
     return {"board": said, "turn": state["turn"] + 1}
 
 
-def environment(contexts: Contexts[ReAct]) -> RunnableLambda[Relay, Update]:
-    """Return the node in which the library performs the last step's action, and returns an observation."""
-
-    def environment(state: Relay) -> Update:
-        run, steps = contexts.of(state), steps_of(state)
-        if not steps:
-            raise UsageError("there is no step that the library could answer; resume the run from an earlier step")
-        said = steps[-1][0]
-        library = library_of(run, state)
-        observation, world = _done(library, state, said.does)
-        who, act, text = ENVIRONMENT, OBSERVE, observation
-        if world["answer"] is not None:
-            who, act, text = said.step.agent, ANSWER, f"Answer: {world['answer']}"
-        epoch, round, turn = moment(state)
-        attempt, order = attempt_of(state, who, act), len(run.settings.names())
-        opened = world["sentences"] is not state["world"]["sentences"]
-        evidence = _evidence(library, run.settings.library, world["title"], said) if opened else ()
-        about: dict[str, Any] = {"epoch": epoch, "turn": turn, "order": order, "evidence": evidence}  # Any: fields
-        message = Message(who, round, act, text, attempt, source="rule", **about)
-        return {"board": [message.to_dict()], "world": world}
-
-    return RunnableLambda(environment, name=ENVIRONMENT)
+def environment(run: RunContext[ReAct], state: Relay) -> Update:
+    """Let the library perform the last step's action, and return an observation."""
+    steps = steps_of(state)
+    if not steps:
+        raise UsageError("there is no step that the library could answer; resume the run from an earlier step")
+    said = steps[-1][0]
+    library = library_of(run, state)
+    observation, world = _done(library, state, said.does)
+    who, act, text = ENVIRONMENT, OBSERVE, observation
+    if world["answer"] is not None:
+        who, act, text = said.step.agent, ANSWER, f"Answer: {world['answer']}"
+    opened = world["sentences"] is not state["world"]["sentences"]
+    evidence = _evidence(library, run.settings.library, world["title"], said) if opened else ()
+    message = run.message(state, who, act, text, order=len(run.settings.names()), evidence=evidence)
+    return {"board": [message], "world": world}
 
 
 def _evidence(library: Library, source: str, title: str | None, said: Said) -> tuple[JSON, ...]:
@@ -174,14 +164,10 @@ def steps_of(state: Discussion) -> list[tuple[Said, Message | None]]:
 
 def _question(builder: PromptBuilder, seen: Sequence[tuple[int, list[Part], MessageRef]]) -> tuple[Part, ...]:
     """Return form, question and steps; the steps follow the question as in the examples, so that a model continues."""
-    slots, described = builder.slots(), "answer_description" in builder.components
-    choices = builder.question.get("choices") or [] if builder.kind == "label" else []
-    form = builder.prompts.render(
-        "react/form", steps=builder.steps, described=described, value=builder.value(), choices=choices
-    )
-    return builder.prompts.render(
-        "react/question", **slots, form=words(form), claim=bool(_of_claims(builder)), trajectory=seen
-    )
+    described = "answer_description" in builder.components
+    form = words(builder.prompts.render("react/form", described=described, **builder.form_slots()))
+    about = {**builder.slots(), "form": form, "claim": bool(_of_claims(builder)), "trajectory": seen}
+    return builder.prompts.render("react/question", **about)
 
 
 def _examples(builder: PromptBuilder, *, passages: bool) -> list[str]:
@@ -201,7 +187,7 @@ def _of_claims(builder: PromptBuilder) -> tuple[str, ...]:
 
 
 def _step_parts(said: Said, hearer: str, settings: ReAct, *, latest: bool) -> list[Part]:
-    """Return a step as it is heard, with the action of a second call after the thought of the first."""
+    """Return a step for another agent's prompt; the action of a second call follows the thought of the first."""
 
     def part(message: Message, *spans: Span) -> MessageRef:
         carried = message if latest or settings.carry == "all" else replace(message, payload=None)

@@ -39,7 +39,6 @@ from sottovoce.prompts.structured import (
 from sottovoce.settings import ReConcile
 
 SURE = Form(pattern=r"0(\.[0-9]{1,2})?|1(\.0)?", unknown=False)
-SAMPLES = "convincing samples"
 
 
 @dataclass(frozen=True)
@@ -122,6 +121,11 @@ def read_vote(message: Message, question: Question) -> Vote:
     return {**vote, "note": f"stated a confidence of {read.confidence:.4g}"}
 
 
+def vote(run: RunContext[ReConcile], state: Discussion) -> Update:
+    """Count the round's votes, with their weights."""
+    return {"votes": last_votes(run, state, read_vote)}
+
+
 def discuss(run: RunContext[ReConcile], state: Discussion, agent: str) -> Update:
     """Return one agent's message of the round: a first answer, or another after reading all agents' answers."""
     round, builder = state["round"], run.prompt_builder(state, agent)
@@ -144,18 +148,22 @@ def discuss(run: RunContext[ReConcile], state: Discussion, agent: str) -> Update
 
 
 def begin(run: RunContext[ReConcile], state: Discussion) -> Update:
-    """Read the files of samples in the settings, each once; an invalid one is refused before any model runs."""
-    run.memo[SAMPLES] = {file: rendered(file, run.prompts) for file in dict.fromkeys(run.settings.convincing)}
+    """Read the files of samples in the settings; an invalid one is refused before any model runs."""
+    samples_of_files(run)
     return {}
+
+
+def samples_of_files(run: RunContext[ReConcile]) -> dict[str, list[str]]:
+    """Return the rendered samples of each file in the settings, read once in a run."""
+    files = dict.fromkeys(run.settings.convincing)
+    return run.once("convincing samples", lambda: {file: rendered(file, run.prompts) for file in files})
 
 
 def samples_for(run: RunContext[ReConcile], agent: str) -> list[str]:
     """Return the convincing samples of the other agents' models, each once."""
-    if SAMPLES not in run.memo:  # another process began the run
-        begin(run, {})  # type: ignore[typeddict-item]  # it only reads settings
     files = zip(run.settings.names(), run.settings.per_agent("convincing"), strict=False)  # no files, or one for each
-    others = [file for name, file in files if name != agent]
-    return list(dict.fromkeys(sample for file in others for sample in run.memo[SAMPLES][file]))
+    samples = samples_of_files(run)
+    return list(dict.fromkeys(sample for name, file in files if name != agent for sample in samples[file]))
 
 
 def agreed(state: Mapping[str, Any]) -> bool:

@@ -16,9 +16,8 @@ from sottovoce.settings.retrieval import DOCUMENTS, ENCYCLOPEDIA
 if TYPE_CHECKING:
     from langchain_core.documents import Document
 
-    from sottovoce.retrievers import Passage, Searcher
+    from sottovoce.retrievers import Passage, PassageRetriever
     from sottovoce.retrievers.bm25 import BM25Index
-    from sottovoce.retrievers.passage import Filter
 
 BEST = 3
 """Number of passages on a page (SDE)."""
@@ -54,11 +53,9 @@ class Articles:
 class FoundPassages(SearchPages):
     """The best passages of a search as one page, with the documents of the last search."""
 
-    def __init__(self, searcher: Searcher, filter: Filter) -> None:
-        from sottovoce.retrievers import PassageRetriever  # late: it brings LangChain's retrievers
-
+    def __init__(self, retriever: PassageRetriever) -> None:
         self.documents: list[Document] = []
-        self._retriever = PassageRetriever(searcher=searcher, filter=dict(filter))
+        self._retriever = retriever
         super().__init__(self._texts)
 
     def _texts(self, query: str) -> list[str]:
@@ -76,40 +73,26 @@ def library_of(run: RunContext[ReAct], question: Question) -> Library:
     if settings.library == DOCUMENTS and settings.search == "title":
         return Pages(_joined(_titled(question)))
     if settings.search == "passages":
-        return FoundPassages(searcher_of(run, question, settings.library), settings.filter)
-    if settings.library not in run.memo:
-        run.memo[settings.library] = _by_title(settings.library)
-    found: Library = run.memo[settings.library]
-    return found
+        return FoundPassages(retriever_of(run, question, settings.library))
+    return run.once(settings.library, lambda: _by_title(settings.library))
 
 
-def searcher_of(run: RunContext[Any], question: Question, spec: str) -> Searcher:
-    """Return a retriever by name, opened once in a run, or the question's documents, with the run's reranker.
+def retriever_of(run: RunContext[Any], question: Question, spec: str) -> PassageRetriever:
+    """Return a retriever by name, or of the question's documents, with the run's reranker and filter.
 
     Raises:
         UsageError: it cannot be opened, or the question has no documents.
     """
-    if spec == DOCUMENTS:
-        return _reranked(run, index_of(question))
-    name = f"retriever {spec}"  # libraries use the plain name as key
-    if name not in run.memo:
-        from sottovoce.retrievers.registry import open_searcher  # late: it may bring index libraries
+    from sottovoce.retrievers import PassageRetriever  # late: it brings LangChain's retrievers
+    from sottovoce.retrievers.registry import open_searcher  # late: it may bring index libraries
 
-        run.memo[name] = _reranked(run, open_searcher(spec))
-    found: Searcher = run.memo[name]
-    return found
+    # Libraries use the plain name as key.
+    searcher = index_of(question) if spec == DOCUMENTS else run.once(f"retriever {spec}", lambda: open_searcher(spec))
+    if (rerank := run.settings.rerank) is not None:
+        from sottovoce.retrievers.reranking import Reranked, open_reranker  # late: transformers
 
-
-def _reranked(run: RunContext[Any], searcher: Searcher) -> Searcher:
-    spec = run.settings.rerank
-    if spec is None:
-        return searcher
-    from sottovoce.retrievers.reranking import Reranked, open_reranker  # late: transformers
-
-    name = f"reranker {spec}"
-    if name not in run.memo:
-        run.memo[name] = open_reranker(spec)
-    return Reranked(searcher, run.memo[name])
+        searcher = Reranked(searcher, run.once(f"reranker {rerank}", lambda: open_reranker(rerank)))
+    return PassageRetriever(searcher=searcher, filter=dict(run.settings.filter))
 
 
 def _by_title(spec: str) -> Library:

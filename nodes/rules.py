@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.nodes.decide import majority
-from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
+from sottovoce.nodes.prompt_builder import PromptBuilder, blocks, own_turn
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Discussion, Vote
 
@@ -92,7 +92,7 @@ def chat(builder: PromptBuilder, own: Sequence[Message], received: Sequence[Sequ
     for i, messages in enumerate(received):
         turns.append(_user_turn(builder, messages, first=i == 0, latest=i == len(own)))
         if i < len(own):
-            turns.append(Turn("assistant", (MessageRef(own[i], latest=i == len(own) - 1, own=True),)))
+            turns.append(own_turn(own[i], latest=i == len(own) - 1))
     return turns
 
 
@@ -110,11 +110,7 @@ def _user_turn(builder: PromptBuilder, messages: Sequence[Message], *, first: bo
 
 
 def check_rule(rule: DiscussionRule, agents: Sequence[str]) -> None:
-    """Refuse an invalid rule before any model runs.
-
-    Raises:
-        UsageError: it is not a `DiscussionRule`, or names no first speakers among the agents.
-    """
+    """Refuse an invalid rule before any model runs."""
     if not isinstance(rule, DiscussionRule):
         raise UsageError(f"the rule is {rule!r}; expected an object of a class derived from DiscussionRule")
     if not first_of(rule, agents):

@@ -8,11 +8,10 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage
-from langchain_core.messages.ai import UsageMetadata
 
 from sottovoce.agents.ask import Ask, Call
 from sottovoce.agents.hooked import WORDS
-from sottovoce.channels.message import Message, MessageRef, Place, Turn
+from sottovoce.channels.message import Message, Place, Turn
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.act import reply_to
@@ -20,7 +19,7 @@ from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.hearing import escalated, hearing
 from sottovoce.nodes.human_input import HUMAN
 from sottovoce.nodes.probes import donated, with_donors
-from sottovoce.nodes.prompt_builder import blocks
+from sottovoce.nodes.prompt_builder import blocks, own_turn
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import NOTE, Discussion, Update, attempt_of, current_messages, moment
 from sottovoce.nodes.uncertainty import measured
@@ -66,12 +65,12 @@ def say(
             return [*attempts, message]
         last = len(attempts) == retries
         if last and not (run.settings.answer_turn and needs_answer(message.full_text)):
-            return [*attempts, _noted(message, f"cannot be read: {error}")]
-        attempts.append(_noted(message, f"asked {'for the answer' if last else 'again'}: {error}"))
+            return [*attempts, noted(message, f"cannot be read: {error}")]
+        attempts.append(noted(message, f"asked {'for the answer' if last else 'again'}: {error}"))
         if not show_failed:
             turns = (*ask.turns[:-1], Turn("user", blocks(ask.turns[-1].parts, [error])))
             continue
-        turns = (*turns, Turn("assistant", (MessageRef(attempts[-1], own=True),)))
+        turns = (*turns, own_turn(attempts[-1]))
         if last:
             return [*attempts, _answer_turn(run, state, replace(ask, turns=turns), len(attempts))]
         request = run.prompts_of(ask.agent).render("shared/repair", complaint=error, form=requested)
@@ -99,11 +98,7 @@ def answer_pattern(question: Question, otherwise: str) -> str:
     form = form_of(question)
     if form is None:
         return otherwise
-    return form.offered.pattern or "|".join(map(_literal, form.offered.choices))
-
-
-def _literal(text: str) -> str:
-    return re.sub(r"([^\w\s])", r"\\\1", text)
+    return form.offered.pattern or "|".join(re.sub(r"([^\w\s])", r"\\\1", text) for text in form.offered.choices)
 
 
 def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number: int) -> Message:
@@ -124,7 +119,7 @@ def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number: int)
     )
     message = _attempt(run, state, short, "answer", number)
     error = has_answer(state)(message.full_text)
-    return _noted(message, f"cannot be read: {error}") if error else message
+    return noted(message, f"cannot be read: {error}") if error else message
 
 
 def _attempt(
@@ -158,9 +153,10 @@ def _attempt(
 
 def message_of(call: Call, reply: AIMessage, order: int) -> Message:
     """Return a reply as a message for the board; `order` is its agent's place in the settings."""
-    ref, usage = reply.additional_kwargs.get("payload"), reported_usage(reply)
+    ref, usage = reply.additional_kwargs.get("payload"), reply.usage_metadata
     stats: dict[str, float] = dict(reply.additional_kwargs.get("stats", {}))
-    if usage:
+    # Some servers omit the usage, or report only zeros.
+    if usage and usage["input_tokens"] > 0 and usage["output_tokens"] >= 0:
         reused = usage.get("input_token_details", {}).get("cache_read", 0)
         stats |= {"tokens_in": usage["input_tokens"], "tokens_reused": reused, "tokens_out": usage["output_tokens"]}
     text = encodable(str(reply.text))
@@ -177,13 +173,6 @@ def message_of(call: Call, reply: AIMessage, order: int) -> Message:
         notes=(*([CUT] if cut else []), *reply.additional_kwargs.get("notes", ())),
         stats=stats,
     )
-
-
-def reported_usage(reply: AIMessage) -> UsageMetadata | None:
-    """Return the token usage that a model reported; None without one: some servers omit it, or report only zeros."""
-    usage = reply.usage_metadata
-    plausible = usage and min(usage["input_tokens"], usage["output_tokens"]) >= 0 and usage["input_tokens"] > 0
-    return usage if plausible else None
 
 
 def _noted_turns(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
@@ -205,7 +194,8 @@ def has_answer(question: Question, read: Read = kinds.read_reply) -> Validate:
     return validate
 
 
-def _noted(message: Message, note: str) -> Message:
+def noted(message: Message, note: str) -> Message:
+    """Return a message with one more note."""
     return replace(message, notes=(*message.notes, note))
 
 

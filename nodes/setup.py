@@ -12,14 +12,15 @@ from sottovoce.agents.ask import Person
 from sottovoce.agents.hooked import WORDS, HookedChatModel
 from sottovoce.channels.board import OVERWRITE
 from sottovoce.core.errors import ProtocolError, command
+from sottovoce.nodes.act import plain
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.hearing import check_escalation
-from sottovoce.nodes.human_input import check_people
+from sottovoce.nodes.human_input import check_saver
 from sottovoce.nodes.probes import check_probes
 from sottovoce.nodes.question import Question, check_question
 from sottovoce.nodes.state import Discussion, Update, marked
-from sottovoce.nodes.streams import round_begins
+from sottovoce.nodes.streams import report
 from sottovoce.nodes.watch import Watch, check_watch
 
 Begin = Callable[[RunContext[Any], Any], Update]  # Any: the settings and the state of every scheme
@@ -53,18 +54,18 @@ def setup(
         first |= {"epochs": [], "marks": [], "votes": []}
         opened: Any = {**asked, **first}
         run = contexts.of(opened)
-        told = [*check_people(run, config), *([] if watch is None else check_watch(watch, run, config))]
-        begun = begin(run, opened)
+        if settings.asks_people:
+            check_saver("a person takes part", config)
+        told = [f"a person plays {agent}" for agent in settings.human]
+        told += [] if watch is None else check_watch(watch, run, config)
+        begun = plain(begin(run, opened))
         notes = [*check_edges(run), *check_probes(run), *check_escalation(run), *told, *begun.get("notes", [])]
-        return _over(before, {**first, **begun, "notes": notes})
+        # Earlier values are overwritten, also those to which a reducer would add.
+        gathered = {key for key, nothing in before.items() if nothing is not None}
+        update = {**first, **begun, "notes": notes}
+        return {**before, **{key: {OVERWRITE: value} if key in gathered else value for key, value in update.items()}}
 
     return RunnableLambda(setup, name="opening")
-
-
-def _over(before: Update, update: Update) -> Update:
-    """Return an update that overwrites earlier values, also those to which a reducer would add."""
-    gathered = {key for key, nothing in before.items() if nothing is not None}
-    return {**before, **{key: {OVERWRITE: value} if key in gathered else value for key, value in update.items()}}
 
 
 def next_round(contexts: Contexts[Any], *, watched: bool) -> RunnableLambda[Discussion, Update]:
@@ -72,7 +73,7 @@ def next_round(contexts: Contexts[Any], *, watched: bool) -> RunnableLambda[Disc
 
     def next_round(state: Discussion) -> Update:
         began = {"round": state["round"] + 1, "turn": 0}
-        round_begins(began["round"])
+        report({"type": "round", "round": began["round"]})
         mark = marked(state, contexts.restored, (state["round"] + 1, 0)) if watched else {}
         return {**began, **mark}
 
@@ -113,35 +114,29 @@ def _unnamed(run: RunContext[Any]) -> list[str]:  # Any: as above
             continue
         if (base := run.base(name)) and base.why:
             said = f"{model.loaded.name} names no temperature: {model.protocol} starts from {base.value:g}, {base.why}"
-            notes[said + _todo(model, sure=base.sure)] = None
+            if not base.sure:
+                measure = f"{command('models', 'doctor', model.model)} finds the highest at which it can be read"
+                said += f"; {measure if model.channel.averages else 'set another with --temperature'}"
+            notes[said] = None
         unset = run.settings.top_p is None and model.top_p is None
         if unset and run.temperature(name) and (top_p := model.channel.known_top_p(model.loaded)):
             notes[f"{model.loaded.name} names no top_p: {model.protocol} takes {top_p.value:g}, {top_p.why}"] = None
     return list(notes)
 
 
-def _todo(model: HookedChatModel, *, sure: bool) -> str:
-    if sure:
-        return ""
-    measured = f"{command('models', 'doctor', model.model)} finds the highest at which it can be read"
-    return f"; {measured if model.channel.averages else 'set another with --temperature'}"
-
-
 def _cold(run: RunContext[Any]) -> list[str]:  # Any: as above
     """Return a note if mean embeddings are those of single tokens, so that messages carry only text."""
     local = {name: model for name, model in run.models.items() if isinstance(model, HookedChatModel)}
-    means = {name: model.protocol for name, model in local.items() if _averages(model)}
+    # Temperature 0 reduces a mean to one token; the published code uses 1 instead.
+    averaging = [
+        name for name, model in local.items() if model.channel.averages and model.channel.rules.cold_is_one_hot
+    ]
     senders = {*run.settings.speakers(), *(speaker for speaker, _ in run.settings.edges())}  # a judge's reply is text
-    cold = [name for name in means if name in senders and run.temperature(name) == 0]
+    cold = [name for name in averaging if name in senders and run.temperature(name) == 0]
     if not cold:
         return []
-    protocol = means[cold[0]]
+    protocol = local[cold[0]].protocol
     return [f"at temperature 0 {protocol} equals nl: each mean is one token's embedding ({', '.join(cold)})"]
-
-
-def _averages(model: HookedChatModel) -> bool:
-    """Return True if temperature 0 reduces a mean to one token; the published code uses 1 instead."""
-    return model.channel.averages and model.channel.rules.cold_is_one_hot
 
 
 def _edge(speaker: BaseChatModel, hearer: BaseChatModel, *, words: bool) -> str | None:

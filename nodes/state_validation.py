@@ -36,11 +36,11 @@ class PendingUpdate(TypedDict, total=False):
     """For an edit: by act, the text that replaces the model's reply."""
 
 
-def settings_of(state: Discussion) -> tuple[JSON, str]:
-    """Return the settings in a state, and their JSON text.
+def settings_of(state: Discussion, known: Collection[str]) -> tuple[JSON, str]:
+    """Return the settings in a state, and their JSON text; `known` are the names of the scheme's settings.
 
     Raises:
-        UsageError: there are none, or they are not a JSON object.
+        UsageError: there are none, they are not a JSON object, or one is missing, which a default would replace.
     """
     settings: Any = state.get("settings")  # Any: may be edited
     try:
@@ -53,26 +53,13 @@ def settings_of(state: Discussion) -> tuple[JSON, str]:
         raise UsageError(
             f"the state's settings are {settings!r}; expected all of them by name, as 'opening' wrote them"
         )
+    if missing := next((name for name in WHOLE if name in known and name not in settings), None):
+        raise UsageError(f"the state's settings have no {missing!r}; write all of them, as 'opening' did")
     return settings, text
 
 
-def check_whole(settings: JSON, known: Collection[str]) -> None:
-    """Refuse incomplete settings: defaults would silently replace the missing ones.
-
-    Raises:
-        UsageError: names the first missing setting.
-    """
-    for name in WHOLE:
-        if name in known and name not in settings:
-            raise UsageError(f"the state's settings have no {name!r}; write all of them, as 'opening' did")
-
-
 def check_types(state: Mapping[str, Any], schema: type[Any]) -> None:  # Any: as edited
-    """Refuse values of a wrong type; `schema` is the scheme's own state type.
-
-    Raises:
-        UsageError: names the first wrong value.
-    """
+    """Refuse values of a wrong type; `schema` is the scheme's own state type."""
     try:
         _adapter(schema).validate_python(dict(state), strict=True)  # type: ignore[arg-type]  # holds it for unhashable
     except ValidationError as error:
@@ -80,11 +67,7 @@ def check_types(state: Mapping[str, Any], schema: type[Any]) -> None:  # Any: as
 
 
 def check_state(state: Mapping[str, Any], speakers: Collection[str]) -> None:  # Any: as edited
-    """Refuse a state that nodes or routers cannot read; `speakers` are all agents that act or have a model.
-
-    Raises:
-        UsageError: a value is missing, a number is out of range, or a message is by an unknown agent.
-    """
+    """Refuse a state that nodes or routers cannot read; `speakers` are all agents that act or have a model."""
     for name in OPENED:
         if name not in state:
             raise UsageError(f"the state has no {name!r}, which 'opening' wrote; resume from an earlier step")

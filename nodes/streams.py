@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Literal, NotRequired
 
 from langgraph.config import get_config, get_stream_writer
 from typing_extensions import TypedDict
 
-from sottovoce.agents.ask import Call
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.state import JSON, Decision, Discussion, current_messages
 
@@ -32,29 +32,10 @@ class Progress(TypedDict):
     """For a decision: an explanation in one line."""
 
 
-def round_begins(round: int) -> None:
-    """Write the event that a round begins."""
-    _write({"type": "round", "round": round})
-
-
-def act_begins(call: Call) -> None:
-    """Write the event that an agent is asked."""
-    place = call.place
-    when: Progress = {"type": "act", "agent": place.agent, "act": place.act, "round": place.round, "turn": place.turn}
-    _write({**when, "attempt": place.attempt, "asked": call.asked})
-
-
-def is_decided(decision: Decision) -> None:
-    """Write the event of the decision."""
-    _write({"type": "decided", "answer": decision["answer"], "why": decision["why"]})
-
-
-def _write(progress: Progress) -> None:
-    try:
-        write = get_stream_writer()
-    except KeyError:  # the node runs outside a graph
-        return
-    write(progress)
+def report(progress: Progress) -> None:
+    """Write an event; without a `custom` stream, or outside a graph, it is discarded."""
+    with suppress(KeyError):  # the node runs outside a graph
+        get_stream_writer()(progress)
 
 
 DECISION = "decision"
@@ -86,4 +67,4 @@ def chat_of(state: Discussion, decision: Decision | None, *, with_question: bool
 
 def is_inside() -> bool:
     """Return True if this graph is a node of another one: LangGraph joins the names of nested graphs by |."""
-    return "|" in get_config().get("configurable", {}).get("checkpoint_ns", "")
+    return "|" in (get_config().get("metadata") or {}).get("langgraph_checkpoint_ns", "")

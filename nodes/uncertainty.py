@@ -87,18 +87,14 @@ def features_of_acts(
         if message.source not in ("model", "hosted") or not message.text:
             continue
         if message.uncertainty is None:
-            raise UsageError(_untold(message))
+            raise UsageError(
+                f"the monitor that watches {message.agent} needs log-probabilities, and its model returned none; "
+                "create the model with logprobs=True, top_logprobs=10, or watch other agents"
+            )
         tokens = of_payload(message.uncertainty.load(store), decoders(message.agent))
         if features := features_of(tokens, measure):
             found.setdefault(message.agent, []).append(features)
     return combined([combined(acts, max) for acts in found.values()], min) if found else None
-
-
-def _untold(message: Message) -> str:
-    return (
-        f"the monitor that watches {message.agent} needs log-probabilities, and its model returned none; "
-        "create the model with logprobs=True, top_logprobs=10, or watch other agents"
-    )
 
 
 def missing_features(model: Any, measure: Measure) -> str:  # Any: a chat model

@@ -17,19 +17,19 @@ from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.channels.payload import Span
 from sottovoce.core.response_format import Form
-from sottovoce.environments.whodunit import players
+from sottovoce.core.text import counted
 from sottovoce.environments.whodunit.actions import Action, Malformed, Role, located, read
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.knowledge import World, described_knowledge
 from sottovoce.environments.whodunit.metrics import NOTES, Ended, measures
-from sottovoce.environments.whodunit.rules import RETRIES, cancelled, first_state, is_over, passed, step
+from sottovoce.environments.whodunit.rules import RETRIES, cancelled, first_state, golden_reply, is_over, passed, step
 from sottovoce.environments.whodunit.wording import described, fact, people
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.say import say
-from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, attempt_of, current_messages, moment
+from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, current_messages
 from sottovoce.settings import WhoDunit
 
 ACTS: dict[Role, str] = {"accuser": "request", "intel": "reply", "peer": "act"}
@@ -86,7 +86,7 @@ def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
         return parsed.hint if isinstance(parsed, Malformed) else ""
 
     if settings.golden and role == "intel":
-        messages = [_by_rule(run, state, agent, players.intel(game, world, agent, wording))]
+        messages = [run.message(state, agent, ACTS[role], golden_reply(game, world, wording))]
     else:
         kept_to = form(role, game, settings, facts, _question_of(run.prompt_builder(state, agent), settings, game))
         ask = Ask(agent, ACTS[role], turn_of(run, state, agent), kept_to)
@@ -114,13 +114,6 @@ def stay_silent(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update
 def game_of(state: Discussion) -> Game:
     """Return the game in the state."""
     return Game.model_validate(state["game"])
-
-
-def _by_rule(run: RunContext[WhoDunit], state: Mystery, agent: str, text: str) -> Message:
-    epoch, round, turn = moment(state)
-    act = ACTS[run.settings.role_of(agent)]
-    attempt = attempt_of(state, agent, act)
-    return Message(agent, round, act, text, attempt, epoch=epoch, turn=turn, order=run.order(agent), source="rule")
 
 
 def _notes(line: str, world: World, known: str) -> list[str]:
@@ -269,7 +262,7 @@ def by_award(run: RunContext[WhoDunit], state: Mystery) -> Decision:
     all_turns = f" ({took} turns with those before a reset)" if took > turn else ""
     if world["awarded"] is None:
         why = f"the game was cancelled in turn {turn}: {world['cancelled']}" if world["cancelled"] else (
-            f"nobody was awarded within {turn} turn{'s' * (turn != 1)}"
+            f"nobody was awarded within {counted(turn, 'turn')}"
         )  # fmt: skip
         lost = decided("award", f"{why}; no answer{all_turns}", [], [], state, (None,))
         return {**lost, "score": 0.0, "measures": figures}

@@ -30,43 +30,39 @@ FILTERS = (
     *("abs", "capitalize", "count", "default", "first", "float", "int", "join", "last", "length", "list", "lower"),
     *("max", "min", "reverse", "sort", "string", "sum", "title", "trim", "truncate", "unique", "upper"),
 )
+FORBIDDEN = {"Call": "calls", "Assign": "set", "Macro": "macro", "Pow": "**", "For": "recursive loops"}
+"""Names of forbidden nodes in messages."""
 TURNS, TURN = "_turns", "_turn"
 LEFT, READ, PLAIN = "_left", "_read", "_plain_"
 
 
 class Bounded(SandboxedEnvironment):
-    """jinja2's sandbox with limits on sums, products and formats."""
+    """jinja2's sandbox with limits on sums, products, formats and the results of filters."""
 
     intercepted_binops = frozenset(["+", "*", "%"])
+
+    def __init__(self, **options: Any) -> None:  # Any: jinja2's own
+        """Take jinja2's options."""
+        super().__init__(**options)
+        self.filters |= {PLAIN + name: self.filters[name] for name in FILTERS}
+        self.filters |= {name: _bounded(name) for name in FILTERS}
+        self.filters |= {TURN: _counted, READ: _read}
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # Any: a template's values
         """Compute a sum, a product of numbers, a short repeated text, or a format without wide fields."""
         if operator == "+":
             return _read(context, super().call_binop(context, operator, left, right))
-        numbers = all(isinstance(value, int | float) and abs(value) <= LARGEST for value in (left, right))
-        if not (numbers or _is_short(operator, left, right)):
+        is_allowed = all(isinstance(value, int | float) and abs(value) <= LARGEST for value in (left, right))
+        if isinstance(left, str) and operator == "%":
+            is_allowed = WIDTH.search(left) is None
+        elif isinstance(left, str):
+            is_allowed = isinstance(right, int) and len(left) * right <= LONGEST_REPEATED
+        if not is_allowed:
             raise TemplateError(
                 f"{operator} is for numbers to {LARGEST:.0e}, texts up to {LONGEST_REPEATED} characters in all, and "
                 "fields of texts to 99 characters"
             )
         return super().call_binop(context, operator, left, right)
-
-
-def _is_short(operator: str, left: Any, right: Any) -> bool:  # Any: a template's values
-    if not isinstance(left, str):
-        return False
-    if operator == "%":
-        return WIDTH.search(left) is None
-    return isinstance(right, int) and len(left) * right <= LONGEST_REPEATED
-
-
-def environment(**options: Any) -> SandboxedEnvironment:  # Any: jinja2's own
-    """Return the sandbox in which packs are rendered."""
-    sandbox = Bounded(**options)
-    sandbox.filters |= {PLAIN + name: sandbox.filters[name] for name in FILTERS}
-    sandbox.filters |= {name: _bounded(name) for name in FILTERS}
-    sandbox.filters |= {TURN: _counted, READ: _read}
-    return sandbox
 
 
 def limited(tree: nodes.Template) -> nodes.Template:
@@ -94,11 +90,7 @@ class _Counting(NodeTransformer):
 
 
 def rendered(template: Template, slots: dict[str, Any]) -> str:  # Any: see `Prompts.render`
-    """Render a template with its slots.
-
-    Raises:
-        TemplateError: the text exceeds the limits of a prompt.
-    """
+    """Render a template with its slots."""
     pieces, length = list[str](), 0
     for piece in template.generate(**slots, **{TURNS: [MOST_TURNS], LEFT: [MOST_READ]}):
         length += len(piece)
@@ -110,9 +102,9 @@ def rendered(template: Template, slots: dict[str, Any]) -> str:  # Any: see `Pro
 
 def _look(node: nodes.Node, loops: int) -> None:
     if not isinstance(node, KNOWN) or (isinstance(node, nodes.For) and node.recursive):
-        raise TemplateError(
-            f"line {node.lineno}: a pack names slots, loops over them and chooses; it has no {_said(node)}"
-        )
+        kind = type(node).__name__
+        has = f"a pack names slots, loops over them and chooses; it has no {FORBIDDEN.get(kind, kind)}"
+        raise TemplateError(f"line {node.lineno}: {has}")
     if isinstance(node, nodes.Filter) and node.name not in FILTERS:
         raise TemplateError(
             f"line {node.lineno}: a pack has no filter {node.name!r}; choose from: {', '.join(FILTERS)}"
@@ -122,11 +114,6 @@ def _look(node: nodes.Node, loops: int) -> None:
         raise TemplateError(f"line {node.lineno}: more than {DEEPEST} nested loops")
     for child in node.iter_child_nodes():
         _look(child, loops)
-
-
-def _said(node: nodes.Node) -> str:
-    names = {"Call": "calls", "Assign": "set", "Macro": "macro", "Pow": "**", "For": "recursive loops"}
-    return names.get(type(node).__name__, type(node).__name__)
 
 
 @pass_context
@@ -140,17 +127,14 @@ def _counted(context: Context, items: Iterable[Any]) -> Iterator[Any]:  # Any: a
 
 
 @pass_context
-def _read(context: Context, value: Any) -> Any:  # Any: a template's value
-    _spend(context, _size(value))
-    return value
-
-
-def _spend(context: Context, size: int) -> None:
+def _read(context: Context, value: Any, times: int = 1) -> Any:  # Any: a template's value
+    """Return a value, and count its size; `times` counts the copies that are made of it."""
     left: Any = context.resolve(LEFT)  # Any: see `_counted`; it is missing while jinja2 folds constants
     left = left if isinstance(left, list) else [MOST_READ]
-    left[0] -= size
+    left[0] -= times * _size(value)
     if left[0] < 0:
         raise TemplateError(f"it reads and creates more than {MOST_READ:,} characters")
+    return value
 
 
 def _size(value: Any) -> int:  # Any: a template's value
@@ -168,9 +152,8 @@ def _bounded(name: str) -> Callable[..., Any]:  # Any: as above
     @pass_context
     def bounded(context: Context, value: Any, *arguments: Any, **keywords: Any) -> Any:
         if name == "join":
-            between = next(iter([*arguments, *keywords.values()]), "")
             value = [*value]
-            _spend(context, len(value) * _size(between))
+            _read(context, next(iter([*arguments, *keywords.values()]), ""), len(value))
         if name == "sum" and (len(arguments) > 1 or "start" in keywords):
             raise TemplateError("sum is for numbers only, and starts at 0")
         return _read(context, context.environment.call_filter(PLAIN + name, value, arguments, keywords, context))

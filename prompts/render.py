@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined, Template, TemplateError, meta
+from jinja2 import StrictUndefined, Template, TemplateError, meta
 
 from sottovoce.channels.message import MessageRef, Part
 from sottovoce.core.errors import PromptError, choose
@@ -32,6 +32,7 @@ MESSAGES = {"others", "statements", "summary", "trajectory", "viewpoints"}
 MARK = re.compile("\ue000(\\d+)\ue001")
 WHILE_RENDERED = (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError)
 """Errors that a pack's template may raise."""
+ENVIRONMENT = bounds.Bounded(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 ESCAPED = "\\ue000"
 """The beginning of a mark in the `repr` of a list."""
 
@@ -50,7 +51,6 @@ class Prompts:
         self._texts = dict(_shipped())
         for name, folder in own.items():
             self._texts |= _own_files(name, folder)
-        self._slots = {name: _declared(text) for name, text in self._texts.items()}
         self._of_pack = dict[str, Template]()
         self._files = dict[str, str]()
         if pack is not None:
@@ -96,11 +96,11 @@ class Prompts:
         if not pack.is_dir():
             shipped = "or a pack that ships: paper, bundled, paper/madra, ..."
             raise PromptError(
-                f"prompt pack {str(pack)!r} is no folder; give one with files like shared/question.md, {shipped}"
+                f"prompt pack {str(pack)!r} is not a folder; give one with files like shared/question.md, {shipped}"
             )
         files = _files(pack)
         if not files:
-            raise PromptError(f"prompt pack {str(pack)!r} holds no .md file; expected e.g. shared/question.md")
+            raise PromptError(f"prompt pack {str(pack)!r} contains no .md file; expected e.g. shared/question.md")
         for name, text in files.items():
             self._check(name, text)
             self._files[name] = str(pack / f"{name}.md")
@@ -113,29 +113,27 @@ class Prompts:
             self._of_pack[name], used = _bounded(text)
         except (TemplateError, SyntaxError, RecursionError, MemoryError) as error:  # deep nests break Python's compiler
             why = error.message if isinstance(error, TemplateError) else f"it is nested too deep ({error})"
-            raise PromptError(f"prompt file '{name}.md' of the pack is no template: {why}") from error
-        for slot in sorted(used - self._slots[name]):
-            raise PromptError(f"{choose('slot', slot, sorted(self._slots[name]))} (prompt file '{name}.md')")
-        for slot in sorted((MESSAGES & self._slots[name]) - used):
-            raise PromptError(f"prompt file '{name}.md' of the pack leaves out the slot {slot!r}, so nothing is heard")
-
-
-@cache
-def _environment() -> Environment:
-    return bounds.environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+            raise PromptError(f"prompt file '{name}.md' of the pack is not a template: {why}") from error
+        slots = _declared(self._texts[name])
+        for slot in sorted(used - slots):
+            raise PromptError(f"{choose('slot', slot, sorted(slots))} (prompt file '{name}.md')")
+        for slot in sorted((MESSAGES & slots) - used):
+            raise PromptError(
+                f"prompt file '{name}.md' of the pack leaves out the slot {slot!r}, and with it messages; add it"
+            )
 
 
 @lru_cache(maxsize=1024)
 def _compiled(text: str) -> Template:
     """Return a compiled prompt; all discussions share it, since compiling the bundled ones takes a quarter second."""
-    return _environment().from_string(text)
+    return ENVIRONMENT.from_string(text)
 
 
 @lru_cache(maxsize=1024)
 def _bounded(text: str) -> tuple[Template, frozenset[str]]:
     """Return a compiled prompt of a pack, and the slots that it uses."""
-    tree = bounds.limited(_environment().parse(text))  # before jinja2 folds constants
-    return _environment().from_string(tree), frozenset(meta.find_undeclared_variables(tree))
+    tree = bounds.limited(ENVIRONMENT.parse(text))  # before jinja2 folds constants
+    return ENVIRONMENT.from_string(tree), frozenset(meta.find_undeclared_variables(tree))
 
 
 @cache
@@ -153,11 +151,7 @@ def _files(folder: Path) -> dict[str, str]:
 
 
 def _own_files(name: str, folder: Path) -> dict[str, str]:
-    """Return the prompts of another package's scheme, under the scheme's name.
-
-    Raises:
-        PromptError: there are none, or one declares no slots or is not a template.
-    """
+    """Return the prompts of another package's scheme, under the scheme's name."""
     files = _files(folder)
     if not files:
         raise PromptError(f"scheme {name!r} names {str(folder)!r} for its prompts, where no .md file is; add one")
@@ -167,13 +161,13 @@ def _own_files(name: str, folder: Path) -> dict[str, str]:
         try:
             _compiled(text)
         except TemplateError as error:
-            raise PromptError(f"prompt '{folder / file}.md' is no template: {error.message}") from error
+            raise PromptError(f"prompt '{folder / file}.md' is not a template: {error.message}") from error
     return {f"{name}/{file}": text for file, text in files.items()}
 
 
 def _text(path: Path) -> str:
     if not path.is_file():
-        raise PromptError(f"prompt file {str(path)!r} is no file; expected a text there")
+        raise PromptError(f"prompt file {str(path)!r} is not a file; expected the text of a prompt")
     try:
         if (size := path.stat().st_size) > bounds.LONGEST_FILE:
             most = f"a prompt file has {bounds.LONGEST_FILE:,} at most"
@@ -198,7 +192,7 @@ def _marked(value: Any, messages: list[MessageRef]) -> Any:  # Any: see render
     if isinstance(value, (list, tuple)):
         return [_marked(item, messages) for item in value]
     if isinstance(value, str) and MARK.search(value):
-        raise PromptError("a prompt's text holds U+E000 digits U+E001, which marks heard messages; remove it")
+        raise PromptError("a prompt's text contains U+E000 digits U+E001, which mark messages; remove them")
     return value
 
 
@@ -211,6 +205,6 @@ def _split(text: str, messages: list[MessageRef]) -> tuple[Part, ...]:
     pieces = MARK.split(text)  # text, index, text, index, ..., text
     by_index = {str(i): message for i, message in enumerate(messages)}
     if not by_index.keys() >= {*pieces[1::2]}:
-        raise TemplateError("it writes U+E000 digits U+E001, which marks heard messages; remove that")
+        raise TemplateError("it writes U+E000 digits U+E001, which mark messages; remove them")
     parts: list[Part] = [by_index[piece] if i % 2 else piece for i, piece in enumerate(pieces)]
     return tuple(part for part in parts if part != "")

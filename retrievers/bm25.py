@@ -2,22 +2,26 @@
 
 Scores are those of Lucene's variant with pyserini's k1 and b. An index takes about 3 kB of memory per
 passage while it is built, and almost none when it is opened from disk, since it is memory-mapped.
+Text is analyzed nearly as Lucene's English analyzer does it: words are lowercased, stripped of a possessive 's and
+stemmed, and stop words are removed. Unlike Lucene, abbreviations are split at their dots: `U.S.` is two terms.
 """
 
 from __future__ import annotations
 
+import re
+import threading
+import unicodedata
 from array import array
 from collections.abc import Iterable, Sequence
-from importlib.metadata import version
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from sottovoce.core.errors import CorpusError
+from sottovoce.core.errors import CorpusError, UsageError, choose
 from sottovoce.core.validation import Checked
-from sottovoce.retrievers.analysis import Analysis
 from sottovoce.retrievers.passage import Hit, Passage
 from sottovoce.retrievers.store import (
     AGAIN,
@@ -26,8 +30,7 @@ from sottovoce.retrievers.store import (
     digest_of,
     fingerprint,
     index_folder,
-    read_manifest,
-    settings_of,
+    read_index,
 )
 
 if TYPE_CHECKING:
@@ -38,6 +41,55 @@ if TYPE_CHECKING:
 NAME = "bm25"
 FOLDER = "bm25"
 """Subdirectory of an index with the files of bm25s."""
+
+
+WORD = re.compile(r"\w+(?:(?:['’]|(?<=\d)[.,](?=\d))\w+)*")
+POSSESSIVE = ("'s", "’s")
+NONE = "none"
+
+
+def _known(stemmer: str) -> str:
+    import Stemmer
+
+    if stemmer not in (known := [*Stemmer.algorithms(), NONE]):
+        raise UsageError(choose("stemmer", stemmer, known))
+    return stemmer
+
+
+class Analysis(Checked):
+    """How text is turned into terms; an index records it, so that queries are analyzed like its passages."""
+
+    tokenizer: Literal["words-1"] = "words-1"
+    """Name of this file's rule; it changes with the rule, so that older indexes are rejected."""
+    stopwords: Literal["en", "none"] = "en"
+    """`en` removes Lucene's 33 English stop words; `none` keeps all words."""
+    stemmer: Annotated[str, AfterValidator(_known)] = "porter"
+    """Name of a Snowball stemmer of PyStemmer, or none."""
+
+    def terms(self, text: str) -> list[str]:
+        """Return the terms of a text, in order, with repetitions."""
+        words = WORD.findall(unicodedata.normalize("NFKC", text).lower())
+        words = [word[:-2] if word.endswith(POSSESSIVE) else word for word in words]
+        left = [word for word in words if word not in self._stopped]
+        return left if self.stemmer == NONE else list(self._stemmer.stemWords(left))
+
+    @cached_property
+    def _stopped(self) -> frozenset[str]:
+        from bm25s.stopwords import STOPWORDS_EN
+
+        return frozenset() if self.stopwords == NONE else frozenset(STOPWORDS_EN)
+
+    @cached_property
+    def _by_thread(self) -> threading.local:
+        return threading.local()
+
+    @property
+    def _stemmer(self) -> Any:  # Any: PyStemmer has no types. One per thread: its stemmers are not thread-safe
+        import Stemmer
+
+        if not hasattr(self._by_thread, "stemmer"):
+            self._by_thread.stemmer = Stemmer.Stemmer(self.stemmer)
+        return self._by_thread.stemmer
 
 
 class BM25Settings(Checked):
@@ -82,8 +134,7 @@ class BM25Index:
         Raises:
             CorpusError: there is no index, it is damaged, or it was built with other settings or another rule.
         """
-        manifest = read_manifest(folder, NAME)
-        settings = settings_of(folder, manifest, BM25Settings)
+        manifest, settings = read_index(folder, NAME, BM25Settings)
         scores, passages = _mapped(folder), PassageStore(folder)
         actual = (scores.k1, scores.b, scores.scores["num_docs"], len(passages))
         if actual != (expected := (settings.k1, settings.b, manifest.passages, manifest.passages)):
@@ -124,11 +175,7 @@ class Terms:
 
 
 def scored(terms: Terms, settings: BM25Settings) -> bm25s.BM25:
-    """Return the scores of all passages as bm25s computes them.
-
-    Raises:
-        CorpusError: no passage has a term.
-    """
+    """Return the scores of all passages as bm25s computes them."""
     import bm25s
 
     if not terms.numbers:
@@ -153,11 +200,7 @@ def best(scores: NDArray[np.float32], k: int) -> list[int]:
 
 
 def open_bm25(where: str) -> BM25Index:
-    """Open the index in a directory.
-
-    Raises:
-        UsageError: `where` is empty, or there is no index in it.
-    """
+    """Open the index in a directory."""
     folder = index_folder(where, NAME)
     return BM25Index.open(folder, folder.name)
 
@@ -183,14 +226,11 @@ class BM25Builder:
     """An `IndexBuilder` for BM25. Passages are streamed; at the end all terms are in memory, as numbers."""
 
     name = NAME
+    packages: tuple[str, ...] = ("bm25s", "PyStemmer")
 
     def __init__(self, settings: BM25Settings | None = None) -> None:
         """Take settings, which the manifest records."""
         self.settings = settings or BM25Settings()
-
-    def versions(self) -> dict[str, str]:
-        """Return the versions of the libraries that the index depends on."""
-        return {name: version(name) for name in ("bm25s", "PyStemmer")}
 
     def add(self, shards: Path, number: int, passages: Sequence[Passage]) -> None:
         """Write the shard's vocabulary and numbers; no shard depends on another."""

@@ -13,6 +13,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -39,13 +40,12 @@ class IndexBuilder(Protocol):
 
     name: str
     """Name of the retriever that reads the index."""
+    packages: tuple[str, ...]
+    """Packages that the index depends on; the manifest records their versions."""
 
     @property
     def settings(self) -> Checked:
         """Settings of the index, which the manifest records."""
-
-    def versions(self) -> dict[str, str]:
-        """Return the versions of the libraries used, by name."""
 
     def add(self, shards: Path, number: int, passages: Sequence[Passage]) -> None:
         """Write the data of a shard into the directory of shards, overwriting what an interrupted call left."""
@@ -100,7 +100,7 @@ def build_index(
             settings=settings,
             corpus=corpus.path.name,
             skipped=corpus.skipped,
-            made_with=builder.versions(),
+            made_with={name: version(name) for name in builder.packages},
         )
         write_whole(work / FILE, manifest.model_dump_json(indent=2) + "\n")
         work.rename(folder)
@@ -196,19 +196,14 @@ class IndexOptions(Checked):
 
 
 def builder_for(options: IndexOptions) -> IndexBuilder:
-    """Return the builder of the requested index.
-
-    Raises:
-        UsageError: a value is invalid, or an option belongs to another retriever.
-    """
+    """Return the builder of the requested index."""
     own = OPTIONS[options.retriever]
     if strange := sorted(options.of(*{name for names in OPTIONS.values() for name in names} - own)):
         raise UsageError(f"--{strange[0].replace('_', '-')} is not an option of --retriever {options.retriever}")
     if options.retriever == "bm25":
-        from sottovoce.retrievers.analysis import Analysis
         from sottovoce.retrievers.bm25 import BM25Builder, BM25Settings
 
-        analysis = Analysis.model_validate(options.of("stemmer", "stopwords"))
+        analysis = options.of("stemmer", "stopwords")
         return BM25Builder(BM25Settings.model_validate({"analysis": analysis, **options.of("k1", "b")}))
     if options.retriever == "dense":
         from sottovoce.retrievers.dense import DenseBuilder, DenseSettings

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from langchain_core.embeddings import Embeddings
 
-from sottovoce.core.errors import CorpusError, UsageError
+from sottovoce.core.errors import CorpusError, UsageError, first_line
 from sottovoce.core.files import text_of
 from sottovoce.core.validation import Checked
-from sottovoce.retrievers.encoders import DEFAULT, DPRQuestions, SentenceEncoder
+from sottovoce.retrievers.encoders import DEFAULT, SentenceEncoder
 from sottovoce.retrievers.passage import Hit, Passage
 from sottovoce.retrievers.store import (
     AGAIN,
@@ -26,15 +25,20 @@ from sottovoce.retrievers.store import (
     digest_of,
     fingerprint,
     index_folder,
-    paths_in,
-    read_manifest,
-    settings_of,
+    read_index,
     write_whole,
 )
-from sottovoce.retrievers.vectors import INDEX, embedded, faiss_module, flat, mapped
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
+    """Shape (passage, number)."""
 
 NAME = "dense"
-DOCIDS, PROBED = "docid", "probe.json"
+INDEX, DOCIDS, PROBED = "index", "docid", "probe.json"
+"""Names of the files; the first two are pyserini's."""
 PROBE = "Which river flows past the old mill?"
 MIN_COSINE = 0.99
 """Lowest cosine between a probe's vectors by the same encoder on two machines."""
@@ -72,7 +76,7 @@ class DenseIndex:
     """A `Searcher` over vectors."""
 
     def __init__(self, vectors: Any, rows: Rows, encoder: QueryEncoder, fingerprint: str, source: str) -> None:
-        """Take a faiss.Index by inner product and its passages; use `build`, `open` or `open_pyserini` instead."""
+        """Take a faiss.Index by inner product and its passages; use `build` or `open` instead."""
         self._vectors, self._rows, self._encoder = vectors, rows, encoder
         self.fingerprint, self.source = fingerprint, source
 
@@ -99,30 +103,14 @@ class DenseIndex:
             ModelError: the encoder is not available.
             UsageError: FAISS is not installed.
         """
-        manifest = read_manifest(folder, NAME)
-        settings = settings_of(folder, manifest, DenseSettings)
+        manifest, settings = read_index(folder, NAME, DenseSettings)
         vectors, passages = mapped(folder), PassageStore(folder)
-        if (actual := (vectors.ntotal, len(passages))) != (manifest.passages, manifest.passages):
-            raise CorpusError(
-                f"index {str(folder)!r} has {actual} vectors and passages, not {manifest.passages}; {AGAIN}"
-            )
+        if {actual := vectors.ntotal, len(passages)} != {manifest.passages}:
+            counts = f"{actual} vectors and {len(passages)} passages"
+            raise CorpusError(f"index {str(folder)!r} has {counts}, not {manifest.passages}; {AGAIN}")
         encoder = encoder or settings.loaded()
         _check_probe(folder, settings.encoder, encoder.embed_query(PROBE))
         return cls(vectors, passages, encoder, manifest.fingerprint, source)
-
-    @classmethod
-    def open_pyserini(cls, folder: Path, encoder: QueryEncoder, passages: PassageStore, source: str = "dpr") -> Self:
-        """Open an index of pyserini; its passages are looked up by docid in the store of one of our indexes.
-
-        Raises:
-            CorpusError: there is no such index, or its vectors do not have the length of the encoder's.
-            UsageError: FAISS is not installed.
-        """
-        vectors, docids = mapped(folder), _lines(folder / DOCIDS)
-        if len(docids) != vectors.ntotal:
-            raise CorpusError(f"index {str(folder)!r} has {vectors.ntotal} vectors and {len(docids)} docids")
-        check_length(folder, vectors.d, encoder)
-        return cls(vectors, ByDocid(docids, passages), encoder, "", source)
 
     def search(self, query: str, k: int) -> list[Hit]:
         """Return the `k` passages with the largest inner products; ties go to the lower row."""
@@ -134,67 +122,17 @@ class DenseIndex:
         return [Hit(self._rows[row], -score) for score, row in ranked]
 
 
-class ByDocid:
-    """The passages of an index of pyserini, stored elsewhere."""
-
-    def __init__(self, docids: Sequence[str], passages: PassageStore) -> None:
-        """Take the docids of the index's rows, and the store of passages."""
-        self._docids, self._passages = docids, passages
-
-    def __getitem__(self, row: int) -> Passage:
-        return self.find(self._docids[row])
-
-    def find(self, docid: str) -> Passage:
-        """Return the passage with this docid.
-
-        Raises:
-            CorpusError: there is no such passage.
-        """
-        if (passage := self._passages.find(docid)) is None:
-            raise CorpusError(f"there is no passage {docid!r}: index and passages belong to different corpora")
-        return passage
-
-
 def open_dense(where: str) -> DenseIndex:
-    """Open the index in a directory.
-
-    Raises:
-        UsageError: `where` is empty, there is no index in it, or FAISS is not installed.
-    """
+    """Open the index in a directory."""
     folder = index_folder(where, NAME)
     return DenseIndex.open(folder, source=folder.name)
-
-
-def open_dpr(where: str) -> DenseIndex:
-    """Open a pyserini index, a question encoder, and one of our indexes with the passages, separated by commas.
-
-    Raises:
-        UsageError: `where` does not name three directories, one of them is not as expected, or FAISS is not installed.
-    """
-    if len(folders := paths_in(where)) != 3:
-        raise UsageError(
-            "dpr needs a pyserini index, a question encoder, and one of our indexes with the passages,"
-            " e.g. dpr:wikipedia-dpr-100w,dpr-question_encoder-multiset-base,indexes/wiki"
-        )
-    index, encoder, passages = folders
-    return DenseIndex.open_pyserini(index, DPRQuestions(str(encoder)), PassageStore(passages))
-
-
-def check_length(folder: Path, length: int, encoder: QueryEncoder) -> None:
-    """Check that an encoder's vectors have this length.
-
-    Raises:
-        CorpusError: they have another length.
-    """
-    if (actual := len(encoder.embed_query(PROBE))) != length:
-        raise CorpusError(f"index {str(folder)!r} has vectors of {length} numbers, but the encoder's have {actual}")
 
 
 def _check_probe(folder: Path, name: str, probe: Sequence[float]) -> None:
     import numpy as np
 
     try:
-        saved = np.array(json.loads("".join(_lines(folder / PROBED))))
+        saved = np.array(json.loads("".join(lines_of(folder / PROBED))))
     except ValueError as error:
         raise CorpusError(f"{str(folder / PROBED)!r} cannot be read: {error}; {AGAIN}") from error
     vector = np.array(probe)
@@ -204,17 +142,64 @@ def _check_probe(folder: Path, name: str, probe: Sequence[float]) -> None:
         )
 
 
-def _lines(file: Path) -> list[str]:
+def lines_of(file: Path) -> list[str]:
+    """Return the lines of a file of an index."""
     try:
         return text_of(file).splitlines()
     except (OSError, ValueError) as error:
         raise CorpusError(f"{str(file)!r} cannot be read: {error}; {AGAIN}") from error
 
 
+def embedded(passages: Sequence[Passage], encoder: Embeddings) -> Vectors:
+    """Return one vector for each passage; their number, lengths and values are checked."""
+    import numpy as np
+
+    try:
+        vectors = np.array(encoder.embed_documents([passage.contents for passage in passages]), dtype=np.float32)
+    except (ValueError, TypeError) as error:
+        raise CorpusError(f"the encoder returned vectors of different lengths, or no numbers: {error}") from error
+    if vectors.ndim != 2 or len(vectors) != len(passages) or not np.isfinite(vectors).all():
+        raise CorpusError(
+            f"the encoder returned {vectors.shape} numbers for {len(passages)} passages, or values that are not finite"
+        )
+    return vectors
+
+
+def flat(blocks: Iterable[Vectors]) -> Any:  # Any: faiss has no types
+    """Return a faiss.IndexFlatIP of all vectors, which is uncompressed and exact."""
+    faiss, index = faiss_module(), None
+    for block in blocks:
+        index = faiss.IndexFlatIP(block.shape[1]) if index is None else index
+        index.add(block)
+    if index is None:
+        raise CorpusError("nothing to index: the corpus has no passages")
+    return index
+
+
+def mapped(folder: Path) -> Any:  # Any: faiss has no types
+    """Return the faiss.Index of a directory, memory-mapped if its kind allows it."""
+    faiss = faiss_module()
+    try:
+        return faiss.read_index(str(folder / INDEX), faiss.IO_FLAG_MMAP_IFC | faiss.IO_FLAG_READ_ONLY)
+    except RuntimeError as error:
+        why = first_line(error).rpartition("Error: ")[2]  # without the signature of the C++ function
+        raise CorpusError(f"{str(folder / INDEX)!r} cannot be read: {why}; {AGAIN}") from error
+
+
+def faiss_module() -> Any:  # Any: it has no types
+    """Import FAISS, which is an extra."""
+    try:
+        import faiss
+    except ImportError as error:
+        raise UsageError("dense retrieval needs FAISS: pip install 'sottovoce[dense]'") from error
+    return faiss
+
+
 class DenseBuilder:
     """An `IndexBuilder` of vectors, which take 4 bytes per number: 1.5 kB per passage with the default encoder."""
 
     name = NAME
+    packages: tuple[str, ...] = ("faiss-cpu", "transformers")
 
     def __init__(
         self, settings: DenseSettings | None = None, encoder: Embeddings | None = None, device: str = "auto"
@@ -224,32 +209,24 @@ class DenseBuilder:
         self.settings = settings or DenseSettings()
         self._encoder = encoder or self.settings.loaded(device)
 
-    def versions(self) -> dict[str, str]:
-        """Return the versions of the libraries that the index depends on."""
-        return {name: version(name) for name in ("faiss-cpu", "transformers")}
-
     def add(self, shards: Path, number: int, passages: Sequence[Passage]) -> None:
         """Write the shard's vectors, and the docids of its rows."""
         import numpy as np
 
-        np.save(_vectors(shards, number), embedded(passages, self._encoder))
-        _docids(shards, number).write_text("".join(f"{passage.docid}\n" for passage in passages), encoding="utf-8")
+        vectors, docids = _shard_files(shards, number)
+        np.save(vectors, embedded(passages, self._encoder))
+        docids.write_text("".join(f"{passage.docid}\n" for passage in passages), encoding="utf-8")
 
     def finish(self, shards: Path, n: int, work: Path) -> None:
         """Write a flat index of all vectors, the docids, and the vector of the probe."""
         import numpy as np
 
-        faiss, index = faiss_module(), flat(np.load(_vectors(shards, number)) for number in range(n))
-        faiss.write_index(index, str(work / INDEX))
-        with (work / DOCIDS).open("w", encoding="utf-8") as docids:
-            for number in range(n):
-                docids.write(_docids(shards, number).read_text(encoding="utf-8"))
+        files = [_shard_files(shards, number) for number in range(n)]
+        faiss_module().write_index(flat(np.load(vectors) for vectors, _ in files), str(work / INDEX))
+        with (work / DOCIDS).open("w", encoding="utf-8") as stream:
+            stream.writelines(docids.read_text(encoding="utf-8") for _, docids in files)
         write_whole(work / PROBED, json.dumps(self._encoder.embed_query(PROBE)))
 
 
-def _vectors(shards: Path, number: int) -> Path:
-    return shards / f"vectors-{number:05}.npy"
-
-
-def _docids(shards: Path, number: int) -> Path:
-    return shards / f"docids-{number:05}.txt"
+def _shard_files(shards: Path, number: int) -> tuple[Path, Path]:
+    return shards / f"vectors-{number:05}.npy", shards / f"docids-{number:05}.txt"

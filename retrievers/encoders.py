@@ -6,7 +6,7 @@ Any LangChain `Embeddings` can be used instead.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,11 +47,7 @@ class LoadedModel:
 
     @cached_property
     def parts(self) -> tuple[Any, Any]:  # Any: transformers' own classes
-        """The tokenizer and the model.
-
-        Raises:
-            ModelError: they cannot be loaded.
-        """
+        """The tokenizer and the model."""
         import torch
         import transformers
 
@@ -70,7 +66,8 @@ class LoadedModel:
             loaded = model.from_pretrained(
                 where, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
             ).eval()
-            return tokenizer, loaded.to(device_of(self._device))
+            gpu = "cuda" if torch.cuda.is_available() else "cpu"
+            return tokenizer, loaded.to(gpu if self._device == "auto" else self._device)
         except (OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError) as error:
             raise ModelError(f"encoder {self.name!r} cannot be loaded: {' '.join(str(error).split())}") from error
 
@@ -117,7 +114,6 @@ class SentenceEncoder(Embeddings):
         """
         self.name, self._device = name, device
         self._query_prompt, self._passage_prompt = query_prompt, passage_prompt
-        self._prompt_tokens: dict[str, int] = {}
 
     @cached_property
     def _files(self) -> SentenceFiles:
@@ -134,17 +130,15 @@ class SentenceEncoder(Embeddings):
             ModelError: the encoder is not available, or cannot be loaded.
         """
         prompt = self._files.prompt(OF_PASSAGES) if self._passage_prompt is None else self._passage_prompt
+        by_length = sorted(range(len(texts)), key=lambda row: len(texts[row]))  # similar lengths need little padding
         vectors: dict[int, list[float]] = {}
-        for rows in _by_length(texts):
+        for start in range(0, len(texts), BATCH):
+            rows = by_length[start : start + BATCH]
             vectors.update(zip(rows, self._embed([texts[row] for row in rows], prompt), strict=True))
         return [vectors[row] for row in range(len(texts))]
 
     def embed_query(self, text: str) -> list[float]:
-        """Return the vector of a query.
-
-        Raises:
-            ModelError: as for `embed_documents`.
-        """
+        """Return the vector of a query."""
         prompt = self._files.prompt(OF_QUERIES) if self._query_prompt is None else self._query_prompt
         return self._embed([text], prompt)[0]
 
@@ -166,11 +160,9 @@ class SentenceEncoder(Embeddings):
 
     def _tokens_of(self, prompt: str) -> int:
         """Return the number of tokens in a prompt, without the one that ends a text."""
-        if prompt not in self._prompt_tokens:
-            tokenizer, _ = self._model.parts
-            ids = tokenizer(prompt.lower() if self._files.lower else prompt)["input_ids"]
-            self._prompt_tokens[prompt] = len(ids) - (ids[-1] in tokenizer.all_special_ids)
-        return self._prompt_tokens[prompt]
+        tokenizer, _ = self._model.parts
+        ids = tokenizer(prompt.lower() if self._files.lower else prompt)["input_ids"]
+        return len(ids) - (ids[-1] in tokenizer.all_special_ids)
 
 
 class DPRQuestions:
@@ -181,23 +173,14 @@ class DPRQuestions:
         self.name, self._encoder = name, LoadedModel(name, "DPRQuestionEncoder")
 
     def embed_query(self, text: str) -> list[float]:
-        """Return the question's vector.
-
-        Raises:
-            ModelError: the encoder is not available, or cannot be loaded.
-        """
+        """Return the question's vector."""
         output, _ = self._encoder.run([text], LONGEST_QUESTION)
         vector: list[float] = output.pooler_output[0].tolist()
         return vector
 
 
 def folder_of(name: str) -> Path:
-    """Return the directory of the model with this name.
-
-    Raises:
-        CorpusError: there is no such model.
-        ModelError: it was not pulled.
-    """
+    """Return the directory of the model with this name."""
     from sottovoce.models.sources import CATALOGUE, pulled
 
     if name in CATALOGUE:
@@ -206,19 +189,3 @@ def folder_of(name: str) -> Path:
     if not any((folder / file).is_file() for file in ("config.json", "modules.json")):
         raise CorpusError(f"there is no encoder in {name!r}; expected {DEFAULT!r}, or a directory with config.json")
     return folder
-
-
-def device_of(name: str) -> str:
-    """Return the device with this name; auto is a GPU if there is one."""
-    import torch
-
-    if name != "auto":
-        return name
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def _by_length(texts: Sequence[str]) -> Iterator[list[int]]:
-    """Yield rows in batches of texts of similar length, which need little padding."""
-    rows = sorted(range(len(texts)), key=lambda row: len(texts[row]))
-    for start in range(0, len(rows), BATCH):
-        yield rows[start : start + BATCH]

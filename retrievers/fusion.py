@@ -31,11 +31,7 @@ class Hybrid:
     source = "hybrid"
 
     def __init__(self, searchers: Sequence[Searcher]) -> None:
-        """Take at least two searchers; earlier ones win ties and determine the name of a shared passage.
-
-        Raises:
-            UsageError: there are fewer than two searchers.
-        """
+        """Take at least two searchers; earlier ones win ties and determine the name of a shared passage."""
         if len(searchers) < 2:
             raise UsageError("hybrid needs at least two retrievers, e.g. hybrid:bm25:indexes/a,dense:indexes/b")
         self._searchers = tuple(searchers)
@@ -67,11 +63,7 @@ def _ranked(hits: Sequence[Hit]) -> dict[str, tuple[int, Hit]]:
 
 
 def open_hybrid(where: str) -> Hybrid:
-    """Open the retrievers named in `where`, separated by commas.
-
-    Raises:
-        UsageError: there are fewer than two, or one cannot be opened.
-    """
+    """Open the retrievers named in `where`, separated by commas."""
     from sottovoce.retrievers.registry import RETRIEVERS, open_searcher  # late: the registry names this module
 
     return Hybrid([open_searcher(spec) for spec in specs(where, RETRIEVERS.names())])

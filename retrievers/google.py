@@ -48,7 +48,7 @@ class Google:
         backend: str = BACKEND,
         patience: Patience | None = None,
     ) -> None:
-        """Take a key, by default from the environment, and in `kept` the directory of saved searches.
+        """Take a key, by default from the environment, and in `saved` the directory of saved searches.
 
         Raises:
             UsageError: there is neither a key nor a directory of saved searches.
@@ -60,12 +60,7 @@ class Google:
             self._secret()
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """Return at most `k` results; none if Google finds none.
-
-        Raises:
-            RetrievalError: the service did not answer, refused, or sent an unreadable answer.
-            UsageError: there is no key, the client is not installed, or results cannot be saved.
-        """
+        """Return at most `k` results; none if Google finds none."""
         wanted = {"q": query, "num": k, **self._where}
         if (results := self._earlier(wanted)) is None:
             results = self._ask(wanted)
@@ -125,11 +120,7 @@ class Google:
 
 
 def open_google(where: str) -> Google:
-    """Open Google, with results saved in the directory `where` unless it is empty.
-
-    Raises:
-        UsageError: there is neither a directory nor a key, or the directory cannot be made.
-    """
+    """Open Google, with results saved in the directory `where` unless it is empty."""
     folder = Path(where).expanduser() if where else None
     if folder is not None:
         check_owner(folder, "google's folder")

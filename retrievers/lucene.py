@@ -11,7 +11,6 @@ import json
 import shutil
 import subprocess
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,7 +21,7 @@ from sottovoce.core.validation import Checked
 from sottovoce.retrievers import jvm
 from sottovoce.retrievers.corpus import metadata_of
 from sottovoce.retrievers.passage import Hit, Passage
-from sottovoce.retrievers.store import AGAIN, FILE, Manifest, index_folder, read_manifest, settings_of
+from sottovoce.retrievers.store import AGAIN, FILE, index_folder, read_index
 
 NAME = "lucene"
 FOLDER = "lucene"
@@ -59,9 +58,12 @@ class LuceneIndex:
             UsageError: pyserini or Java is missing, or Java is too old.
         """
         if (folder / FILE).exists():
-            manifest = read_manifest(folder, NAME)
-            settings, fingerprint, where = _settings(folder, manifest), manifest.fingerprint, folder / FOLDER
+            manifest, settings = read_index(folder, NAME, LuceneSettings)
+            fingerprint, where = manifest.fingerprint, folder / FOLDER
             passages: int | None = manifest.passages
+            if settings.analyzer != (expected := LuceneSettings().analyzer):
+                analyzers = f"analyzer {settings.analyzer!r}, not {expected!r}"
+                raise CorpusError(f"index {str(folder)!r} was built with {analyzers}; {AGAIN}")
         else:
             settings, fingerprint, where, passages = LuceneSettings(), "", folder, None
         if not any(where.glob("segments_*")):
@@ -70,11 +72,7 @@ class LuceneIndex:
 
     @jvm.alone
     def search(self, query: str, k: int) -> list[Hit]:
-        """Return the best `k` passages; none for a query of stop words.
-
-        Raises:
-            RetrievalError: Lucene failed, or the index has no raw documents.
-        """
+        """Return the best `k` passages; none for a query of stop words."""
         import jnius
 
         try:
@@ -85,32 +83,14 @@ class LuceneIndex:
 
 
 def open_lucene(where: str) -> LuceneIndex:
-    """Open the index in a directory.
-
-    Raises:
-        UsageError: `where` is empty, there is no index in it, or Lucene cannot be run.
-    """
+    """Open the index in a directory."""
     folder = index_folder(where, NAME)
     return LuceneIndex.open(folder, folder.name)
 
 
-def _settings(folder: Path, manifest: Manifest) -> LuceneSettings:
-    settings = settings_of(folder, manifest, LuceneSettings)
-    if settings.analyzer != (expected := LuceneSettings().analyzer):
-        raise CorpusError(
-            f"index {str(folder)!r} was built with analyzer {settings.analyzer!r}, not {expected!r}; {AGAIN}"
-        )
-    return settings
-
-
 @jvm.alone
 def lucene_searcher(where: Path, settings: LuceneSettings, passages: int | None = None) -> Any:  # Any: no types
-    """Return pyserini's LuceneSearcher for a directory of Lucene's, checking its number of passages unless None.
-
-    Raises:
-        CorpusError: it has no readable index, or another number of passages.
-        UsageError: pyserini or Java is missing, or Java is too old.
-    """
+    """Return pyserini's LuceneSearcher for a directory of Lucene's, checking its number of passages unless None."""
     with jvm.pyserini():
         import jnius
         from pyserini.search.lucene import LuceneSearcher
@@ -153,19 +133,12 @@ class LuceneBuilder:
     """An `IndexBuilder` for Lucene. It indexes in one thread, so that equal scores are ordered as in the corpus."""
 
     name = NAME
+    packages: tuple[str, ...] = ("pyserini",)
 
     def __init__(self, settings: LuceneSettings | None = None) -> None:
-        """Check at once that Java and pyserini are available.
-
-        Raises:
-            UsageError: one of them is missing, or Java is too old.
-        """
+        """Check at once that Java and pyserini are available."""
         self.settings = settings or LuceneSettings()
         self._java, self._jar = jvm.java_home() / "bin" / "java", jvm.anserini()
-
-    def versions(self) -> dict[str, str]:
-        """Return the versions of the libraries that the index depends on."""
-        return {"pyserini": version("pyserini")}
 
     def add(self, shards: Path, number: int, passages: Sequence[Passage]) -> None:
         """Write the shard as pyserini's JSON, with title, text, URL and metadata besides the contents."""
@@ -175,12 +148,7 @@ class LuceneBuilder:
                 file.write(json.dumps({**fields, "metadata": dict(p.metadata)}) + "\n")
 
     def finish(self, shards: Path, n: int, work: Path) -> None:
-        """Index all shards in a separate JVM, whose output is used only for an error message.
-
-        Raises:
-            CorpusError: the indexer failed.
-            UsageError: Java cannot be started.
-        """
+        """Index all shards in a separate JVM, whose output is used only for an error message."""
         shutil.rmtree(work / FOLDER, ignore_errors=True)  # left by an interrupted call
         command = [str(self._java), f"-Xmx{INDEXER_HEAP}", "-cp", str(self._jar), *jvm.LOGGING]
         command += [INDEXER, "-collection", "JsonCollection", "-generator", "DefaultLuceneDocumentGenerator"]

@@ -98,11 +98,7 @@ class FilteringSearcher(Protocol):
     """A searcher that applies a filter itself, as vector stores do."""
 
     def search_filtered(self, query: str, k: int, filter: Filter) -> list[Hit]:
-        """Return at most `k` hits that pass the filter, the best first.
-
-        Raises:
-            RetrievalError: the search failed.
-        """
+        """Return at most `k` hits that pass the filter, the best first."""
 
 
 def search(searcher: Searcher, query: str, k: int, filter: Filter | None = None) -> list[Hit]:
@@ -131,16 +127,11 @@ class Filtered:
 
     def __init__(self, searcher: Searcher, filter: Filter) -> None:
         """Take a searcher, and a filter that applies to every search."""
-        self._searcher, self._filter = searcher, filter
-
-    @property
-    def source(self) -> str:
-        """The other searcher's source."""
-        return self._searcher.source
+        self.source, self._searcher, self._filter = searcher.source, searcher, filter
 
     def search(self, query: str, k: int) -> list[Hit]:
         """Return the best `k` hits that pass the filter."""
-        return search(self._searcher, query, k, self._filter)
+        return self.search_filtered(query, k, {})
 
     def search_filtered(self, query: str, k: int, filter: Filter) -> list[Hit]:
         """Return the best `k` hits that pass both filters."""

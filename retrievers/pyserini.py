@@ -1,94 +1,67 @@
-"""Pyserini's own searchers: its prebuilt Lucene indexes by name, and its FaissSearcher.
+"""Indexes of pyserini: its prebuilt Lucene indexes by name, and its FAISS indexes with DPR's question encoder.
 
 `pyserini:NAME` searches a prebuilt Lucene index with stored passages, e.g. `wikipedia-dpr-100w`. Only
 `python cli.py data index --prebuilt NAME` downloads one, since they take gigabytes.
-`pyserini:INDEX,ENCODER,PASSAGES` is `dpr:` with pyserini's code and a JVM; both find the same passages.
+`dpr:INDEX,ENCODER,PASSAGES` searches a FAISS index without Java, with passages from one of our indexes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sottovoce.core.errors import CorpusError, RetrievalError, UsageError, command, nearest
 from sottovoce.retrievers import jvm
-from sottovoce.retrievers.dense import ByDocid, check_length
+from sottovoce.retrievers.dense import DOCIDS, PROBE, DenseIndex, lines_of, mapped
 from sottovoce.retrievers.encoders import DPRQuestions
 from sottovoce.retrievers.lucene import LuceneIndex, LuceneSettings, lucene_searcher
-from sottovoce.retrievers.passage import Hit
+from sottovoce.retrievers.passage import Passage, Searcher
 from sottovoce.retrievers.store import PassageStore, paths_in
-from sottovoce.retrievers.vectors import mapped
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from sottovoce.retrievers.passage import Searcher
 
 
-class PyseriniDense:
-    """A `Searcher` over pyserini's FaissSearcher, with passages from one of our indexes."""
+class PassagesByDocid:
+    """The passages of a pyserini index by row, which are stored in one of our indexes."""
 
-    fingerprint = ""
+    def __init__(self, docids: Sequence[str], passages: PassageStore) -> None:
+        """Take the docids of the index's rows, and the store of passages."""
+        self._docids, self._passages = docids, passages
 
-    def __init__(self, folder: Path, encoder: DPRQuestions, passages: PassageStore, source: str = "dpr") -> None:
-        """Load the index into memory.
-
-        Raises:
-            CorpusError: there is no such index, or its vectors do not have the length of the encoder's.
-            ModelError: the encoder is not available.
-            UsageError: pyserini or Java is missing, or Java is too old.
-        """
-        if not (folder / "index").is_file() or not (folder / "docid").is_file():
-            raise CorpusError(f"there is no FAISS index of pyserini in {str(folder)!r}: expected files index and docid")
-        check_length(folder, mapped(folder).d, encoder)
-        self._searcher = _faiss_searcher(folder, encoder)
-        self._texts, self.source = ByDocid(self._searcher.docids, passages), source
-
-    def search(self, query: str, k: int) -> list[Hit]:
-        """Return the `k` passages with the largest inner products."""
-        hits = self._searcher.search(query, min(k, self._searcher.num_docs))
-        return [Hit(self._texts.find(hit.docid), float(hit.score)) for hit in hits]
+    def __getitem__(self, row: int) -> Passage:
+        if (passage := self._passages.find(docid := self._docids[row])) is None:
+            raise CorpusError(f"there is no passage {docid!r}: index and passages belong to different corpora")
+        return passage
 
 
-@jvm.alone
-def _faiss_searcher(folder: Path, encoder: DPRQuestions) -> Any:  # Any: pyserini has no types
-    with jvm.pyserini():
-        from pyserini.search.faiss import FaissSearcher
+def open_dpr(where: str) -> DenseIndex:
+    """Open a pyserini index, a question encoder, and one of our indexes with the passages, separated by commas.
 
-        return FaissSearcher(str(folder), _Encode(encoder))
-
-
-class _Encode:
-    """An encoder object for pyserini, which would choose a class by the name if it got a path."""
-
-    def __init__(self, encoder: DPRQuestions) -> None:
-        self._encoder = encoder
-
-    def encode(self, query: str) -> NDArray[np.float32]:
-        import numpy as np
-
-        return np.array(self._encoder.embed_query(query), dtype=np.float32)
+    Raises:
+        CorpusError: docids, vectors, encoder and passages do not fit each other.
+        UsageError: `where` does not name three directories, one of them is not as expected, or FAISS is not installed.
+    """
+    if len(paths := paths_in(where)) != 3:
+        raise UsageError(
+            "dpr needs a pyserini index, a question encoder, and one of our indexes with the passages,"
+            " e.g. dpr:wikipedia-dpr-100w,dpr-question_encoder-multiset-base,indexes/wiki"
+        )
+    folder, encoder, passages = paths[0], DPRQuestions(str(paths[1])), PassageStore(paths[2])
+    vectors, docids = mapped(folder), lines_of(folder / DOCIDS)
+    if len(docids) != vectors.ntotal:
+        raise CorpusError(f"index {str(folder)!r} has {vectors.ntotal} vectors and {len(docids)} docids")
+    if (length := len(encoder.embed_query(PROBE))) != vectors.d:
+        raise CorpusError(f"index {str(folder)!r} has vectors of {vectors.d} numbers, but the encoder's have {length}")
+    return DenseIndex(vectors, PassagesByDocid(docids, passages), encoder, "", "dpr")
 
 
 def open_pyserini(where: str) -> Searcher:
-    """Open a prebuilt index by name, or an index, an encoder and passages, separated by commas.
-
-    Raises:
-        UsageError: `where` is neither, the index was not downloaded, or pyserini cannot be run.
-    """
-    paths = paths_in(where)
-    if len(paths) == 3:
-        index, encoder, passages = paths
-        return PyseriniDense(index, DPRQuestions(str(encoder)), PassageStore(passages))
-    if len(paths) != 1:
-        raise UsageError(
-            "pyserini needs a prebuilt index, or a FAISS index with an encoder and passages,"
-            " e.g. pyserini:wikipedia-dpr-100w, or pyserini:INDEX,ENCODER,PASSAGES"
-        )
-    name = where.strip(" ,")
+    """Open a prebuilt index by name; three names separated by commas are opened as `open_dpr` does."""
+    if len(paths_in(where)) == 3:
+        return open_dpr(where)
+    if not (name := where.strip(" ,")) or "," in name:
+        raise UsageError("pyserini needs a prebuilt index, e.g. pyserini:wikipedia-dpr-100w")
     if (folder := prebuilt_folder(name)) is None:
-        size = _prebuilt(name)["size compressed (bytes)"]
+        size = _prebuilt(name)[0]["size compressed (bytes)"]
         raise UsageError(
             f"pyserini's index {name!r} is not on this machine; to download it ({size / 1e9:.1f} GB), run"
             f" {command('data', 'index', '--prebuilt', name)}"
@@ -97,17 +70,11 @@ def open_pyserini(where: str) -> Searcher:
 
 
 def prebuilt_folder(name: str) -> Path | None:
-    """Return the directory of a prebuilt index, or None if it was not downloaded.
-
-    Raises:
-        UsageError: pyserini has no index of this name, or cannot be run.
-    """
-    info = _prebuilt(name)
-    names = {
-        str(info.get("filename") or "").split(".tar")[0],
-        *(url.split("/")[-1].split(".tar")[0] for url in info["urls"]),
-    }
-    folders = (_cache() / "indexes" / f"{stem}.{info['md5']}" for stem in sorted(names) if stem)
+    """Return the directory of a prebuilt index, or None if it was not downloaded."""
+    info, cache = _prebuilt(name)
+    files = {str(info.get("filename") or ""), *(url.split("/")[-1] for url in info["urls"])}
+    stems = sorted({file.split(".tar")[0] for file in files} - {""})
+    folders = (cache / "indexes" / f"{stem}.{info['md5']}" for stem in stems)
     return next((folder for folder in folders if folder.is_dir()), None)
 
 
@@ -134,17 +101,11 @@ def _fetched(name: str) -> Path:
 
 
 @jvm.alone
-def _cache() -> Path:
-    with jvm.pyserini():
-        from pyserini.util import get_cache_home
-    return Path(get_cache_home())
-
-
-@jvm.alone
-def _prebuilt(name: str) -> dict[str, Any]:  # Any: pyserini's table
+def _prebuilt(name: str) -> tuple[dict[str, Any], Path]:  # Any: pyserini's table
+    """Return pyserini's description of a prebuilt index, and its cache folder."""
     with jvm.pyserini():
         from pyserini.prebuilt_index_info import TF_INDEX_INFO
+        from pyserini.util import get_cache_home
     if name not in TF_INDEX_INFO:
         raise UsageError(nearest("prebuilt index", name, TF_INDEX_INFO))
-    info: dict[str, Any] = TF_INDEX_INFO[name]
-    return info
+    return TF_INDEX_INFO[name], Path(get_cache_home())

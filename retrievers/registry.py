@@ -22,7 +22,7 @@ RETRIEVERS: Registry[Any] = Registry(  # Any: Callable[[str], Searcher], or a La
     {
         "bm25": "sottovoce.retrievers.bm25:open_bm25",
         "dense": "sottovoce.retrievers.dense:open_dense",
-        "dpr": "sottovoce.retrievers.dense:open_dpr",
+        "dpr": "sottovoce.retrievers.pyserini:open_dpr",
         "lucene": "sottovoce.retrievers.lucene:open_lucene",
         "pyserini": "sottovoce.retrievers.pyserini:open_pyserini",
         "google": "sottovoce.retrievers.google:open_google",
@@ -93,21 +93,12 @@ def open_searcher(source: Any) -> Searcher:  # Any: a string, or a LangChain obj
     Raises:
         UsageError: as for `open_retriever`.
     """
+    from sottovoce.retrievers.retriever import DOTTED, imported, searcher_of  # imported late: it loads LangChain
+
     if not isinstance(source, str):
-        return _searcher(source, "retriever")
+        return searcher_of(source, "retriever")
     name, _, where = source.partition(":")
-    if name in RETRIEVERS:
-        thing = RETRIEVERS[name]
-        return _searcher(thing(where) if callable(thing) else thing, name)
-    from sottovoce.retrievers.retriever import DOTTED, imported  # imported late: it loads LangChain
-
-    if "." in name and DOTTED.fullmatch(source):
-        return _searcher(imported(source, "a retriever"), source)
-    searcher: Searcher = RETRIEVERS[name]  # raises an error that lists the names
-    return searcher
-
-
-def _searcher(thing: Any, source: str) -> Searcher:  # Any: an object of any type
-    from sottovoce.retrievers.retriever import searcher_of  # imported late: it loads LangChain
-
-    return searcher_of(thing, source)
+    if name not in RETRIEVERS and "." in name and DOTTED.fullmatch(source):
+        return searcher_of(imported(source, "a retriever"), source)
+    thing = RETRIEVERS[name]
+    return searcher_of(thing(where) if callable(thing) else thing, name)

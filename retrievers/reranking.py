@@ -41,11 +41,7 @@ class CrossEncoder:
         self.name, self._model = name, LoadedModel(name, "AutoModelForSequenceClassification", device=device)
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> list[Hit]:
-        """Return the hits sorted by the model's output; ties keep their order.
-
-        Raises:
-            ModelError: The model is missing, cannot be loaded or run, or has several outputs.
-        """
+        """Return the hits sorted by the model's output; ties keep their order."""
         scores = [score for start in range(0, len(hits), BATCH) for score in self._scores(query, hits[start:][:BATCH])]
         scored = [Hit(hit.passage, score) for hit, score in zip(hits, scores, strict=True)]
         return sorted(scored, key=lambda hit: -hit.score)
@@ -66,11 +62,7 @@ class Compressor:
         self._compressor, self._name = compressor, name
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> list[Hit]:
-        """Return the hits that the compressor returns, in its order and with their original passages.
-
-        Raises:
-            RetrievalError: The compressor failed, or returned a document that it was not given.
-        """
+        """Return the hits that the compressor returns, in its order and with their original passages."""
         documents = [
             Document(hit.passage.contents, metadata={**hit.passage.metadata, "hit": at}) for at, hit in enumerate(hits)
         ]
@@ -86,19 +78,12 @@ class Compressor:
 class Reranked:
     """A `Searcher` that reranks the first hits of another one."""
 
+    fingerprint = ""  # the reranker's weights are unknown
+
     def __init__(self, searcher: Searcher, reranker: Reranker, depth: int = DEPTH) -> None:
         """Take a searcher and a reranker; `depth` is the number of hits that are reranked, at least `k`."""
+        self.source = searcher.source
         self._searcher, self._reranker, self._depth = searcher, reranker, depth
-
-    @property
-    def source(self) -> str:
-        """The other searcher's source."""
-        return self._searcher.source
-
-    @property
-    def fingerprint(self) -> str:
-        """Empty, since the reranker's weights are unknown."""
-        return ""
 
     def search(self, query: str, k: int) -> list[Hit]:
         """Return the best `k` by the reranker."""

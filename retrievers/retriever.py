@@ -10,6 +10,7 @@ import asyncio
 import importlib
 import re
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
@@ -53,27 +54,17 @@ class PassageRetriever(BaseRetriever):
             raise UsageError(first_wrong(error, cls.__name__)) from error
 
     def _get_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: CallbackManagerForRetrieverRun,
-        k: int | None = None,
-        filter: Filter | None = None,
-    ) -> list[Document]:
-        return self._documents_for(query, self.k if k is None else k, self.filter if filter is None else filter)
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
+    ) -> list[Document]:  # options: k and filter, see `_documents`
+        return self._documents(query, **options)
 
     async def _aget_relevant_documents(  # LangChain's own method takes no k
-        self,
-        query: str,
-        *,
-        run_manager: AsyncCallbackManagerForRetrieverRun,
-        k: int | None = None,
-        filter: Filter | None = None,
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
-        passing = self.filter if filter is None else filter
-        return await run_in_executor(None, self._documents_for, query, self.k if k is None else k, passing)
+        return await run_in_executor(None, partial(self._documents, query, **options))
 
-    def _documents_for(self, query: str, k: int, filter: Filter) -> list[Document]:
+    def _documents(self, query: str, k: int | None = None, filter: Filter | None = None) -> list[Document]:
+        k, filter = self.k if k is None else k, self.filter if filter is None else filter
         if k < 1:
             raise UsageError(f"k is {k!r}: expected at least 1 passage")
         query = query.encode("utf-8", "replace").decode()  # libraries reject lone surrogates
@@ -84,16 +75,9 @@ class PassageRetriever(BaseRetriever):
 
 
 def _document(hit: Hit, rank: int, about: dict[str, object]) -> Document:
-    passage = hit.passage
-    fields = {
-        "docid": passage.docid,
-        "title": passage.title,
-        "url": passage.url,
-        "score": float(hit.score),
-        "rank": rank,
-    }
-    own = dict(passage.metadata)
-    metadata = {**own, **fields, **about, "metadata": own}
+    passage, own = hit.passage, dict(hit.passage.metadata)
+    known = {"docid": passage.docid, "title": passage.title, "url": passage.url, "score": float(hit.score)}
+    metadata = {**own, **known, "rank": rank, **about, "metadata": own}
     return Document(passage.text, id=f"{about['source']}:{passage.docid}", metadata=metadata)
 
 
@@ -114,21 +98,13 @@ class LangChainSearcher:
         self._retriever, self.source = retriever, source
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """Return the first `k` documents.
-
-        Raises:
-            RetrievalError: The retriever raised any exception, or returned something other than documents.
-        """
+        """Return the first `k` documents."""
         return self._hits(query, k, {})
 
     def search_filtered(self, query: str, k: int, filter: Filter) -> list[Hit]:
         """Return the first `k` documents that pass a filter.
 
         A vector store gets the filter. Every document is checked anyway, since some stores ignore a filter.
-
-        Raises:
-            RetrievalError: As for `search`.
-            UsageError: The retriever has a filter of its own that is not a mapping.
         """
         if _is_store(self._retriever):
             hits = self._hits(query, k, {"filter": self._of_store(self._retriever, filter)})
@@ -199,11 +175,7 @@ def _is_store(retriever: BaseRetriever) -> TypeIs[VectorStoreRetriever]:
 
 
 def imported(spec: str, expected: str) -> Any:  # Any: whatever has that name
-    """Import the object with this dotted name, which runs its module.
-
-    Raises:
-        UsageError: There is no such object, or its module fails.
-    """
+    """Import the object with this dotted name, which runs its module."""
     module, _, attribute = spec.partition(":")
     try:
         value: Any = importlib.import_module(module)
@@ -217,11 +189,7 @@ def imported(spec: str, expected: str) -> Any:  # Any: whatever has that name
 
 
 def call_factory(function: Any, source: str, method: str) -> Any:  # Any: a function, and an object of any type
-    """Return the object that a function without arguments makes: one with this method, or a LangChain object.
-
-    Raises:
-        UsageError: The function fails, or returns another function.
-    """
+    """Return the object that a function without arguments makes: one with this method, or a LangChain object."""
     try:
         thing = function()
     except Exception as error:  # see above

@@ -88,11 +88,7 @@ def sentence_files(folder: Path) -> SentenceFiles:
 
 
 def check_cross_encoder(folder: Path) -> None:
-    """Check that a directory's cross-encoder is only a transformer, and adds no prompt to texts.
-
-    Raises:
-        ModelError: Its files name further modules or a default prompt.
-    """
+    """Check that a directory's cross-encoder is only a transformer, and adds no prompt to texts."""
     kinds = [str(module.get("type")).rpartition(".")[2] for module in _json(folder, "modules.json", [])]
     if kinds not in ([], ["Transformer"]):
         raise _wrong(folder, f"has the modules {', '.join(kinds)}", "only a Transformer")
@@ -188,11 +184,7 @@ def unit(vectors: torch.Tensor) -> torch.Tensor:
 
 
 def linear(folder: Path) -> Any:  # Any: a torch module
-    """Load a linear layer with its activation from a folder with config.json and model.safetensors.
-
-    Raises:
-        ModelError: it cannot be read, or has an unknown activation.
-    """
+    """Load a linear layer with its activation from a folder with config.json and model.safetensors."""
     import torch
     from safetensors import SafetensorError
     from safetensors.torch import load_file

@@ -70,7 +70,8 @@ def answer(name: str, ask: Ask, judge: Judge, patience: Patience, secret: Secret
     Raises:
         RetrievalError: the service did not answer, refused, or sent no JSON object; the one-line message names it.
     """
-    conceal_keys()
+    for logger in LOGGERS:
+        logging.getLogger(logger).addFilter(_concealed_record)  # adding it again changes nothing
     attempt = 0
     while True:
         attempt += 1
@@ -155,20 +156,9 @@ def _concealed(text: str, secret: SecretStr | None = None) -> str:
     return without.replace(secret.get_secret_value(), "***") if secret else without
 
 
-class _Concealed(logging.Filter):
-    """A log filter that masks keys."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        message = record.getMessage()
-        if KEY.search(message):
-            record.msg, record.args = _concealed(message), ()
-        return True
-
-
-_CONCEALED = _Concealed()
-
-
-def conceal_keys() -> None:
-    """Mask keys in urllib3's log, which quotes URLs, as `api_key=***`; further calls change nothing."""
-    for name in LOGGERS:
-        logging.getLogger(name).addFilter(_CONCEALED)
+def _concealed_record(record: logging.LogRecord) -> bool:
+    """Mask keys in a record of urllib3's log as `api_key=***`; return True, since the record is logged."""
+    message = record.getMessage()
+    if KEY.search(message):
+        record.msg, record.args = _concealed(message), ()
+    return True

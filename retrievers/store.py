@@ -52,11 +52,11 @@ def fingerprint(retriever: str, digest: str, settings: dict[str, Any]) -> str:  
     return hashlib.sha256(json.dumps([retriever, digest, own], sort_keys=True).encode()).hexdigest()[:16]
 
 
-def read_manifest(folder: Path, retriever: str) -> Manifest:
-    """Return the manifest of an index that `retriever` will read.
+def read_index(folder: Path, retriever: str, kind: type[Settings]) -> tuple[Manifest, Settings]:
+    """Return the manifest of an index that `retriever` will read, and the settings in it.
 
     Raises:
-        CorpusError: there is no complete index, it belongs to another retriever, or it has another format.
+        CorpusError: there is no complete index, or it belongs to another retriever, format or kind of settings.
     """
     try:
         content = json.loads(bytes_of(folder / FILE))
@@ -72,27 +72,14 @@ def read_manifest(folder: Path, retriever: str) -> Manifest:
         raise CorpusError(
             f"index {str(folder)!r} was built for {manifest.retriever!r} and cannot be opened as {retriever!r}"
         )
-    return manifest
-
-
-def settings_of(folder: Path, manifest: Manifest, kind: type[Settings]) -> Settings:
-    """Return the settings in a manifest.
-
-    Raises:
-        CorpusError: they are not settings of this kind.
-    """
     try:
-        return kind.model_validate(manifest.settings)
+        return manifest, kind.model_validate(manifest.settings)
     except UsageError as error:
         raise CorpusError(f"index {str(folder)!r} was built differently: {error}; {AGAIN}") from error
 
 
 def index_folder(where: str, retriever: str) -> Path:
-    """Return the directory of an index that `where` names.
-
-    Raises:
-        UsageError: `where` is empty.
-    """
+    """Return the directory of an index that `where` names; an empty `where` is a UsageError."""
     if not where:
         raise UsageError(f"{retriever} needs the directory of an index, e.g. {retriever}:indexes/wiki")
     return Path(where).expanduser()
@@ -183,11 +170,7 @@ class PassageStore:
 
 
 def write_passages(folder: Path, passages: Sequence[Passage], first: int) -> None:
-    """Add passages from row `first` on, all or none; existing rows from there on are replaced.
-
-    Raises:
-        CorpusError: two passages have the same docid.
-    """
+    """Add passages from row `first` on, all or none; existing rows from there on are replaced."""
     rows = [(first + i, p.docid, p.text, p.title, p.url, _json(p)) for i, p in enumerate(passages)]
     connection = sqlite3.connect(folder / PASSAGES)
     try:

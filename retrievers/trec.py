@@ -95,11 +95,7 @@ class TrecRun:
         self._rankings, self._topics, self._passages, self.source = rankings, topics, passages, source
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """Return the first `k` passages of the query's list.
-
-        Raises:
-            CorpusError: The topics lack the query, or the index lacks a passage.
-        """
+        """Return the first `k` passages of the query's list."""
         if (qid := self._topics.get(_plain(query))) is None:
             raise CorpusError(f"the topics of {self.source!r} have no query {query[:80]!r}")
         return [self._hit(docid, score) for docid, score in self._rankings.get(qid, [])[:k]]
@@ -111,11 +107,7 @@ class TrecRun:
 
 
 def open_trec(where: str) -> TrecRun:
-    """Open a run file, its topics (`qid<TAB>query`) and one of our indexes, separated by commas in `where`.
-
-    Raises:
-        UsageError: `where` does not name three, or one cannot be read.
-    """
+    """Open a run file, its topics (`qid<TAB>query`) and one of our indexes, separated by commas in `where`."""
     if len(paths := paths_in(where)) != 3:
         raise UsageError("trec needs a run file, its topics and an index, e.g. trec:bm25.trec,topics.tsv,indexes/wiki")
     run, topics, index = paths

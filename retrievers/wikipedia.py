@@ -48,11 +48,7 @@ class Wikipedia:
             raise UsageError(f"wikipedia requires a contact address: set {VARIABLE} to your email address or web page")
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """Return the introductions of the articles found, best first, without empty ones.
-
-        Raises:
-            RetrievalError: the service did not answer, refused, or sent an unreadable answer.
-        """
+        """Return the introductions of the articles found, best first, without empty ones."""
         parameters = {
             "generator": "search",
             "gsrsearch": query,
@@ -68,9 +64,6 @@ class Wikipedia:
         """Return a whole article, following redirects; None if there is none, or only a disambiguation page.
 
         A title that differs in case also matches ("bern holt"), as on the wiki's own search page.
-
-        Raises:
-            RetrievalError: as `search`.
         """
         if "|" in title:  # it separates titles, and no title contains it
             return None
@@ -81,11 +74,7 @@ class Wikipedia:
         return None if page is None or any(page.get(key) for key in NO_ARTICLE) else _passage(page)
 
     def similar(self, query: str, n: int) -> list[str]:
-        """Return titles that are similar to a query.
-
-        Raises:
-            RetrievalError: as `search`.
-        """
+        """Return titles that are similar to a query."""
         return self._titles(query, n)
 
     def _page(self, title: str) -> JSON | None:

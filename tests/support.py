@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import copy
 from functools import cache
 from typing import Any
 
@@ -11,6 +13,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
 from sottovoce.channels.message import Message, Part, Turn
+from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Protocol, Speech
 from sottovoce.channels.store import PayloadStore
 from sottovoce.models import Edit, Ids, LoadedModel, Piece, Reply, Request, Rows, Sampling, Stop, assemble
@@ -222,3 +225,44 @@ def hear(protocol: Protocol, loaded: LoadedModel, store: PayloadStore, *parts: P
     """The request of an agent that reads `parts` between words."""
     turns = [Turn("user", ("Another agent answered:\n", *parts, "\nWhat is right?"))]
     return protocol.request(turns, loaded, lambda ref: ref.load(store), Speech(max_new, GREEDY))
+
+
+def payload_of(message: Message, store: PayloadStore) -> Payload:
+    """The payload of a message that has one."""
+    assert message.payload is not None
+    return message.payload.load(store)
+
+
+def prompt_ids(asked: Request) -> list[int]:
+    """The token ids of a prompt, without its latent pieces."""
+    return [id for piece in asked.prompt if isinstance(piece, Ids) for id in piece.ids]
+
+
+def longer_tokenizer() -> PreTrainedTokenizerFast:
+    """The tiny tokenizer with one token more: another vocabulary."""
+    longer = copy.deepcopy(tiny_tokenizer())
+    longer.add_tokens(["sottovoce"])
+    return longer
+
+
+def rows_in(asked: Request) -> torch.Tensor:
+    """The one latent piece of a prompt."""
+    (piece,) = [piece for piece in asked.prompt if isinstance(piece, Rows)]
+    return piece.rows
+
+
+@cache
+def endless_loaded() -> LoadedModel:
+    """Greedy, it goes on to the token limit, for seconds, with equal bits whatever else is in its batch."""
+    model = tiny_model(max_position_embeddings=4096)
+    model.get_output_embeddings().weight.data[[0, 2]] = 0  # its end-of-sequence ids, never the largest logit
+    return assemble("endless", model, tiny_tokenizer(), exact=True, max_batch=4)
+
+
+async def rows_are_free(tokens: int) -> bool:
+    """Whether its engine drops a reply of so many tokens long before its end, however slow the machine."""
+    statistics = endless_loaded().engine.statistics
+    complete = statistics.stepped + tokens // 2
+    while statistics.running:
+        await asyncio.sleep(0.01)
+    return statistics.stepped < complete

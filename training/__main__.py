@@ -6,9 +6,8 @@ import argparse
 from pathlib import Path
 
 from sottovoce.models import BUNDLED_FOLDER
-from sottovoce.training.plan import AGAIN, Plan
 from sottovoce.training.publish import publish
-from sottovoce.training.train import Run
+from sottovoce.training.train import AGAIN, Plan, Run
 
 WORK = Path(__file__).parent / "work"
 

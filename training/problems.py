@@ -133,7 +133,7 @@ def equal(left: str, right: str) -> str:
 
 
 def near(rng: random.Random, value: int) -> int:
-    """Return another number that a slip might have led to."""
+    """Return another number, as a small mistake might give it."""
     return value + rng.choice((1, -1, 2, -2, 10, -10, 9, -9, 100, -100, rng.randint(-60, 60) or 5))
 
 

@@ -29,7 +29,6 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from sottovoce.training import tokenizer as tokenizers
 from sottovoce.training.data import Batch, Chunks, Encoder
 from sottovoce.training.debates import Talk, played
-from sottovoce.training.plan import Plan, Stage
 from sottovoce.training.problems import HARDER, TOPS
 from sottovoce.training.product import trained_prompts
 from sottovoce.training.skills import chat, corpus
@@ -39,6 +38,51 @@ from sottovoce.training.tokenizer import take_over
 LONGEST = 2048  # positions of the model. Chats are shorter; rows with jumps in positions teach it longer distances
 BEFORE = "before.json"  # in a run's folder: the record of the model that it started from
 TALKS = TypeAdapter(list[Talk])
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the run with its own data mixture and learning rate."""
+
+    name: str
+    tokens: int
+    lr: float
+    last_lr: float
+    """Share of `lr` at the end of the stage, reached along a cosine."""
+    talks: int = 0
+    """Debates of the model with itself, made before the stage and again half-way."""
+    talks_of: str = ""
+    """The stage whose last debates are used again, instead of new ones."""
+    warm_up: int = 0
+    """Tokens over which the learning rate rises again."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that determines the weights, except initial weights."""
+
+    seed: int = 0
+    hidden: int = 128
+    layers: int = 6
+    heads: int = 4
+    mlp: int = 336
+    warm_up: int = 60
+    stages: tuple[Stage, ...] = (
+        Stage("copy", 1_500_000, 5e-3, 1.0),
+        Stage("basics", 15_000_000, 5e-3, 0.1),
+        Stage("discussion", 6_000_000, 3e-3, 0.0, talks=5000),
+        Stage("roles", 8_500_000, 3e-3, 0.0, talks_of="discussion", warm_up=200_000),
+    )
+
+
+AGAIN = Plan(
+    seed=1,  # chats that differ from the first run's
+    stages=(
+        Stage("basics", 400_000, 3e-3, 1.0, warm_up=50_000),
+        Stage("roles", 3_200_000, 3e-3, 0.0, talks=600),
+    ),
+)
+"""For weights trained on older prompts: debates in the new prompts first, so that the model can play them."""
 
 
 @dataclass

@@ -49,6 +49,7 @@ def encyclopedia(seed: int = 0) -> Encyclopedia:
     return Encyclopedia([*fixed, *generate(seed, names)])
 
 
+@lru_cache(4)
 def open_encyclopedia(where: str = "") -> BM25Index:
     """Return an index of the encyclopedia of a seed (default 0), built within a second and cached in memory.
 
@@ -57,10 +58,6 @@ def open_encyclopedia(where: str = "") -> BM25Index:
     """
     if where and not where.isdecimal():
         raise UsageError(f"encyclopedia {where!r}: expected a seed, e.g. encyclopedia:3, or none")
-    return _index(int(where or 0))
-
-
-@lru_cache(4)
-def _index(seed: int) -> BM25Index:
-    passages = (Passage(article.title, article.text, article.title) for article in encyclopedia(seed).articles)
+    articles = encyclopedia(int(where or 0)).articles
+    passages = (Passage(article.title, article.text, article.title) for article in articles)
     return BM25Index.build(passages, source="encyclopedia")

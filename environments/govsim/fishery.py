@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from sottovoce.core.bounds import Few
 from sottovoce.core.errors import UsageError
 from sottovoce.core.validation import Checked
-from sottovoce.environments.game_file import Split, read_file
+from sottovoce.environments import Split, read_game_file
 
 AGENTS = ("John", "Kate", "Jack", "Emma", "Luke")
 Allocation = Literal["stochastic", "proportional"]
@@ -50,7 +50,7 @@ class Game(Checked):
     def _can_be_played(self) -> Game:
         if len(set(self.agents)) < len(self.agents):
             raise UsageError(
-                f"two agents of a game have the same name: {', '.join(self.agents)}; expected each its own"
+                f"two agents of a game have the same name: {', '.join(self.agents)}; expected a different name for each"
             )
         if self.start < self.collapse:
             raise UsageError(
@@ -90,4 +90,4 @@ def read_game(path: Path | str) -> Game:
     Raises:
         UsageError: the file cannot be read, or is not JSON or not a game; the message says what is wrong.
     """
-    return read_file(path, Game.model_validate)
+    return read_game_file(path, Game.model_validate)

@@ -1,21 +1,22 @@
-"""The rules of GovSim's fishery (Piatti et al., arXiv 2404.16698): harvest, collapse and regrowth.
+"""The rules of GovSim's fishery (Piatti et al., arXiv 2404.16698): harvest, collapse, regrowth and metrics.
 
 In a month, all agents state their wishes in private, the harvest is allocated, they talk and reflect, and then the
 game ends or the fish double. So agents also talk in the month of a collapse, and a reset of the talk returns to the
-state after the harvest, without drawing again. The state is plain JSON, and each step returns a new one. Rule-based
-players write texts as a model does, and these are parsed in the same way.
+state after the harvest, without drawing again. The state is plain JSON, and each step returns a new one. A finished
+game is measured by survival, gain, efficiency, equality and over-usage.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import NamedTuple
 
 from typing_extensions import TypedDict
 
 from sottovoce.core.bounds import Few
 from sottovoce.environments.govsim.fishery import Allocation, Game
-from sottovoce.environments.govsim.talk import read_tons
 
 
 class Month(TypedDict):
@@ -118,23 +119,16 @@ def allocate(pool: int, wishes: Mapping[str, int], how: Allocation, rng: random.
     No agent gets more than it wants. `stochastic` gives ton by ton to a random agent that still wants one;
     `proportional` gives shares in proportion to the wishes, rounded randomly so that they are exact on average.
     """
-    if sum(wishes.values()) <= pool:
-        return dict(wishes)
-    return _one_by_one(pool, wishes, rng) if how == "stochastic" else _in_proportion(pool, wishes, rng)
-
-
-def _one_by_one(pool: int, wishes: Mapping[str, int], rng: random.Random) -> dict[str, int]:
-    caught = dict.fromkeys(wishes, 0)
-    for _ in range(pool):
-        still = [agent for agent in wishes if caught[agent] < wishes[agent]]
-        caught[rng.choice(still)] += 1
-    return caught
-
-
-def _in_proportion(pool: int, wishes: Mapping[str, int], rng: random.Random) -> dict[str, int]:
-    """Round systematically: shares lie end to end on a line, and each gets the marks of a grid with a random offset."""
     total = sum(wishes.values())
-    offset, so_far, caught = rng.randrange(total), 0, dict[str, int]()
+    if total <= pool:
+        return dict(wishes)
+    caught = dict.fromkeys(wishes, 0)
+    if how == "stochastic":
+        for _ in range(pool):
+            caught[rng.choice([agent for agent in wishes if caught[agent] < wishes[agent]])] += 1
+        return caught
+    # Systematic rounding: shares lie end to end on a line, and each gets the marks of a grid with a random offset.
+    offset, so_far = rng.randrange(total), 0
     for agent, wish in wishes.items():
         before = (pool * so_far + offset) // total
         so_far += wish
@@ -142,32 +136,56 @@ def _in_proportion(pool: int, wishes: Mapping[str, int], rng: random.Random) -> 
     return caught
 
 
-Player = Callable[[Game, World, str], str]
+class Ended(NamedTuple):
+    """Metrics of one finished game."""
+
+    months: int
+    """Survival time: the month of the collapse, or all months."""
+    survived: bool
+    """True if there was no collapse. A collapse in the last month counts as one, as in the authors' count of successful
+    runs, although the survival time is then the same."""
+    gains: dict[str, int]
+    """Total tons that each agent caught."""
+    efficiency: float
+    """In [0, 1]: the total catch as a share of what a full lake yields when half is caught each month."""
+    equality: float
+    """One minus the Gini coefficient: from 1/n (one agent has all) to 1 (all have the same, or nothing was caught)."""
+    over_usage: float
+    """In [0, 1]: the share of catches above the threshold of their month."""
 
 
-def sustainable(game: Game, world: World, agent: str) -> str:
-    """Take an equal share of half the lake, so that the fish recover by the next month."""
-    tons = threshold(world["pool"], len(game.present(world["month"])))
-    return f"If all of us take no more than this, half of the fish stay, and they double.\nAnswer: {tons} tons"
+def ended(game: Game, world: World) -> Ended:
+    """Return the metrics of a finished game; a newcomer's catches count from the month in which it joins."""
+    assert is_over(game, world), "metrics are of games that are over"
+    months, caught = len(world["harvests"]), [month["caught"] for month in world["harvests"]]
+    gains = {agent: sum(month.get(agent, 0) for month in caught) for agent in game.agents}
+    above = [tons > month["threshold"] for month in world["harvests"] for tons in month["caught"].values()]
+    most = game.months * game.start / 2
+    return Ended(
+        months=months,
+        survived=not has_collapsed(game, world),
+        gains=gains,
+        efficiency=1 - max(0.0, most - sum(gains.values())) / most,
+        equality=equality([*gains.values()]),
+        over_usage=fmean(above),
+    )
 
 
-def greedy(game: Game, world: World, agent: str) -> str:
-    """Take all the fish."""
-    return f"What I leave, others take.\nAnswer: {world['pool']} tons"
+def measures(game: Ended) -> dict[str, int | float | None]:
+    """Return the metrics by name; `gain` is the mean over agents, in tons."""
+    return {
+        "survived": float(game.survived),
+        "months": game.months,
+        "gain": fmean(game.gains.values()),
+        "efficiency": game.efficiency,
+        "equality": game.equality,
+        "over_usage": game.over_usage,
+    }
 
 
-def free_rider(game: Game, world: World, agent: str) -> str:
-    """Take twice the sustainable share, in the hope that others show restraint."""
-    tons = 2 * threshold(world["pool"], len(game.present(world["month"])))
-    return f"The others leave enough for a little more.\nAnswer: {tons} tons"
-
-
-def play(game: Game, players: Mapping[str, Player]) -> World:
-    """Play a whole game without talk, with one player for each agent."""
-    world = first_state(game)
-    while True:
-        present = game.present(world["month"])
-        world = harvest(game, world, {agent: read_tons(players[agent](game, world, agent)) for agent in present})
-        if is_over(game, world):
-            return world
-        world = next_month(game, world)
+def equality(gains: Sequence[int]) -> float:
+    """Return one minus the Gini coefficient; 1 if all gains are 0."""
+    if not sum(gains):
+        return 1.0
+    apart = sum(abs(gain - other_gain) for gain in gains for other_gain in gains)
+    return 1 - apart / (2 * len(gains) * sum(gains))

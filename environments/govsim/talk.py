@@ -15,6 +15,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from sottovoce.environments import trimmed
+
 MARKED = re.compile(
     r"\banswer\b[\s*_`\"']{0,8}(?:is\b[\s*_]{0,8})?"
     r"(?:[:=](?:[^\d\n]{0,40}?|\W{0,10})|(?<=is )\W{0,5})"
@@ -114,7 +116,7 @@ def read_utterance(reply: str, present: Sequence[str]) -> Utterance:
     done = _first(marks, "done", begin)
     following = _first(marks, "next", done.end() if done else begin)
     ends = [mark.start() for mark in (done, following, _first(marks, "say", begin)) if mark]
-    said = _stripped(reply, begin, min((end for end in ends if end >= begin), default=len(reply)))
+    said = trimmed(reply, begin, min((end for end in ends if end >= begin), default=len(reply)))
     closes = YES.match(_behind(reply, done, marks)) is not None
     return Utterance(reply[slice(*said)], said, closes, _named(_behind(reply, following, marks), present))
 
@@ -165,13 +167,6 @@ def _behind(reply: str, mark: re.Match[str] | None, marks: Sequence[re.Match[str
             (other_mark.start() for other_mark in marks if other_mark.start() > mark.start()), default=len(reply)
         )
     ]
-
-
-def _stripped(reply: str, start: int, end: int) -> tuple[int, int]:
-    """Return a span without surrounding white space."""
-    text = reply[start:end]
-    begin = start + len(text) - len(text.lstrip())
-    return begin, max(begin, start + len(text.rstrip()))
 
 
 def _named(text: str, present: Sequence[str]) -> str | None:

@@ -28,12 +28,6 @@ NOBODY = ((2_000_000_000, 100_000_000), (61_184, 4_000))
 of dynamic services."""
 
 
-def mapped_users() -> int:
-    """Return the number of user numbers; a container that maps its own has fewer."""
-    lines = Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()
-    return max(int(start) + int(count) for start, _, count in map(str.split, lines))
-
-
 @cache
 def is_root() -> bool:
     """Return whether we are root and must change the user: process limits and file permissions do not bind root."""
@@ -44,7 +38,8 @@ def new_user() -> int | None:
     """Return an unused user number that we may switch to; None if we are not root or no such number is mapped."""
     if not is_root():
         return None
-    users = mapped_users()
+    lines = Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()
+    users = max(int(start) + int(count) for start, _, count in map(str.split, lines))  # mapped in this container
     for first, many in NOBODY:
         if users >= first + many:
             return first + secrets.randbelow(many)

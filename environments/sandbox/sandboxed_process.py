@@ -17,8 +17,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, Any
 
-import psutil
-
 from sottovoce.environments.sandbox.backends import (
     NOBODY,
     Interpreter,
@@ -182,13 +180,10 @@ def outcome_of(report: Report, limits: Limits, seconds: float) -> Outcome:
     if why == "memory" or (code and last.startswith("MemoryError")):
         return Outcome("memory", **texts, reason=f"took more than {limits.memory} bytes of memory")
     if code < 0:
-        return Outcome("error", **texts, reason=f"ended by {signal_name(-code)}")
+        named = -code in {*signal.Signals}  # most real-time signals have no name
+        name = signal.Signals(-code).name if named else f"signal {-code}"
+        return Outcome("error", **texts, reason=f"ended by {name}")
     return Outcome("error", **texts, reason=last or f"exit code {code}") if code else Outcome("ok", **texts)
-
-
-def signal_name(number: int) -> str:
-    """Return a signal's name; most real-time signals have none."""
-    return signal.Signals(number).name if number in {*signal.Signals} else f"signal {number}"
 
 
 def other_processes(backend: str, user: int | None) -> int:
@@ -196,6 +191,8 @@ def other_processes(backend: str, user: int | None) -> int:
     version = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2])
     if user is not None or (backend != "limits" and version >= COUNTS_WITHIN):
         return 2  # the supervisor, and the process that it waits in
+    import psutil  # late: the help of commands loads this module, and needs no processes
+
     count = 2
     for process in psutil.process_iter():
         with suppress(psutil.Error):

@@ -21,7 +21,7 @@ from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, Validati
 from sottovoce.core.errors import UsageError
 from sottovoce.core.files import text_of
 from sottovoce.core.validation import Checked, first_wrong
-from sottovoce.environments.game_file import Split, read_file
+from sottovoce.environments import Split, read_game_file
 
 Attributes = Mapping[str, tuple[str, ...]]
 """Values by attribute."""
@@ -88,7 +88,7 @@ def read_attributes(path: Path | str) -> dict[str, tuple[str, ...]]:
     if wrong := next(
         (attribute for attribute, values in values_by_attribute.items() if len({*values}) < len(values)), None
     ):
-        raise UsageError(f"{name}: {wrong!r} has a value twice; expected different ones")
+        raise UsageError(f"{name}: {wrong!r} has a value twice; expected different values")
     return values_by_attribute
 
 
@@ -135,7 +135,7 @@ class Game(Checked):
             raise UsageError("a game has two equal suspects; expected each to differ from all others")
         facts = [fact for own in (self.agents or {}).values() for fact in own]
         if self.agents is not None and fitting(self, facts) != [self.culprit + 1]:
-            raise UsageError("the facts of a game's agents do not fit its culprit alone; expected that they do")
+            raise UsageError("the facts of a game's agents fit another character, or not the culprit; change them")
         return self
 
     @property
@@ -242,8 +242,8 @@ def read_game(path: Path | str) -> Game:
     Raises:
         UsageError: the file cannot be read, or is not JSON or not a game; the message says what is wrong.
     """
-    return read_file(path, _game)
+    return read_game_file(path, lambda content: Game.model_validate(_within(content)))
 
 
-def _game(content: Any) -> Game:  # Any: JSON
-    return Game.model_validate(content["env_info"] if isinstance(content, dict) and "env_info" in content else content)
+def _within(content: Any) -> Any:  # Any: JSON
+    return content["env_info"] if isinstance(content, dict) and "env_info" in content else content

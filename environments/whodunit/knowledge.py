@@ -7,10 +7,10 @@ could know is judged by the truth; it is for people, and not shown to agents.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from typing_extensions import TypedDict
 
+from sottovoce.core.text import counted
 from sottovoce.environments.whodunit.actions import is_of_intel
 from sottovoce.environments.whodunit.games import Game, fitting
 from sottovoce.environments.whodunit.wording import listed
@@ -105,32 +105,24 @@ def ruled_out(game: Game, claims: Sequence[Claim]) -> set[int]:
     return {number for (name, value, number), so in said if so != (sought[name] == value)}
 
 
-class Known(NamedTuple):
-    """The knowledge that an agent could have."""
+def known(game: Game, world: World, accuser: str) -> dict[str, tuple[int, list[int]]]:
+    """Return what agents could know: only the Accuser in the asymmetric game, or all peers.
 
-    clues: int
-    """For the Accuser, attributes of characters that Intel spoke about; for a peer, its own and shared facts."""
-    remaining: list[int]
-    """Characters that these do not rule out, judged by the truth."""
-
-
-def known(game: Game, world: World, accuser: str) -> dict[str, Known]:
-    """Return the knowledge by agent: only of the Accuser in the asymmetric game, or of all peers."""
+    It is a number of clues, and the characters that these do not rule out, judged by the truth. Clues are attributes of
+    characters that Intel spoke about, or a peer's own and shared facts.
+    """
     if game.agents is None:
-        return {accuser: Known(len(world["revealed"]), world["remaining"])}
+        return {accuser: (len(world["revealed"]), world["remaining"])}
     shared = {(name, value) for name, value in world["shared"]}
     facts = {agent: sorted({*own, *shared}) for agent, own in game.agents.items()}
-    return {agent: Known(len(known_facts), fitting(game, known_facts)) for agent, known_facts in facts.items()}
+    return {agent: (len(known_facts), fitting(game, known_facts)) for agent, known_facts in facts.items()}
 
 
 def described_knowledge(game: Game, world: World, accuser: str) -> str:
     """Return the knowledge in one line: "who knows what: Beth 4 clues, 2 of 10 remain (3 and 7)"."""
-    parts = (f"{agent} {_described(knowledge, game)}" for agent, knowledge in known(game, world, accuser).items())
+    parts = []
+    for agent, (clues, left) in known(game, world, accuser).items():
+        names = f" ({listed(left)})" if 0 < len(left) <= FEW else ""
+        remain = f"{len(left)} of {game.suspect_count} remain{'s' * (len(left) == 1)}{names}"
+        parts.append(f"{agent} {counted(clues, 'clue')}, {remain}")
     return f"who knows what: {'; '.join(parts)}"
-
-
-def _described(knowledge: Known, game: Game) -> str:
-    left = len(knowledge.remaining)
-    names = f" ({listed(knowledge.remaining)})" if 0 < left <= FEW else ""
-    clues = f"{knowledge.clues} clue{'s' * (knowledge.clues != 1)}"
-    return f"{clues}, {left} of {game.suspect_count} remain{'s' * (left == 1)}{names}"

@@ -8,7 +8,8 @@ returns a new one. It also records what agents could know by the truth, and thei
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Sequence
 
 from sottovoce.environments.whodunit.actions import Action, is_of_intel
 from sottovoce.environments.whodunit.games import Game, fitting
@@ -175,16 +176,33 @@ def _is_known(game: Game, world: World, action: Action) -> bool:
 
 def _best(game: Game, world: World, agent: str, action: Action) -> int:
     """Return how many characters the agent's best true statement would rule out now."""
+    left = world["remaining"]
     if action.verb in ("answer", "broad"):
-        return max(len(world["remaining"]) - len(left) for left in _after_any_list(game, world["remaining"]))
+        cells = {(name, game.person(number)[name]) for name in game.names for number in left}
+        return max(len(left) - len(_left(game, left, *cell, left)) for cell in cells)
     if action.verb in ("share", "skip"):
         facts, own = [(name, value) for name, value in world["shared"]], (game.agents or {})[agent]
-        return max(len(world["remaining"]) - len(fitting(game, [*facts, own_fact])) for own_fact in own)
+        return max(len(left) - len(fitting(game, [*facts, own_fact])) for own_fact in own)
     return 0
 
 
-def _after_any_list(game: Game, remaining: Sequence[int]) -> Iterator[list[int]]:
-    """Yield the remaining characters after each possible list of all who have a value."""
-    for name in game.names:
-        for value in {game.person(number)[name] for number in remaining}:
-            yield _left(game, remaining, name, value, remaining)
+def golden_reply(game: Game, world: World, wording: Wording) -> str:
+    """Return a reply by rule for Intel: the list that best splits the characters that no list has distinguished."""
+    spoken = {(claim["attribute"], claim["value"]) for claim in world["claims"] if claim["broad"]}
+    best = min(
+        ((name, value) for name in game.names for value in game.values(name) if (name, value) not in spoken),
+        key=lambda fact: _together(game, [*spoken, fact]),
+        default=next(iter(spoken), ("", "")),
+    )
+    people = [number for number in range(1, game.suspect_count + 1) if game.has(number, *best)]
+    reply = {"thoughts": "This tells most.", "action": 2, "value": "-".join(best), wording.person: people or [0]}
+    return json.dumps(reply)
+
+
+def _together(game: Game, known: list[tuple[str, str]]) -> int:
+    """Count ordered pairs of characters that these values do not distinguish."""
+    signs: dict[tuple[bool, ...], int] = {}
+    for number in range(1, game.suspect_count + 1):
+        sign = tuple(game.has(number, *fact) for fact in known)
+        signs[sign] = signs.get(sign, 0) + 1
+    return sum(n * (n - 1) for n in signs.values())

@@ -2,20 +2,25 @@
 
 Layers are 0-based. The last one is never tried, because no layer reads a delta that is added after it.
 FOLDER/layers.json contains the ranking, FOLDER/layers.svg plots it; for the other files see `study`.
+
+Successive halving gives many layers few questions, the better half more, until one is left: Jamieson and Talwalkar
+(2016), "Non-stochastic best arm identification and hyperparameter optimization" (1502.07943), algorithm 1. Each rung
+may spend the same share of the budget. All layers of a rung get the same questions, new ones in each rung, and their
+earlier scores still count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import ceil, log2
 from statistics import fmean
-from typing import Any
+from typing import NamedTuple
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.analysis.statistics import Mean, mean
 from sottovoce.core.errors import UsageError
 from sottovoce.experiments.rows import Row
-from sottovoce.experiments.search.halving import exhaustive, halving, search
 from sottovoce.experiments.search.plots import bars
 from sottovoce.experiments.search.study import Study
 from sottovoce.models.loaded import LoadedModel
@@ -65,7 +70,8 @@ def rank(study: Study, row: Row, *, halve: bool) -> Ranking:
     """
     layers, default = _layers(study, row)
     order = sorted(range(layers - 1), key=lambda layer: (abs(layer - default[0]), layer))
-    plan = (halving if halve else exhaustive)(len(order), len(row.questions))
+    n = len(row.questions)
+    plan = halving(len(order), n) if halve else [Rung(len(order), range(n))]
     parts: dict[int, list[tuple[float, float | None]]] = {layer: [] for layer in order}
 
     def ask(rung: int, layer: int, places: range) -> list[float]:
@@ -79,10 +85,12 @@ def rank(study: Study, row: Row, *, halve: bool) -> Ranking:
 
     with study.opened("layers", row, {"halving": halve, "layers": layers, "usual": list(default)}):
         ranked, scores = search(plan, order, ask)
-        total = len(order) * len(row.questions) * len(row.seeds)
+        total = len(order) * n * len(row.seeds)
         rows = tuple(_ranked(layer, mean(scores[layer]), parts[layer]) for layer in ranked)
         ranking = Ranking(rows, default, study.discussions, total)
-        study.save(FILE, {**asdict(ranking), "layers": [_as_json(layer) for layer in rows]})
+        # In the file the score is called `worth`.
+        listed = [{"worth" if key == "score" else key: value for key, value in asdict(layer).items()} for layer in rows]
+        study.save(FILE, {**asdict(ranking), "layers": listed})
         by_layer = sorted(rows, key=lambda layer: layer.layer)
         means = {layer.layer: Mean(layer.score, layer.low, layer.high) for layer in by_layer}
         bars(study.folder / PLOT, means, rows[0].layer, "accuracy" if rows[0].overlap is None else "EM + F1")
@@ -91,7 +99,7 @@ def rank(study: Study, row: Row, *, halve: bool) -> Ranking:
 
 def _layers(study: Study, row: Row) -> tuple[int, tuple[int, ...]]:
     """Return the model's number of layers and its default ones, from the folder if possible to avoid loading it."""
-    if (saved := study.definition()) and "layers" in saved.get("search", {}):
+    if (saved := study.definition) and "layers" in saved.get("search", {}):
         return saved["search"]["layers"], tuple(saved["search"]["usual"])
     models = [_loaded(row.settings, agent) for agent in row.settings.names()]
     if len({model.layers for model in models}) > 1:
@@ -124,12 +132,67 @@ def _scores(record: DiscussionRecord) -> tuple[float, float | None]:
     return (words["EM"], words["F1"]) if words else (decision["score"], None)
 
 
-def _as_json(layer: Ranked) -> dict[str, Any]:
-    """Return a layer as the file has it, where the score is called `worth`."""
-    return {"worth" if name == "score" else name: value for name, value in asdict(layer).items()}
-
-
 def _ranked(layer: int, score: Mean, parts: Sequence[tuple[float, float | None]]) -> Ranked:
     overlaps = [overlap for _, overlap in parts if overlap is not None]
     exact = fmean(exact for exact, _ in parts)
     return Ranked(layer, len(parts), score.value, score.low, score.high, exact, fmean(overlaps) if overlaps else None)
+
+
+# Halving
+
+SAVING = 10
+"""The exhaustive search takes at least this many times the discussions."""
+Scores = dict[int, list[float]]
+"""The scores of each candidate so far, in the order of questions."""
+Ask = Callable[[int, int, range], list[float]]
+"""Maps rung number, candidate and question positions to the candidate's scores."""
+
+
+class Rung(NamedTuple):
+    """A stage of the search: the number of candidates, and the 0-based positions of their questions."""
+
+    candidates: int
+    questions: range
+
+
+def halving(candidates: int, questions: int) -> list[Rung]:
+    """Return rungs that take at most a tenth of the exhaustive search's discussions.
+
+    The remainder from rounding goes to the last two candidates, as far as there are questions.
+
+    Raises:
+        UsageError: there are fewer than two candidates, or too few questions for one each in the first rung.
+    """
+    if candidates < 2:
+        raise UsageError(f"there is {candidates} layer to choose from; expected at least 2")
+    steps = ceil(log2(candidates))
+    budget = candidates * questions // SAVING
+    if budget // steps < candidates:
+        raise UsageError(
+            f"{questions} questions are too few to halve {candidates} layers with a tenth of the discussions; "
+            f"give at least {SAVING * steps}, or search without --halving"
+        )
+    rungs, start, left = list[Rung](), 0, budget
+    for step in range(steps):
+        size = ceil(candidates / 2**step)
+        share = left // size if step == steps - 1 else budget // steps // size
+        n = min(share, questions - start)
+        rungs.append(Rung(size, range(start, start + n)))
+        start, left = start + n, left - size * n
+    return rungs
+
+
+def search(plan: Sequence[Rung], order: Sequence[int], ask: Ask) -> tuple[list[int], Scores]:
+    """Return the candidates from best to worst, and their scores; those that survived longer come first.
+
+    Of equally good candidates, the one that is earlier in `order` survives.
+    """
+    scores: Scores = {candidate: [] for candidate in order}
+    alive, out = list(order), list[int]()
+    for number, rung in enumerate(plan):
+        alive, lost = alive[: rung.candidates], alive[rung.candidates :]
+        out = [*lost, *out]
+        for candidate in sorted(alive):
+            scores[candidate] += ask(number, candidate, rung.questions)
+        alive = sorted(alive, key=lambda candidate: -fmean(scores[candidate]))  # stable: ties keep their order
+    return [*alive, *out], scores

@@ -21,7 +21,6 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.outputs import write
 from sottovoce.experiments.rows import Row
 from sottovoce.experiments.search.plots import heat_map
-from sottovoce.experiments.search.space import Space, Temperatures, quiet_optuna
 from sottovoce.experiments.search.study import Study
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.state import JSON
@@ -34,6 +33,82 @@ MAP_COLUMNS = (
     "swapped", "swapped_low", "swapped_high",
 )  # fmt: skip
 Objective = Literal["decision", "first"]
+NO_FIRST = "the decisions of this scheme do not contain the first speaker's answer"
+PLACES = 2
+"""Decimal places of a temperature, as in the papers' tables."""
+Temperatures = tuple[float, ...]
+"""One temperature for each agent that discusses, in their order."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """A range of temperatures, in hundredths."""
+
+    low: float
+    high: float
+    grid: int | None
+    """Number of values for each agent, tried in all combinations; None lets optuna choose."""
+    trials: int
+
+    def check(self, row: Row, *, wants_map: bool) -> None:
+        """Check that these temperatures can be searched.
+
+        Raises:
+            UsageError: the range or grid is invalid, there is only one agent, or temperatures are already set.
+        """
+        speakers = row.settings.speakers()
+        if len(speakers) < 2:
+            raise UsageError(
+                f"{row.scheme} has {len(speakers)} agent that discusses; expected at least two: "
+                "choose another scheme, or raise --agents"
+            )
+        if row.settings.temperature:
+            raise UsageError("--temperature was given, but temperatures are searched; drop it, or use --from and --to")
+        if wants_map and len(speakers) != 2:
+            raise UsageError(f"a temperature map needs two agents, and {len(speakers)} discuss; drop --map")
+        if not 0 <= self.low < self.high:
+            raise UsageError(f"temperatures are searched from {self.low:g} to {self.high:g}; expected 0 <= from < to")
+        if (self.low, self.high) != _rounded((self.low, self.high)):
+            raise UsageError(f"temperatures are searched from {self.low} to {self.high}; expected hundredths")
+        if self.grid is not None and len({*(self.values() or ())}) < self.grid:
+            raise UsageError(f"--grid {self.grid} is finer than hundredths from {self.low:g} to {self.high:g}")
+
+    def values(self) -> Temperatures | None:
+        """Return an agent's temperatures in a grid, both ends included; None without a grid."""
+        if self.grid is None:
+            return None
+        step = (self.high - self.low) / (self.grid - 1)
+        return _rounded([self.low + step * n for n in range(self.grid)])
+
+    def propose(
+        self, speakers: Sequence[str], results: Sequence[tuple[Temperatures, float]], seed: int
+    ) -> Temperatures:
+        """Return the temperatures that optuna proposes after trials with these results.
+
+        They follow from the results and the seed alone, so that a resumed search continues like an uninterrupted one.
+
+        Raises:
+            UsageError: the extra `eval` is not installed.
+        """
+        try:
+            import optuna
+        except ImportError as error:
+            raise UsageError("tune needs the extra 'eval', which is not installed: pip install optuna") from error
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        distributions: dict[str, optuna.distributions.BaseDistribution] = {
+            name: optuna.distributions.FloatDistribution(self.low, self.high, step=10**-PLACES) for name in speakers
+        }
+        sampler = optuna.samplers.TPESampler(seed=random.Random(f"tune/{seed}/{len(results)}").getrandbits(32))
+        study = optuna.create_study(direction="maximize", sampler=sampler)
+        for temperatures, value in results:
+            params = dict(zip(speakers, temperatures, strict=True))
+            study.add_trial(optuna.create_trial(params=params, distributions=distributions, value=value))
+        proposal = study.ask(distributions)
+        return _rounded([proposal.params[name] for name in speakers])
+
+
+def _rounded(values: Sequence[float]) -> Temperatures:
+    return tuple(round(value, PLACES) for value in values)
 
 
 @dataclass(frozen=True)
@@ -86,7 +161,7 @@ def tune(study: Study, row: Row, space: Space, objective: Objective, part: float
         study: The folder.
         row: The scheme, settings and questions, without temperatures.
         space: The temperatures to try.
-        objective: What to maximize: the score of decisions, or that of the first speaker's last answers.
+        objective: The score to maximize: of decisions, or of the first speaker's last answers.
         part: The share of the questions that trials use; None uses them all.
         wants_map: Also run each trial with its two temperatures swapped.
 
@@ -136,50 +211,35 @@ def split(questions: Sequence[Question], part: float | None, seed: int) -> tuple
 
 
 def _trials(study: Study, row: Row, space: Space, objective: Objective) -> Iterator[Trial]:
-    speakers = row.settings.speakers()
-    if (values := space.values()) is not None:
-        for n, temperatures in enumerate(product(values, repeat=len(speakers))):
-            yield _checked(_run_trial(study, row, f"grid-{n}", temperatures), objective)
-        return
-    trials = list[Trial]()
-    with quiet_optuna():
-        for n in range(space.trials):
-            name = f"trial-{n}"
-            if (started := study.started(name)) is not None:  # another version of optuna might propose others
-                temperatures = tuple(started.manifest.settings["temperature"])
-            else:
-                results = [(trial.temperatures, trial.value(objective)) for trial in trials]
-                temperatures = space.propose(speakers, results, row.settings.seed)
-            trials.append(_checked(_run_trial(study, row, name, temperatures), objective))
-            yield trials[-1]
+    speakers, trials = row.settings.speakers(), list[Trial]()
+    grid = space.values()
+    proposals = [*product(grid, repeat=len(speakers))] if grid else [None] * space.trials
+    for n, temperatures in enumerate(proposals):
+        name = f"{'grid' if grid else 'trial'}-{n}"
+        if temperatures is None and (run := study.started(name)):  # another version of optuna might propose others
+            temperatures = tuple(run.manifest.settings["temperature"])
+        elif temperatures is None:
+            results = [(trial.temperatures, trial.value(objective)) for trial in trials]
+            temperatures = space.propose(speakers, results, row.settings.seed)
+        trials.append(_run_trial(study, row, name, temperatures))
+        if objective == "first" and trials[-1].first is None:
+            raise UsageError(f"{NO_FIRST}; use --objective decision")
+        yield trials[-1]
 
 
-def _checked(result: Trial, objective: Objective) -> Trial:
-    if objective == "first" and result.first is None:
-        raise UsageError(
-            "the decisions of this scheme do not contain the first speaker's answer; use --objective decision"
-        )
-    return result
-
-
-def _run_trial(study: Study, row: Row, name: str, temperatures: Sequence[float]) -> Trial:
+def _run_trial(study: Study, row: Row, name: str, temperatures: Temperatures) -> Trial:
     settings = row.settings.model_copy(update={"temperature": list(temperatures)})
-    records = list(study.run(replace(row, name=name, settings=settings)).records.values())
-    answers = [_is_last_answer_right(record, settings.speakers()[0]) for record in records]
-    known = [is_right for is_right in answers if is_right is not None]
-    first = share(known) if len(known) == len(records) else None
-    return Trial(name, tuple(temperatures), share([_score(record) for record in records]), first)
-
-
-def _score(record: DiscussionRecord) -> float:
-    assert record.decision is not None and record.decision["score"] is not None, "refused before"
-    return record.decision["score"]
+    records = study.run(replace(row, name=name, settings=settings)).records.values()
+    decisions = [record.decision for record in records if record.decision is not None]  # failures were refused
+    first = [_is_last_answer_right(record, settings.speakers()[0]) for record in records]
+    known = [is_right for is_right in first if is_right is not None]
+    scores = [decision["score"] for decision in decisions if decision["score"] is not None]
+    return Trial(name, temperatures, share(scores), share(known) if len(known) == len(first) else None)
 
 
 def _is_last_answer_right(record: DiscussionRecord, speaker: str) -> float | None:
     """Return 1 if the speaker's last answer is right, else 0; None if there is none or the question has no target."""
-    assert record.decision is not None, "failures were refused"
-    votes = [vote for vote in record.decision["votes"] if vote["agent"] == speaker]
+    votes = [vote for vote in record.decision["votes"] if vote["agent"] == speaker] if record.decision else []
     if not votes or record.question.get("target") is None:
         return None
     return float(kinds.right(votes[-1]["answer"], record.question))
@@ -193,7 +253,7 @@ def _points(study: Study, row: Row, trials: Sequence[Trial]) -> tuple[Point, ...
         reverse = trial.temperatures[::-1]
         swapped = by_temperatures.get(reverse) or _run_trial(study, row, f"{trial.name}-swapped", reverse)
         if trial.first is None or swapped.first is None:
-            raise UsageError("the decisions of this scheme do not contain the first speaker's answer; drop --map")
+            raise UsageError(f"{NO_FIRST}; drop --map")
         points.append(Point(trial.temperatures, trial.first, swapped.first))
     return tuple(points)
 

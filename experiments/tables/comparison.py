@@ -7,7 +7,8 @@ number of answers is the one that gives this error. Needs the extra `eval`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import hypot, sqrt
 from statistics import NormalDist
@@ -16,8 +17,9 @@ from sottovoce.analysis.power import POWER, TwoSamples, two_samples
 from sottovoce.analysis.statistics import ALPHA, Mean, mean
 from sottovoce.core.text import figure
 from sottovoce.experiments.tables.figures import PERCENT, Figure
-from sottovoce.experiments.tables.observed import GAIN, observed
 from sottovoce.experiments.tables.table import INTERVAL, STANDARD_ERROR, Published
+from sottovoce.nodes.question import question_id
+from sottovoce.prompts import kinds
 from sottovoce.runs.run import Run
 
 HALF_WIDTH = NormalDist().inv_cdf(1 - ALPHA / 2)
@@ -127,18 +129,17 @@ def difference(
     if not gain and 0 <= min(ours.value, printed.mean) and max(ours.value, printed.mean) <= scale:
         share = printed.mean / scale
         n = (round(share * (1 - share) / (own / scale) ** 2) if own else 0) or n
-        return None if not n else _scaled(two_samples(ours.value / scale, questions, share, n), scale)
+        if not n:
+            return None
+        by = two_samples(ours.value / scale, questions, share, n)
+        smallest = None if by.smallest is None else scale * by.smallest
+        return TwoSamples(scale * by.value, scale * by.low, scale * by.high, smallest)
     if gain and own is None and n:
         own = scale * sqrt(0.5 / n)
     if own is None or ours.low is None or ours.high is None:
         return None
-    both, by = hypot(own, (ours.high - ours.low) / 2 / HALF_WIDTH), ours.value - printed.mean
-    return TwoSamples(by, by - HALF_WIDTH * both, by + HALF_WIDTH * both, DETECTED * both)
-
-
-def _scaled(by: TwoSamples, scale: float) -> TwoSamples:
-    smallest = None if by.smallest is None else scale * by.smallest
-    return TwoSamples(scale * by.value, scale * by.low, scale * by.high, smallest)
+    both, value = hypot(own, (ours.high - ours.low) / 2 / HALF_WIDTH), ours.value - printed.mean
+    return TwoSamples(value, value - HALF_WIDTH * both, value + HALF_WIDTH * both, DETECTED * both)
 
 
 def assumed(error: str) -> str:
@@ -153,3 +154,48 @@ def assumed(error: str) -> str:
         f"{DIFFERENCES} The paper {prints}: a share counts its questions, each asked once, a gain is the difference of "
         "two such shares near one half, and other figures are not compared."
     )
+
+
+# Values of a metric
+
+GAIN = re.compile(r"score over (?P<row>\S+)")
+IN_ROUND = re.compile(r"(?P<agent>\S+) in round (?P<round>[1-9]\d*)")
+SCORE, AGREEMENT, COMPARABLE = "score", "agreement", "comparable_score"
+Values = Iterator[tuple[str, float]]
+"""The question and the value of each discussion that the metric applies to."""
+
+
+def observed(metric: str, row: str, runs: Mapping[str, Run]) -> Values:
+    """Yield a row's values of "score", a measure, "agent_1 in round 2", "agreement in round 3" or "score over none".
+
+    Scores are those of verdicts: a failure that the scheme or protocol can cause counts as wrong.
+    """
+    if (run := runs.get(row)) is None:
+        return
+    if match := IN_ROUND.fullmatch(metric):
+        yield from _in_round(run, match["agent"], int(match["round"]))
+        return
+    gain = GAIN.fullmatch(metric)
+    # By question and seed, so that both rows played the same game.
+    before = runs[gain["row"]].results().scores(COMPARABLE) if gain and gain["row"] in runs else {}
+    results = run.results()
+    values = results.scores(COMPARABLE) if gain or metric == SCORE else results.measures.get(metric, {})
+    for key, value in values.items():
+        if not gain or key in before:
+            yield key[0], float(value) - before.get(key, 0)
+
+
+def _in_round(run: Run, agent: str, number: int) -> Values:
+    for record in run.records.values():
+        if record.decision is None or record.question.get("target") is None:
+            continue
+        if number > len(rounds := record.answered_as()):
+            continue
+        question = question_id(record.question)
+        answers = {name: vote["answer"] for name, (_, vote) in rounds[number - 1].items()}
+        if agent == AGREEMENT and len(answers) > 1:
+            first, *others = answers.values()
+            kind = record.question["kind"]
+            yield question, float(first is not None and all(kinds.same(first, answer, kind) for answer in others))
+        elif agent in answers:
+            yield question, float(kinds.right(answers[agent], record.question))

@@ -70,38 +70,30 @@ def by_metric(value: Any, first: str) -> dict[str, Figure]:  # Any: parsed YAML
     return {first: figure_of(value)}
 
 
-def published_in(folder: Path) -> Figures:
-    """Return the published figures of an experiment that `experiment reproduce` ran, as printed; {} for any other.
+def in_our_units(folder: Path) -> dict[str, dict[str, float]]:
+    """Return the published figures of an experiment that `experiment reproduce` ran; {} for any other.
+
+    They are by row and "accuracy" (the score) or the name of a measure of results, with shares from 0 to 1. Other
+    metrics, such as an agent's answers in a round, are left out.
 
     Raises:
         RecordError: the file is damaged.
     """
-    return _read(folder)[0]
-
-
-def in_our_units(folder: Path) -> dict[str, dict[str, float]]:
-    """Return them by row and "accuracy" (the score) or the name of a measure of results, with shares from 0 to 1.
-
-    Other metrics, such as an agent's answers in a round, are left out. Errors: see `published_in`.
-    """
-    rows, metrics, percent = _read(folder)
-    names = {metric: ACCURACY if value == "score" else value for metric, value in metrics.items() if " " not in value}
-    scales = {metric: PERCENT if metric in percent else 1 for metric in names}
-    return {
-        row: {names[metric]: figure.mean / scales[metric] for metric, figure in by.items() if metric in names}
-        for row, by in rows.items()
-    }
-
-
-def _read(folder: Path) -> tuple[Figures, dict[str, str], list[str]]:
-    """Return the figures, the meaning of each metric here, and the metrics that are printed as percentages."""
     path = folder / FILE
     if not path.exists():
-        return {}, {}, []
+        return {}
     try:
         content: dict[str, Any] = json.loads(text_of(path))  # Any: JSON
-        figures = {row: by_metric(by, "") for row, by in content["rows"].items()}
-        return figures, dict(content["metrics"]), list(content["percent"])
+        metrics = {name: value for name, value in content["metrics"].items() if " " not in value}
+        scales = {name: PERCENT if name in content["percent"] else 1 for name in metrics}
+        return {
+            row: {
+                ACCURACY if metrics[metric] == "score" else metrics[metric]: figure.mean / scales[metric]
+                for metric, figure in by_metric(by, "").items()
+                if metric in metrics
+            }
+            for row, by in content["rows"].items()
+        }
     except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError, UsageError) as error:
         raise RecordError(f"{str(path)!r} is damaged; run the experiment again to rewrite it") from error
 

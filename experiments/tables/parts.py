@@ -59,11 +59,10 @@ def small_of(table: Published, model: str, part: str, data: Path) -> Content:
         full = _merged(table, model, row)
         replaced = {key: value for key, value in REPLACED.items() if full.get(key)}
         fields = _fields(row)
-        shorter = {
-            key: _smaller(value, full.get(key))
-            for key, value in {**SMALL, **replaced, **small}.items()
-            if key in fields
-        }
+        shorter = {key: value for key, value in {**SMALL, **replaced, **small}.items() if key in fields}
+        for key, own in full.items():  # so that one round stays one
+            if type(own) is int and type(shorter.get(key)) is int:
+                shorter[key] = min(own, shorter[key])
         agents = len(full["model"]) if isinstance(full["model"], list) else 1
         rows[name] = {**full, **shorter, "model": [BUNDLED] * agents}
     return _experiment(table, model, part, questions, table.seeds[:1], rows, data)
@@ -111,19 +110,12 @@ def missing(table: Published, model: str, part: str, data: Path) -> list[str]:
 
 def weights_here(names: list[str]) -> str:
     """Return "here", "hosted" or "not here" for the models of a table."""
-    if all(map(_is_here, names)):
-        return "here"
-    return "hosted" if all(name.startswith(HOSTED) for name in names) else "not here"
-
-
-def _is_here(name: str) -> bool:
-    if name == BUNDLED or Path(name).exists():
-        return True
-    if name.startswith(HOSTED):
-        return False
+    if all(name.startswith(HOSTED) for name in names):
+        return "hosted"
     from huggingface_hub import try_to_load_from_cache  # late: `--help` needs none
 
-    return isinstance(try_to_load_from_cache(name, "config.json"), str)
+    here = (name == BUNDLED or Path(name).exists() or try_to_load_from_cache(name, "config.json") for name in names)
+    return "here" if all(isinstance(path, (bool, str)) and path for path in here) else "not here"
 
 
 def _experiment(
@@ -157,11 +149,6 @@ def _fields(row: Content) -> Collection[str]:
     if "scheme" not in row:
         raise UsageError(f"a row is {row!r}; expected a scheme with settings, such as {{scheme: debate, rounds: 2}}")
     return scheme(plain(row["scheme"])).settings.model_fields
-
-
-def _smaller(small: Any, own: Any) -> Any:  # Any: parsed YAML
-    """Return the smaller of two whole numbers, so that one round stays one; otherwise `small`."""
-    return min(small, own) if type(small) is int and type(own) is int else small
 
 
 def _with_folder(value: Any, folder: str) -> Any:  # Any: parsed YAML

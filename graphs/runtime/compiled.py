@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from contextlib import aclosing, contextmanager
 from functools import wraps
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
@@ -32,11 +32,8 @@ FIRST = "opening"
 """The first node of every scheme, which checks the question and writes the settings."""
 
 
-class Check(Protocol):
-    """A check of a state, which raises a UsageError if it is invalid."""
-
-    def __call__(self, state: Any, *, started: bool) -> None:  # Any: the state of every scheme
-        """Check the whole state, or before a discussion has `started` only the types of its values."""
+Check = Callable[..., None]
+"""A check of a whole state, which raises a UsageError; with `started=False` only of the types of its values."""
 
 
 class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here and below LangGraph's own

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, get_args, get_type_hints
 
+from langchain_core.runnables import RunnableLambda
 from langgraph.graph import END, START
 from langgraph.types import CachePolicy, RetryPolicy
 
@@ -15,19 +16,10 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.trust import Allow, Allowed
 from sottovoce.graphs.runtime.compiled import FIRST, DiscussionGraph
 from sottovoce.graphs.scheme import Graph, Scheme
-from sottovoce.nodes.act import Act, key_of, node
+from sottovoce.nodes.act import Act, Step, key_of, node, plain
 from sottovoce.nodes.contexts import Contexts, Models
-from sottovoce.nodes.decide import Rule, by_majority, decide
-from sottovoce.nodes.monitor_node import (
-    Approval,
-    Effect,
-    deferred,
-    joint_monitor_node,
-    monitor_node,
-    next_of,
-    no_effect,
-    reset_node,
-)
+from sottovoce.nodes.decide import Rule, by_majority, deciding
+from sottovoce.nodes.monitor_node import Effect, approval, checked, checked_together, deferred, reset_pending
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.setup import Begin, next_round, nothing, setup
 from sottovoce.nodes.state import RESTORED, Discussion, outcome_of
@@ -75,6 +67,8 @@ class Frame:
             back_to: The mark that a reset returns to: -1, the beginning of the last round, or 0, that of the first.
         """
         self._gates: dict[str, str] = {}
+        hints = get_type_hints(state, include_extras=True)
+        restored = tuple(name for name, hint in hints.items() if RESTORED in getattr(hint, "__metadata__", ()))
         allowed = Allowed.of(allow, scheme.settings)
         self.watch, self.back_to, self.cached = _watch_of(watch, allowed.resolved(settings)), back_to, cached
         self._approves = bool(settings.approve)
@@ -85,7 +79,7 @@ class Frame:
             models,
             store,
             scheme.answers,
-            restored(state),
+            restored,
             state,
             scheme.own_prompts,
             allowed=allowed,
@@ -100,12 +94,12 @@ class Frame:
         self.graph: Graph = graph
         self.graph.add_node(FIRST, setup(self.contexts, begin, question, self.watch, graph.cleared))
         self.graph.add_node("next_round", next_round(self.contexts, watched=self.watch is not None))
-        self.graph.add_node("decide", decide(self.contexts, rule), defer=self._defers)
+        self.graph.add_node("decide", self.step(deciding(rule), "decide"), defer=self._defers)
         self.graph.add_edge(START, FIRST)
         self.graph.add_edge(FIRST, "next_round")
         self.graph.add_edge("decide", END)
         if self.watch is not None:
-            self.graph.add_node(RESET, reset_node())
+            self.graph.add_node(RESET, self.step(reset_pending, RESET))
             self.graph.add_edge(RESET, "next_round")
 
     def act(
@@ -119,7 +113,7 @@ class Frame:
         agent: str = "",
         watched: bool = True,
         approved: bool = True,
-        effect: Effect = no_effect,
+        effect: Effect = lambda update: "",
         silent: Silent | None = None,
         labels: Labels = PLAIN,
     ) -> None:
@@ -133,7 +127,7 @@ class Frame:
         """
         watch = restricted(self.watch) if self.watch and watched else None
         if self._approves and approved:
-            watch = Approval(watch, name, effect)
+            watch = approval(watch, name, effect)
         spoken = act if watch is None else deferred(act, name)
         self.graph.add_node(
             name,
@@ -146,7 +140,7 @@ class Frame:
             self._follow(name, to, ends, labels)
         else:
             self.graph.add_edge(name, f"watch_{name}")
-            self._watch(name, monitor_node(self.contexts, watch, name, silent, self.back_to), to, ends, labels)
+            self._watch(name, checked(watch, name, silent, self.back_to), to, ends, labels)
 
     def join(
         self,
@@ -168,27 +162,32 @@ class Frame:
         self.graph.add_node(name, step, defer=self._defers)
         self._follow(name, to, ends, labels)
         if self.watch is not None and together is not None:
-            watch = joint_monitor_node(self.contexts, restricted(self.watch), name, together, self.back_to)
-            self._watch(name, watch, name, (), defer=True)
+            check = checked_together(restricted(self.watch), name, together, self.back_to)
+            self._watch(name, check, name, (), defer=True)
             self._gates[name] = f"watch_{name}"
+
+    def step(self, step: Step, name: str = "") -> RunnableLambda[Any, Any]:
+        """Return the node of a step without an agent, for `join` or LangGraph's `add_node`."""
+        return RunnableLambda(lambda state: plain(step(self.contexts.of(state), state)), name=name or step.__name__)
 
     def _watch(
         self,
         name: str,
-        watch: Any,
+        check: Step,
         to: str | Spread,
         ends: Sequence[str],
         labels: Labels = PLAIN,
         *,
         defer: bool = False,
-    ) -> None:  # Any: anything that LangGraph accepts as a node
+    ) -> None:
         """Add the watching node before or after `name`, and the edges that follow it."""
-        self.graph.add_node(f"watch_{name}", watch, metadata={"role": "monitor"}, defer=defer)
-        what_next, (onwards, targets) = next_of(name), self._targets(to, ends, labels)
+        node = self.step(check, f"watch_{name}")
+        self.graph.add_node(f"watch_{name}", node, metadata={"role": "monitor"}, defer=defer)
+        onwards, targets = self._targets(to, ends, labels)
         again = name if name in targets else AGAIN
 
         def after_watch(state: Any) -> str | Sequence[str]:  # Any: the state of every scheme
-            match what_next(state):
+            match state.get("pending", {}).get(name, {}).get("next", "publish"):
                 case "again":
                     return again
                 case "reset":
@@ -214,7 +213,7 @@ class Frame:
             found = to(state) if callable(to) else to
             return labels.get(found, found) if isinstance(found, str) else [labels.get(each, each) for each in found]
 
-        targets = list(ends or _ends(to)) if callable(to) else [to]
+        targets = list(ends or get_args(get_type_hints(to)["return"])) if callable(to) else [to]
         # Only the gates that exist by now: a watch must not lead to itself.
         return onwards, {labels.get(each, each): self._gates.get(each, each) for each in targets}
 
@@ -235,13 +234,3 @@ def _watch_of(watch: Any, settings: Settings) -> Watch | None:  # Any: a user's 
     if found is not None and not callable(found):
         raise UsageError(f"watch is of type {type(found).__name__}; expected a watch, its name, or Guard(monitor)")
     return found
-
-
-def restored(state: type[Any]) -> tuple[str, ...]:
-    """Return the keys of a state that a reset restores, as annotated."""
-    hints = get_type_hints(state, include_extras=True)
-    return tuple(name for name, hint in hints.items() if RESTORED in getattr(hint, "__metadata__", ()))
-
-
-def _ends(router: Spread) -> tuple[str, ...]:
-    return get_args(get_type_hints(router)["return"])

@@ -1,21 +1,20 @@
 """The highest temperature at which mean embeddings can be read as text: CIPHER's base if none is known.
 
-Messages of 48 steps are decoded on six prompts at each temperature, from the highest down. Each is scored as plain
-text: the mean log-probability (nats) of its nearest tokens under the model, each after the tokens before it. A
-temperature is readable if the score is at least that of text drawn at 0.7, less twice its standard deviation over the
-prompts. The reference is 0.7 and not 1, because chat models are published to be read at 0.7: text that SmolLM2 draws
-at 1 is so poor (-2.7) that means at 0.6, half of them noise (-2.9), would pass.
+Messages of 48 steps are decoded on six prompts at each temperature, from the highest down, and scored as plain text:
+the mean log-probability (nats) of their nearest tokens. A temperature is readable if its score is at least that of text
+drawn at 0.7, less twice the standard deviation over the prompts. The reference is not 1: text that SmolLM2 draws at 1
+is so poor (-2.7) that means at 0.6, half of them noise (-2.9), would pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from statistics import fmean, stdev
-from typing import NamedTuple
 
 import torch
 
 from sottovoce.models.base_temperature import CAUTIOUS, Measured, base_temperature, save_measurement
+from sottovoce.models.doctor.selftest import Said
 from sottovoce.models.engine.request import Feed, Ids, Reply, Request, Sampling, Stop
 from sottovoce.models.huggingface.family import LAYERS_READ_IDS, layers_read_ids
 from sottovoce.models.loaded import LoadedModel
@@ -34,11 +33,6 @@ PROMPTS = (
     "Explain how a bridge carries its load.",
 )
 Prompt = tuple[int, ...]
-
-
-class _Turn(NamedTuple):
-    role: str
-    parts: tuple[str, ...]
 
 
 def temperature(loaded: LoadedModel) -> tuple[None, str]:
@@ -87,8 +81,8 @@ def _down(loaded: LoadedModel, prompts: Sequence[Prompt]) -> Iterator[tuple[floa
 
 
 def _prompts(loaded: LoadedModel) -> list[Prompt]:
-    chats = [loaded.chat.encode([_Turn("user", (text,))]) for text in PROMPTS]
-    return [tuple(id for piece in chat for id in piece) for chat in chats]
+    chats = [loaded.chat.encode([Said("user", (text,))]) for text in PROMPTS]
+    return [tuple(id for piece in chat if isinstance(piece, tuple) for id in piece) for chat in chats]
 
 
 def _likelihoods(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 from jinja2 import TemplateError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -16,7 +15,7 @@ from sottovoce.core.errors import ModelError
 from sottovoce.core.text import amount
 from sottovoce.models.base_temperature import default_sampling, drawn_temperature, known_top_p
 from sottovoce.models.doctor.cipher_temperature import temperature
-from sottovoce.models.doctor.selftest import CHECKS, WHAT_TO_DO, Found, Trial
+from sottovoce.models.doctor.selftest import CHECKS, WHAT_TO_DO, Found, Said, Trial
 from sottovoce.models.engine.cache_manager import default_budget
 from sottovoce.models.huggingface.devices import place_of
 from sottovoce.models.huggingface.family import LAYERS_READ_IDS, layers_read_ids, streams
@@ -107,12 +106,10 @@ def examine(
         finding = _checked(check, partial(test, trial))
         passed = passed and finding.ok is not False
         yield finding
-    last = partial(temperature, loaded) if passed else _not_measured
-    yield _checked("CIPHER temperature", last)
-
-
-def _not_measured() -> Found:
-    return None, "not measured, because the model fails the checks above"
+    if passed:
+        yield _checked("CIPHER temperature", partial(temperature, loaded))
+    else:
+        yield Finding("CIPHER temperature", None, "not measured, because the model fails the checks above")
 
 
 def _checked(check: str, look: Callable[[], Found]) -> Finding:
@@ -231,17 +228,12 @@ def _template(loaded: LoadedModel) -> Found:
     return True, "; ".join(said)
 
 
-class _Said(NamedTuple):
-    role: str
-    parts: tuple[str | int, ...]
-
-
 def _messages(loaded: LoadedModel) -> Found:
     """Check that messages from other agents come through the chat template whole and in order."""
     chat = [
-        _Said("user", ("? They said: ", 0, " And: ", 1, ".")),
-        _Said("assistant", (2,)),
-        _Said("user", ("They said:\n", 3)),
+        Said("user", ("? They said: ", 0, " And: ", 1, ".")),
+        Said("assistant", (2,)),
+        Said("user", ("They said:\n", 3)),
     ]
     try:
         holes = [piece for piece in loaded.chat.encode(chat) if isinstance(piece, int)]

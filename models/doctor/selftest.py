@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -23,6 +24,14 @@ TOLERANCE = {  # relative to the largest log-probability: the effect of another 
 TEXT = "Three agents discuss a question. Each answers, reads what the others answered, and answers again. "
 READ, NEW = 24, 6  # tokens of the prompt and of a reply, at most
 WHAT_TO_DO = "use an attention-based causal language model"
+
+
+class Said(NamedTuple):
+    """A turn of a chat; a number stands for a message."""
+
+    role: str
+    parts: tuple[str | int, ...]
+
 
 Prompt = tuple[int, ...]
 Pair = tuple[torch.Tensor, torch.Tensor]

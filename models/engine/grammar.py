@@ -14,7 +14,7 @@ from llguidance import LLMatcher
 from transformers import PreTrainedTokenizerBase
 
 from sottovoce.core.errors import UsageError
-from sottovoce.core.response_format import Form, Schema
+from sottovoce.core.response_format import Form
 from sottovoce.models.engine.request import Stop
 from sottovoce.models.engine.vocabulary import EMPTY, Vocabulary
 
@@ -53,11 +53,7 @@ class Grammar:
 
     @cached_property
     def path(self) -> tuple[int, ...]:
-        """A short text in the format, as tokens.
-
-        Raises:
-            UsageError: none was found.
-        """
+        """A short text in the format, as tokens."""
         path = self.completion(self.start, LONGEST)
         if path is None:
             raise UsageError(f"no text of this format was found: {_shown(self.form)}; use another format or none")
@@ -87,31 +83,21 @@ class Grammar:
         return marker + max(self.least, min(wanted, max_new // 4))
 
     def check(self, stop: Stop) -> None:
-        """Refuse a format that does not fit in the reply, or that a stop string prevents.
-
-        Raises:
-            UsageError: the format or a choice needs too many tokens, or a stop string would end the reply first.
-        """
+        """Refuse a format that does not fit in the reply, or that a stop string prevents."""
         form, before = self.form, f"\n{self.form.after} "
         marker = len(self.marker("")) if form.after else 0
         if marker + self.least > stop.max_new:
-            what = f"the choice {shorten(self._longest, SHOWN)!r}" if form.choices else f"the format, {self._shortest},"
+            if form.choices:
+                what = f"the choice {shorten(max(form.choices, key=self._length), SHOWN)!r}"
+            else:  # shortened: a pattern of many actions would fill screens
+                shortest = self.vocabulary.text(self.path).decode(errors="replace").strip()
+                what = f"the format, at its shortest {shorten(shortest, SHOWN)},"
             behind = f" after {form.after!r}" if marker else ""
             raise UsageError(
                 f"{what}{behind} takes {marker + self.least} tokens, but max_tokens is {stop.max_new}; raise it"
             )
         if form.after and (cut := next((text for text in stop.texts if text in before), None)):
             raise UsageError(f"the stop string {cut!r} would end the reply before its format, {before!r}; leave it out")
-
-    @property
-    def _shortest(self) -> str:
-        """The shortest text in the format, shortened for a message: a pattern of many actions would fill screens."""
-        text = self.vocabulary.text(self.path).decode(errors="replace").strip()
-        return f"at its shortest {shorten(text, SHOWN)}"
-
-    @property
-    def _longest(self) -> str:
-        return max(self.form.choices, key=self._length)
 
     def _length(self, choice: str) -> int:
         """Return the number of tokens of one choice."""
@@ -128,11 +114,7 @@ _reading = threading.Lock()
 
 
 def grammar_of(form: Form, tokenizer: PreTrainedTokenizerBase) -> Grammar:
-    """Return the grammar of a format, with "unknown" as an option unless it refuses that; equal formats share one.
-
-    Raises:
-        UsageError: the tokenizer is not of a kind whose tokens are known as bytes.
-    """
+    """Return the grammar of a format, with "unknown" as an option unless it refuses that; equal formats share one."""
     with _reading:
         if tokenizer not in _known:
             vocabulary = Vocabulary(tokenizer)
@@ -146,7 +128,8 @@ def _grammar(form: Form) -> str:
         space = " " if _spaced(form) else ""
         grammar = LLMatcher.grammar_from_regex(f"{space}(?:{form.pattern})")
     elif form.schema is not None:
-        grammar = _lark(f"%json {json.dumps(_compact(form.schema))}", form)
+        compact = {**form.schema, "x-guidance": {**JSON, **form.schema.get("x-guidance", {})}}
+        grammar = _lark(f"%json {json.dumps(compact)}", form)
     else:
         grammar = _lark(" | ".join(map(json.dumps, form.choices)), form)
     return str(grammar)
@@ -158,10 +141,6 @@ def _lark(rule: str, form: Form) -> str:
 
 def _spaced(form: Form) -> bool:
     return form.spaced or bool(form.after)
-
-
-def _compact(schema: Schema) -> Schema:
-    return {**schema, "x-guidance": {**JSON, **schema.get("x-guidance", {})}}
 
 
 def _shown(form: Form) -> str:

@@ -133,7 +133,9 @@ class Worker(threading.Thread):
                 elif self._closed:
                     break
             except BaseException as error:  # a model that fails on its first token, or a bug of ours
-                self._fail(error)
+                ended = failure(error)
+                for job in list(self._jobs):
+                    job.settle(ended)
                 loop = None
             jobs.clear()  # or they would stay in memory while the thread waits
 
@@ -151,8 +153,3 @@ class Worker(threading.Thread):
                 break
         self._closed = self._closed or None in arrived
         return [job for job in arrived if job is not None]
-
-    def _fail(self, error: BaseException) -> None:
-        ended = failure(error)
-        for job in list(self._jobs):
-            job.settle(ended)

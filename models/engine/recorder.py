@@ -96,7 +96,7 @@ class Recorder:
         self._mean_rows: dict[str, _Series] = {}
         self._ids: list[int] = []
         self._stats = _Series(self._numbers)
-        self._sparse = [_Series(_as_they_are), _Series(_as_they_are)]
+        self._sparse = [_Series(lambda values: (values,)) for _ in range(2)]
 
     def see(self, i: int, states: Mapping[int, torch.Tensor]) -> None:
         """Record row i of the states (b, H) of a pass, by layer."""
@@ -112,7 +112,7 @@ class Recorder:
         None stands for the token nearest to the mean in the model's own table, which is looked up on demand.
         """
         for key, row in rows.items():
-            self._mean_rows.setdefault(key, _Series(_as_they_are)).append(row)
+            self._mean_rows.setdefault(key, _Series(lambda rows: (rows,))).append(row)
         if id is None:
             assert largest is not None, "a mean has a heaviest token"
             self._pending.add(self._ids, rows[self._pending.table.key], largest[0][0])
@@ -161,7 +161,3 @@ class Recorder:
             return None
         ids, weights = found
         return Sparse(ids, weights, weights.sum(-1))
-
-
-def _as_they_are(values: torch.Tensor) -> _Tensors:
-    return (values,)

@@ -33,11 +33,7 @@ AGAIN = "fetch the folder again, as one"
 
 @contextmanager
 def reading(name: str, part: str = "") -> Iterator[None]:
-    """Turn any error of a library that reads untrusted files into a ModelError of one line.
-
-    Raises:
-        ModelError: with the model, the `part` that was read, and the library's message.
-    """
+    """Turn any error of a library that reads untrusted files into a ModelError of one line."""
     try:
         yield
     except SottovoceError:
@@ -57,11 +53,7 @@ def reason(error: Exception) -> str:
 
 
 def check_files(name: str, folder: Path) -> None:
-    """Refuse a folder with unreadable or missing files.
-
-    Raises:
-        ModelError: names the first such file, or says that the folder is an adapter.
-    """
+    """Refuse a folder with unreadable or missing files."""
     check_adapter(name, folder)
     found = {file: _json(name, folder / file) for file in SMALL_FILES if (folder / file).is_file()}
     shards = found.get(INDEX, {}).get("weight_map") or {}
@@ -71,25 +63,17 @@ def check_files(name: str, folder: Path) -> None:
     tensors = shapes(name, folder)
     promised = found.get(CONFIG, {}).get("num_hidden_layers")
     if tensors and isinstance(promised, int) and promised > len(tensors):  # any number would be built
-        raise ModelError(_of_layers(name, promised, tensors))
+        raise _of_layers(name, promised, tensors, max(_counts(tensors).values(), default=0))
 
 
 def check_adapter(name: str, folder: Path) -> None:
-    """Refuse an adapter: with `peft` installed, transformers would open the model that it names.
-
-    Raises:
-        ModelError: names the file.
-    """
+    """Refuse an adapter: with `peft` installed, transformers would open the model that it names."""
     if (folder / ADAPTER).is_file():
         raise ModelError(f"model {name!r} has {ADAPTER}, which names another model; merge the adapter into its model")
 
 
 def check_code(name: str, config: PreTrainedConfig) -> None:
-    """Refuse a config that names an attention on a hub: transformers (5.23) would fetch and run that code.
-
-    Raises:
-        ModelError: names the attention.
-    """
+    """Refuse a config that names an attention on a hub: transformers (5.23) would fetch and run that code."""
     if (found := getattr(config, "_attn_implementation", None)) not in (None, *ATTENTIONS):
         raise ModelError(
             f"model {name!r} names the attention {found!r} in {CONFIG}, which may be code of a hub; "
@@ -101,11 +85,7 @@ def check_code(name: str, config: PreTrainedConfig) -> None:
 
 
 def shapes(name: str, folder: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Return the file and the shape of each tensor.
-
-    Raises:
-        ModelError: a file is not a safetensors file, or is cut.
-    """
+    """Return the file and the shape of each tensor."""
     found = dict[str, tuple[str, tuple[int, ...]]]()
     for file in sorted(path for path in folder.glob("model*.safetensors") if path.is_file()):
         try:
@@ -114,16 +94,12 @@ def shapes(name: str, folder: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
         except (SafetensorError, OSError) as error:
             size = file.stat().st_size
             why = f"{file.name} is damaged: {error}; found {size:,} bytes, expected a whole safetensors file"
-            raise ModelError(f"model {name!r} cannot be loaded: {why}; {AGAIN}") from error
+            raise _unloadable(name, why) from error
     return found
 
 
 def check_weights(name: str, model: PreTrainedModel, where: str, report: Mapping[str, Iterable[str]]) -> None:
-    """Refuse weights that transformers would make up or drop: random weights, or more layers than it builds.
-
-    Raises:
-        ModelError: says what the files contain and what config.json requires.
-    """
+    """Refuse weights that transformers would make up or drop: random weights, or more layers than it builds."""
     counts, missing = _counts(model.state_dict()), sorted(report["missing_keys"])
     beyond = [
         key
@@ -135,7 +111,7 @@ def check_weights(name: str, model: PreTrainedModel, where: str, report: Mapping
     held = _counts(tensors)
     for where_layers, layers in counts.items():
         if (layered or beyond) and held.get(where_layers, layers) != layers:
-            raise ModelError(_of_layers(name, layers, tensors, where_layers))
+            raise _of_layers(name, layers, tensors, held.get(where_layers, 0))
     if missing:
         raise ModelError(
             f"model {name!r} lacks {len(missing)} of its weights, {missing[0]!r} among them, which {CONFIG} requires: "
@@ -147,9 +123,6 @@ def check_tokenizer(name: str, tokenizer: PreTrainedTokenizerBase, rows: int) ->
     """Refuse a tokenizer without words, or with more tokens than the model has rows.
 
     Only added tokens may be beyond the `rows` of the embedding table: some models never had rows for them.
-
-    Raises:
-        ModelError: says how many tokens and rows there are.
     """
     if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
         raise ModelError(
@@ -162,36 +135,35 @@ def check_tokenizer(name: str, tokenizer: PreTrainedTokenizerBase, rows: int) ->
         )
 
 
-def misfit(name: str, where: str, config: PreTrainedConfig) -> str:
-    """Return the error message for weights that do not have the shapes in config.json."""
+def misfit(name: str, where: str, config: PreTrainedConfig) -> ModelError:
+    """Return the error for weights that do not have the shapes in config.json."""
     with torch.device("meta"):
         asked = {
             key: tuple(value.shape) for key, value in AutoModelForCausalLM.from_config(config).state_dict().items()
         }
     for key, (file, shape) in shapes(name, Path(where)).items():
         if asked.get(key, shape) != shape:
-            told = f"{file} holds {key!r} in shape {_by(shape)}, but {CONFIG} requires {_by(asked[key])}"
-            return f"model {name!r} cannot be loaded: {told}; {AGAIN}"
-    return f"model {name!r} cannot be loaded: its weights do not have the shapes that {CONFIG} requires; {AGAIN}"
+            found, required = (" x ".join(map(str, sizes)) for sizes in (shape, asked[key]))
+            return _unloadable(name, f"{file} holds {key!r} in shape {found}, but {CONFIG} requires {required}")
+    return _unloadable(name, f"its weights do not have the shapes that {CONFIG} requires")
+
+
+def _unloadable(name: str, why: str) -> ModelError:
+    return ModelError(f"model {name!r} cannot be loaded: {why}; {AGAIN}")
 
 
 def _json(name: str, file: Path) -> dict[str, Any]:  # Any: JSON
     try:
         found = json.loads(text_of(file))
     except (OSError, ValueError, RecursionError) as error:
-        why = f"{file.name} is not a valid JSON file ({str(error).splitlines()[0]})"
-        raise ModelError(f"model {name!r} cannot be loaded: {why}; {AGAIN}") from error
+        raise _unloadable(name, f"{file.name} is not a valid JSON file ({str(error).splitlines()[0]})") from error
     if not isinstance(found, dict):
-        told = f"{file.name} contains {type(found).__name__}, expected a JSON object"
-        raise ModelError(f"model {name!r} cannot be loaded: {told}; {AGAIN}")
+        raise _unloadable(name, f"{file.name} contains {type(found).__name__}, expected a JSON object")
     return found
 
 
-def _of_layers(name: str, promised: int, tensors: Mapping[str, tuple[str, object]], at: str | None = None) -> str:
-    counts = _counts(tensors)
-    held = counts.get(at, 0) if at is not None else max(counts.values(), default=0)
-    told = f"{CONFIG} specifies {promised} layers, but {_files(tensors)} {held}"
-    return f"model {name!r} cannot be loaded: {told}; {AGAIN}"
+def _of_layers(name: str, promised: int, tensors: Mapping[str, tuple[str, object]], count: int) -> ModelError:
+    return _unloadable(name, f"{CONFIG} specifies {promised} layers, but {_files(tensors)} {count}")
 
 
 def _counts(names: Iterable[str]) -> dict[str, int]:
@@ -205,10 +177,6 @@ def _counts(names: Iterable[str]) -> dict[str, int]:
 def _files(tensors: Mapping[str, tuple[str, object]]) -> str:
     names = sorted({file for file, _ in tensors.values()})
     return f"{names[0]} holds" if len(names) == 1 else f"{len(names)} files of weights hold"
-
-
-def _by(shape: tuple[int, ...]) -> str:
-    return " x ".join(map(str, shape))
 
 
 ABSURD = 1e6

@@ -174,7 +174,12 @@ def _tensors(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the tensors of a checkpoint by name, module by module."""
     for path, module in model.named_modules():
         below = tuple(f"{child}." for child, _ in module.named_children())
-        with _fetched(module):
+        fetched: AbstractContextManager[None] = nullcontext()
+        if hasattr(module, "_hf_hook"):
+            from accelerate.utils import align_module_device  # late: an optional package, present if the hook is
+
+            fetched = align_module_device(module)  # fetches offloaded weights
+        with fetched:
             for name, tensor in module.state_dict().items():
                 if isinstance(tensor, torch.Tensor) and not name.startswith(below):
                     yield from _plain(f"{path}.{name}", tensor)
@@ -187,16 +192,6 @@ def _plain(name: str, tensor: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]
         return
     for part in tensor.__tensor_flatten__()[0]:
         yield from _plain(f"{name}.{part}", getattr(tensor, part))
-
-
-def _fetched(module: nn.Module) -> AbstractContextManager[None]:
-    """Return a context in which offloaded weights of the module are available."""
-    if not hasattr(module, "_hf_hook"):
-        return nullcontext()
-    from accelerate.utils import align_module_device  # late: an optional package, present if the hook is
-
-    fetched: AbstractContextManager[None] = align_module_device(module)
-    return fetched
 
 
 # On a CPU numpy searches are up to ten times as fast as torch (2.13), with the same results.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
@@ -57,11 +57,7 @@ class Attention:
 
     @classmethod
     def of(cls, model: PreTrainedModel) -> Attention:
-        """Return the attention that the configuration describes.
-
-        ModelError: an attention that our masks cannot express.
-            ModelError: an attention that no mask of ours expresses.
-        """
+        """Return the attention that the configuration describes; refuse one that our masks cannot express."""
         config = model.config.get_text_config()
         implementation = config._attn_implementation
         if implementation not in ("sdpa", "eager"):
@@ -76,7 +72,8 @@ class Attention:
                 f"expected {FULL} or {SLIDING}: use another model"
             )
         window = getattr(config, "sliding_window", None) if not kinds or SLIDING in kinds else None
-        form: Form = "columns" if takes_columns(config) else "bool" if implementation == "sdpa" else "added"
+        alibi = getattr(config, "alibi", False) or config.model_type == "bloom"
+        form: Form = "columns" if alibi else "bool" if implementation == "sdpa" else "added"
         return cls(form, window, kinds if SLIDING in kinds else (), model.dtype)
 
     @property
@@ -99,8 +96,3 @@ class Attention:
             return seen
         lowest = torch.full((), torch.finfo(self.dtype).min, dtype=self.dtype, device=seen.device)
         return torch.where(seen, torch.zeros_like(lowest), lowest)
-
-
-def takes_columns(config: Any) -> bool:  # Any: a configuration of any family
-    """Return True if the family counts positions from its mask, which then has the form (b, c) of columns."""
-    return bool(getattr(config, "alibi", False)) or config.model_type == "bloom"

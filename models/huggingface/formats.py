@@ -78,9 +78,6 @@ def check_memory(name: str, folder: Path, dtype: Dtype, packing: Packing | None,
     """Refuse weights that do not fit in the CPU's memory.
 
     Models on a hub or spread over devices, and files that cannot be read, are not checked here.
-
-    Raises:
-        ModelError: the weights take more memory than is free; the message has the figures.
     """
     headers = [*_headers(folder)] if place == "cpu" else []
     if any(header.kind not in STORED for header in headers):

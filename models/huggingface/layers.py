@@ -113,9 +113,6 @@ class Hooks:
 
     def __bool__(self) -> bool:
         """Return True while there are any; call it between passes, when our own hooks are removed."""
-        return any(self._hooks) and any(not _idle(hook) for hooks in self._hooks for hook in hooks.values())
-
-
-def _idle(hook: Callable[..., Any]) -> bool:
-    """Return True for a hook that transformers leaves behind after states were requested: it does nothing."""
-    return getattr(hook, "__module__", None) == "transformers.utils.output_capturing"
+        idle = "transformers.utils.output_capturing"  # its hooks stay after states were requested, and do nothing
+        hooks = (hook for each in self._hooks for hook in each.values())
+        return any(self._hooks) and any(getattr(hook, "__module__", None) != idle for hook in hooks)

@@ -96,7 +96,7 @@ def _weighed(
         )
     except RuntimeError as error:
         if MISMATCHED in str(error):
-            raise ModelError(misfit(name, where, config)) from error
+            raise misfit(name, where, config) from error
         raise
     model, report = loaded
     return model, report
@@ -131,11 +131,7 @@ def _pack(name: str, model: PreTrainedModel, packing: Packing, folder: Path) -> 
 
 
 def _is_quantised(name: str, config: PreTrainedConfig, packing: Packing | None) -> bool:
-    """Return True if a checkpoint is quantized. If it would be unpacked at the first pass, unpack it on loading.
-
-    Raises:
-        ModelError: transformers does not know the quantization, or the checkpoint should be packed as well.
-    """
+    """Return True if a checkpoint is quantized. If it would be unpacked at the first pass, unpack it on loading."""
     found: dict[str, Any] | None = getattr(config, "quantization_config", None)  # Any: JSON of the checkpoint
     if not found:
         return False

@@ -68,7 +68,10 @@ def use_onednn(model: nn.Module, *, least: int = SMALLEST, most: int | None = No
     """
     linears = {name: module for name, module in model.named_modules() if _fits(module)}
     values = sum(linear.weight.numel() for linear in linears.values())
-    if available() and least <= values <= (_max_values() if most is None else most):
+    if most is None:
+        memory = psutil.virtual_memory()
+        most = int(min(SHARE * memory.total, memory.available / 2)) // torch.float32.itemsize
+    if available() and least <= values <= most:
         for name, linear in linears.items():
             parent, _, child = name.rpartition(".")
             setattr(model.get_submodule(parent), child, OneDNNLinear(linear))
@@ -77,11 +80,6 @@ def use_onednn(model: nn.Module, *, least: int = SMALLEST, most: int | None = No
 def _fits(module: nn.Module) -> TypeGuard[nn.Linear]:
     """Return True for torch's own class only: quantized subclasses multiply in another way."""
     return type(module) is nn.Linear and (module.weight.dtype, module.weight.device.type) == (torch.float32, "cpu")
-
-
-def _max_values() -> int:
-    memory = psutil.virtual_memory()
-    return int(min(SHARE * memory.total, memory.available / 2)) // torch.float32.itemsize
 
 
 def onednn_bytes(model: nn.Module) -> int:

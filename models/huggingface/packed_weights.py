@@ -1,16 +1,9 @@
-"""Linear maps with matrices stored in 8 or 4 bits per value, on the packed int4 kernel that torch has for CPUs.
+"""Linear maps with matrices of 8 or 4 bits per value, on the packed int4 kernel that torch has for CPUs.
 
-Values are in groups of 32, each with a scale and a zero. 8-bit values are two planes of 4 bits, which the kernel adds
-up. (torch's int8 kernel has one scale for a whole row: SmolLM2 then answers 7.5 % fewer questions.)
-
-Few rows (decoding steps) go through the kernel, which reads the matrix once as it is stored; its inputs and outputs are
-bfloat16 and its sums float32. (With float32 rows it is 30 times slower.) For many rows (prompts) the same numbers are
-widened to float32 for that one call and multiplied as usual. The number of rows in the call decides, by a fixed
-threshold, and the two paths differ by the rounding of inputs and outputs to bfloat16.
-
-Memory: a plane takes 0.5 byte per value and 4 bytes per group of 32, so int4 takes 0.625 and int8 1.25 bytes per
-value. No other copy is kept: widening reads the packed order back and takes 4 bytes per value of one matrix during a
-call. Keeping the plain order too would take 0.5 byte more per value of a plane.
+Values are in groups of 32, each with a scale and a zero; 8-bit values are two planes of 4 bits, which the kernel adds
+up (torch's int8 kernel has one scale for a whole row: SmolLM2 then answers 7.5 % fewer questions). Few rows go through
+the kernel, in and out in bfloat16 (with float32 rows it is 30 times slower); for many rows the same numbers are widened
+to float32 for that one call. int4 takes 0.625 and int8 1.25 bytes per value, and no other copy is kept.
 """
 
 from __future__ import annotations
@@ -88,13 +81,9 @@ class Packed(nn.Module):
         self.register_buffer("scales", scales.bfloat16().contiguous())
 
     def get_extra_state(self) -> torch.Tensor:
-        """Return the values 0 to 15, (n, k) in plain order, two per byte: the same state dict on any machine."""
+        """Return the values 0 to 15, (n, k) in plain order, two per byte: digests are the same on any machine."""
         q = unpacked(self.packed).T
         return q[:, 0::2] | q[:, 1::2] << 4
-
-    def set_extra_state(self, state: torch.Tensor) -> None:
-        """Pack values from `get_extra_state`."""
-        self.packed = _packed(torch.stack([state & 15, state >> 4], dim=-1).flatten(1))
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Map inputs (..., k) to outputs (..., n)."""
@@ -116,10 +105,6 @@ class Packed(nn.Module):
         scale, zero = self.scales.permute(2, 0, 1).float().contiguous().unsqueeze(2)  # (groups, 1, n); else 4x slower
         whole = torch.addcmul(zero, levels, scale, out=levels).flatten(0, 1)
         return whole if self.planes == 1 else whole.unflatten(0, (self.planes, -1)).sum(0)
-
-    def extra_repr(self) -> str:
-        """Return the text of nn.Linear, with the format and the source of the numbers."""
-        return f"in_features={self.in_features}, out_features={self.out_features}, {self.packing} of {self.origin}"
 
 
 @dataclass(frozen=True)
@@ -153,11 +138,7 @@ def _in_order(packed: torch.Tensor, order: _Order) -> torch.Tensor:
 
 @cache
 def _order() -> _Order:
-    """Return the order of this machine's kernel, found by packing known values.
-
-    Raises:
-        ModelError: the order is unknown.
-    """
+    """Return the order of this machine's kernel, found by packing known values."""
     known = torch.randint(16, (2 * ROWS, GROUP), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     packed = _packed(known)
     for order in ORDERS:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import nn
@@ -14,24 +13,16 @@ from transformers.pytorch_utils import Conv1D
 
 from sottovoce.models.huggingface.onednn_linear import OneDNNLinear
 from sottovoce.models.huggingface.packed_weights import GROUP, ROWS, Grid, Packed, Packing
+from sottovoce.models.sources.blocks import Blocks
 
 LEVELS_8, LEVELS_4 = 127, 15  # largest absolute level of int8; number of steps of int4
 PLAIN = (nn.Linear, OneDNNLinear, Conv1D)  # a family's own class may compute differently
 
 
-class Own(Protocol):
-    """The blocks that a model's matrices were dequantized from, by names in its state dict."""
-
-    def kind(self, name: str) -> str | None:
-        """Return the type of a matrix's blocks; None if it had none."""
-
-    def grid(self, name: str) -> Grid | None:
-        """Return the grid of a matrix if its blocks were stored: (n, k), or (n, 2k) for two planes."""
-
-
-def pack(model: PreTrainedModel, packing: Packing, own: Own) -> None:
+def pack(model: PreTrainedModel, packing: Packing, own: Blocks) -> None:
     """Replace a model's linear maps, its head included, by packed ones, except those that no kernel supports.
 
+    `own` has the blocks that the matrices were dequantized from, by their names in the state dict.
     The matrices are packed one by one, so that no second copy of the weights is needed. The embedding table is not
     packed: a head that was tied to it gets a matrix of its own.
     """
@@ -64,7 +55,7 @@ def _matrix(module: nn.Module) -> torch.Tensor:
     return weight.T if isinstance(module, Conv1D) else weight
 
 
-def _packed(module: nn.Module, name: str, packing: Packing, own: Own) -> Packed:
+def _packed(module: nn.Module, name: str, packing: Packing, own: Blocks) -> Packed:
     matrix, bias, kind = _matrix(module), getattr(module, "bias", None), own.kind(name)
     bias = None if bias is None else bias.detach()
     grid, origin = own.grid(name), f"own blocks of {kind}"

@@ -103,11 +103,7 @@ def compiled(text: str) -> Template:
 
 
 def rendered(template: str, slots: dict[str, object]) -> str:
-    """Return a chat as a template writes it.
-
-    Raises:
-        TemplateError: the text is longer than any model reads, or the template raised it.
-    """
+    """Return a chat as a template writes it."""
     pieces, length = list[str](), 0
     for piece in compiled(template).generate(**slots):
         length += len(piece)

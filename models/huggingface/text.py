@@ -56,7 +56,7 @@ class TextStream:
         return before + tail
 
     def _settle(self, ids: Sequence[int], tail: str) -> None:
-        """Split the text where the parts decode to the whole: some tokenizers drop a leading space."""
+        """Move the cut on if both parts decode to the whole text; some tokenizers drop a leading space."""
         cut = len(ids) - KEPT
         head = self._detokenizer.text(ids[self._done : cut])
         if head + self._detokenizer.text(ids[cut:]) == tail and not head.endswith(BROKEN):

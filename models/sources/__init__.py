@@ -1,6 +1,6 @@
 """The sources of a model's files: a folder, a package from the package index, a GGUF file, a hub."""
 
-from sottovoce.models.sources.cache import Source, root, source_of
+from sottovoce.models.sources.cache import Source, source_of
 from sottovoce.models.sources.catalogue import CATALOGUE, Package
 from sottovoce.models.sources.locate import locate, ready
 from sottovoce.models.sources.pull import StoredModel, is_pulled, pull, pulled, remove, stored_models
@@ -16,7 +16,6 @@ __all__ = [
     "pulled",
     "ready",
     "remove",
-    "root",
     "source_of",
     "stored_models",
 ]

@@ -18,7 +18,7 @@ import psutil
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sottovoce.core.errors import ModelError
-from sottovoce.core.files import bytes_of, models_folder, opened, text_of
+from sottovoce.core.files import bytes_of, opened, text_of
 
 FORMAT: Literal[2] = 2
 """Version of a folder's contents; a folder in another format is made again."""
@@ -53,11 +53,6 @@ class Source(BaseModel):
     """The sha256 of the package's wheel, or of the file."""
     licence: str
     conversion: Conversion | None = None
-
-
-def root() -> Path:
-    """Return the folder of the cached models."""
-    return models_folder()
 
 
 def source_of(folder: Path) -> Source | None:

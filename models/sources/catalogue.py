@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sottovoce.core.errors import choose
-
 
 @dataclass(frozen=True)
 class Defaults:
@@ -72,8 +70,3 @@ def defaults_of(name: str) -> Defaults | None:
     """Return the sampling that suits a model of the table; None for any other."""
     package = CATALOGUE.get(name)
     return package.defaults if package else None
-
-
-def unknown(name: str) -> str:
-    """Return the error message for a name that is not in the table."""
-    return choose("model", name, list(CATALOGUE))

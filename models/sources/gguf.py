@@ -31,11 +31,11 @@ from transformers import (
 )
 
 from sottovoce.core.errors import ModelError, first_line
-from sottovoce.core.files import opened
+from sottovoce.core.files import models_folder, opened
 from sottovoce.models.huggingface.load_files import quiet
 from sottovoce.models.huggingface.packing import matrices
 from sottovoce.models.sources.blocks import keep
-from sottovoce.models.sources.cache import Conversion, Source, digest_of, new_folder, root, source_of, write_source
+from sottovoce.models.sources.cache import Conversion, Source, digest_of, new_folder, source_of, write_source
 
 MAGIC = b"GGUF"
 HALF = {"F16": torch.float16, "BF16": torch.bfloat16}
@@ -79,7 +79,7 @@ def converted(file: Path) -> Path:
         ModelError: not a GGUF file, a cut file, one part of several, or an architecture that transformers cannot read.
     """
     digest = digest_of(file)
-    folder = root() / f"gguf-{digest[:16]}"
+    folder = models_folder() / f"gguf-{digest[:16]}"
     if source_of(folder) is None:
         header = read_header(file)
         with new_folder(folder) as made_in:
@@ -92,11 +92,7 @@ def converted(file: Path) -> Path:
 
 
 def read_header(file: Path) -> Header:
-    """Return the metadata of a GGUF file.
-
-    Raises:
-        ModelError: the file is not GGUF, is cut, or is one part of several.
-    """
+    """Return the metadata of a GGUF file."""
     with opened(file) as stream:
         begins = stream.read(len(MAGIC))
     if begins != MAGIC:
@@ -106,10 +102,7 @@ def read_header(file: Path) -> Header:
     except Exception as error:  # numpy, enum and the reader itself fail on a cut file, each with its own message
         size = file.stat().st_size
         raise ModelError(f"GGUF file {str(file)!r} is cut or damaged, at {size:,} bytes; fetch it again") from error
-    return _described(file, reader)
 
-
-def _described(file: Path, reader: GGUFReader) -> Header:
     def field(key: str, default: Any) -> Any:  # Any: a value of the file
         entry = reader.get_field(key)
         return default if entry is None else entry.contents()

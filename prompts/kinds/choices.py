@@ -92,14 +92,14 @@ def check(choices: Sequence[str], noun: str, *, may_repeat: bool = False) -> Non
     """
     if len(choices) < 2:
         listed = repr(choices[0]) if choices else "none"
-        raise UsageError(f"{noun} are chosen from, and there is {listed}; give at least two choices")
+        raise UsageError(f"there are too few {noun}: {listed}; give at least two choices")
     known = dict[str, str]()
     for choice in bare(choices):
         if not re.search(r"\S", choice):
-            raise UsageError(f"choices hold an empty one: {[*choices]!r}; expected a text each")
+            raise UsageError(f"choices contain an empty one: {[*choices]!r}; expected a text for each")
         plain = " ".join(choice.casefold().split())
         if plain in known and not may_repeat:
-            raise UsageError(f"choices hold {choice!r} twice; expected each once")
+            raise UsageError(f"choices contain {choice!r} twice; expected each once")
         known[plain] = choice
 
 
@@ -244,17 +244,12 @@ def letter_by_value(text: str, choices: Choices) -> str | None:
 def _unlisted(body: str, choices: Choices) -> str:
     """Return the text without a repeated list of the choices."""
     named_letters = "".join(re.findall(r"\(([A-Z])\)", body))
-    if _is_list(body):
+    if "".join(ITEM.findall(body)).startswith("ABC"):  # lines begin with consecutive letters
         return "\n".join(line for line in body.split("\n") if not ITEM.match(line))
     if len(choices) > 1 and named_letters.startswith(string.ascii_uppercase[: len(choices)]):
         last = f"({string.ascii_uppercase[len(choices) - 1]})"
         return body[body.index(last) + len(last) :].removeprefix(" " + bare(choices)[-1])
     return body
-
-
-def _is_list(body: str) -> bool:
-    """Return whether lines begin with consecutive letters, as the list of choices does."""
-    return "".join(ITEM.findall(body)).startswith("ABC")
 
 
 def letter_range(choices: Choices) -> str:

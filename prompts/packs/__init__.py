@@ -52,18 +52,13 @@ def folder_of(pack: str, scheme: str, protocol: str) -> Path:
         own = next((name for name in wanted if name in NAMES), None)
         if own is None:
             setups = ", ".join(name for name in NAMES if name.startswith(f"{PAPER}/"))
-            raise UsageError(f"prompts is {PAPER!r}, and there is no set-up for {scheme}; name one: {setups}")
+            raise UsageError(f"prompts is {PAPER!r}, and there is no setup for {scheme}; name one: {setups}")
         return SHIPPED / own
     if pack in NAMES:
-        return _worded(pack, scheme)
+        folder, has_prompts = SHIPPED / pack, (SHIPPED.parent / scheme).is_dir()
+        if pack.startswith(f"{PAPER}/") and has_prompts and not (folder / scheme).is_dir():
+            raise UsageError(f"prompts is {pack!r}, which has no prompt of {scheme}; expected 'paper', or a folder")
+        return folder
     if not Path(pack).exists() and (pack.startswith(f"{PAPER}/") or "/" not in pack):
         raise UsageError(f"{nearest('prompt pack', pack, [PAPER, *NAMES])}; or give the folder of one of yours")
     return Path(pack)
-
-
-def _worded(pack: str, scheme: str) -> Path:
-    """Return the folder of a bundled pack; a paper's pack must have prompts of this scheme if the scheme has any."""
-    folder = SHIPPED / pack
-    if pack.startswith(f"{PAPER}/") and (SHIPPED.parent / scheme).is_dir() and not (folder / scheme).is_dir():
-        raise UsageError(f"prompts is {pack!r}, which has no prompt of {scheme}; expected 'paper', or a folder")
-    return folder

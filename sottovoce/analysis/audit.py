@@ -40,17 +40,15 @@ class Audited:
 def audit(run: Run) -> list[Audited]:
     """Return the run under all policies that apply to any of its discussions; [] if no question has a target."""
     scores_by_policy = {name: _scores(run, policy) for name, policy in POLICIES.items()}
-    if any(result.failed for result in run.results()):
-        scores = {(result.question, result.seed): result.failed_wrong for result in run.results()}
-        scores_by_policy[FAILED] = {key: score for key, score in scores.items() if score is not None}
+    results = run.results()
+    if any(result.failed for result in results):
+        scores_by_policy[FAILED] = results.scores("failed_wrong")
     return [_audited(name, scores, scores_by_policy[OURS]) for name, scores in scores_by_policy.items() if scores]
 
 
 def _scores(run: Run, policy: Policy) -> dict[Key, float]:
-    ended = {
-        key: record for key, record in run.records.items() if record.decision and record.decision["score"] is not None
-    }
-    scored = {key: policy(record, record.decision) for key, record in ended.items() if record.decision}
+    decided = ((key, record, record.decision) for key, record in run.records.items())
+    scored = {key: policy(record, end) for key, record, end in decided if end and end["score"] is not None}
     return {key: score for key, score in scored.items() if score is not None}
 
 
@@ -64,18 +62,6 @@ def _audited(name: str, scores: Mapping[Key, float], ours: Mapping[Key, float]) 
 
 
 # Policies
-
-
-def _ours(record: DiscussionRecord, decision: Decision) -> float | None:
-    return decision["score"]
-
-
-def _excluded(record: DiscussionRecord, decision: Decision) -> float | None:
-    return None if abstains(decision) else decision["score"]
-
-
-def _wrong(record: DiscussionRecord, decision: Decision) -> float | None:
-    return 0.0 if abstains(decision) else decision["score"]
 
 
 def _mean_of_agents(record: DiscussionRecord, decision: Decision) -> float | None:
@@ -110,9 +96,9 @@ def gold_of(question: Mapping[str, Any]) -> str:  # Any: of a Question
 
 
 POLICIES: dict[str, Policy] = {
-    OURS: _ours,
-    "abstention excluded": _excluded,
-    "abstention wrong": _wrong,
+    OURS: lambda _, decision: decision["score"],
+    "abstention excluded": lambda _, decision: None if abstains(decision) else decision["score"],
+    "abstention wrong": lambda _, decision: 0.0 if abstains(decision) else decision["score"],
     "each agent by itself": _mean_of_agents,
     "majority, ties to the last": _ties_last,
     **{name: _published(scorers) for name, scorers in SCORERS.items()},

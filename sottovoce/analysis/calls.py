@@ -16,7 +16,7 @@ from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import MessageRef, Place
 from sottovoce.core.errors import UsageError
 from sottovoce.settings import Settings
-from sottovoce.settings.human_input import People
+from sottovoce.settings.oversight import People
 
 Carries = Literal["question", "full", "viewpoint", "summary", "vote"]
 Create = Callable[..., Any]  # Any: `create(settings, models=...)` returns an uncompiled graph

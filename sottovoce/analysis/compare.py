@@ -7,17 +7,17 @@ Differences are taken question by question over the questions of both runs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 
-from sottovoce.analysis.measures import Measured, measured
-from sottovoce.analysis.paired_test import Matched, Pair, Scores, correct, match, paired
-from sottovoce.analysis.statistics import Share, share
+from sottovoce.analysis.paired_test import Matched, Pair, correct, match, paired
+from sottovoce.analysis.statistics import Mean, Share, mean, share
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.text import counted, one_line
-from sottovoce.runs.results import Result
+from sottovoce.runs.results import Result, Results, Scores
 
 NAMED = 5
 """Maximum number of questions that a note names; the others are counted."""
@@ -46,8 +46,8 @@ class Summary:
     flops: float | None
     """None also if a hosted model replied."""
     seconds: float | None
-    measures: Mapping[str, Measured]
-    """Measures of a world's games, by name."""
+    measures: Mapping[str, Mean]
+    """Means of the measures that apply to any discussion, by name."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def compare(runs: Mapping[str, Sequence[Result]], against: str | None = None, no
     matched = {(run, baseline): match(runs[baseline], runs[run]) for baseline, run in couples}
     common = {names: scores for names, scores in matched.items() if scores.left}
     return Comparison(
-        tuple(_summary(name, results) for name, results in runs.items()),
+        tuple(summary(name, Results(results)) for name, results in runs.items()),
         correct([paired(*names, scores, len(common)) for names, scores in common.items()]),
         (
             *notes,
@@ -92,51 +92,51 @@ def _check(runs: Mapping[str, Sequence[Result]], against: str | None) -> None:
     for name, results in runs.items():
         if not results:
             raise UsageError(f"run {name!r} contains no discussions; expected at least one")
-        _check_once(name, results)
+        (question, seed), times = Counter((result.question, result.seed) for result in results).most_common(1)[0]
+        if times > 1:
+            raise UsageError(f"run {name!r} contains question {question!r}, seed {seed} twice; expected it once")
 
 
-def _check_once(name: str, results: Iterable[Result]) -> None:
-    seen: set[tuple[str, int]] = set()
-    for result in results:
-        if (result.question, result.seed) in seen:
-            repeated = f"run {name!r} contains question {result.question!r}, seed {result.seed} twice"
-            raise UsageError(f"{repeated}; expected it once")
-        seen.add((result.question, result.seed))
+def summary(name: str, results: Results) -> Summary:
+    """Return a run's accuracy, costs and measures.
 
-
-def _summary(name: str, results: Sequence[Result]) -> Summary:
+    Raises:
+        UsageError: the extra `eval` is not installed.
+    """
     ended = [result for result in results if not result.failed]
-    scores = {(result.question, result.seed): result.score for result in ended if result.score is not None}
-    whole = {
-        (result.question, result.seed): result.failed_wrong for result in results if result.failed_wrong is not None
-    }
+    means = ("tokens_in", "tokens_reused", "tokens_out", "flops", "seconds")
     return Summary(
         run=name,
         questions=len({result.question for result in results}),
         discussions=len(results),
-        scored=len(scores),
+        scored=len(scores := results.scores()),
         accuracy=_share(scores),
-        failed_wrong=_share(whole),
+        failed_wrong=_share(results.scores("failed_wrong")),
         abstained=sum(result.abstained for result in results),
         failed=len(results) - len(ended),
-        tokens_in=_mean(result.tokens_in for result in ended),
-        tokens_reused=_mean(result.tokens_reused for result in ended),
-        tokens_out=_mean(result.tokens_out for result in ended),
-        flops=_mean(result.flops for result in ended),
-        seconds=_mean(result.seconds for result in ended),
-        measures=measured(results),
+        measures=mean_measures(results),
+        **{each: _mean([getattr(result, each) for result in ended]) for each in means},
     )
 
 
+def mean_measures(results: Results) -> dict[str, Mean]:
+    """Return the mean of each measure that applies to any discussion, with an interval clustered by question.
+
+    Raises:
+        UsageError: the extra `eval` is not installed.
+    """
+    known = {name: values for name, values in results.measures.items() if values}
+    return {name: mean([*values.values()], [question for question, _ in values]) for name, values in known.items()}
+
+
 def _share(scores: Scores) -> Share | None:
-    return share(list(scores.values()), [question for question, _ in scores]) if scores else None
+    return share([*scores.values()], [question for question, _ in scores]) if scores else None
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
+def _mean(values: list[float | None]) -> float | None:
     """Return the mean; None if there are no values or one is unknown."""
-    listed = list(values)
-    known = [value for value in listed if value is not None]
-    return fmean(known) if known and len(known) == len(listed) else None
+    known = [value for value in values if value is not None]
+    return fmean(known) if known and len(known) == len(values) else None
 
 
 def _left_out(name: str, results: Sequence[Result]) -> Iterable[str]:

@@ -74,18 +74,13 @@ Round = dict[str, Said]
 
 def observed(records: Iterable[DiscussionRecord]) -> list[Observation]:
     """Return the observations of all finished discussions of a run, for questions with a target."""
-    records = [*records]
-    over = [each for each in records if each.decision is not None or each.status == "failed"]
-    whole = [each for each in over if kinds.target_of(each.question) is not None]
-    ended = [each for each in records if each.decision is not None and kinds.target_of(each.question) is not None]
-    read = [_rounds(each) for each in ended]
-    longest = max(map(len, read), default=0)
-    found = [each for record, rounds in zip(ended, read, strict=True) for each in _observed(record, rounds, longest)]
-    return [*found, *(Observation(DECIDED, question_id(each.question), _decided_right(each)) for each in whole)]
-
-
-def _decided_right(record: DiscussionRecord) -> bool:
-    return record.decision is not None and (record.decision["score"] or 0) == 1
+    whole = [each for each in records if kinds.target_of(each.question) is not None]
+    over = [each for each in whole if each.decision is not None or each.status == "failed"]
+    scores = [(question_id(each.question), each.decision and each.decision["score"]) for each in over]
+    read = [(each, _rounds(each)) for each in over if each.decision is not None]
+    longest = max((len(rounds) for _, rounds in read), default=0)
+    found = [each for record, rounds in read for each in _observed(record, rounds, longest)]
+    return [*found, *(Observation(DECIDED, question, score == 1) for question, score in scores)]
 
 
 def _observed(record: DiscussionRecord, rounds: Sequence[Round], longest: int) -> Iterator[Observation]:
@@ -94,7 +89,8 @@ def _observed(record: DiscussionRecord, rounds: Sequence[Round], longest: int) -
     chosen = record.chosen()
     names = chosen.names()  # a log may contain messages of other agents
     models = {agent: loaded.get(agent) or (chosen.of("model", agent) if agent in names else None) for agent in agents}
-    cases = [*_of_answers(rounds), *_of_steps(rounds, record), *_propagation(rounds, record.question)]
+    answers = [("accuracy", said.right, r, agent) for r, round in enumerate(rounds) for agent, said in round.items()]
+    cases = [*answers, *_of_steps(rounds, record), *_propagation(rounds, record.question)]
     for measure, happened, round, agent in (*cases, *_judge_mistakes(rounds, record)):
         yield Observation(measure, question, happened, round, agent, models.get(agent or ""))
     agreed = [_all_same(each, record.question) if len(each) > 1 else None for each in rounds]
@@ -114,13 +110,14 @@ def rates(observations: Iterable[Observation], by: str | None = None) -> list[Ra
     """
     groups: dict[tuple[str, str], list[Observation]] = {}
     for observation in observations:
-        of = None if by is None else getattr(observation, by)
-        if (by is None and observation.limit is None) or of is not None:
-            groups.setdefault((observation.measure, _named(by, of)), []).append(observation)
+        of = getattr(observation, by) if by else None if observation.limit else ""
+        if of is not None:
+            group = f"{ROUND}{int(of) + 1}" if by == "round" else of
+            groups.setdefault((observation.measure, group), []).append(observation)
     return [_rate(*key, members) for key, members in sorted(groups.items(), key=lambda pair: _order(pair[0]))]
 
 
-DECIDED = "decided right"
+DECIDED, ROUND = "decided right", "round "
 MEASURES = (
     "accuracy",
     "agreement",
@@ -139,19 +136,10 @@ def _order(key: tuple[str, str]) -> tuple[int, int, str]:
     return MEASURES.index(key[0]), len(key[1]), key[1]
 
 
-def _named(by: str | None, of: object) -> str:
-    return "" if by is None else f"round {int(str(of)) + 1}" if by == "round" else str(of)
-
-
 def _rate(measure: str, of: str, observations: Sequence[Observation]) -> Rate:
     happened = [float(observation.happened) for observation in observations]
-    return Rate(
-        measure,
-        of,
-        int(sum(happened)),
-        len(observations),
-        share(happened, [observation.question for observation in observations]),
-    )
+    interval = share(happened, [observation.question for observation in observations])
+    return Rate(measure, of, int(sum(happened)), len(observations), interval)
 
 
 # Counting
@@ -169,12 +157,6 @@ def _rounds(record: DiscussionRecord) -> list[Round]:
         }
         for answers in read
     ]
-
-
-def _of_answers(rounds: Sequence[Round]) -> Iterator[Counted]:
-    for r, round in enumerate(rounds):
-        for agent, said in round.items():
-            yield "accuracy", said.right, r, agent
 
 
 def _all_same(round: Round, question: Question) -> bool:
@@ -236,13 +218,5 @@ def accuracy_by_round(records: Iterable[DiscussionRecord]) -> dict[int, Share]:
     Raises:
         UsageError: the extra `eval` is not installed.
     """
-    by_round: dict[int, list[Observation]] = {}
-    for observation in observed(records):
-        if observation.measure == "accuracy" and observation.round is not None:
-            by_round.setdefault(observation.round, []).append(observation)
-    return {
-        round: share(
-            [float(observation.happened) for observation in said], [observation.question for observation in said]
-        )
-        for round, said in sorted(by_round.items())
-    }
+    by_round = [rate for rate in rates(observed(records), "round") if rate.measure == "accuracy"]
+    return {int(rate.of.removeprefix(ROUND)) - 1: rate.share for rate in by_round}

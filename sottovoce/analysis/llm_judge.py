@@ -20,6 +20,7 @@ from sottovoce.prompts.render import Prompts
 from sottovoce.runs.measures import golds_of
 from sottovoce.runs.read import verdicts
 from sottovoce.runs.record import DiscussionRecord
+from sottovoce.runs.results import Results
 from sottovoce.runs.run import Key, Run
 from sottovoce.runs.run_directory import verdict_id
 from sottovoce.settings import Single
@@ -60,10 +61,10 @@ def _answer(record: DiscussionRecord) -> str | None:
 
 def raters(run: Run, judge_run: Run, labels: Verdicts) -> dict[str, Verdicts]:
     """Return the verdicts on each answer by rater: our score, EM if it was measured, the judge, human labels."""
-    results = {(result.question, result.seed): result for result in run.results() if result.answer is not None}
+    answered = Results(result for result in run.results() if result.answer is not None)
     verdicts_by_rater: dict[str, Verdicts] = {
-        "ours": {key: result.score == 1 for key, result in results.items() if result.score is not None},
-        "EM": {key: result.measures["EM"] == 1 for key, result in results.items() if "EM" in result.measures},
+        "ours": {key: score == 1 for key, score in answered.scores().items()},
+        "EM": {key: value == 1 for key, value in answered.measures.get("EM", {}).items()},
         "judge": {key: said == 1 for key, said in verdicts(judge_run).items()},
         "labels": labels,
     }

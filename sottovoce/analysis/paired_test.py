@@ -7,17 +7,14 @@ unless its cause lies outside scheme and protocol (a server, a disk).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
 from sottovoce.analysis.power import smallest_of_clusters, smallest_of_pairs
 from sottovoce.analysis.statistics import ALPHA, Difference, as_tested, holm, mcnemar, paired_bootstrap
 from sottovoce.core.text import counted
-from sottovoce.runs.results import Result
-
-Scores = dict[tuple[str, int], float]
-"""Scores by question and seed."""
+from sottovoce.runs.results import Result, Scores
 
 
 @dataclass(frozen=True)
@@ -63,62 +60,93 @@ class Pair:
     @property
     def verdict(self) -> str:
         """Return the outcome of the tests as a sentence."""
-        questions = counted(self.questions, "question")
-        if self.corrected > ALPHA:
-            none = f"`{self.run}` and `{self.against}`: no difference that {questions} could show{self._by_itself()}"
-            return f"{none}; {self._excluded()}, and {self._would_show()}."
-        difference, sign = self.difference, 1 if self.difference.value > 0 else -1
-        better, worse = (self.run, self.against)[::sign]
-        low, high = sorted((sign * difference.low, sign * difference.high))
-        by = f"{points(abs(difference.value))} points (95 %: {points(low)} to {points(high)})"
-        tested = f"{self._tested(self.corrected)}{self._after()}"
-        return f"`{better}` is better than `{worse}` by {by} on {questions}; {tested}."
+        questions, difference = counted(self.questions, "question"), self.difference
+        correction = "" if self.family == 1 else f" after Holm's correction for {self.family} comparisons"
+        tested = f"{_p(self.corrected)}{correction}"
+        if self.corrected <= ALPHA:
+            sign = 1 if difference.value > 0 else -1
+            better, worse = (self.run, self.against)[::sign]
+            low, high = sorted((sign * difference.low, sign * difference.high))
+            by = f"{points(abs(difference.value))} points (95 %: {points(low)} to {points(high)})"
+            return f"`{better}` is better than `{worse}` by {by} on {questions}; {tested}."
+        # The correction may make a difference insignificant although its interval excludes 0.
+        alone = f" ({_p(self.p)} by itself, {tested})" if self.p <= ALPHA else ""
+        shown = "not even the largest" if self.smallest is None else f"one of {points(self.smallest)} points"
+        return (
+            f"`{self.run}` and `{self.against}`: no difference that {questions} could show{alone}; differences below "
+            f"{points(difference.low)} and above {points(difference.high)} points are excluded (95 %), and {shown} "
+            "would have shown in four of five such comparisons."
+        )
 
-    def _by_itself(self) -> str:
-        """Explain an interval that excludes 0 next to "no difference": the correction made it insignificant."""
-        if self.p > ALPHA:
-            return ""
-        return f" ({self._tested(self.p)} by itself, {self._tested(self.corrected)}{self._after()})"
 
-    def _excluded(self) -> str:
-        low, high = self.difference.low, self.difference.high
-        return f"differences below {points(low)} and above {points(high)} points are excluded (95 %)"
-
-    def _would_show(self) -> str:
-        """Say which difference the test in use would have detected, at the level of Holm's first step."""
-        if self.smallest is None:
-            return "not even the largest would have shown in four of five such comparisons"
-        return f"one of {points(self.smallest)} points would have shown in four of five such comparisons"
-
-    def _tested(self, p: float) -> str:
-        return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
-
-    def _after(self) -> str:
-        return "" if self.family == 1 else f" after Holm's correction for {self.family} comparisons"
+def _p(p: float) -> str:
+    return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
 
 
 def match(left: Sequence[Result], right: Sequence[Result]) -> Matched:
-    """Return the comparable scores of two runs: questions scored in both, against one target, under the same seeds."""
-    names = _names(left, right)
-    targets = _other_targets(left, right, names)
-    dealt = _other_documents(left, right, names)
-    out = {names[id(result)] for result in (*left, *right) if result.question in {*targets, *dealt}}
-    first, second = (
-        {
-            (names[id(result)], result.seed): result.comparable_score
-            for result in results
-            if result.comparable_score is not None
-        }
-        for results in (left, right)
+    """Return the comparable scores of two runs: questions scored in both, against one target, under the same seeds.
+
+    Two texts about different documents are different questions, unless one run's documents are a subset of the other's:
+    that is one question under two conditions.
+    """
+    first, second = _by_name(left, right)
+    ids, other_ids = ({result.question: name for (name, _), result in run.items()} for run in (first, second))
+    names, other_names = {*ids.values()}, {*other_ids.values()}
+    both = [id for id in ids if id in other_ids]
+    others = [id for id in both if ids[id] not in other_names and other_ids[id] not in names]
+    by_name = {name: result for (name, _), result in first.items()}
+    pairs = [(by_name[name], result) for (name, _), result in second.items() if name in by_name]
+    dealt = [after.question for before, after in pairs if not _nested({*before.documents}, {*after.documents})]
+    scores, other_scores = (
+        {key: score for key, result in run.items() if (score := result.comparable_score) is not None}
+        for run in (first, second)
     )
-    only_means = not first.keys() & second.keys()
-    if only_means:
-        first, second = _by_question(first), _by_question(second)
-    keys = [key for key in first if key in second and key[0] not in out]
-    questions = dict.fromkeys((*_other_questions(left, right, names), *dealt))
+    known = {key[0]: first[key].target for key in scores}
+    targets = [
+        second[key].question for key in other_scores if known.get(key[0], second[key].target) != second[key].target
+    ]
+    out = {
+        name for run in (first, second) for (name, _), result in run.items() if result.question in {*targets, *dealt}
+    }
+    if only_means := not scores.keys() & other_scores.keys():
+        scores, other_scores = _by_question(scores), _by_question(other_scores)
+    keys = [key for key in scores if key in other_scores and key[0] not in out]
     return Matched(
-        {key: first[key] for key in keys}, {key: second[key] for key in keys}, targets, tuple(questions), only_means
+        {key: scores[key] for key in keys},
+        {key: other_scores[key] for key in keys},
+        tuple(dict.fromkeys(targets)),
+        tuple(dict.fromkeys([*others, *dealt])),
+        only_means,
     )
+
+
+def _by_name(*runs: Sequence[Result]) -> list[dict[tuple[str, int], Result]]:
+    """Return the results by seed and the name they are compared under: the digest, with the question id if ambiguous.
+
+    Several questions of one run may have the same digest and different documents. If any result lacks a digest,
+    question ids are used.
+    """
+    whole = all(result.digest for results in runs for result in results)
+    ids = [{(result.digest, result.question) for result in results} for results in runs]
+    several = {digest for pairs in ids for digest, n in Counter(digest for digest, _ in pairs).items() if n > 1}
+
+    def name(result: Result) -> str:
+        if result.digest in several:
+            return f"{result.question} {result.digest}"
+        return result.digest if whole else result.question
+
+    return [{(name(result), result.seed): result for result in results} for results in runs]
+
+
+def _nested(left: set[str], right: set[str]) -> bool:
+    return left <= right or right <= left
+
+
+def _by_question(scores: Scores) -> Scores:
+    scores_of: dict[str, list[float]] = {}
+    for (question, _), score in scores.items():
+        scores_of.setdefault(question, []).append(score)
+    return {(question, 0): fmean(listed) for question, listed in scores_of.items()}
 
 
 def paired(run: str, against: str, matched: Matched, family: int = 1) -> Pair:
@@ -150,59 +178,3 @@ def correct(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
 def points(part: float) -> str:
     """Format a share in percentage points."""
     return f"{100 * part + 0.0:.1f}".replace("-0.0", "0.0")
-
-
-def _names(left: Sequence[Result], right: Sequence[Result]) -> dict[int, str]:
-    """Map the `id()` of each result to the name it is compared under: its digest, with the question id if ambiguous.
-
-    Several questions of one run may have the same digest and different documents. If any result lacks a digest,
-    question ids are used.
-    """
-    whole = all(result.digest for result in (*left, *right))
-    ids = [{(result.digest, result.question) for result in results} for results in (left, right)]
-    several = {digest for pairs in ids for digest, n in Counter(digest for digest, _ in pairs).items() if n > 1}
-    return {
-        id(result): f"{result.question} {result.digest}"
-        if result.digest in several
-        else result.digest
-        if whole
-        else result.question
-        for result in (*left, *right)
-    }
-
-
-def _by_question(scores: Scores) -> Scores:
-    scores_of: dict[str, list[float]] = {}
-    for (question, _), score in scores.items():
-        scores_of.setdefault(question, []).append(score)
-    return {(question, 0): fmean(listed) for question, listed in scores_of.items()}
-
-
-def _other_questions(left: Iterable[Result], right: Iterable[Result], names: dict[int, str]) -> tuple[str, ...]:
-    """Return the ids that both runs use for different questions, each absent from the other run."""
-    names_left, names_right = ({result.question: names[id(result)] for result in results} for results in (left, right))
-    both = (id for id in names_left if id in names_right)
-    return tuple(
-        id for id in both if names_left[id] not in names_right.values() and names_right[id] not in names_left.values()
-    )
-
-
-def _other_documents(left: Iterable[Result], right: Iterable[Result], names: dict[int, str]) -> tuple[str, ...]:
-    """Return the questions that the runs ask about different documents.
-
-    If one run's documents are a subset of the other's, it is one question under two conditions.
-    """
-    dealt = {names[id(result)]: {*result.documents} for result in left}
-    pairs = [(result.question, {*result.documents}, dealt.get(names[id(result)])) for result in right]
-    questions = [
-        id
-        for id, documents, of_left in pairs
-        if of_left is not None and not (documents <= of_left or of_left <= documents)
-    ]
-    return tuple(dict.fromkeys(questions))
-
-
-def _other_targets(left: Iterable[Result], right: Iterable[Result], names: dict[int, str]) -> tuple[str, ...]:
-    targets = {names[id(result)]: result.target for result in left if result.comparable_score is not None}
-    scored = [result for result in right if result.comparable_score is not None and names[id(result)] in targets]
-    return tuple(dict.fromkeys(result.question for result in scored if result.target != targets[names[id(result)]]))

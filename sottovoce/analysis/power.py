@@ -20,8 +20,9 @@ from sottovoce.analysis.statistics import (
     Clusters,
     Floats,
     by_cluster,
-    library,
+    scipy_stats,
     studentised,
+    wilson,
 )
 
 POWER = 0.8
@@ -52,7 +53,7 @@ def mcnemar_power(n: int, differing: float, difference: float, alpha: float = AL
 
     `differing` is the share of pairs that differ; a value below the difference is raised to it.
     """
-    binom = library("scipy.stats").binom
+    binom = scipy_stats().binom
     differing = min(1.0, max(differing, difference))
     counts = np.arange(n + 1)
     needed = binom.isf(alpha / 2, counts, 0.5) + 1  # the fewest gains among `counts` differing pairs with p <= alpha
@@ -91,7 +92,7 @@ def two_samples(value: float, n: float, reference: float, reference_n: float) ->
     """Return the difference of the share `value` of `n` observations from `reference`, a share of `reference_n` others.
 
     For a published figure `reference_n` is the number of the paper's questions; for clustered observations `n` is their
-    effective number (`statistics.effective`). The smallest difference is that of a true share from `reference`, towards
+    effective number . The smallest difference is that of a true share from `reference`, towards
     or past one half, where shares vary most.
     """
     low, high = (float(limit) for limit in _newcombe(value, n, reference, reference_n))
@@ -103,7 +104,7 @@ def two_samples(value: float, n: float, reference: float, reference_n: float) ->
 @cache
 def _smallest_share(n: int, reference: float, reference_n: int) -> float | None:
     """Return the smallest detected difference of a share of `n` from `reference` of `reference_n`, computed exactly."""
-    binom = library("scipy.stats").binom
+    binom = scipy_stats().binom
     ours, theirs = np.arange(n + 1), np.arange(reference_n + 1)
     low, high = _newcombe(ours[:, None] / n, n, theirs[None, :] / reference_n, reference_n)
     sign = 1 if reference <= 0.5 else -1
@@ -139,9 +140,8 @@ def _moved(totals: Floats, sizes: Floats, difference: float, rng: np.random.Gene
 
 def _newcombe(value: float | Floats, n: float, reference: float | Floats, reference_n: float) -> tuple[Floats, Floats]:
     """Return the limits of `value - reference` from the limits of each."""
-    limits = library("statsmodels.stats.proportion").proportion_confint
-    low, high = limits(np.asarray(value) * n, n, ALPHA, method="wilson")
-    reference_low, reference_high = limits(np.asarray(reference) * reference_n, reference_n, ALPHA, method="wilson")
+    low, high = wilson(value, n)
+    reference_low, reference_high = wilson(reference, reference_n)
     by = np.asarray(value) - np.asarray(reference)
     return (
         by - np.hypot(value - low, reference_high - reference),

@@ -190,7 +190,7 @@ def sde_option(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
 
 
 def sde_span(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
-    """Score EM of the question-answering sets, and StrategyQA and FEVER, whose replies must be the label alone."""
+    """Score exact match, for question answering, and for StrategyQA and FEVER, where a reply is only a label."""
     return _mean(lambda text: normalise(extracted(text)) == normalise(gold), texts)
 
 

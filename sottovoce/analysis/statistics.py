@@ -2,7 +2,7 @@
 
 Discussions of one question under several seeds form a cluster: they are correlated and carry less information than
 as many questions would. Cluster-robust variances are those of a ratio of sums, linearized (Cochran 1977, section 6.4).
-Needs the extra `eval`; its libraries are imported on first use. The same data give the same figures.
+Needs scipy (the extra `eval`), which is imported on first use. The same data give the same figures.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -45,6 +44,8 @@ class Mean:
     value: float
     low: float | None
     high: float | None
+    n: int = 0
+    """The number of values."""
 
 
 @dataclass(frozen=True)
@@ -60,19 +61,6 @@ class Difference:
     clusters: int
 
 
-def effective(scores: Sequence[float], clusters: Clusters = None) -> float:
-    """Return how many independent observations the clustered ones are worth.
-
-    Raises:
-        ValueError: no scores.
-        UsageError: the extra `eval` is not installed.
-    """
-    sums, sizes = by_cluster(scores, clusters)
-    whole = all(score in (0, 1) for score in scores)
-    squares = by_cluster(np.square(scores), clusters)[0]
-    return _effective_size(sums, sizes, sizes.sum() if whole else np.inf, squares)
-
-
 def share(scores: Sequence[float], clusters: Clusters = None) -> Share:
     """Return the mean of `scores` with Wilson's interval for the effective number of observations.
 
@@ -84,8 +72,12 @@ def share(scores: Sequence[float], clusters: Clusters = None) -> Share:
         ValueError: no scores.
         UsageError: the extra `eval` is not installed.
     """
-    n, value = effective(scores, clusters), float(np.mean(scores)) if len(scores) else 0.0
-    return Share(value, *_wilson(value * n, n))
+    sums, sizes = by_cluster(scores, clusters)
+    squares = by_cluster(np.square(scores), clusters)[0]
+    whole = all(score in (0, 1) for score in scores)
+    n, value = _effective_size(sums, sizes, sizes.sum() if whole else np.inf, squares), float(np.mean(scores))
+    low, high = wilson(value, n)
+    return Share(value, float(low), float(high))
 
 
 def mean(values: Sequence[float], clusters: Clusters = None) -> Mean:
@@ -100,21 +92,20 @@ def mean(values: Sequence[float], clusters: Clusters = None) -> Mean:
     sums, sizes = by_cluster(values, clusters)
     if all(0 <= value <= 1 for value in values) and not all(isinstance(value, int) for value in values):
         interval = share(values, clusters)
-        return Mean(interval.value, interval.low, interval.high)
+        return Mean(interval.value, interval.low, interval.high, len(values))
     n, value = len(sums), float(sums.sum() / sizes.sum())
     error = float(np.sqrt(np.sum((sums - value * sizes) ** 2) * n / max(n - 1, 1)) / sizes.sum())
     if n == 1 or error < NOTHING * abs(value):
-        return Mean(value, None, None)
-    reach = float(library("scipy.stats").t.ppf(1 - ALPHA / 2, n - 1)) * error
-    return Mean(value, value - reach, value + reach)
+        return Mean(value, None, None, len(values))
+    reach = float(scipy_stats().t.ppf(1 - ALPHA / 2, n - 1)) * error
+    return Mean(value, value - reach, value + reach, len(values))
 
 
 def mcnemar(left: Sequence[bool], right: Sequence[bool]) -> float:
     """Return the exact two-sided p of McNemar's test that the differing pairs are split evenly."""
     pairs = list(zip(left, right, strict=True))
     gained, lost = sum(b and not a for a, b in pairs), sum(a and not b for a, b in pairs)
-    test = library("statsmodels.stats.contingency_tables").mcnemar([[0, gained], [lost, 0]], exact=True)
-    return float(test.pvalue)
+    return float(min(1, 2 * scipy_stats().binom.cdf(min(gained, lost), gained + lost, 0.5)))
 
 
 def as_tested(difference: Difference, p: float) -> Difference:
@@ -175,7 +166,7 @@ def _with_few(residuals: Floats, sizes: Floats, value: float, bootstrap: tuple[f
     therefore at least those of Student's t with the jackknife variance (CR3; Bell and McCaffrey 2002); its degrees
     of freedom follow from the effective number of clusters.
     """
-    n, t = len(sizes), library("scipy.stats").t
+    n, t = len(sizes), scipy_stats().t
     error = float(np.sqrt(np.sum((residuals / (1 - sizes / sizes.sum())) ** 2) * (n - 1) / n) / sizes.sum())
     freedom = max(1e-3, float(np.sum(sizes**2) ** 2 / np.sum(sizes**4)) - 1)
     p, reach = bootstrap
@@ -184,10 +175,9 @@ def _with_few(residuals: Floats, sizes: Floats, value: float, bootstrap: tuple[f
 
 def holm(ps: Sequence[float]) -> list[float]:
     """Return the p values after Holm's step-down correction (1979), which controls the family-wise error rate."""
-    if not ps:
-        return []
-    corrected: list[float] = library("statsmodels.stats.multitest").multipletests(ps, method="holm")[1].tolist()
-    return corrected
+    order, corrected = np.argsort(ps), np.empty(len(ps))
+    corrected[order] = np.minimum(np.maximum.accumulate(np.asarray(ps)[order] * np.arange(len(ps), 0, -1)), 1)
+    return [float(p) for p in corrected]
 
 
 def by_cluster(values: Sequence[float] | Floats, clusters: Clusters) -> tuple[Floats, Floats]:
@@ -227,7 +217,7 @@ def _effective_size(totals: Floats, sizes: Floats, most: float, within: Floats) 
         shares = sizes * (1 + (sizes - 1) * _likeness(totals, sizes, within))
         variance = max(variance, value * (1 - value) * shares.sum() / observations**2)
         freedom = min(freedom, shares.sum() ** 2 / np.sum(shares**2) - 1)
-    stats = library("scipy.stats")
+    stats = scipy_stats()
     wider = stats.t.ppf(1 - ALPHA / 2, freedom) / stats.norm.ppf(1 - ALPHA / 2)
     return float(np.clip(value * (1 - value) / variance / wider**2, least, max(least, most)))
 
@@ -253,12 +243,7 @@ def _uniform_clusters(sizes: Floats) -> float:
 def _at_most(changed: NDArray[np.bool_], sizes: Floats) -> float:
     """Return Wilson's upper limit of the share of clusters that changed, weighted by size."""
     n = _uniform_clusters(sizes)
-    return _wilson(float(sizes[changed].sum() / sizes.sum() * n), n)[1]
-
-
-def _wilson(right: float, n: float) -> tuple[float, float]:
-    low, high = library("statsmodels.stats.proportion").proportion_confint(right, n, ALPHA, method="wilson")
-    return float(low), float(high)
+    return float(wilson(float(sizes[changed].sum() / sizes.sum()), n)[1])
 
 
 def _ratio(moments: Floats, n: int) -> tuple[Floats, Floats]:
@@ -292,26 +277,26 @@ def _unanimous(value: float, n: int, unseen: float) -> Difference:
     return Difference(value, low, high, p, 0.0, n)
 
 
+def wilson(share: float | Floats, n: float) -> tuple[Floats, Floats]:
+    """Return the limits of Wilson's interval (1927) of shares of `n` observations."""
+    z = scipy_stats().norm.isf(ALPHA / 2)
+    center = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    reach = z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
+    return np.clip(center - reach, 0, 1), np.clip(center + reach, 0, 1)
+
+
 def check_installed() -> None:
-    """Check that the extra `eval` is installed before hours of work whose results need it.
+    """Check that the extra `eval` is installed before hours of work whose results need it. Errors: `scipy_stats`."""
+    scipy_stats()
+
+
+def scipy_stats() -> Any:  # Any: it is not typed
+    """Import and return `scipy.stats`.
 
     Raises:
         UsageError: the extra `eval` is not installed.
     """
-    for name in ("scipy", "statsmodels"):
-        if find_spec(name) is None:
-            library(name)
-
-
-def library(name: str) -> Any:  # Any: neither library is typed
-    """Import and return a module of the extra `eval`.
-
-    Raises:
-        UsageError: the extra is not installed.
-    """
     try:
-        return import_module(name)
+        return import_module("scipy.stats")
     except ImportError as error:
-        raise UsageError(
-            "statistics need the extra 'eval', which is not installed: pip install scipy statsmodels"
-        ) from error
+        raise UsageError("statistics need the extra 'eval', which is not installed: pip install scipy") from error

@@ -168,8 +168,8 @@ def show_symmetry(name: str, settings: Settings, looked: Looked) -> None:
     Raises:
         UsageError: the scheme's calls are not known before they are made.
     """
-    if settings.unrolls:
-        raise UsageError(f"{name} has no symmetries to show: {settings.unrolls}; draw {name} shows its graph")
+    if why := scheme(name).unrolls:
+        raise UsageError(f"{name} has no symmetries to show: {why}; draw {name} shows its graph")
     from sottovoce.analysis.calls import unroll  # late: it imports langchain
 
     record, owners = scheme(name), settings.owners() if looked.private else None

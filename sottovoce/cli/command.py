@@ -35,13 +35,11 @@ GROUPS = {
 }
 """The groups besides the schemes, in the order of the help."""
 MOVED = {
-    **{name: f"runs {name}" for name in ("compare", "measures", "report", "audit", "verify", "judge")},
-    **{name: f"experiment {name}" for name in ("reproduce", "tune", "layers")},
-    **{name: f"data {name}" for name in ("games", "index", "convince")},
-    **{name: f"graph {name}" for name in ("list", "draw", "symmetry")},
-    "doctor": "models doctor",
-    "datasets": "data list` or `data show",
-    "runs prune": "runs remove --keep N",
+    **{name: f"runs {name}" for name in "compare measures report audit verify judge".split()},
+    **{name: f"experiment {name}" for name in "reproduce tune layers".split()},
+    **{name: f"data {name}" for name in "games index convince".split()},
+    **{name: f"graph {name}" for name in "list draw symmetry".split()},
+    **{"doctor": "models doctor", "datasets": "data list` or `data show", "runs prune": "runs remove --keep N"},
 }
 """The new names of commands, by their names before there were groups."""
 
@@ -59,16 +57,12 @@ class Command(click.Command):
         self.body, self.models = body, models
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments as click does, but refuse what click would silently ignore.
-
-        Raises:
-            UsageError: an option that takes one value is repeated, or a path is empty.
-        """
+        """Parse the arguments as click does, but refuse what click would silently ignore."""
         given, _, order = self.make_parser(ctx).parse_args(args=[*args])
         for option in order:
             times = order.count(option)
             if times > 1 and isinstance(option, click.Option) and not option.multiple and not option.is_flag:
-                raise UsageError(f"{option.opts[-1]} was given {times} times; expected once: one value counts")
+                raise UsageError(f"{option.opts[-1]} was given {times} times; expected once")
             if getattr(option, "is_path", False) and given.get(option.name or "") == "":
                 raise UsageError(f"{option.opts[0]} is empty; expected a path")
         return super().parse_args(ctx, args)
@@ -129,11 +123,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command; dashes and underscores are the same.
-
-        Raises:
-            UsageError: there is no such command.
-        """
+        """Find a command; dashes and underscores are the same."""
         name, names = args[0].replace("_", "-"), self.list_commands(ctx)
         if name not in names and not name.startswith("-"):
             if new := MOVED.get(" ".join([*ctx.command_path.split()[1:], args[0]])):
@@ -161,11 +151,7 @@ class SchemeCommands(Commands):
         return {"Schemes": scheme_rows()}
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Return the command of a scheme.
-
-        Raises:
-            UsageError: another package provides the scheme, and cannot be imported.
-        """
+        """Return the command of a scheme."""
         found = scheme(name.replace("-", "_"))
         return Command(found.command, partial(self.body, found.name), (found.settings, *self.models), found.summary)
 
@@ -176,16 +162,20 @@ def scheme_rows() -> list[Row]:
     return [(name.replace("_", "-"), summary) for name, summary in about.items()]
 
 
-def flag(name: str, help: str, callback: Callable[..., Any]) -> click.Option:
-    """Return an option that prints something and exits."""
-    return click.Option([name], is_flag=True, expose_value=False, is_eager=True, help=help, callback=callback)
+def flag(name: str, help: str, action: Callable[[click.Context], None]) -> click.Option:
+    """Return an option that does something instead of the command, and exits."""
+
+    def act(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
+        if chosen:
+            action(ctx)
+            ctx.exit()
+
+    return click.Option([name], is_flag=True, expose_value=False, is_eager=True, help=help, callback=act)
 
 
-def _show_all(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
-    if chosen:
-        ctx.meta[EVERY] = True
-        click.echo(ctx.get_help())
-        ctx.exit()
+def _show_all(ctx: click.Context) -> None:
+    ctx.meta[EVERY] = True
+    click.echo(ctx.get_help())
 
 
 def _write(formatter: click.HelpFormatter, sections: dict[str, list[Row]]) -> None:

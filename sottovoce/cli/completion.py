@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -12,17 +12,15 @@ from click.shell_completion import get_completion_class
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.files import config_folder, models_folder
 
-Complete = Callable[[click.Context, click.Parameter, str], list[str]]
-"""A function from the typed text to the values that begin with it."""
 VARIABLE = "_SOTTOVOCE_COMPLETE"
 """The environment variable by which a shell asks for completions."""
 STARTUP = {"bash": ".bashrc", "zsh": ".zshrc", "fish": ".config/fish/config.fish"}
 """The file in the home folder that a shell reads when it starts."""
 
 
-def choices(values: Sequence[str]) -> Complete:
-    """Return a function that completes values of a closed set."""
-    return lambda ctx, parameter, typed: _matching(values, typed)
+def choices(values: Sequence[str], ctx: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
+    """Return the values of a closed set."""
+    return _matching(values, typed)
 
 
 def models(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
@@ -44,26 +42,22 @@ def runs(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[str
     return _matching(["latest", *(folder.name for folder in reversed(saved_runs()))], typed)
 
 
-def show(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
-    """Print the completion script of the current shell, and exit."""
-    if chosen:
-        click.echo(_script(ctx.command), nl=False)
-        ctx.exit()
+def show(ctx: click.Context) -> None:
+    """Print the completion script of the current shell."""
+    click.echo(_script(ctx.command), nl=False)
 
 
-def install(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
-    """Save the completion script of the current shell, let the shell read it when it starts, and exit."""
-    if chosen:
-        script, startup = config_folder() / f"completion.{_shell()}", Path.home() / STARTUP[_shell()]
-        script.parent.mkdir(parents=True, exist_ok=True)
-        script.write_text(_script(ctx.command), encoding="utf-8")
-        line = f"source '{script}'\n"
-        if not startup.exists() or line not in startup.read_text(encoding="utf-8"):
-            startup.parent.mkdir(parents=True, exist_ok=True)
-            with startup.open("a", encoding="utf-8") as file:
-                file.write(line)
-        click.echo(f"completion for {_shell()} is in {script}, which {startup} reads; it works in new terminals")
-        ctx.exit()
+def install(ctx: click.Context) -> None:
+    """Save the completion script of the current shell, and let the shell read it when it starts."""
+    script, startup = config_folder() / f"completion.{_shell()}", Path.home() / STARTUP[_shell()]
+    script.parent.mkdir(parents=True, exist_ok=True)
+    script.write_text(_script(ctx.command), encoding="utf-8")
+    line = f"source '{script}'\n"
+    if not startup.exists() or line not in startup.read_text(encoding="utf-8"):
+        startup.parent.mkdir(parents=True, exist_ok=True)
+        with startup.open("a", encoding="utf-8") as file:
+            file.write(line)
+    click.echo(f"completion for {_shell()} is in {script}, which {startup} reads; it works in new terminals")
 
 
 def _script(program: click.Command) -> str:

@@ -162,9 +162,9 @@ def _checked(path: Path, content: Values) -> Config:
         for name, values in _table(content.get("models", {}), "models").items()
     }
     everywhere, of_scheme = Values(), dict[str, Values]()
-    commands = [_command(name) for name in SCHEMES]
+    commands = [name.replace("_", "-") for name in SCHEMES]
     for key, value in _table(content.get("defaults", {}), "defaults").items():
-        if (name := _command(key)) in commands:
+        if (name := key.replace("_", "-")) in commands:
             of_scheme[name] = named(_table(value, f"defaults.{name}"), scheme(name).settings.model_fields)
         else:
             everywhere[key] = value
@@ -192,7 +192,6 @@ def _fields(values: Values) -> set[str]:
 
 
 def _model(name: str, values: Values) -> Values:
-    """Return the settings of a named model, with values as on the command line."""
     values = _underscored(values, EACH)
     if lists := [key for key, value in values.items() if isinstance(value, list)]:
         raise UnknownName(f"{lists[0]} of model {name!r} is a list; expected the value of one model")
@@ -200,7 +199,6 @@ def _model(name: str, values: Values) -> Values:
 
 
 def _underscored(values: Values, known: Iterable[str]) -> Values:
-    """Return settings with underscores in their names, after checking that all are known."""
     values = {key.replace("-", "_"): value for key, value in values.items()}
     _check_names("setting", values, known)
     return values
@@ -216,10 +214,6 @@ def _table(value: Any, key: str) -> Values:  # Any: a TOML value
     if not isinstance(value, dict):
         raise UnknownName(f"{key} is {value!r}; expected a table: [{key}]")
     return value
-
-
-def _command(key: str) -> str:
-    return key.replace("_", "-")
 
 
 def show_config() -> None:

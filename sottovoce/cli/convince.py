@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from sottovoce.cli.options import argument
 from sottovoce.core.bounds import Samples
-from sottovoce.core.errors import SottovoceError, UsageError
+from sottovoce.core.errors import SottovoceError
 from sottovoce.core.outputs import FORCE, OutputFile
 from sottovoce.core.text import counted, one_line
 from sottovoce.core.validation import Checked
@@ -45,12 +46,10 @@ class SampleOptions(Checked):
 
     model_config = ConfigDict(title="Samples")
 
-    training_file: Path | None = Field(
-        default=None,
-        description="JSON Lines: question, target, explanation (or solution); also kind, choices, id.",
-        json_schema_extra={"positional": True},
+    training_file: Path = argument(
+        "JSON Lines: question, target, explanation (or solution); also kind, choices, id.", "TRAINING_FILE"
     )
-    out: Path | None = Field(default=None, description="Write the samples to this file.")
+    out: Path = Field(description="Write the samples to this file.")
     force: bool = Field(default=False, description=FORCE)
     samples: Samples = Field(default=PAPER_SAMPLES, ge=1, description="Stop after this many; the paper has four.")
 
@@ -59,14 +58,7 @@ def find_convincing_samples(options: SampleOptions, model_options: BaseModel, mo
     """Find convincing samples of a model, write them to a file, and print how many there were.
 
     `models` is the chat model to ask, for example a hosted one; None creates the one that `model_options` names.
-
-    Raises:
-        UsageError: the options are invalid; raised before the model is asked.
-        SottovoceError: the model failed, or no explanation convinced it; nothing is written.
     """
-    if options.training_file is None or options.out is None:
-        missing = "--out" if options.training_file else "a training file"
-        raise UsageError(f"{missing} was not given; expected: data convince TRAINING_FILE --out FILE")
     file = OutputFile(options.out, "--out", force=options.force, endings=(".json",))
     settings = Single.model_validate(model_options.model_dump(exclude_unset=True))
     search = _search(options.training_file, options.samples, settings, models)
@@ -77,11 +69,10 @@ def find_convincing_samples(options: SampleOptions, model_options: BaseModel, mo
     print(counts)
     print(one_line(f"{counted(len(search.samples), 'sample')} written to {str(options.out)!r}"))
     if len(search.samples) < options.samples:
-        print(f"{options.samples:,} were asked for: give more questions to find them")
+        print(f"{options.samples:,} were requested; give more questions to find them")
 
 
 def _search(training_file: Path, limit: int, settings: Single, models: Models) -> SampleSearch:
-    """Return the finished search, with a progress line if stdout is a terminal."""
     from rich.console import Console
 
     from sottovoce.experiments.convincing import find_samples, read_training

@@ -26,7 +26,7 @@ from sottovoce.core.validation import Checked
 from sottovoce.datasets import DATASETS, DataSet
 from sottovoce.datasets.samples import SAMPLES, samples
 from sottovoce.datasets.sources import odd_answers, read_source, source_of
-from sottovoce.graphs import shipped
+from sottovoce.graphs import record_of, shipped
 from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.prompts.kinds import lettered
 from sottovoce.report.tables import show as show_table
@@ -131,7 +131,7 @@ def index(options: IndexOptions) -> None:
     if options.prebuilt is not None:
         return _download(options.prebuilt, options)
     if options.corpus is None or options.to is None:
-        raise UsageError("an index needs a corpus and a new folder: data index passages.jsonl --to indexes/mine")
+        raise UsageError("an index needs a corpus and a new folder, e.g. data index passages.jsonl --to indexes/mine")
     check_folder(options.to, "--to", INDEX)
     began, builder, corpus = time.monotonic(), builder_for(options), Corpus(options.corpus, skip_bad=options.skip_bad)
     with resumable("what was indexed is kept"), _index_progress() as report:
@@ -149,13 +149,12 @@ def _download(name: str, options: IndexOptions) -> None:
     from sottovoce.retrievers.pyserini import download
 
     if options.corpus or options.to:
-        raise UsageError("--prebuilt downloads an index: give it without a corpus and --to")
+        raise UsageError("--prebuilt downloads an index; give it without a corpus and --to")
     print(f"search it as pyserini:{name}; it is in {one_line(str(download(name)))}")
 
 
 @contextmanager
 def _index_progress() -> Iterator[OnProgress]:
-    """Show a bar on a terminal, else a line now and then."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
@@ -184,13 +183,9 @@ def convince(options: SampleOptions, model_options: Settings) -> None:
 
 
 def write_games(command: str, settings: Settings, options: GamesOptions) -> None:
-    """Write games to a file, whole or not at all, and print how to play them.
-
-    Raises:
-        UsageError: no file is named, it cannot be written, or there are too few such games.
-    """
+    """Write games to a file, whole or not at all, and print how to play them."""
     file = OutputFile(options.to, "--to", force=options.force, endings=(".jsonl", ".ndjson"))
-    name = settings.sample if options.split is None else f"{settings.sample}/{options.split}"
+    name = "/".join(filter(None, (record_of(settings).sample, options.split)))
     rows = [_row(game, name, settings.seed) for game in samples(name, options.n, settings, settings.seed)]
     file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     path = one_line(str(options.to))
@@ -211,7 +206,7 @@ class WorldCommands(SchemeCommands):
 
     def rows(self, ctx: click.Context) -> dict[str, list[Row]]:
         """Return the worlds."""
-        worlds = (scheme for scheme in shipped() if f"{scheme.settings.sample}/train" in SAMPLES)
+        worlds = (scheme for scheme in shipped() if f"{scheme.sample}/train" in SAMPLES)
         return {"Worlds": [(world.command, world.summary) for world in worlds]}
 
 

@@ -47,7 +47,6 @@ def list_() -> None:
 
 
 def _summary(name: str) -> str:
-    """Return a scheme's summary, or in one line why it cannot be used."""
     try:
         return scheme(name).summary
     except UsageError as error:

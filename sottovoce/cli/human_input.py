@@ -31,17 +31,14 @@ def person(pause: Pause = nullcontext, hint: str = RESUME) -> Callable[[JSON], R
 
     def answer(request: JSON) -> Reply:
         with lock, pause():
-            print(_prompt(request), file=sys.stderr, flush=True)
+            prompt = _approval_prompt if "approve" in request else _reply_prompt
+            print(prompt(request), file=sys.stderr, flush=True)
             reply = _reply()
         if reply is None:
             raise SottovoceError(f"no reply for {request['agent']}: stdin has ended; {hint}")
-        return _parsed_approval(reply) if "approve" in request else reply
+        return {"approve": not reply} if "approve" in request and reply in ("", REJECTED) else reply
 
     return answer
-
-
-def _parsed_approval(reply: str) -> Reply:
-    return {"approve": not reply} if reply in ("", REJECTED) else reply
 
 
 def _reply() -> str | None:
@@ -64,11 +61,6 @@ def read_line() -> str | None:
         continue
     line = sys.stdin.readline()
     return line.rstrip("\r\n") if line else None
-
-
-def _prompt(request: JSON) -> str:
-    """Return all that a person must know before answering."""
-    return _approval_prompt(request) if "approve" in request else _reply_prompt(request)
 
 
 def _approval_prompt(request: JSON) -> str:

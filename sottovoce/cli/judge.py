@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sottovoce.analysis.llm_judge import agreements, judge_questions, judge_settings, raters
 from sottovoce.analysis.statistics import check_installed, share
@@ -24,24 +25,23 @@ from sottovoce.runs.start import continue_run
 
 if TYPE_CHECKING:
     from sottovoce.analysis.llm_judge import Verdicts
-    from sottovoce.runs.run import Run
 
 RIGHT_HEADINGS = "rater | answers | right | 95 %"
 AGREEMENT_HEADINGS = "raters | answers | agree | 95 % | Cohen's kappa"
 
 
 def judge_run(name: str, model: str, labels_file: Path | None, limits: Limits) -> None:
-    """Judge the answers of a run that are not judged yet; print shares of right answers and agreements of raters.
-
-    Raises:
-        UsageError: nothing can be judged, or the labels cannot be read.
-        RecordError: there is no such run, or another judge has started on it.
-    """
+    """Judge the answers of a run that are not judged yet; print shares of right answers and agreements of raters."""
     check_installed()
     folder = run_directory.find_run(name)
     labels = {} if labels_file is None else _read_labels(labels_file)
     with resumable("all verdicts are kept"):
-        judged = _run_judge(load_run(folder), model, folder / JUDGED, limits)
+        questions = judge_questions(load_run(folder))
+        check_no_link(folder / JUDGED)
+        settings = judge_settings(model)
+        head = new_manifest("single", settings, questions, origin="(answers to judge)")
+        judged = continue_run(head, questions, folder / JUDGED)
+        Job(limits, shown_row).run(JUDGED, judged, settings)
     verdicts = raters(load_run(folder), judged, labels)
     rights = (
         [rater, str(len(given)), *share_cells(share([*map(float, given.values())]))]
@@ -49,47 +49,47 @@ def judge_run(name: str, model: str, labels_file: Path | None, limits: Limits) -
     )
     show(table(RIGHT_HEADINGS, rights) + "\n")
     cells = (
-        [f"{pair.left} and {pair.right}", str(pair.n), *share_cells(pair.same), _kappa(pair.kappa)]
+        [
+            f"{pair.left} and {pair.right}",
+            str(pair.n),
+            *share_cells(pair.same),
+            "" if pair.kappa is None else f"{pair.kappa:.2f}",
+        ]
         for pair in agreements(verdicts)
     )
     show(table(AGREEMENT_HEADINGS, cells))
-    print(f"\nkept in {one_line(str(folder / JUDGED))}; `runs compare` and `runs show` show it as `judged`")
+    print(f"\nsaved in {one_line(str(folder / JUDGED))}; `runs compare` and `runs show` show it as `judged`")
     if judged.unfinished:
         raise SottovoceError(f"{len(judged.unfinished)} answers are not judged; {SAME_COMMAND} resumes")
-
-
-def _run_judge(run: Run, model: str, folder: Path, limits: Limits) -> Run:
-    check_no_link(folder)
-    settings, questions = judge_settings(model), judge_questions(run)
-    head = new_manifest("single", settings, questions, origin="(answers to judge)")
-    judged = continue_run(head, questions, folder)
-    Job(limits, shown_row).run(JUDGED, judged, settings)
-    return judged
 
 
 def _kappa(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
-def _read_labels(path: Path) -> Verdicts:
-    """Return the verdicts of people.
+class Label(BaseModel):
+    """A person's verdict on an answer."""
 
-    Raises:
-        UsageError: names the line that is not a label.
-    """
+    model_config = ConfigDict(strict=True)
+
+    question: str
+    right: bool
+    seed: int = 0
+
+
+def _read_labels(path: Path) -> Verdicts:
     try:
         lines = text_of(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"labels {str(path)!r} cannot be read: {error}") from error
-    return dict(_label(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip())
-
-
-def _label(line: str, where: str) -> tuple[tuple[str, int], bool]:
-    try:
-        label: Any = json.loads(line)  # Any: parsed JSON
-    except (ValueError, RecursionError):
-        label = None
-    if isinstance(label, dict) and isinstance(label.get("right"), bool) and isinstance(label.get("question"), str):
-        if isinstance(seed := label.get("seed", 0), int):
-            return (label["question"], seed), label["right"]
-    raise UsageError(f'label is {line[:80]!r}; expected {{"question": ID, "right": true}} ({where})')
+    verdicts = {}
+    for number, line in enumerate(lines, 1):
+        try:
+            label = Label.model_validate_json(line or "{}")
+        except ValidationError as error:
+            if line.strip():
+                expected = 'expected {"question": ID, "right": true}'
+                raise UsageError(f"label is {line[:80]!r}; {expected} ({path}, line {number})") from error
+            continue
+        verdicts[label.question, label.seed] = label.right
+    return verdicts

@@ -65,7 +65,7 @@ class LiveTranscript:
             self._console.print(transcript.block(self._console, introduction(run)))
 
     def observe(self, run: DiscussionRecord, event: Event) -> None:
-        """Process an event; parts are printed when a part begins before which all is over."""
+        """Process an event; finished parts are printed when the next part begins."""
         self._run = run
         match event:
             case Opened():
@@ -92,7 +92,6 @@ class LiveTranscript:
             self._speaking[call.place] = Message(**call.place._asdict(), text="", order=order)
 
     def _unfinished_elsewhere(self, message: Message) -> dict[Place, Message]:
-        """Return the unfinished messages of other acts."""
         return {place: unfinished for place, unfinished in self._speaking.items() if place[:-1] != message.place[:-1]}
 
     def _draw(self, *, at_once: bool = False) -> None:
@@ -101,7 +100,6 @@ class LiveTranscript:
             self._drawn = time.monotonic()
 
     def _parts(self, *, prompts: bool = False) -> list[Block]:
-        """Return all parts, with the unfinished messages."""
         if self._run is None:
             return []
         messages = ordered([*self._run.messages, *self._speaking.values()])
@@ -204,6 +202,6 @@ class PipedTranscript:
 
 
 def in_order(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Return the leading messages that are at their own places, before which no other can come any more."""
+    """Return the leading messages that no later message can precede."""
     stand = next((at for at, message in enumerate(messages) if message.order != at), len(messages))
     return messages[:stand]

@@ -52,12 +52,12 @@ class Program(Commands):
             from sottovoce.cli.config import show_config
 
             return Command(name, show_config, (), GROUPS[name])
-        if name in GROUPS or name == "step":
-            found: click.Command = import_module(f"sottovoce.cli.{name}").commands
-            return found
-        from sottovoce.cli.schemes import commands
+        if name in GROUPS:
+            group: click.Command = import_module(f"sottovoce.cli.{name}").commands
+            return group
+        from sottovoce.cli.schemes import commands, step
 
-        return commands.get_command(ctx, name)
+        return step if name == "step" else commands.get_command(ctx, name)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command that was named."""
@@ -66,18 +66,12 @@ class Program(Commands):
         return super().invoke(ctx)
 
 
-def _version(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
-    if chosen:
-        click.echo(f"sottovoce {__version__}")
-        ctx.exit()
-
-
 program = Program(
     "sottovoce",
     ABOUT,
     context_settings={"max_content_width": 100},
     params=[
-        flag("--version", "Show the version and exit.", _version),
+        flag("--version", "Show the version and exit.", lambda ctx: click.echo(f"sottovoce {__version__}")),
         click.Option(["--verbose"], is_flag=True, help="Log on stderr what is loaded, read and saved."),
         flag("--install-completion", "Install completion for the shell.", completion.install),
         flag("--show-completion", "Print the shell's completion script.", completion.show),
@@ -96,9 +90,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for library in CHATTY:
         logging.getLogger(library).setLevel(logging.ERROR)
     typed = list(sys.argv[1:] if arguments is None else arguments)
-    for word in typed:
-        if not _is_text(word):
-            return _report(f"an argument has half of a character, which no file or terminal accepts: {word}", MISUSED)
     if instruction := os.environ.get(completion.VARIABLE):
         return shell_complete(program, {}, "sottovoce", completion.VARIABLE, instruction)
     try:
@@ -129,15 +120,6 @@ def _was_stopped(error: BaseException | None) -> bool:
     return isinstance(error, KeyboardInterrupt)
 
 
-def _is_text(word: str) -> bool:
-    """Return whether a shell could have passed the word, in any encoding; a caller of `main` may pass anything."""
-    try:
-        word.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _foreseen(error: Exception) -> str | None:
     """Return one line for an expected error of the system or a hosted model, such as a full disk; None for a bug."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -150,13 +132,11 @@ def _foreseen(error: Exception) -> str | None:
 
 
 def _usage(error: click.ClickException) -> str:
-    """Return click's own message, with the command that shows the correct usage."""
     context = getattr(error, "ctx", None)
     see = f"; see {context.command_path} --help" if context else ""
     return error.format_message().rstrip(".") + see
 
 
 def _report(message: str, code: int) -> int:
-    """Print the message on stderr, on one line even if it quotes line breaks, and return the exit code."""
     print(f"sottovoce: {one_line(message)}", file=sys.stderr)
     return code

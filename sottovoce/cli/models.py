@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from pydantic import Field
@@ -15,13 +15,11 @@ from pydantic import Field
 from sottovoce.cli.command import Commands
 from sottovoce.cli.options import argument
 from sottovoce.core.errors import UsageError
-from sottovoce.core.text import one_line
+from sottovoce.core.files import models_folder
+from sottovoce.core.text import amount, one_line
 from sottovoce.core.validation import Checked
 from sottovoce.report.console import console_of
 from sottovoce.report.tables import show, wrapped
-
-if TYPE_CHECKING:
-    from sottovoce.models.sources import StoredModel
 
 commands = Commands("models")
 NAME, STATE = 26, 20  # columns
@@ -76,25 +74,19 @@ def pull(options: PullOptions) -> None:
 @commands.add()
 def list_() -> None:
     """List the models that can be pulled, and those stored on this machine."""
-    from sottovoce.models.sources import CATALOGUE, is_pulled, root, stored_models
+    from sottovoce.models.sources import CATALOGUE, is_pulled, stored_models
 
     stored = {model.name: model for model in stored_models()}
     lines = []
     for name, package in CATALOGUE.items():
-        state = f"pulled, {_size(stored[name])}" if is_pulled(name) else "not pulled"
+        state = f"pulled, {amount(stored[name].nbytes)}" if is_pulled(name) else "not pulled"
         lines.append(f"{name:{NAME}}{state:{STATE}}{package.description}; {package}, licence {package.licence}")
     for name in stored.keys() - CATALOGUE.keys():
         source = stored[name].source
-        state = f"converted, {_size(stored[name])}"
+        state = f"converted, {amount(stored[name].nbytes)}"
         lines.append(f"{name:{NAME}}{state:{STATE}}{source.origin}; licence {source.licence}")
-    lines += ["", f"in {root()}; use a model as --model NAME, a converted file by its own path"]
+    lines += ["", f"in {models_folder()}; use a model as --model NAME, a converted file by its own path"]
     show("\n".join(lines))
-
-
-def _size(model: StoredModel) -> str:
-    from sottovoce.core.text import amount
-
-    return amount(model.nbytes)
 
 
 @commands.add(RemoveOptions)

@@ -54,21 +54,18 @@ class TrainOptions(Training):
     role: str | None = Field(default=None, description="Role whose turns are used, if rows have several roles.")
 
 
-class EvaluateOptions(Checked):
-    """The monitor, and the games to evaluate it on."""
-
-    model_config = ConfigDict(title="Evaluation")
-
-    monitor: Path = argument("A file that `monitor train` wrote.", "MONITOR")
-    rows: Path = argument("A .jsonl file of turns of other games.", "ROWS")
-
-
 class ShowOptions(Checked):
-    """The monitor to show."""
+    """A monitor."""
 
     model_config = ConfigDict(title="Monitor")
 
     monitor: Path = argument("A file that `monitor train` wrote.", "MONITOR")
+
+
+class EvaluateOptions(ShowOptions):
+    """A monitor, and the games to evaluate it on."""
+
+    rows: Path = argument("A .jsonl file of turns of other games.", "ROWS")
 
 
 @commands.add(CollectOptions, Measure)
@@ -116,7 +113,7 @@ def evaluate(options: EvaluateOptions) -> None:
     check_installed()
     monitor, file = Monitor.read(options.monitor), read_rows(options.rows)
     if monitor.fitted is not None and monitor.fitted.sha256 == file.digest:
-        print("the monitor was trained on these rows: the results are too good", file=sys.stderr)
+        print("the monitor was trained on these rows, so it looks better here than it is", file=sys.stderr)
     show_table(_evaluation(evaluate_monitor(monitor, file.games(monitor.role))))
 
 
@@ -180,7 +177,6 @@ def _monitor(monitor: Monitor) -> str:
 
 
 def _terms(monitor: Monitor) -> list[str]:
-    """Return the parts of a monitor's score, in words."""
     if monitor.is_random:
         return [f"draws a uniform number at each turn: triggers in {1 - monitor.threshold:.0%} of turns"]
     logs = ", logarithms of entropy and varentropy" if monitor.log_features else ""
@@ -197,5 +193,4 @@ def _percent(part: float) -> str:
 
 
 def _points(part: float) -> str:
-    """Return a part in hundredths, with a sign."""
     return f"{100 * part:+.1f}"

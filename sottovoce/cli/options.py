@@ -7,7 +7,7 @@ and a settings file follow the same rules and raise the same errors.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -80,22 +80,26 @@ class Option(click.Option):
     """An option with the heading under which the help lists it; `common` ones are in the short help."""
 
     def __init__(self, name: str, info: FieldInfo, heading: str, common: bool) -> None:
-        """Make the option of a field."""
-        flag, extra = _is_flag(info), info.json_schema_extra
+        """Make the option of a field; a switch that is on by default is no flag, but takes on or off."""
+        kind, choices, repeated = _kind(info), _choices(info), is_repeated(info)
+        flag, extra = info.annotation is bool and info.default is False, info.json_schema_extra
         also = [str(extra["also"])] if isinstance(extra, dict) and "also" in extra else []
         plain = name.strip("_").replace("_", "-")  # fields named after a Python keyword end in _
+        word = "|".join(choices) or METAVARS.get(get_origin(kind) or kind, METAVARS.get(kind, "TEXT"))
+        complete = completion.models if name == "model" else partial(completion.choices, choices) if choices else None
+        default = _default(info)
         super().__init__(
             [*also, f"-{name}" if info.alias and len(name) == 1 else f"--{plain}", name],
-            help=f"{info.description}{_default(info)}",
-            metavar=None if flag else _metavar(info),
-            multiple=is_repeated(info),
+            help=f"{info.description}{default}",
+            metavar=None if flag else f"{word} ..." if repeated else word,
+            multiple=repeated,
             required=info.is_required(),
             type=None if flag else click.UNPROCESSED,
             is_flag=flag or None,
-            shell_complete=None if flag else _completion(name, info),
+            shell_complete=None if flag else complete,  # None: the shell completes file names
         )
-        self.brief = f"{_clause(info.description or '')}{_default(info)}"
-        self.heading, self.common, self.is_path = heading, common, _kind(info) is Path
+        self.brief = f"{_clause(info.description or '')}{default}"
+        self.heading, self.common, self.is_path = heading, common, kind is Path
 
 
 def argument(description: str, metavar: str, **more: Any) -> Any:  # Any: as pydantic has fields
@@ -106,23 +110,21 @@ def argument(description: str, metavar: str, **more: Any) -> Any:  # Any: as pyd
 def parameters(models: tuple[type[BaseModel], ...]) -> list[Argument | Option]:
     """Return the arguments and options of these models; with settings, the most common ones first, then by heading."""
     with_settings = any(issubclass(model, Settings) for model in models)
-    options = [option for model in models for option in _parameters(model, with_settings)]
+    options: list[Argument | Option] = []
+    for model in models:
+        of_settings = issubclass(model, Settings)
+        for field, info in model.model_fields.items():
+            name, extra = info.alias or field, info.json_schema_extra
+            if isinstance(extra, dict) and (metavar := extra.get("positional")):
+                options.append(Argument(name, info, name.upper() if metavar is True else str(metavar)))
+                continue
+            title = "" if with_settings and name in FIRST else model.model_config.get("title") or ""
+            title = heading(name) or "" if of_settings else title
+            options.append(Option(name, info, title, not with_settings or title not in RARE or name in COMMON))
+        if of_settings:
+            file = FieldInfo(annotation=Path | None, default=None, description=FILE_HELP)
+            options.append(Option(FILE, file, "", True))
     return sorted(options, key=_rank) if with_settings else options
-
-
-def _parameters(model: type[BaseModel], with_settings: bool) -> Iterator[Argument | Option]:
-    for field, info in model.model_fields.items():
-        name, extra = info.alias or field, info.json_schema_extra
-        if isinstance(extra, dict) and (metavar := extra.get("positional")):
-            yield Argument(name, info, name.upper() if metavar is True else str(metavar))
-            continue
-        title = heading(name) or "" if issubclass(model, Settings) else model.model_config.get("title") or ""
-        if with_settings and name in FIRST:
-            title = ""
-        yield Option(name, info, title, not with_settings or title not in RARE or name in COMMON)
-    if issubclass(model, Settings):
-        file = FieldInfo(annotation=Path | None, default=None, description=FILE_HELP)
-        yield Option(FILE, file, "", True)
 
 
 def _rank(parameter: Argument | Option) -> tuple[int, int]:
@@ -133,11 +135,7 @@ def _rank(parameter: Argument | Option) -> tuple[int, int]:
 
 
 def build(model: type[Model], typed: Typed) -> Model:
-    """Build a model's value from the typed options; settings also come from files (see `config.py`).
-
-    Raises:
-        UsageError: a value is invalid, or a file cannot be read.
-    """
+    """Build a model's value from the typed options; settings also come from files (see `config.py`)."""
     names = [info.alias or field for field, info in model.model_fields.items()]
     chosen = {name: typed[name] for name in names if typed.get(name) not in (None, False, ())}
     chosen = {name: list(value) if isinstance(value, tuple) else value for name, value in chosen.items()}
@@ -163,11 +161,7 @@ def _with_defaults(model: type[Settings], chosen: Typed) -> Typed:
 
 
 def from_file(path: Path, model: type[Settings]) -> Typed:
-    """Return settings from a YAML file; names are as on the command line, with dashes or underscores.
-
-    Raises:
-        UsageError: the file is missing, not YAML, not a mapping, or has an unknown name.
-    """
+    """Return settings from a YAML file; names are as on the command line, with dashes or underscores."""
     try:
         return named(read_yaml(path, "settings file", "rounds: 2"), model.model_fields)
     except UnknownName as error:
@@ -175,7 +169,6 @@ def from_file(path: Path, model: type[Settings]) -> Typed:
 
 
 def _default(info: FieldInfo) -> str:
-    """Return the note about a default, as it would be typed; empty if there is no default."""
     if info.is_required() or not info.default:
         return ""
     if info.default is True:
@@ -190,23 +183,7 @@ def _clause(text: str) -> str:
     return clause.rpartition(", ")[0] if len(clause) > BRIEF and ", " in clause else clause
 
 
-def _completion(name: str, info: FieldInfo) -> completion.Complete | None:
-    """Return the completion of a value; None leaves it to the shell, which completes file names."""
-    if name == "model":
-        return completion.models
-    values = _choices(info)
-    return completion.choices(values) if values else None
-
-
-def _metavar(info: FieldInfo) -> str:
-    """Return the placeholder of a value: its choices or its type, with dots if the option may be repeated."""
-    kind = _kind(info)
-    word = "|".join(_choices(info)) or METAVARS.get(get_origin(kind) or kind, METAVARS.get(kind, "TEXT"))
-    return f"{word} ..." if is_repeated(info) else word
-
-
 def _kind(info: FieldInfo) -> Any:  # Any: a type
-    """Return the type of one value of a field."""
     kind: Any = info.annotation
     if get_origin(kind) in (list, tuple, Union, UnionType):
         kind = next(each for each in get_args(kind) if each is not NoneType)
@@ -214,21 +191,13 @@ def _kind(info: FieldInfo) -> Any:  # Any: a type
 
 
 def _choices(info: FieldInfo) -> list[str]:
-    """Return the possible values of a field with a closed set; [] if it takes others too."""
+    """Return the values of a closed set, or the registered names in the field's schema; [] if it takes others too."""
     kind = _kind(info)
-    return list(get_args(kind)) if get_origin(kind) is Literal else _registered(info)
-
-
-def _registered(info: FieldInfo) -> list[str]:
-    """Return the registered names that a field accepts, from its schema; with those of other packages."""
+    if get_origin(kind) is Literal:
+        return list(get_args(kind))
     schema: dict[str, Any] = {}  # Any: JSON
     parts = [part for each in get_args(info.annotation) for part in getattr(each, "__metadata__", ())]  # if optional
     for field in (info, *(part for part in parts if isinstance(part, FieldInfo))):
         if callable(field.json_schema_extra):
             field.json_schema_extra(schema)
     return [str(name) for name in schema.get("enum", [])]
-
-
-def _is_flag(info: FieldInfo) -> bool:
-    """Return whether the option is a flag without a value; a switch that is on by default takes on or off instead."""
-    return info.annotation is bool and info.default is False

@@ -85,7 +85,8 @@ def verify(where: Where) -> int:
         files |= {digest: None for digest in place.named if place.run and digest not in files}
         checked += len(files)
         findings += [
-            f"{path or place.root}: payload {digest} {why}; {_needed_by(place.named.get(digest))}"
+            f"{path or place.root}: payload {digest} {why}; "
+            + (f"needed by {'; '.join(place.named[digest])}" if digest in place.named else "no known message needs it")
             for digest, path in files.items()
             if (why := wrong(digest, path))
         ]
@@ -109,11 +110,10 @@ def gc(where: Where, choice: GarbageOptions) -> None:
         for path in removed if not choice.dry_run else ():
             path.unlink(missing_ok=True)
     if not any_unnamed:
-        print("every payload is named by a log or a checkpoint")
+        print("every payload file is referred to by a log or a checkpoint")
 
 
 def _removal_line(place: Place, unnamed: list[Path], removed: list[Path], choice: GarbageOptions) -> str:
-    """Return a line that says what is removed from a place, and what stays."""
     from sottovoce.runs.payload_stores import size_of
 
     if place.keep_reason:
@@ -128,7 +128,3 @@ def _places(where: Where) -> Iterator[Place]:
     from sottovoce.runs.payload_stores import places
 
     return places(where.runs, where.store, where.checkpoints)
-
-
-def _needed_by(names: list[str] | None) -> str:
-    return f"needed by {'; '.join(names)}" if names else "no known message needs it"

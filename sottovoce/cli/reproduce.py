@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sottovoce.cli.experiment import ReproduceOptions
+from sottovoce.cli.option_models import ReproduceOptions
 from sottovoce.core.errors import StoppedError, UsageError
 from sottovoce.core.outputs import check_folder
 from sottovoce.core.text import counted, figure, one_line
@@ -49,7 +49,6 @@ def reproduce_table(options: ReproduceOptions, limits: Limits, trust: Trust) -> 
 
 
 def _list(data: Path) -> str:
-    """Return a line for each table: its paper, models and data, and which of these are on this machine."""
     lines = []
     for name in names():
         published = read_published(name)
@@ -61,7 +60,6 @@ def _list(data: Path) -> str:
 
 
 def _about(published: Published) -> Iterator[str]:
-    """Yield lines that say what a table shows, how rows differ from the paper, and what cannot run here."""
     yield f"{published.paper.words}: {' '.join(published.about.split())}"
     if published.claim:
         yield f"The paper's claim: {' '.join(published.claim.split())}"
@@ -75,7 +73,6 @@ def _about(published: Published) -> Iterator[str]:
 
 
 def _plan(published: Published, chosen: list[Key], data: Path) -> Iterator[str]:
-    """Yield a line for each experiment: its number of discussions, and what is missing."""
     for model, part in chosen:
         n = published.parts[part].get("limit")
         of = f" of {counted(n * len(published.seeds), 'discussion')}" if n else ""
@@ -92,19 +89,19 @@ def _run(published: Published, chosen: list[Key], options: ReproduceOptions, lim
     print("\n".join(_about(published)), end="\n\n")
     if options.small:
         write_stand_ins(published, folder / STAND_INS)
-        experiments = _small(published, chosen, folder / STAND_INS)
+        experiments = _small_size(published, chosen, folder / STAND_INS)
     else:
-        experiments = _whole(published, chosen, options)
+        experiments = _full_size(published, chosen, options)
     runs = 0
     for key, content in experiments:
         _run_part(published, key, content, folder / "-".join(key), options, limits, trust)
         runs += 1
     if not runs:
         raise UsageError(f"nothing of {options.name!r} can run here; get what is named above, or use --small")
-    print(f"{SMALL * options.small}Kept in {one_line(str(folder))}")
+    print(f"{SMALL * options.small}Saved in {one_line(str(folder))}")
 
 
-def _small(published: Published, chosen: list[Key], stand_ins: Path) -> Iterator[tuple[Key, Content]]:
+def _small_size(published: Published, chosen: list[Key], stand_ins: Path) -> Iterator[tuple[Key, Content]]:
     """Yield the small experiments; print a line for each that equals an earlier one, with other models and data."""
     seen: list[Content] = []
     for model, part in chosen:
@@ -116,7 +113,7 @@ def _small(published: Published, chosen: list[Key], stand_ins: Path) -> Iterator
             yield (model, part), content
 
 
-def _whole(published: Published, chosen: list[Key], options: ReproduceOptions) -> Iterator[tuple[Key, Content]]:
+def _full_size(published: Published, chosen: list[Key], options: ReproduceOptions) -> Iterator[tuple[Key, Content]]:
     """Yield the experiments that can run; print a line for each that cannot. A replaced model need not be available."""
     for model, part in chosen:
         gone = published.gone.get(model) if options.instead else None
@@ -145,7 +142,7 @@ def _run_part(
     rows = [name for name in experiment.rows if name in options.row]
     if options.row and not rows:
         return
-    with resumable(f"all messages are kept in {str(folder)!r}"):
+    with resumable(f"all messages are saved in {str(folder)!r}"):
         runs, why = run_experiment(experiment, RowRunner(folder, limits, shown_row), names=rows, trust=trust)
     if options.small:
         print(f"- {', '.join(key)}: {', '.join(runs)}")

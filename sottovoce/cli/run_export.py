@@ -8,11 +8,10 @@ from pathlib import Path
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.nodes.question import question_id
 from sottovoce.report.inspect_log import inspect_log
-from sottovoce.report.markdown import markdown
+from sottovoce.report.transcript import markdown
 from sottovoce.retrievers.trec import qrels_text, rankings_text
 from sottovoce.runs.card import card
 from sottovoce.runs.measures import gold_of, names_for_trec
-from sottovoce.runs.results import table
 from sottovoce.runs.run import Run
 
 FORMS = {".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".jsonl": "jsonl", ".ndjson": "jsonl", "": "jsonl"}
@@ -30,11 +29,7 @@ ENDINGS = {
 
 
 def format_of(file: Path, form: str | None) -> str:
-    """Return the wanted format, or the one that the file's name says.
-
-    Raises:
-        UsageError: neither is a known format.
-    """
+    """Return the wanted format, or the one that the file's name says."""
     form = form or ("card" if file.name.endswith("card.json") else FORMS.get(file.suffix.lower()))
     if form is None:
         raise UsageError(f"the file {str(file)!r} ends in {file.suffix!r}; expected .jsonl, .csv, .md, or card.json")
@@ -44,11 +39,7 @@ def format_of(file: Path, form: str | None) -> str:
 
 
 def exported(run: Run, form: str) -> str:
-    """Return a run in a format; as TREC run file the retrieved passages of each question's first seed.
-
-    Raises:
-        UsageError: nothing was retrieved, or no gold passages are known, as the format needs.
-    """
+    """Return a run in a format; as TREC run file the retrieved passages of each question's first seed."""
     match form:
         case "jsonl":
             return "".join(record.model_dump_json() + "\n" for record in run.records.values())
@@ -60,7 +51,7 @@ def exported(run: Run, form: str) -> str:
             return inspect_log(run)
         case "trec" | "qrels":
             return _trec(run, form)
-    return table(run.results())
+    return run.results().to_csv()
 
 
 def _trec(run: Run, form: str) -> str:

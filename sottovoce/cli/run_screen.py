@@ -11,11 +11,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from sottovoce.analysis.measures import by_name, mean_line
 from sottovoce.cli.human_input import person
 from sottovoce.cli.live import LiveTranscript, PipedTranscript
+from sottovoce.cli.option_models import Output
 from sottovoce.cli.progress import RunProgress
-from sottovoce.cli.schemes import Output
 from sottovoce.core.errors import SottovoceError, command
 from sottovoce.core.outputs import OutputFile
 from sottovoce.core.text import counted, figure, one_line, shortened
@@ -23,7 +22,7 @@ from sottovoce.datasets.trained import knowledge
 from sottovoce.graphs import scheme
 from sottovoce.report import blocks, interventions, transcript
 from sottovoce.report.console import console_of, moves
-from sottovoce.report.markdown import markdown
+from sottovoce.report.transcript import markdown
 from sottovoce.runs.discussion import HumanReply
 from sottovoce.runs.job import check_failures, resumable_run, resume_command
 from sottovoce.runs.limits import Limits
@@ -40,7 +39,7 @@ BETWEEN = 2  # terminal columns between two columns of that table
 
 
 def run_and_show(run: Run, settings: Settings, limits: Limits, output: Output, file: OutputFile | None = None) -> None:
-    """Run the unfinished discussions of a run, and show it; `file` receives its transcript. Errors: see `show_run`."""
+    """Run the unfinished discussions of a run, and show it; `file` receives its transcript."""
     from sottovoce.runs.runner import run_all
 
     console, alone = console_of(), len(run.records) == 1
@@ -51,11 +50,7 @@ def run_and_show(run: Run, settings: Settings, limits: Limits, output: Output, f
 
 
 def show_run(run: Run, output: Output, *, just_run: bool = False, file: OutputFile | None = None) -> None:
-    """Show a run that ended; one that was `just_run` was shown meanwhile. `file` receives its transcript.
-
-    Raises:
-        SottovoceError: it was stopped by a limit, or discussions of it failed; raised after all else.
-    """
+    """Show a run that ended; one that was `just_run` was shown meanwhile. `file` receives its transcript."""
     console = console_of()
     if output.as_json:
         sys.stdout.write(json_of(run))
@@ -134,7 +129,7 @@ def print_many(console: Console, run: Run, output: Output) -> None:
     if run.folder and not output.quiet:
         name, (question, _) = run_name(run.folder), next(iter(run.records))
         one = command("runs", "show", name, "--question", question)
-        console.print(f"one of them: {one}", style="dim", soft_wrap=True, markup=False)
+        console.print(f"show one of them: {one}", style="dim", soft_wrap=True, markup=False)
 
 
 def title(head: RunManifest, discussions: int) -> str:
@@ -166,16 +161,16 @@ def summary(run: Run) -> list[str]:
     read = f"{cost.tokens_in:,} tokens read ({cost.tokens_reused:,} of them reused)"
     tokens = cost.tokens if cost.uncounted else f"{read}, {cost.tokens_out:,} written"
     took = f"{counted(cost.calls, 'call')}, {tokens}"
-    where = [f"kept in {one_line(str(run.folder))}"] if run.folder else []
+    where = [f"saved in {one_line(str(run.folder))}"] if run.folder else []
     stopped = [f"stopped: {run.why}"] if run.why else []
-    measured = [told] if (told := mean_line(run.results())) else []
+    measured = [means] if (means := run.results().mean_line) else []
     watched = interventions.summary([*run.records.values()])
     return [outcome(run.counts), *measured, *watched, took, *stopped, *map(one_line, run.notes), *where]
 
 
 def _table(run: Run, width: int) -> Table:
     """Return a line for each discussion, with as many of its measures as fit beside whole answers."""
-    names = [name for name in by_name(run.results()) if name not in OF_RETRIEVAL]  # the summary has them
+    names = [name for name in run.results().measures if name not in OF_RETRIEVAL]  # the summary has them
     lines = [["question", "seed", "answer", "", *map(one_line, names)]]
     for (question, seed), record in run.records.items():
         lines.append([one_line(question), str(seed), *_answer(record), *_measures(record, names)])
@@ -191,22 +186,15 @@ def _table(run: Run, width: int) -> Table:
 
 
 def _measures(record: DiscussionRecord, names: list[str]) -> list[str]:
-    found = record.result().measures
-    return ["" if (value := found.get(name)) is None else figure(value) for name in names]
+    values = record.result().measures
+    return ["" if (value := values.get(name)) is None else figure(value) for name in names]
 
 
 def _answer(record: DiscussionRecord) -> tuple[str, str]:
     if record.decision is None:
         return "", f"{record.status}{': ' + shortened(record.error) if record.error else ''}"
     answer, score = record.decision["answer"], record.decision["score"]
-    target = one_line(record.question.get("target", ""))
-    told = (
-        ""
-        if score is None
-        else "right"
-        if score == 1
-        else f"wrong: it is {target}"
-        if not score
-        else f"score {score:.2f}"
-    )
-    return ("no answer" if answer is None else shortened(answer, 40)), told
+    right = "right" if score == 1 else f"score {score:.2f}" if score else ""
+    if score == 0:
+        right = f"wrong: it is {one_line(record.question.get('target', ''))}"
+    return ("no answer" if answer is None else shortened(answer, 40)), right

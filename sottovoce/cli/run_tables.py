@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.text import counted, figure, one_line, shortened
+from sottovoce.report import describe
 from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.retrievers.trec import read_qrels
 from sottovoce.runs import run_directory
@@ -15,12 +16,13 @@ from sottovoce.runs.allowed import Trust
 from sottovoce.runs.job import resumable
 from sottovoce.runs.limits import Currency
 from sottovoce.runs.read import load_run
+from sottovoce.runs.results import measures_line
 
 if TYPE_CHECKING:
     from sottovoce.analysis.audit import Audited
     from sottovoce.channels.message import Message
     from sottovoce.runs.replay import Branch, Branches
-    from sottovoce.runs.results import Result
+    from sottovoce.runs.results import Results
     from sottovoce.runs.run import Key, Run
 
 By = Literal["round", "agent", "model", "limit"]
@@ -48,12 +50,7 @@ def read_runs(names: Sequence[str], qrels: Path | None = None) -> dict[str, Run]
 
 
 def compare_runs(names: Sequence[str], against: str | None, qrels: Path | None = None) -> None:
-    """Print the runs side by side: accuracy, costs, and each pair with its tests, or each run against one.
-
-    Raises:
-        RecordError: a run does not exist.
-        UsageError: there is nothing to compare, or the libraries for statistics are missing.
-    """
+    """Print the runs side by side: accuracy, costs, and each pair with its tests, or each run against one."""
     from sottovoce.report.comparison import compared, waiting
 
     runs = read_runs(names, qrels)
@@ -61,21 +58,16 @@ def compare_runs(names: Sequence[str], against: str | None, qrels: Path | None =
 
 
 def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
-    """Run the unfinished baselines of a run, in folders beside it, and print the comparison of all three.
-
-    Raises:
-        UsageError: several runs were named, this one has no baselines, or names what the command line does not allow.
-        RecordError: there is no such run, or its baselines were started with other settings or models.
-    """
+    """Run the unfinished baselines of a run, in folders beside it, and print the comparison of all three."""
     from sottovoce.analysis.statistics import check_installed
     from sottovoce.cli.run_screen import shown_row
     from sottovoce.experiments.matching import baselines, with_pilots
-    from sottovoce.experiments.runner import RowRunner, check_rows, run_rows
+    from sottovoce.experiments.runner import RowRunner
     from sottovoce.report.comparison import compared
     from sottovoce.runs.start import settings_of
 
     if len(names) > 1:
-        raise UsageError(f"matched baselines are of one run, and {len(names)} were named; give one")
+        raise UsageError(f"--matched compares one run with its baselines, and {len(names)} were named; give one")
     check_installed()
     folder = run_directory.find_run(names[0]).resolve()
     run, beside = load_run(folder), folder.parent
@@ -83,22 +75,18 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
     rows = with_pilots(baselines(folder.name, run, by))
     runner = RowRunner(beside, show=shown_row)
     runner.read([folder.name, *rows])
-    check_rows(rows, runner)
-    with resumable("all messages are kept"):
-        run_rows(rows.values(), runner)
+    runner.check_all(rows, rows)
+    with resumable("all messages are saved"):
+        runner.run_all(rows, rows)
     shown = {name: run for name, run in runner.runs.items() if "/" not in name}  # pilots are within their rows
     show(compared(shown, folder.name).rstrip("\n"))
-    print(f"kept beside {one_line(str(folder))}")
+    print(f"saved next to {one_line(str(folder))}")
 
 
 def show_measures(names: Sequence[str], by: By | None, qrels: Path | None = None) -> None:
     """Print the measures of each run, overall and by round, agent, model and limit, or by one of them.
 
     Measures of retrieval follow if something was retrieved and gold passages are known.
-
-    Raises:
-        RecordError: a run does not exist.
-        UsageError: a run has no answers to measure, or the libraries for statistics are missing.
     """
     from sottovoce.analysis.discussion_metrics import observed, rates
 
@@ -117,25 +105,17 @@ def show_measures(names: Sequence[str], by: By | None, qrels: Path | None = None
             show(f"{table(RETRIEVAL_HEADINGS, retrieval)}\n")
 
 
-def _retrieval_cells(results: Sequence[Result]) -> list[list[str]]:
-    from sottovoce.analysis.measures import measured
+def _retrieval_cells(results: Results) -> list[list[str]]:
+    from sottovoce.analysis.compare import mean_measures
     from sottovoce.runs.measures import OF_RETRIEVAL
 
-    means = measured(results)  # failed discussions too: their retrievals are known
+    means = mean_measures(results)  # failed discussions too: their retrievals are known
     known = {name: means[name] for name in OF_RETRIEVAL if name in means}
-    return [
-        [name, str(each.games), figure(each.mean.value), interval(each.mean.low, each.mean.high)]
-        for name, each in known.items()
-    ]
+    return [[name, str(mean.n), figure(mean.value), interval(mean.low, mean.high)] for name, mean in known.items()]
 
 
 def show_audit(names: Sequence[str]) -> None:
-    """Print each run under all policies that apply to it.
-
-    Raises:
-        RecordError: a run does not exist.
-        UsageError: a run has no scored discussion.
-    """
+    """Print each run under all policies that apply to it."""
     from sottovoce.analysis.audit import audit
 
     for name, run in read_runs(names).items():
@@ -158,11 +138,7 @@ def _audit_cells(policy: Audited) -> list[str]:
 
 
 def chosen_discussion(run: Run, question: str | None, seed: int | None) -> Key:
-    """Return the discussion of a question under a seed: the first with an intervention, or else the first.
-
-    Raises:
-        UsageError: there is no such discussion.
-    """
+    """Return the discussion of a question under a seed: the first with an intervention, or else the first."""
     keys = [key for key in run.records if question in (None, key[0]) and seed in (None, key[1])]
     if not keys:
         questions = {key[0] for key in run.records}
@@ -181,7 +157,7 @@ def replay_lines(branches: Branches, saved: Sequence[Message] | None = None) -> 
         yield "nobody intervened: the replay repeats the run from the first watched act on"
     else:
         when = f"epoch {at['epoch'] + 1}, round {at['round'] + 1}, attempt {at['attempt'] + 1}"
-        yield one_line(f"intervention: {at['what']} at {at['agent']}, {when}: {at['why']}")
+        yield f"intervention: {describe.intervention(at, f', {when}')}"
         yield from _branch_lines("with it", branches.with_it)
         yield from _branch_lines("without", branches.without)
         parted = branches.parted
@@ -198,8 +174,7 @@ def _branch_lines(name: str, branch: Branch) -> Iterator[str]:
     score = "" if decision["score"] is None else f", score {figure(decision['score'])}"
     yield one_line(f"{name}: {answer}{score}; {decision['why']}; {len(branch.messages)} messages")
     if measures := decision.get("measures"):
-        known = [f"{name} {figure(value)}" for name, value in measures.items() if value is not None]
-        yield one_line(f"  {', '.join(known)}, interventions {len(branch.interventions)}")
+        yield f"  {measures_line(measures)}, interventions {len(branch.interventions)}"
 
 
 def _message(message: Message) -> str:
@@ -211,5 +186,4 @@ def _texts(messages: Sequence[Message]) -> list[object]:
 
 
 def _ids(messages: Sequence[Message]) -> list[object]:
-    """Return the messages' texts and places, with token ids where there are payloads."""
     return [(each.text, each.place, each.payload and each.payload.load().ids) for each in messages]

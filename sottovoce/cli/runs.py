@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import ConfigDict, Field
 
 from sottovoce.cli.command import Commands
+from sottovoce.cli.option_models import Output, check_places
 from sottovoce.cli.options import argument
-from sottovoce.cli.schemes import Output, check_places
 from sottovoce.core.bounds import Count, Few, Seed
 from sottovoce.core.errors import RecordError, UsageError, choose, command
 from sottovoce.core.outputs import EXPERIMENT, FORCE, OutputFile
-from sottovoce.core.text import counted, one_line
+from sottovoce.core.text import amount, counted, one_line
 from sottovoce.core.validation import Checked
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import TRUST_PATHS, Trust
@@ -77,10 +77,15 @@ class ExportOptions(Checked):
     force: bool = Field(default=False, description=FORCE)
 
 
-class CompareOptions(Checked):
-    """The runs to compare."""
+class RunNames(Checked):
+    """Several runs."""
 
     names: list[str] = RUNS
+
+
+class CompareOptions(RunNames):
+    """The runs to compare."""
+
     against: str | None = Field(default=None, description="Compare each other run with this one, instead of all pairs.")
     matched: Currency | None = Field(
         default=None,
@@ -91,10 +96,9 @@ class CompareOptions(Checked):
     trust_paths: bool = TRUST_PATHS
 
 
-class MeasuresOptions(Checked):
+class MeasuresOptions(RunNames):
     """The runs to measure."""
 
-    names: list[str] = RUNS
     by: Literal["round", "agent", "model", "limit"] | None = Field(
         default=None,
         description="Show only the measures by round, agent, model, or limit (no agreement within N rounds). "
@@ -103,10 +107,9 @@ class MeasuresOptions(Checked):
     qrels: Path | None = QRELS
 
 
-class ReportOptions(Checked):
+class ReportOptions(RunNames):
     """The runs to report on, and the page to write."""
 
-    names: list[str] = RUNS
     html: Path = Field(default=Path("report.html"), description="The page to write.")
     attention: int | None = Field(
         default=None,
@@ -114,12 +117,6 @@ class ReportOptions(Checked):
     )
     force: bool = Field(default=False, description=FORCE)
     trust_paths: bool = TRUST_PATHS
-
-
-class AuditOptions(Checked):
-    """The runs to score again."""
-
-    names: list[str] = RUNS
 
 
 class VerifyOptions(Checked):
@@ -211,11 +208,7 @@ def show(options: ShowOptions) -> None:
 
 
 def load(name: str) -> Run:
-    """Return a saved run.
-
-    Raises:
-        RecordError: there is no such run, or it is damaged.
-    """
+    """Return a saved run."""
     from sottovoce.runs.read import load_run  # late: langgraph
 
     return load_run(run_directory.find_run(name))
@@ -298,7 +291,6 @@ def measures(options: MeasuresOptions) -> None:
 def report(options: ReportOptions) -> None:
     """Write one HTML page about runs: tables, plots, and every message with its payload. It opens in any browser."""
     file = OutputFile(options.html, "--html", force=options.force, endings=(".html", ".htm"))
-    from sottovoce.core.text import amount
     from sottovoce.report.report import report as page  # late: matplotlib takes seconds
     from sottovoce.report.sources import gathered
     from sottovoce.runs.start import settings_of
@@ -314,8 +306,8 @@ def report(options: ReportOptions) -> None:
     print(f"report of {about}: {one_line(str(options.html))} ({amount(options.html.stat().st_size)})")
 
 
-@commands.add(AuditOptions)
-def audit(options: AuditOptions) -> None:
+@commands.add(RunNames)
+def audit(options: RunNames) -> None:
     """Score runs again under other policies, such as those of the papers' own programs, and show what changes."""
     from sottovoce.cli.run_tables import show_audit
 

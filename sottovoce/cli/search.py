@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from sottovoce.analysis.statistics import check_installed
-from sottovoce.cli.experiment import LayersOptions, TuneOptions
+from sottovoce.channels import PROTOCOLS
+from sottovoce.cli.option_models import LayersOptions, TuneOptions
 from sottovoce.cli.run_screen import shown_row
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted, figure, one_line, shortened
@@ -16,9 +17,8 @@ from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.trained import check_trained
 from sottovoce.experiments.rows import Row
 from sottovoce.experiments.search.layers import Ranked, Ranking, rank
-from sottovoce.experiments.search.space import Space
 from sottovoce.experiments.search.study import Study
-from sottovoce.experiments.search.tune import Trial, Tuned, tune
+from sottovoce.experiments.search.tune import Space, Trial, Tuned, tune
 from sottovoce.graphs import scheme as scheme_named
 from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.runs.job import resumable
@@ -32,23 +32,17 @@ HEADINGS = "layer | questions | accuracy | 95 %", "layer | questions | EM + F1 |
 
 
 def search_layers(options: LayersOptions, settings: Settings, source: QuestionOptions, limits: Limits) -> None:
-    """Rank a model's layers and print the ranking.
-
-    Raises:
-        UsageError: the request cannot be met, or the folder holds another search.
-        SottovoceError: the search stopped; the same command resumes.
-    """
+    """Rank a model's layers and print the ranking."""
     row = _prepared(options.scheme, _scheme_settings(options, settings), source)
     show(layers_table(_run(options.save, limits, lambda study: rank(study, row, halve=options.halving))))
-    print(f"kept in {one_line(str(options.save))}")
+    print(f"saved in {one_line(str(options.save))}")
 
 
 def _scheme_settings(options: LayersOptions, settings: Settings) -> Settings:
-    """Return the scheme's own settings, with the protocol whose layers are searched."""
     values = {name: getattr(settings, name) for name in settings.model_fields_set}
     if values.get("layers"):
-        raise UsageError("--layers was given, but layers are what is searched; drop it")
-    if values.setdefault("protocol", "sde") not in ("sde", "hidden"):
+        raise UsageError("--layers was given, but this search chooses the layers; drop it")
+    if "layers" not in PROTOCOLS[values.setdefault("protocol", "sde")].Options.model_fields:
         raise UsageError(f"protocol is {values['protocol']!r}, which reads no layers; expected sde or hidden")
     more = options.model_dump(include={"agents", "rounds"}, exclude_none=True)
     return scheme_named(options.scheme).settings.model_validate({**values, **more})
@@ -80,14 +74,14 @@ def _layer_cells(layer: Ranked) -> list[str]:
 def search_temperatures(
     scheme: str, settings: Settings, source: QuestionOptions, options: TuneOptions, limits: Limits
 ) -> None:
-    """Search the temperatures of the agents that discuss, and print the results. Errors: see `search_layers`."""
+    """Search the temperatures of the agents that discuss, and print the results."""
     row = _prepared(scheme, settings, source)
     space = Space(options.from_, options.to, options.grid, options.trials)
     search = partial(
         tune, row=row, space=space, objective=options.objective, part=options.validation, wants_map=options.map
     )
     show(trials_table(_run(options.save, limits, search), options.objective))
-    print(f"kept in {one_line(str(options.save))}")
+    print(f"saved in {one_line(str(options.save))}")
 
 
 def trials_table(tuned: Tuned, objective: Literal["decision", "first"]) -> str:
@@ -114,7 +108,6 @@ def _trial_cells(trial: Trial) -> list[str]:
 
 
 def _ties(best: Sequence[str], of: int, noun: str) -> list[str]:
-    """Return a line that names the equally good trials or layers, if there are several."""
     if len(best) == 1:
         return []
     names = shortened(", ".join(best))
@@ -131,5 +124,5 @@ def _prepared(scheme: str, settings: Settings, source: QuestionOptions) -> Row:
 
 
 def _run(folder: Path, limits: Limits, search: Callable[[Study], Results]) -> Results:
-    with resumable(f"all messages are kept in {str(folder)!r}"):
+    with resumable(f"all messages are saved in {str(folder)!r}"):
         return search(Study(folder, limits, shown_row))

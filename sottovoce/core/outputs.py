@@ -119,7 +119,6 @@ def check_no_link(*paths: Path) -> None:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a temporary file beside the path, then rename it."""
     unfinished = path.with_name(f".{uuid.uuid4().hex}.part")
     try:
         unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
@@ -129,7 +128,6 @@ def _replace(path: Path, text: str) -> None:
 
 
 def _resolved(path: Path, where: str) -> Path:
-    """Return the path with all links resolved."""
     try:
         return path.resolve()
     except (OSError, ValueError, RuntimeError) as error:  # a loop of links, a zero byte
@@ -137,7 +135,6 @@ def _resolved(path: Path, where: str) -> Path:
 
 
 def _is_stream(path: Path) -> bool:
-    """Return True for a terminal, a pipe, or an open file of this process."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
@@ -146,10 +143,9 @@ def _is_stream(path: Path) -> bool:
 
 
 def _check_outside(folder: Path, where: str) -> None:
-    """Refuse a folder that a command made, or one inside it."""
     for parent in (folder, *folder.parents):
         for name in _owned(parent):
-            raise UsageError(f"{where} lies in the folder of {OWNERS[name]}, {str(parent)!r}; give a path outside it")
+            raise UsageError(f"{where} is in the folder of {OWNERS[name]}, {str(parent)!r}; give a path outside it")
 
 
 def _owned(folder: Path) -> Iterator[str]:
@@ -157,7 +153,6 @@ def _owned(folder: Path) -> Iterator[str]:
 
 
 def _is_owner(folder: Path, name: str) -> bool:
-    """Return True if a folder has this file, and Sottovoce wrote it."""
     try:
         if name != INDEX:
             return (folder / name).exists()

@@ -58,9 +58,11 @@ class Form:
         if self.after != self.after.strip() or "\n" in self.after:
             raise UsageError(f'a form comes after {self.after!r}; expected words of one line, like "Answer:"')
         if self.one_line and not self.after:
-            raise UsageError('a form has one_line without after; expected what it comes after, like "Answer:"')
+            raise UsageError('a form has one_line without after; expected the text that it comes after, like "Answer:"')
         if not self.forced and not self.after:
-            raise UsageError('a form is not forced and has no after; expected what begins its line, like "Answer:"')
+            raise UsageError(
+                'a form is neither forced nor after a text; expected the text that begins its line, like "Answer:"'
+            )
         object.__setattr__(self, "choices", tuple(self.choices))  # JSON has a list
 
     @classmethod
@@ -108,7 +110,8 @@ def _with_unknown(values: tuple[Any, ...]) -> tuple[Any, ...]:  # Any: JSON's ow
 def _offering(schema: Schema) -> Schema:
     """Return the schema with "unknown" allowed in each field that is not free text, at any depth."""
     if "enum" in schema:
-        return {**_without(schema, "type"), "enum": list(_with_unknown(tuple(schema["enum"])))}
+        values = list(_with_unknown(tuple(schema["enum"])))
+        return {**{key: value for key, value in schema.items() if key != "type"}, "enum": values}
     if schema.get("type") in CLOSED or "pattern" in schema:
         return {"anyOf": [schema, {"const": UNKNOWN}]}
     offered = dict(schema)
@@ -117,7 +120,3 @@ def _offering(schema: Schema) -> Schema:
     if isinstance(schema.get("items"), Mapping):
         offered["items"] = _offering(schema["items"])
     return offered
-
-
-def _without(schema: Schema, name: str) -> dict[str, Any]:  # Any: JSON's own
-    return {key: value for key, value in schema.items() if key != name}

@@ -137,12 +137,10 @@ class Allowed:
 
 
 def _listed(value: Any) -> list[Any]:  # Any: the field's own type
-    """Return the values of a field as a list; empty if it is not set."""
     return [*value] if isinstance(value, (list, tuple)) else [] if value in (None, "") else [value]
 
 
 def _own(name: str) -> str:
-    """Return an option's name without the agent's name."""
     return name.rpartition(".")[2]
 
 

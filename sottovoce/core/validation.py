@@ -31,7 +31,6 @@ class Checked(BaseModel):
 
 
 def _unknown(error: ValidationError, model: type[BaseModel]) -> str:
-    """Return one line about an unknown field if that is the first error, otherwise an empty string."""
     first = error.errors()[0]
     if first["type"] != "extra_forbidden" or len(first["loc"]) != 1:
         return ""

@@ -14,6 +14,7 @@ import random
 import string
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, product
 from typing import Literal
 
@@ -91,20 +92,11 @@ def draw(rng: random.Random, shapes: Sequence[Shape] = MIXED, top: int = 99, spl
 
 def questions(n: int, seed: int, split: Split = "held_out", top: int = TOP) -> list[Question]:
     """Return `n` different arithmetic questions, the same ones for the same arguments."""
+    make = partial(draw, split=split, top=top)
     return [
         Question(id=f"arithmetic/{seed}/{i}", question=f"What is {expression.text()}?", **_answer(expression))
-        for i, expression in enumerate(_different(n, seed, split, MIXED, top))
+        for i, expression in enumerate(islice(_unlike(random.Random(f"questions/{seed}"), make), n))
     ]
-
-
-def six_numbers(rng: random.Random) -> Expression:
-    """Draw six different two-digit numbers joined by + - *, as the CIPHER paper says (arXiv 2310.06272)."""
-    return Expression(tuple(rng.sample(range(10, 100), 6)), tuple(rng.choices("+-*", k=5)))
-
-
-def two_products(rng: random.Random) -> Expression:
-    """Draw a+b*c+d-e*f with numbers from 0 to 29, as in the files of CIPHER's experiments."""
-    return Expression(tuple(rng.randrange(30) for _ in range(6)), ("+", "*", "+", "-", "*"))
 
 
 def chain(operations: int) -> Callable[[random.Random], Expression]:
@@ -114,8 +106,10 @@ def chain(operations: int) -> Callable[[random.Random], Expression]:
 
 
 MADE: dict[str, Callable[[random.Random], Expression]] = {
-    "arithmetic_cipher": six_numbers,
-    "arithmetic_files": two_products,
+    # six different two-digit numbers, as the CIPHER paper says (arXiv 2310.06272)
+    "arithmetic_cipher": lambda rng: Expression(tuple(rng.sample(range(10, 100), 6)), tuple(rng.choices("+-*", k=5))),
+    # a+b*c+d-e*f with numbers from 0 to 29, as in the files of CIPHER's experiments
+    "arithmetic_files": lambda rng: Expression(tuple(rng.randrange(30) for _ in range(6)), ("+", "*", "+", "-", "*")),
     **{name: chain(operations) for name, operations in CHAINS.items()},
 }
 """Generators of other arithmetic, by the name of the sample."""
@@ -135,8 +129,8 @@ def split_knowledge(n: int, agents: Sequence[str] = ("agent_1", "agent_2"), seed
 
     The solution uses all values. If there are more agents than letters, some agents know nothing.
     """
-    made = []
-    for i, expression in enumerate(_different(n, seed, "held_out", SPLIT, top=20)):
+    made, make = [], partial(draw, shapes=SPLIT, top=20, split="held_out")
+    for i, expression in enumerate(islice(_unlike(random.Random(f"questions/{seed}"), make), n)):
         rng = random.Random(f"split/{seed}/{i}")
         names = rng.sample(string.ascii_lowercase, len(expression.operands))
         values = dict(zip(names, expression.operands, strict=True))
@@ -160,11 +154,6 @@ def deal(rng: random.Random, names: Sequence[str], agents: Sequence[str]) -> lis
         holders = rng.sample(list(agents), len(names))
     rng.shuffle(holders)
     return [(agent, [name for name, holder in zip(names, holders, strict=True) if holder == agent]) for agent in agents]
-
-
-def _different(n: int, seed: int, split: Split, shapes: Sequence[Shape], top: int) -> Iterator[Expression]:
-    rng = random.Random(f"questions/{seed}")
-    return islice(_unlike(rng, lambda rng: draw(rng, shapes, top, split)), n)
 
 
 def _unlike(rng: random.Random, make: Callable[[random.Random], Expression]) -> Iterator[Expression]:

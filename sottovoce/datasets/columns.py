@@ -65,7 +65,7 @@ def question_from(values: Values, common: Values, *, cells: bool) -> tuple[Quest
     if not asked.get("kind"):
         asked["kind"] = kind_of({**asked, "target": _truth(asked.get("target"))})
     if "target" in asked:
-        asked["target"] = _target(asked["target"], asked["kind"])
+        asked["target"] = (_truth if asked["kind"] == "yes_no" else _text)(asked["target"])
     for name in ("choices", "aliases"):
         if isinstance(asked.get(name), list):
             asked[name] = [_text(each) for each in asked[name]]
@@ -110,11 +110,6 @@ def _text(value: Any) -> Any:  # Any: JSON; the question checks whatever is neit
     return json.dumps(value) if isinstance(value, (bool, int, float)) else value
 
 
-def _target(value: Any, kind: str) -> Any:  # Any: see _text
-    """Return a target as text: 42 as "42"; for a yes or no, true as "yes"."""
-    return _truth(value) if kind == "yes_no" else _text(value)
-
-
 def _truth(value: Any) -> Any:  # Any: see _text
     """Return a value as text, true as "yes" and false as "no"."""
     text = _text(value)
@@ -155,30 +150,23 @@ class Condition:
         return f"{self.field}{self.sign}{self.value}"
 
 
-def read_condition(text: str) -> Condition:
-    """Parse a condition.
-
-    Raises:
-        UsageError: it is not a condition, or compares by < or > with something that is not a number.
-    """
-    if not (match := CONDITION.fullmatch(text)):
-        raise UsageError(f"--where is {text!r}; expected FIELD=VALUE, FIELD!=VALUE, or for numbers < <= > >=")
-    condition = Condition(match[1], "=" if match[2] == "==" else match[2], match[3])
-    if condition.sign in ORDERS and _number(condition.value) is None:
-        raise UsageError(f"--where is {text!r}; expected a number after {condition.sign}")
-    return condition
-
-
 def read_conditions(where: Sequence[str], known: Sequence[str]) -> list[Condition]:
     """Parse conditions on the fields `known`.
 
     Raises:
-        UsageError: one is not a condition, or is on another field.
+        UsageError: one is not a condition, is on another field, or compares by < or > with something that is not a
+            number.
     """
-    conditions = [read_condition(text) for text in where]
-    for condition in conditions:
+    conditions = []
+    for text in where:
+        if not (match := CONDITION.fullmatch(text)):
+            raise UsageError(f"--where is {text!r}; expected FIELD=VALUE, FIELD!=VALUE, or for numbers < <= > >=")
+        condition = Condition(match[1], "=" if match[2] == "==" else match[2], match[3])
+        if condition.sign in ORDERS and _number(condition.value) is None:
+            raise UsageError(f"--where is {text!r}; expected a number after {condition.sign}")
         if condition.field not in known:
             raise UsageError(f"{choose('field', condition.field, list(known))} (--where {str(condition)!r})")
+        conditions.append(condition)
     return conditions
 
 

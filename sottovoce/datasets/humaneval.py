@@ -1,13 +1,13 @@
-"""Programming data sets for CodeGen; their tests are hidden from agents and run only in a sandbox."""
+"""Programming data sets; their tests and solutions are hidden from agents, and tests run only in a sandbox."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from sottovoce.core.errors import UsageError
-from sottovoce.datasets.codegen import of_row
 from sottovoce.datasets.schema import DataSet, Fields, Row
 from sottovoce.datasets.table_reader import json_of
 from sottovoce.environments.problems import Problem
@@ -18,10 +18,28 @@ TYPES = "from typing import Dict, List, Optional, Tuple"
 """Imports that starter code relies on."""
 
 
+ROW = {"prompt": "question", "task_id": "id"}
+"""Our names for the columns of a row of HumanEval."""
+PROBLEM = ("test", "entry_point")
+"""The columns that make up the problem."""
+
+
+def of_row(values: Mapping[str, Any]) -> dict[str, Any]:  # Any: JSON
+    """Return a row of HumanEval with our names for its columns; return any other row unchanged."""
+    if "question" in values or not {"prompt", *PROBLEM} <= set(values):
+        return dict(values)
+    found = {ROW.get(name, name): value for name, value in values.items() if name not in PROBLEM}
+    if isinstance(body := found.pop("canonical_solution", None), str):
+        found["solution"] = f"{values['prompt']}{body}"
+    return {"kind": "text", **found, "game": {name: values[name] for name in PROBLEM}}
+
+
 def _humaneval(row: Row) -> Fields:
     for name in ("prompt", "test", "entry_point"):
         row.text(name)
-    return _checked({name: value for name, value in of_row(row.values).items() if name != "id"})
+    fields = {name: value for name, value in of_row(row.values).items() if name != "id"}
+    Problem.model_validate(fields["game"])
+    return fields
 
 
 def _livecodebench(row: Row) -> Fields:
@@ -33,12 +51,8 @@ def _livecodebench(row: Row) -> Fields:
     entry, call = _entry_point(starter)
     lines = "".join(f"    assert {call}(*{args!r}) == {wanted!r}\n" for args, wanted in tests)
     game = {"test": f"def check(candidate):\n{lines}", "entry_point": entry}
-    return _checked({"question": f"{row.text('question_content')}\n\n{TYPES}\n\n{starter}", "game": game})
-
-
-def _checked(fields: Fields) -> Fields:
-    Problem.model_validate(fields["game"])
-    return fields
+    Problem.model_validate(game)
+    return {"question": f"{row.text('question_content')}\n\n{TYPES}\n\n{starter}", "game": game}
 
 
 def _entry_point(starter: str) -> tuple[str, str]:
@@ -60,13 +74,9 @@ def _tests(row: Row, column: str) -> list[tuple[list[Any], Any]]:  # Any: JSON
         )
     cases = json_of(given, column) if isinstance(given, str) else given
     try:
-        return [(_arguments(each["input"]), json.loads(each["output"])) for each in cases]
+        return [([*map(json.loads, each["input"].split("\n"))], json.loads(each["output"])) for each in cases]
     except (TypeError, KeyError, ValueError, AttributeError):
         raise UsageError(f"{column} contain no inputs and outputs in JSON; expected [{{input, output}}, ...]") from None
-
-
-def _arguments(lines: str) -> list[Any]:  # Any: JSON
-    return [json.loads(line) for line in lines.split("\n")]
 
 
 def _is_program(row: Row) -> bool:

@@ -66,10 +66,6 @@ GSM8K = DataSet(
 )
 
 
-def _arithmetic(row: Row) -> Fields:
-    return {"question": row.text("question"), "target": plain_number(str(row.get("answer")))}
-
-
 def _ciar(row: Row) -> Fields:
     """Read a row; the answer's numeric forms are the right answers, or all forms as texts if none is numeric."""
     answer = row.get("answer")
@@ -97,7 +93,7 @@ ARITHMETIC = DataSet(
     "a+b*c+d-e*f with numbers from 0 to 29 (files of CIPHER's experiments)",
     "number",
     {"question": "What is the result of 1+2*3+4-5*6?", "answer": "-19"},
-    _arithmetic,
+    lambda row: {"question": row.text("question"), "target": plain_number(str(row.get("answer")))},
     {"validation": 200, "test": 200},
     odd=lambda row: "negative" if str(row.get("answer")).strip().startswith("-") else "",
 )

@@ -4,7 +4,7 @@ One line of a .jsonl file: {"question": "What is 14 + 3 * 5?", "target": 29, "su
 CSV, a list (choices, aliases, decoys, demonstrations, hints) is a JSON array, or texts separated by |; fields by
 agent (documents, wordings, starting_views) are JSON. Other columns, such as `subject`, are metadata: no agent reads
 them, and rows can be filtered by them. The id of a row without one is a digest of what it asks. A row of HumanEval,
-in JSON Lines, is a problem for CodeGen.
+in JSON Lines, is a problem.
 
 Nothing here imports torch or langgraph.
 """
@@ -19,8 +19,8 @@ from typing import Any
 
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted
-from sottovoce.datasets.codegen import of_row
 from sottovoce.datasets.columns import check_names, named, question_from, read_conditions
+from sottovoce.datasets.humaneval import of_row
 from sottovoce.datasets.table_reader import STDIN, Broken, DataFile, Values, read_rows
 from sottovoce.nodes.question import Question, check_question
 from sottovoce.settings import Settings
@@ -182,7 +182,11 @@ def _checked_rows(file: DataFile, common: Values) -> tuple[AskedRow, ...]:
         with broken.at(line):
             row = _row(line, read(), common, cells=file.header is not None)
             if first := rows.get(row.question["id"]):
-                raise UsageError(_duplicate(row, first, read()))
+                if read().get("id") is None:
+                    raise UsageError(
+                        f"asks the same as line {first.line}, and has no id; drop one of them, or give both an id"
+                    )
+                raise UsageError(f"has the id {row.question['id']!r}, like line {first.line}; give each row its own")
             rows[row.question["id"]] = row
     broken.raise_first()
     return tuple(rows.values())
@@ -200,9 +204,3 @@ def _row(line: int, values: Values, common: Values, *, cells: bool) -> AskedRow:
         raise UsageError(f"{error}{'' if values.get('kind') else taken}") from error
     question["id"] = question.get("id") or named(question)
     return AskedRow(line, question, metadata)
-
-
-def _duplicate(row: AskedRow, first: AskedRow, values: Values) -> str:
-    if values.get("id") is None:
-        return f"asks the same as line {first.line}, and has no id; drop one of them, or give both an id"
-    return f"has the id {row.question['id']!r}, like line {first.line}; give each row its own"

@@ -18,18 +18,18 @@ from pydantic import ConfigDict, Field, field_validator
 from sottovoce.core.bounds import Count
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.validation import Checked
-from sottovoce.datasets.games import stored
 from sottovoce.datasets.question_files import check, read_file
-from sottovoce.datasets.samples import origin, read_name, samples
+from sottovoce.datasets.samples import GAMES, STORED, origin, read_name, samples, stored_game
 from sottovoce.datasets.sources import read_source, source_of
 from sottovoce.datasets.table_reader import STDIN, Values, read_text
-from sottovoce.graphs import shipped
+from sottovoce.graphs import record_of, shipped
 from sottovoce.nodes.question import Question
 from sottovoce.prompts.kinds import KindName, kind_of
 from sottovoce.settings import Settings
 
 COMMON = {"kind", "description", "answer_description", "demonstrations", "hints"}
 """Options about the task, which apply to all rows of a file that lack the field."""
+PLAYED = "; ".join(f"{', '.join(games.samples)} (scheme {command})" for command, games in GAMES.items())
 CHOOSING = {"question", "sample", "games", "questions", "where", "limit", "shuffle", "skip", "seeds"}
 """Options that choose questions; all others are fields of a question."""
 
@@ -73,11 +73,10 @@ class QuestionOptions(Checked):
     sample: str | None = _option(
         "A generated question instead: arithmetic, arithmetic_cipher or arithmetic_files (CIPHER's paper, its files), "
         "chain2 to chain6 (2 to 6 operations), split or facts (private documents), world (an encyclopedia), "
-        "world/bridge, world/comparison, world/strategy, world/claim or world/fact; for the scheme of that name "
-        "whodunit or govsim (or a split of its games: govsim/train, govsim/validation, govsim/test); problems for "
-        "codegen. A seed may follow: split/3."
+        "world/bridge, world/comparison, world/strategy, world/claim or world/fact; "
+        f"{PLAYED}. A seed may follow: split/3."
     )
-    games: list[Path] = _options("Instead of a question: a saved game of whodunit or govsim.", "game")
+    games: list[Path] = _options(f"Instead of a question: a saved game of {' or '.join(STORED)}.", "game")
     questions: str | None = _option(
         "A file of questions instead, .jsonl or .csv: its columns are question fields (- for JSON "
         "Lines on stdin); or a published dataset: NAME:FILE or NAME/PART:FILE, such as gsm8k:test.jsonl, or with "
@@ -136,12 +135,10 @@ def _questions(options: QuestionOptions, settings: Settings) -> tuple[list[Quest
     if options.question is not None:
         questions, source = [_question_of(options, settings)], Origin()
     elif options.games:
-        questions, source = (
-            [stored(path, settings) for path in options.games],
-            Origin(f"stored game{'s' * (len(options.games) > 1)}"),
-        )
+        questions = [stored_game(path, settings) for path in options.games]
+        source = Origin(f"stored game{'s' * (len(questions) > 1)}")
     else:
-        (name, seed), n = read_name(options.sample or settings.sample, settings), options.limit or 1
+        (name, seed), n = read_name(options.sample or record_of(settings).sample, settings), options.limit or 1
         questions, source = samples(name, n, settings, seed), Origin(origin(name, n, seed))
     for question in questions:
         check(question, settings)
@@ -183,13 +180,10 @@ def _check_fields(options: QuestionOptions) -> None:
     if options.question is not None:
         return
     passed = CHOOSING | (COMMON if options.questions else set())
-    given = sorted(options.model_dump(include=options.model_fields_set - passed, by_alias=True))
-    if given and options.questions:
-        raise UsageError(f"--{given[0].replace('_', '-')} belongs to one question; with --questions it is a column")
-    if given:
-        raise UsageError(
-            f"--{given[0].replace('_', '-')} belongs to a question, and none was given; give one, or drop it"
-        )
+    for name in sorted(options.model_dump(include=options.model_fields_set - passed, by_alias=True)):
+        belongs = "one question; with --questions it is a column"
+        belongs = belongs if options.questions else "a question, and none was given; give one, or drop it"
+        raise UsageError(f"--{name.replace('_', '-')} belongs to {belongs}")
 
 
 def _question_of(options: QuestionOptions, settings: Settings) -> Question:

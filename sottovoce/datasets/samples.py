@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
-from typing import get_args
+from pathlib import Path
+from typing import Any
 
 from sottovoce.core.bounds import MOST_STEPS
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.arithmetic import CHAINS, MADE, made_arithmetic, questions, split_knowledge
-from sottovoce.datasets.encyclopedia import about_the_world
 from sottovoce.datasets.facts import two_facts
-from sottovoce.datasets.games import check_sample, split_of, world_of, worlds
 from sottovoce.datasets.trained import HELD_OUT
-from sottovoce.environments.encyclopedia.questions import Type
+from sottovoce.environments import SPLITS
+from sottovoce.graphs import Scheme, record_of, shipped
 from sottovoce.nodes.question import Question
 from sottovoce.settings import Settings
 
+GAMES = {each.command: each.games for each in shipped() if each.games}
+"""The games of the bundled schemes, by command."""
+STORED = [command for command, games in GAMES.items() if games.read]
+"""The commands of schemes that play games from files."""
 SAMPLES = {
     "arithmetic": "arithmetic, for the bundled model",
     "arithmetic_cipher": "six two-digit numbers with + - *, as in CIPHER's paper",
@@ -29,13 +33,12 @@ SAMPLES = {
     "world/strategy": "yes-or-no questions about years and places that no article compares",
     "world/claim": "claims that the encyclopedia supports, refutes, or says nothing about",
     "world/fact": "a fact in one article, which only has to be found and read",
-    **{name: told for world in worlds().values() for name, told in world.samples.items()},
+    **{name: what for games in GAMES.values() for name, what in games.samples.items()},
 }
 """What is generated from a seed, by the name that --sample takes."""
 MAX_SAMPLES = {"split": 3_000, "facts": 288, "world": 800, "world/bridge": 800}
 MAX_SAMPLES |= {"world/comparison": 200, "world/strategy": 200, "world/claim": 500, "world/fact": 400}
 """Largest number of different samples of a seed; arithmetic has no such limit, and stops at `MOST_STEPS`."""
-OF_WORLD: dict[str, Type] = {f"world/{type}": type for type in get_args(Type)}
 DECOYS = 3  # solutions of other samples, for dummy debaters
 
 
@@ -47,17 +50,18 @@ def samples(name: str, n: int, settings: Settings, seed: int) -> list[Question]:
     Raises:
         UsageError: a seed does not have so many samples, or the scheme needs other ones.
     """
-    world = world_of(settings)
-    if n > (most := (world.most if world else MAX_SAMPLES).get(name, MOST_STEPS)):
+    games = record_of(settings).games
+    if n > (most := (games.most if games else MAX_SAMPLES).get(name, MOST_STEPS)):
         raise UsageError(f"--limit is {n:,}; --sample {name} has at most {most:,} different ones for a seed")
-    questions_made = _generated(name, n + DECOYS, seed, settings)
-    return [{**each, "decoys": _decoys(questions_made, i)} for i, each in enumerate(questions_made[:n])]
+    made = _generated(name, n + DECOYS, seed, settings)
+    decoys = [[made[(i + k) % len(made)]["solution"] for k in range(1, 1 + DECOYS)] for i in range(len(made))]
+    return [{**question, "decoys": others} for question, others in zip(made[:n], decoys, strict=False)]
 
 
 def known(settings: Settings) -> dict[str, str]:
     """Return all names that --sample takes with these settings, with what each generates."""
-    world = world_of(settings)
-    return {**SAMPLES, **(world.samples if world else {})}
+    games = record_of(settings).games
+    return {**SAMPLES, **(games.samples if games else {})}
 
 
 def read_name(text: str, settings: Settings) -> tuple[str, int]:
@@ -79,20 +83,42 @@ def origin(name: str, n: int, seed: int) -> str:
     return f"{'' if n == 1 else f'{n:,} '}{noun} {name}/{seed} {'made from a seed' if generated else HELD_OUT}"
 
 
-def _decoys(samples: list[Question], at: int) -> list[str]:
-    """Return the solutions of the next samples, starting over at the end."""
-    return [samples[(at + 1 + k) % len(samples)]["solution"] for k in range(DECOYS)]
+def stored_game(path: Path, settings: Settings) -> Question:
+    """Return the game of a file as a question.
+
+    Raises:
+        UsageError: the scheme plays no games from files, or the file has none of them.
+    """
+    games = record_of(settings).games
+    if games is None or games.read is None:
+        raise UsageError(f"--game is only for {' and '.join(STORED)}; drop it")
+    return games.read(path, settings)
 
 
 def _generated(name: str, n: int, seed: int, settings: Settings) -> list[Question]:
-    check_sample(name, settings)
-    if (world := world_of(settings)) is not None:
-        return world.draw(n, settings, seed, split_of(name))
-    agents = settings.speakers()
+    record, agents = record_of(settings), settings.speakers()
+    _check_sample(name, record)
+    if record.games:
+        split = next((split for split in SPLITS if name.endswith(f"/{split}")), None)
+        return record.games.draw(n, settings, seed, split)
     if name == "arithmetic":
         return questions(n, seed)
     if name in MADE:
         return made_arithmetic(name, n, seed)
     if name.startswith("world"):
-        return about_the_world(OF_WORLD.get(name), n, seed)
+        from sottovoce.datasets.encyclopedia import about_the_world  # late: it reads the encyclopedia's data
+
+        type: Any = name.partition("/")[2] or None  # Any: a `Type`, by its name
+        return about_the_world(type, n, seed)
     return split_knowledge(n, agents, seed) if name == "split" else two_facts(n, agents, seed)
+
+
+def _check_sample(name: str, record: Scheme) -> None:
+    """Check that games are drawn only by the scheme that plays them, which asks nothing else."""
+    if name in (record.games.samples if record.games else {}):
+        return
+    players = {sample: f"`{command}`" for command, games in GAMES.items() for sample in games.samples}
+    game = name if name in players else record.sample if record.games else ""
+    if game:
+        who, game = players.get(game, "this scheme"), game.partition("/")[0]
+        raise UsageError(f"--sample {name} cannot be used here; --sample {game} belongs to {who}")

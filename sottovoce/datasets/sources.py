@@ -16,8 +16,7 @@ from typing import cast
 
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.datasets import DATASETS, DataSet
-from sottovoce.datasets.files import read_published
-from sottovoce.datasets.hub import is_on_hub, read_hub
+from sottovoce.datasets.files import is_on_hub, read_hub, read_published
 from sottovoce.datasets.question_files import AskedRow, QuestionFile
 from sottovoce.datasets.schema import Row
 from sottovoce.datasets.table_reader import Broken, DataFile, Values
@@ -50,16 +49,11 @@ def source_of(text: str) -> Source | None:
     """
     if not (match := WRITTEN.fullmatch(text)) or Path(text).exists():
         return None
-    return named(match[1], match[2] or "", match[3])
-
-
-def named(name: str, part: str, where: str) -> Source:
-    """Return a data set by its name and part. Errors: see `source_of`."""
+    name, part, where = match.groups(default="")
     if name not in DATASETS:
         raise UsageError(nearest("data set", name, DATASETS))
-    data = DATASETS[name]
-    data.check_part(part)
-    return Source(data, part, where)
+    DATASETS[name].check_part(part)
+    return Source(DATASETS[name], part, where)
 
 
 def read_source(source: Source, common: Mapping[str, object] | None = None) -> QuestionFile:

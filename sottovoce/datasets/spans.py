@@ -60,11 +60,9 @@ def _cwq(row: Row) -> Fields:
     answers = row.get("answers")
     if not isinstance(answers, list) or not all(isinstance(each, dict) for each in answers):
         raise UsageError(f"answers are {answers!r}; expected a list of {{answer, aliases}}")
-    return span(row.text("question"), [form for each in answers for form in (each.get("answer"), *_aliases(each))])
-
-
-def _aliases(answer: dict[str, Any]) -> list[Any]:  # Any: JSON
-    return [*(answer.get("aliases") or [])]
+    return span(
+        row.text("question"), [form for each in answers for form in (each.get("answer"), *(each.get("aliases") or []))]
+    )
 
 
 def _triviaqa(row: Row) -> Fields:

@@ -147,7 +147,7 @@ def _object(line: str) -> Values:
     """Parse a line as a JSON object."""
     values = json_of(line, "the line")
     if not isinstance(values, dict):
-        raise UsageError(f"found {type(values).__name__}; expected one JSON object a line")
+        raise UsageError(f"found {type(values).__name__}; expected one JSON object per line")
     return values
 
 
@@ -160,9 +160,9 @@ def json_of(text: str, name: str) -> Any:  # Any: JSON
     try:
         return json.loads(text, parse_constant=_no_number)
     except json.JSONDecodeError as error:  # its own message says "line 1", which could be read as the file's
-        raise UsageError(f"{name} is no JSON: {error.msg} at character {error.pos + 1}") from error
+        raise UsageError(f"{name} is not JSON: {error.msg} at character {error.pos + 1}") from error
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{name} is no JSON: {error}") from error
+        raise UsageError(f"{name} is not JSON: {error}") from error
 
 
 def _no_number(name: str) -> float:

@@ -39,19 +39,15 @@ def untrained(scheme: str, settings: Settings) -> str:
     """Return why a default model should not be used; empty if a model was named or the default was trained for this."""
     if "model" in settings.model_fields_set or set(settings.names()) <= {*settings.human}:
         return ""
-    return next((why for name in settings.model if name in TRAINED and (why := _why(name, scheme, settings))), "")
+    for name, trained in ((name, TRAINED[name]) for name in settings.model if name in TRAINED):
+        if scheme not in trained.schemes:
+            known = ", ".join(each.replace("_", "-") for each in trained.schemes)
+            return f"the {name} test model was not trained for {scheme.replace('_', '-')}, only for {known}"
+        if settings.prompts not in (None, trained.pack):
+            from sottovoce.prompts.render import Prompts  # late: it loads LangChain, and the help needs none
 
-
-def _why(name: str, scheme: str, settings: Settings) -> str:
-    trained = TRAINED[name]
-    if scheme not in trained.schemes:
-        known = ", ".join(each.replace("_", "-") for each in trained.schemes)
-        return f"the {name} test model was not trained for {scheme.replace('_', '-')}, only for {known}"
-    if settings.prompts not in (None, trained.pack):
-        from sottovoce.prompts.render import Prompts  # late: it loads LangChain, and the help needs none
-
-        Prompts(settings.pack_folder(settings.prompts))  # errors of the pack come first
-        return f"the {name} test model was trained on its own prompts, not on {settings.prompts!r}"
+            Prompts(settings.pack_folder(settings.prompts))  # errors of the pack come first
+            return f"the {name} test model was trained on its own prompts, not on {settings.prompts!r}"
     return ""
 
 

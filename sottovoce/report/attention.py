@@ -79,7 +79,7 @@ def attention_plot(runs: Mapping[str, Run], layer: int) -> Plot:
 
 
 def looked(name: str, run: Run, key: Key, layer: int) -> Looked:
-    """Return the attention of one layer of the first agent's model in one discussion. Errors: see `attention_plot`."""
+    """Return the attention of one layer of the first agent's model in one discussion."""
     record, settings = run.records[key], settings_of(run)
     agent = settings.speakers()[0]
     said = record.said(agent)
@@ -116,11 +116,7 @@ def _label(token: str) -> str:
 
 
 def prompt_of(record: DiscussionRecord, settings: Settings, said: Message, head: RunManifest) -> list[Turn]:
-    """Return the prompt of a message, including the messages in it, as the run's own graph renders it.
-
-    Raises:
-        UsageError: the discussion has interventions, or the graph no longer asks for this message.
-    """
+    """Return the prompt of a message, including the messages in it, as the run's own graph renders it."""
     if record.interventions:
         raise UsageError("the discussion has interventions and cannot be replayed for a figure; drop --attention")
     replies: dict[str, list[str]] = {}
@@ -145,7 +141,6 @@ def prompt_of(record: DiscussionRecord, settings: Settings, said: Message, head:
 
 
 def _recorded(part: str | MessageRef, by_place: Mapping[Place, Message]) -> str | MessageRef:
-    """Return a part of a prompt with the recorded message, which has its payload."""
     return part if isinstance(part, str) else replace(part, message=by_place[part.message.place])
 
 

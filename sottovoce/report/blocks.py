@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Literal, NamedTuple
 
-from sottovoce.analysis.measures import game_line
 from sottovoce.channels.message import Message, Place
 from sottovoce.core.text import counted, one_line, shortened
 from sottovoce.datasets.trained import knowledge
@@ -17,8 +16,9 @@ from sottovoce.prompts.kinds import kind_of, lettered, named
 from sottovoce.report import describe
 from sottovoce.report.interventions import figure_of
 from sottovoce.runs.events import Level, Reset
-from sottovoce.runs.parse_statistics import ParseStatistics
+from sottovoce.runs.measures import ParseStatistics
 from sottovoce.runs.record import DiscussionRecord
+from sottovoce.runs.results import measures_line
 
 When = tuple[int, float]
 """Epoch and round; a reset comes after all rounds."""
@@ -81,7 +81,7 @@ def conclusion(run: DiscussionRecord) -> Block:
     decided = Line(f"by {decision['rule']}: {one_line(decision['why'])}", answer=describe.answer(decision["answer"]))
     judged = [Line(verdict, "right" if decision["score"] == 1 else "wrong")] if verdict else []
     took = f"{counted(cost.calls, 'call')}, {cost.tokens}, {run.seconds:.1f} s{_parsed(run.parsing)}"
-    measures = [game_line(decision["measures"])] if decision.get("measures") else []
+    measures = [measures_line(decision["measures"])] if decision.get("measures") else []
     support = _aside_lines(describe.support(run, decision))
     return Block("Decision", lines=(decided, *support, *judged, *_aside_lines([*measures, took])))
 
@@ -93,7 +93,6 @@ def uncertainty(run: DiscussionRecord) -> list[Block]:
 
 
 def _parsed(parsing: ParseStatistics) -> str:
-    """Return how the answers were parsed; "" if all could be parsed at once."""
     ways = {
         "read at once": parsing.at_once,
         "after asking again": parsing.repair,
@@ -152,7 +151,6 @@ def _prompts(run: DiscussionRecord, messages: Sequence[Message]) -> dict[Place, 
 
 
 def _level(level: Level, levels: Sequence[Level]) -> Block:
-    """Return the groups of a higher level, and which agents each member represents."""
     before = next(lower.groups for lower in reversed(levels) if lower.level == level.level - 1)
     sent = {name: f"{name} represents {', '.join(group)}" for group in before for name in group}
     groups = enumerate(level.groups, 1)

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from sottovoce.analysis.compare import Comparison, Summary, compare
-from sottovoce.analysis.measures import Measured
 from sottovoce.analysis.paired_test import Pair, points
 from sottovoce.analysis.statistics import Mean, Share
 from sottovoce.core.text import counted, figure, one_line
-from sottovoce.experiments.folder import ended
+from sottovoce.experiments.files import ended
 from sottovoce.experiments.matching import budget_notes
 from sottovoce.report.tables import interval, p_value, percent, share_cells, table
 from sottovoce.runs.run import Run
@@ -35,16 +34,11 @@ class Table(NamedTuple):
 
 
 def comparison_of(runs: Mapping[str, Run], against: str | None = None) -> Comparison:
-    """Compare the runs in which a discussion ended, with notes on matched runs.
-
-    Raises:
-        UsageError: see `compare`.
-    """
+    """Compare the runs in which a discussion ended, with notes on matched runs."""
     return compare(ended(runs), against, [*budget_notes(runs), *_uncounted(runs)])
 
 
 def _uncounted(runs: Mapping[str, Run]) -> Iterable[str]:
-    """Yield a sentence for each run whose FLOPs do not include its encoder."""
     for name, run in runs.items():
         values = [str(value) for value in run.manifest.settings.values()]
         if encoders := [value for value in values if value.startswith(ENCODED)]:
@@ -124,9 +118,8 @@ def _measures(run: Summary, names: list[str]) -> list[str]:
     return [_measured(run.measures[name], run) if name in run.measures else "" for name in names]
 
 
-def _measured(measured: Measured, run: Summary) -> str:
-    mean, ended = measured.mean, run.discussions - run.failed
-    games = f"of {counted(measured.games, 'game')}" if measured.games < ended else ""
+def _measured(mean: Mean, run: Summary) -> str:
+    games = f"of {counted(mean.n, 'game')}" if mean.n < run.discussions - run.failed else ""
     beside = "; ".join(filter(None, [interval(mean.low, mean.high), games]))
     return f"{figure(mean.value)} ({beside})" if beside else figure(mean.value)
 
@@ -136,7 +129,6 @@ def _number(value: float | None, form: str) -> str:
 
 
 def _name(run: str) -> str:
-    """Return a run's name as code."""
     return one_line(f"`{run}`")
 
 
@@ -160,7 +152,7 @@ def _obtained(run: Summary | None, measure: str) -> tuple[str, str]:
     if run is not None and measure == ACCURACY:
         result = run.accuracy
     elif run is not None and measure in run.measures:
-        result = run.measures[measure].mean
+        result = run.measures[measure]
     form = _form(measure)
     return ("", "") if result is None else (form(result.value), interval(result.low, result.high, form))
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from sottovoce.channels.message import EDITED, Message, latest
 from sottovoce.core.errors import PayloadError
 from sottovoce.core.text import counted, one_line, shortened
 from sottovoce.nodes.decide import Viewpoint, abstaining, took, viewpoints
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.state import Decision, Vote
+from sottovoce.nodes.state import Decision, Intervened, Vote
 from sottovoce.prompts.kinds import KINDS, declines, kind_of
 from sottovoce.runs.record import DiscussionRecord
 
@@ -74,11 +73,22 @@ def last_attempts(messages: Sequence[Message]) -> list[Message]:
 
     The text of an answer turn is among the notes of its reply.
     """
-    acts = defaultdict[tuple[Any, ...], list[Message]](list)  # Any: a place without its attempt
-    for each in messages:
-        acts[each.place[:-1]].append(each)
+    acts = by_act(messages)
     spoken = latest(each for each in messages if each.asked != "answer")
     return [_with_notes(message, acts[message.place[:-1]]) for message in spoken]
+
+
+def intervention(intervened: Intervened, detail: str = "") -> str:
+    """Return what an intervention did at which agent, and why."""
+    return one_line(f"{intervened['what']} at {intervened['agent']}{detail}: {intervened['why']}")
+
+
+def by_act(messages: Iterable[Message]) -> Mapping[tuple[object, ...], list[Message]]:
+    """Return all messages of each act, by their place without the attempt."""
+    acts = defaultdict[tuple[object, ...], list[Message]](list)
+    for message in messages:
+        acts[message.place[:-1]].append(message)
+    return acts
 
 
 def _with_notes(message: Message, of_act: Sequence[Message]) -> Message:
@@ -162,7 +172,6 @@ def verdict(run: DiscussionRecord) -> str | None:
 
 
 def _view_in_words(view: Viewpoint, *, weighed: bool) -> str:
-    """Return an answer and the agents that gave it: "22 ×2 (agent_1, agent_3)"."""
     holders = ", ".join(f"{cast['agent']}{_sureness(cast)}" for cast in view.votes)
     answer = f"{brief(view.answer)} ×{len(view.votes)}"
     return f"{answer}, weight {view.weight:g}: {holders}" if weighed else f"{answer} ({holders})"

@@ -6,7 +6,7 @@ its earlier attempts and before its interventions. Texts are not escaped: the pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from sottovoce.channels.message import Message, Place
 from sottovoce.core.text import counted, figure, one_line, shortened
@@ -81,25 +81,27 @@ class _Says:
     def __init__(self, record: DiscussionRecord, tensors: Tensors) -> None:
         self._record, self._tensors = record, tensors
         self._prompts = {prompt.place: prompt.turns for prompt in record.prompts}
-        self._said = _by_act(record.messages)
+        self._said = describe.by_act(record.messages)
         self._acted: dict[Place, list[Intervened]] = {}
         for entry in record.interventions:
             self._acted.setdefault(Place(**{name: entry[name] for name in Place._fields}), []).append(entry)  # type: ignore[literal-required]  # a Place's fields are among its keys
 
     def about(self, last: Message) -> Iterator[JSON]:
-        """Yield a message after the other attempts at its place, each followed by its interventions."""
+        """Yield all attempts at a message's place, the last one last, each followed by its interventions."""
         for message in self._said[last.place[:-1]]:
             yield self._message(last if message.place == last.place else message)
             for entry in self._acted.get(message.place, []):
-                yield {"k": "line", "text": _intervened(entry), "style": "note"}
+                score = "" if entry["score"] is None else f" (score {figure(entry['score'])})"
+                yield {"k": "line", "text": describe.intervention(entry, score), "style": "note"}
 
     def _message(self, message: Message) -> JSON:
+        again = f" after {counted(message.epoch, 'reset')}" if message.epoch else ""
         item: JSON = {
             "k": "said",
             "who": describe.speaker(message),
             "text": message.text,
             "foot": describe.footer(message),
-            "place": _when(message),
+            "place": f"round {message.round + 1}{again}, {one_line(message.act)}",
         }
         marks = {"begun": message.begun, "public": message.public, "mark": self._mark(message)}
         prompt = [[role, text] for role, text in self._prompts.get(message.place, [])]
@@ -117,23 +119,6 @@ class _Says:
         later = self._said[message.place[:-1]]
         again = any(attempt.attempt > message.attempt and attempt.asked != "answer" for attempt in later)
         return f"attempt {message.attempt + 1}, asked again" if again else ""
-
-
-def _by_act(messages: Iterable[Message]) -> Mapping[tuple[object, ...], list[Message]]:
-    messages_by_act: dict[tuple[object, ...], list[Message]] = {}
-    for message in messages:
-        messages_by_act.setdefault(message.place[:-1], []).append(message)
-    return messages_by_act
-
-
-def _when(message: Message) -> str:
-    again = f" after {counted(message.epoch, 'reset')}" if message.epoch else ""
-    return f"round {message.round + 1}{again}, {one_line(message.act)}"
-
-
-def _intervened(intervened: Intervened) -> str:
-    score = "" if intervened["score"] is None else f" (score {figure(intervened['score'])})"
-    return one_line(f"{intervened['what']} at {intervened['agent']}{score}: {intervened['why']}")
 
 
 def of_runs(runs: Iterable[Run], tensors: Tensors) -> Iterator[tuple[JSON, list[JSON]]]:

@@ -18,7 +18,7 @@ from sottovoce.nodes.question import question_id
 from sottovoce.nodes.state import JSON
 from sottovoce.report.describe import verdict
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.runs.results import Result
+from sottovoce.runs.results import Result, Results
 from sottovoce.runs.run import Run
 
 VERSION = 2
@@ -55,7 +55,6 @@ def inspect_log(run: Run) -> str:
 
 
 def _spec(run: Run) -> JSON:
-    """Return the description of the evaluation: task, data, model, versions, and the digests of the manifest."""
     manifest, protocol = run.manifest, run.manifest.settings["protocol"]
     digest = hashlib.sha256(manifest.model_dump_json().encode()).hexdigest()[:22]
     ids = [question_id(question) for question in run.questions()]
@@ -81,27 +80,21 @@ def _spec(run: Run) -> JSON:
     }
 
 
-def _scores(results: Sequence[Result]) -> list[JSON]:
-    """Return the mean score, without failed discussions, and the mean of each measure where it applies."""
-    values: dict[str, list[float]] = {SCORER: [result.score for result in results if result.score is not None]}
-    for result in results:
-        for name, value in result.measures.items():
-            values.setdefault(name, []).extend([] if value is None else [value])
+def _scores(results: Results) -> list[JSON]:
     return [
         {
             "name": name,
             "scorer": SCORER,
             "scored_samples": len(known),
             "unscored_samples": len(results) - len(known),
-            "metrics": {"mean": {"name": "mean", "value": fmean(known)}},
+            "metrics": {"mean": {"name": "mean", "value": fmean(known.values())}},
         }
-        for name, known in values.items()
+        for name, known in {SCORER: results.scores(), **results.measures}.items()
         if known
     ]
 
 
 def _sample(run: Run, record: DiscussionRecord, result: Result) -> JSON:
-    """Return one discussion: the question, all messages in order, the decision, its scores and its cost."""
     question, messages = record.question, list(map(_message, record.messages))
     last = messages[-1] if messages else {"role": "assistant", "content": ""}
     reply = {"role": "assistant", "content": result.answer or last["content"]}
@@ -125,7 +118,6 @@ def _sample(run: Run, record: DiscussionRecord, result: Result) -> JSON:
 
 
 def _sample_scores(record: DiscussionRecord, result: Result) -> JSON:
-    """Return the score of the decision with the votes, and each measure; a failed discussion has no score."""
     scores: JSON = {name: {"value": value} for name, value in result.measures.items() if value is not None}
     if result.score is not None and record.decision is not None:
         votes = record.decision["votes"]
@@ -139,7 +131,6 @@ def _sample_scores(record: DiscussionRecord, result: Result) -> JSON:
 
 
 def _message(message: Message) -> JSON:
-    """Return a message; its metadata says who said it when, and which payload it carried."""
     payload = message.payload
     metadata: JSON = {
         **message.place._asdict(),

@@ -16,6 +16,7 @@ from sottovoce.graphs import scheme
 from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.state import Intervened
 from sottovoce.nodes.uncertainty import features_of_acts
+from sottovoce.report import describe
 from sottovoce.runs.record import DiscussionRecord
 
 
@@ -41,7 +42,6 @@ def true_class(record: DiscussionRecord, intervened: Intervened) -> str:
 
 
 def _by_outcome(records: Sequence[DiscussionRecord]) -> list[str]:
-    """Describe the turns of interventions by outcome, and the bad outcomes without any intervention."""
     scores = [(record, record.decision["score"]) for record in records if record.decision is not None]
     good = [record for record, score in scores if score == 1]
     bad = [record for record, score in scores if score is not None and score < 1]
@@ -82,7 +82,6 @@ def figure_of(run: DiscussionRecord) -> str:
 
 
 def _drawn(run: DiscussionRecord) -> Iterator[str]:
-    """Yield a heading, bars, and a row of marks below bars that have any, `WIDEST` turns at a time."""
     highest = _highest(run)
     known = [value for value in highest.values() if value is not None]
     if not known:
@@ -129,8 +128,7 @@ def _bar(value: float | None, low: float, high: float) -> str:
 
 
 def _in_words(run: DiscussionRecord, intervened: Intervened) -> str:
-    """Return one intervention in words."""
     after = f" after {counted(intervened['epoch'], 'reset')}" if intervened["epoch"] else ""
-    when = f"turn {intervened['round'] + 1}{after}"
-    by_truth = f"; by the truth: {wrong}" if (wrong := true_class(run, intervened)) else ""
-    return one_line(f"{MARK} {intervened['what']} at {intervened['agent']}, {when}: {intervened['why']}{by_truth}")
+    when = f", turn {intervened['round'] + 1}{after}"
+    by_truth = f"; by the truth: {one_line(wrong)}" if (wrong := true_class(run, intervened)) else ""
+    return f"{MARK} {describe.intervention(intervened, when)}{by_truth}"

@@ -10,8 +10,7 @@ import hashlib
 import json
 import re
 from base64 import b64encode
-from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +27,18 @@ SCRIPTS = ("unpacked.js", "list.js", "tokens.js", "viewer.js")
 
 def page(**parts: Any) -> str:  # Any: what the template names
     """Return the page with its digest."""
-    text = (
-        _environment()
-        .get_template("page.html")
-        .render(script=Markup(_script()), style=Markup(_read("page.css")), policy=_policy(), **parts)
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
+    environment.filters |= {"embedded": embedded, "pretty": partial(json.dumps, ensure_ascii=False, indent=2)}
+    digest = b64encode(hashlib.sha256(_script().encode()).digest()).decode("ascii")
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
+    template = environment.get_template("page.html")
+    text = template.render(script=Markup(_script()), style=Markup(_read("page.css")), policy=policy, **parts)
     return text.replace(SEAL.format(""), SEAL.format(seal_of(text)), 1)
 
 
@@ -51,23 +57,6 @@ def image(svg: bytes, title: str) -> Markup:
     return Markup('<img src="data:image/svg+xml;base64,{}" alt="{}">').format(b64encode(svg).decode("ascii"), title)
 
 
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["embedded"] = embedded
-    environment.filters["pretty"] = _pretty
-    return environment
-
-
-def _pretty(data: Mapping[str, Any]) -> str:  # Any: JSON
-    return json.dumps(data, ensure_ascii=False, indent=2)
-
-
 @cache
 def _script() -> str:
     return "".join(map(_read, SCRIPTS))
@@ -75,8 +64,3 @@ def _script() -> str:
 
 def _read(name: str) -> str:
     return (TEMPLATES / name).read_text(encoding="utf-8")
-
-
-def _policy() -> str:
-    digest = b64encode(hashlib.sha256(_script().encode()).digest()).decode("ascii")
-    return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"

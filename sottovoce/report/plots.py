@@ -5,7 +5,6 @@ matplotlib's global state does not change.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -59,11 +58,7 @@ class Plot:
 
 
 def plots(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> list[Plot]:
-    """Return plots of accuracy by round, cost against accuracy, and bytes per message against accuracy, if known.
-
-    Raises:
-        UsageError: the extra `eval` is not installed.
-    """
+    """Return plots of accuracy by round, cost against accuracy, and bytes per message against accuracy, if known."""
     scored = [summary for summary in summaries if summary.failed_wrong]
     of = looks(runs)
     drawn = [_rounds(runs, of), _cost(scored, of), _bytes(scored, of)]
@@ -107,7 +102,7 @@ def _bytes(scored: Sequence[Summary], of: Looks) -> Plot | None:
     if len(carrying) < 2:  # one point is no curve
         return None
     caption = "Compression: bytes per message besides words, on a log axis, and accuracy, failures as wrong."
-    return _scattered(carrying, [summary.measures[BYTES].mean.value for summary in carrying], BYTES, caption, of)
+    return _scattered(carrying, [summary.measures[BYTES].value for summary in carrying], BYTES, caption, of)
 
 
 def _scattered(scored: Sequence[Summary], at: Sequence[float], quantity: str, caption: str, of: Looks) -> Plot:
@@ -144,7 +139,6 @@ def _ends(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _logarithmic(axes: Any, at: Sequence[float]) -> None:  # Any: Axes
-    """Make the x axis logarithmic, with ticks at values that are drawn and far enough apart for their labels."""
     from matplotlib.ticker import NullLocator
 
     low, high = _ends(at)
@@ -159,11 +153,7 @@ def _logarithmic(axes: Any, at: Sequence[float]) -> None:  # Any: Axes
 
 
 def drawing(size: tuple[float, float] = SIZE, panels: int = 1) -> tuple[Any, list[Any]]:  # Any: a Figure, its Axes
-    """Return an empty figure and its panels, one below the other.
-
-    Raises:
-        UsageError: the extra `eval` is not installed.
-    """
+    """Return an empty figure and its panels, one below the other."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -180,16 +170,11 @@ def svg(figure: Any, title: str) -> Markup:  # Any: a Figure
     with matplotlib.rc_context(STYLE):
         figure.savefig(text, format="svg", metadata={"Date": None})
     element = text.getvalue()
-    element = element[element.index("<svg") :]
-    return Markup(re.sub(r"(<svg[^>]*)>", rf'\1 role="img"><title>{_replacement(title)}</title>', element, count=1))
-
-
-def _replacement(title: str) -> str:
-    return str(escape(title)).replace("\\", r"\\")
+    opening, _, rest = element[element.index("<svg") :].partition(">")
+    return Markup(f'{opening} role="img"><title>{escape(title)}</title>{rest}')
 
 
 def _legend(figure: Any, names: Iterable[str]) -> None:  # Any: a Figure
-    """Put a legend above the axes, in as many rows as it needs, and enlarge the figure for it."""
     labels = [*map(_label, names)]
     columns = max(1, LEGEND // (max(map(len, labels)) + LINE))
     figure.set_figheight(SIZE[1] + ROW * ceil(len(labels) / columns))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-from markupsafe import Markup
 
 from sottovoce.analysis.compare import Comparison, Summary
 from sottovoce.core.errors import UsageError, command
@@ -19,7 +17,7 @@ from sottovoce.report.comparison import Table, comparison_of, published_table, s
 from sottovoce.report.discussions import of_runs
 from sottovoce.report.page import embedded, image, page
 from sottovoce.report.plots import Plot, plots
-from sottovoce.report.sources import Gathered, Picture
+from sottovoce.report.sources import Gathered
 from sottovoce.report.tables import share_cells
 from sottovoce.report.tensors import Tensors, Words
 from sottovoce.runs import card as runs_card
@@ -42,7 +40,9 @@ def report(content: Gathered, attention: int | None = None) -> str:
     comparison, words = comparison_of(content.runs, content.against), Words()
     tensors = Tensors(words)
     looked = [] if attention is None else [attention_plot(content.runs, attention)]
-    index, discussions = _embedded(of_runs(content.runs.values(), tensors))
+    pictures = [Plot(image(each.svg, each.name), each.name, wide=True) for each in content.pictures]
+    listed = [(row, embedded(items)) for row, items in of_runs(content.runs.values(), tensors)]
+    index = [row for row, _ in listed]
     return page(
         title=f"Report of {', '.join(content.runs)}",
         unfinished=content.unfinished,
@@ -51,12 +51,12 @@ def report(content: Gathered, attention: int | None = None) -> str:
         what=what_was_run(content.runs),
         tables=[*tables(comparison), *published_table(content.published, comparison)],
         sentences=sentences(comparison) if len(comparison.pairs) > VERDICTS else list(map(one_line, comparison.notes)),
-        plots=[*plots(content.runs, comparison.runs), *looked, *map(_pictured, content.pictures)],
+        plots=[*plots(content.runs, comparison.runs), *looked, *pictures],
         runs=list(content.runs),
         seeds=sorted({row["seed"] for row in index}),
         outcomes=list(dict.fromkeys(row["outcome"] for row in index)),
         index=index,
-        discussions=discussions,
+        discussions=[items for _, items in listed],  # each is JSON of its own, parsed when it is shown
         words=words.texts,
         cards={name: card(run) for name, run in content.runs.items()},
         notes=_notes(content, tensors, words),
@@ -74,7 +74,7 @@ def headline(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def _measures(run: Summary) -> list[str]:
-    means = {name: figure(measured.mean.value) for name, measured in run.measures.items() if name != BYTES}
+    means = {name: figure(mean.value) for name, mean in run.measures.items() if name != BYTES}
     return [", ".join(f"{one_line(name)} {mean}" for name, mean in means.items())] if means else []
 
 
@@ -90,19 +90,6 @@ def _result(run: Summary) -> str:
     wrong, wider = share_cells(run.failed_wrong)
     all_of_them = f"{wrong} right of {questions} with failures as wrong (95 %: {wider})"
     return f"{run.run}: {all_of_them}, {value} of {counted(run.scored, 'discussion')} that did not fail"
-
-
-def _embedded(discussions_of_runs: Iterable[tuple[JSON, list[JSON]]]) -> tuple[list[JSON], list[Markup]]:
-    """Return the rows of the list, and each discussion as JSON of its own, which the page parses when it shows it."""
-    index, discussions = list[JSON](), list[Markup]()
-    for row, items in discussions_of_runs:
-        index.append(row)
-        discussions.append(embedded(items))
-    return index, discussions
-
-
-def _pictured(picture: Picture) -> Plot:
-    return Plot(image(picture.svg, picture.name), picture.name, wide=True)
 
 
 def _notes(content: Gathered, tensors: Tensors, words: Words) -> Sequence[str]:

@@ -8,15 +8,13 @@ from pathlib import Path
 
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.files import bytes_of
+from sottovoce.core.outputs import EXPERIMENT, SEARCH
 from sottovoce.core.text import counted
-from sottovoce.experiments.files import read_experiment
-from sottovoce.experiments.folder import FILE, runs_in
+from sottovoce.experiments.files import read_experiment, runs_in
 from sottovoce.experiments.tables.figures import in_our_units
 from sottovoce.runs import run_directory
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
-
-STUDY = "study.json"
 
 
 @dataclass(frozen=True)
@@ -87,33 +85,30 @@ def gathered(names: Sequence[str]) -> Gathered:
 
 def _gather(name: str, content: Gathered) -> None:
     for folder in (Path(name), run_directory.runs_folder() / name):
-        if (folder / STUDY).exists():
-            content.pictures += _drawn(folder)
+        if (folder / SEARCH).exists():
+            plots, search = sorted(folder.glob("*.svg")), folder.resolve().name
+            content.pictures += [Picture(f"{search}: {file.stem}", bytes_of(file)) for file in plots]
             return
-        if (folder / FILE).exists():
-            experiment = read_experiment(folder / FILE)
+        if (folder / EXPERIMENT).exists():
+            experiment = read_experiment(folder / EXPERIMENT)
             content.against = experiment.against
             content.about += [experiment.about] if experiment.about else []
             runs = runs_in(folder, experiment.rows)
-            for row, run in runs.items():
-                _add(row, run, content)
+            _add(runs, content)
             content.waiting += [row for row in experiment.rows if row not in runs]
             content.published |= in_our_units(folder)
             return
-        if several := [each.parent.name for each in sorted(folder.glob(f"*/{FILE}"))]:
+        if several := [each.parent.name for each in sorted(folder.glob(f"*/{EXPERIMENT}"))]:
             names = ", ".join(map(repr, several))
             raise RecordError(
                 f"{name!r} contains experiments, {names}; report one of them: {str(folder / several[0])!r}"
             )
     folder = run_directory.find_run(name)
-    _add(folder.resolve().name, load_run(folder), content)
+    _add({folder.resolve().name: load_run(folder)}, content)
 
 
-def _add(name: str, run: Run, content: Gathered) -> None:
-    if name in content.runs:
-        raise UsageError(f"two of the runs have the name {name!r}; give each once, or rename a folder")
-    content.runs[name] = run
-
-
-def _drawn(folder: Path) -> list[Picture]:
-    return [Picture(f"{folder.resolve().name}: {file.stem}", bytes_of(file)) for file in sorted(folder.glob("*.svg"))]
+def _add(runs: Mapping[str, Run], content: Gathered) -> None:
+    for name, run in runs.items():
+        if name in content.runs:
+            raise UsageError(f"two of the runs have the name {name!r}; give each once, or rename a folder")
+        content.runs[name] = run

@@ -84,7 +84,6 @@ def _plain(line: str) -> list[str]:
 
 
 def _narrowest(lines: Sequence[Sequence[str]]) -> int:
-    """Return the width that a table needs without a broken word."""
     return sum(map(_longest_word, zip(*lines, strict=True))) + BETWEEN * (len(lines[0]) - 1)
 
 

@@ -109,6 +109,7 @@ def _text(text: str | Iterable[str | None]) -> str:
     return text if isinstance(text, str) else "".join(piece or "" for piece in text)
 
 
+SHOWN = ("entropy", "logprob", "top_logprobs", "sparse.weights")
 NATS = 0.001
 """The step of stored entropies."""
 PART = 1 / 65535
@@ -143,7 +144,7 @@ class Tensors:
 
 
 def _summary(payload: Payload, text: str, words: Words) -> JSON:
-    tensors = {name: tensor.float().numpy() for name, tensor in payload.tensors.items() if _is_shown(name)}
+    tensors = {name: tensor.float().numpy() for name, tensor in payload.tensors.items() if name in SHOWN}
     summary: JSON = {"end": counts(_ends(payload.spans, text))}
     if "entropy" in tensors:
         summary["entropy"] = fractions(tensors["entropy"], NATS)
@@ -157,10 +158,6 @@ def _summary(payload: Payload, text: str, words: Words) -> JSON:
         summary["layers"] = list(payload.label.layers)
         summary["norm"] = scaled(payload.states.float().norm(dim=-1).numpy())
     return summary
-
-
-def _is_shown(name: str) -> bool:
-    return name in ("entropy", "logprob", "top_logprobs", "sparse.weights")
 
 
 def _choices(payload: Payload, ids: str, parts: Numbers, words: Words) -> JSON:

@@ -1,13 +1,13 @@
-"""The transcript of a run for a terminal: a row of panels for each round, agents side by side, and the decision.
+"""The transcript of a run for a terminal, as rows of panels with agents side by side, and as Markdown.
 
-Texts of models are data: they reach rich as plain `Text`, never as markup, with control characters
-escaped.
+Texts of models are data: they reach rich as plain `Text`, never as markup, with control characters escaped. In
+Markdown they are in fences that they cannot close.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 
 from rich import box
@@ -18,11 +18,12 @@ from rich.rule import Rule
 from rich.text import Text
 
 from sottovoce.channels.message import Message
-from sottovoce.core.text import steady
+from sottovoce.core.text import harmless, one_line, steady
 from sottovoce.report import blocks, describe
 from sottovoce.report.blocks import Block, Line
 from sottovoce.runs.record import DiscussionRecord
 
+SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&])")  # characters with a meaning in Markdown
 NARROWEST = 36  # minimum columns of a panel
 SHADES = (
     ("sure", 0.2, ""),
@@ -82,7 +83,6 @@ def conclusion(console: Console, run: DiscussionRecord) -> RenderableType:
 
 
 def _side_by_side(console: Console, panels: Sequence[Panel]) -> RenderableType:
-    """Return panels of equal height in as many columns as the terminal fits; elsewhere one below the other."""
     width = width_of(console, len(panels))
     shown = [copy(shown_panel) for shown_panel in panels]
     if width < console.width:
@@ -133,3 +133,48 @@ def _legend() -> Text:
     limits = ["", *(f" {limit:g}+" for _, limit, _ in SHADES[:-1])]
     words = [Text(word + limit, style=style or "dim") for (word, _, style), limit in zip(SHADES, limits, strict=True)]
     return Text.assemble(("shaded by entropy (nats): ", "dim"), Text(", ").join(words))
+
+
+def markdown(run: DiscussionRecord) -> str:
+    """Return the whole transcript."""
+    return "".join(block for shown in blocks.transcript(run) for block in _markdown_block(shown)).lstrip() + "\n"
+
+
+def fenced(text: str) -> str:
+    """Return a text between fences longer than any run of backticks in it."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{harmless(text)}\n{fence}"
+
+
+def escaped(text: str) -> str:
+    """Return a text on one line, escaped so that Markdown shows it as it is."""
+    return SPECIAL.sub(r"\\\1", one_line(text))
+
+
+def _markdown_block(block: Block) -> Iterator[str]:
+    if block.heading:
+        yield f"\n\n## {block.heading}"
+    for message in block.messages:
+        yield f"\n\n{_markdown_message(message)}"
+    listed = False
+    for line in block.lines:
+        apart = line.style in ("title", "question", "figure")
+        yield ("\n" if listed and not apart else "\n\n") + _markdown_line(line)
+        listed = not apart
+
+
+def _markdown_message(message: Message) -> str:
+    speaker, footer = escaped(describe.speaker(message)), escaped(describe.footer(message))
+    return f"### {speaker}\n\n{fenced(message.full_text)}\n\n{footer}"
+
+
+def _markdown_line(line: Line) -> str:
+    """Return an item of a list; an indented one belongs to the item before it."""
+    if line.style in ("question", "figure"):
+        return fenced(line.text)
+    if line.style == "title":
+        return f"# {escaped(line.text)}"
+    text = line.text.lstrip()
+    margin, answer = " " * (len(line.text) - len(text)), f"**{escaped(line.answer)}** " if line.answer else ""
+    return f"{margin}- {answer}{escaped(text)}"

@@ -24,7 +24,7 @@ from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.runs.results import Result
+from sottovoce.runs.results import Results
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import payload_store, run_all
 from sottovoce.runs.start import continue_run
@@ -60,7 +60,7 @@ class RunResults:
         return self._run.manifest.complete
 
     @property
-    def results(self) -> list[Result]:
+    def results(self) -> Results:
         """The result of each discussion that ended, failed ones included; `error` of its record says why it failed."""
         return self._run.results()
 
@@ -81,9 +81,9 @@ class RunResults:
         rows = []
         for result in self.results:
             record = self._run.records[result.question, result.seed]
-            found = {name: value for name, value in result.to_dict().items() if name not in ("question", "measures")}
             about = {"id": result.question, "question": record.question["question"], "error": record.error}
-            rows.append({**about, **found, **result.measures})
+            row = {name: value for name, value in result.to_dict().items() if name not in ("question", "measures")}
+            rows.append({**about, **row, **result.measures})
         return _table(rows)
 
     def messages_to_pandas(self) -> DataFrame:

@@ -33,8 +33,9 @@ def card(run: Run) -> JSON:
             f"run {str(run.folder)!r} has {len(going)} discussions that are not over; "
             f"a card needs a run that is; continue it with {command('runs', 'resume', str(run.folder))}"
         )
+    assert run.folder is not None, "read from a folder"
     counts, manifest = run.counts, run.manifest.model_dump(mode="json", exclude={"format", "version"})
-    whole = [each.failed_wrong for each in run.results() if each.failed_wrong is not None]
+    whole = run.results().scores("failed_wrong").values()
     made: JSON = {
         "format": CARD_FORMAT,
         "version": CARD_VERSION,
@@ -44,7 +45,7 @@ def card(run: Run) -> JSON:
         "accuracy_failed_wrong": fmean(whole) if whole else None,
         "cost": run.cost.model_dump(),
         "nbytes": run.nbytes,
-        "log": _log_digest(run),
+        "log": hashlib.sha256(bytes_of(run.folder / LOG)).hexdigest(),
     }
     return {**made, SEAL: seal(made)}
 
@@ -53,8 +54,3 @@ def seal(card: JSON) -> str:
     """Return the sha256 of a card's canonical JSON without its seal, in hexadecimal."""
     told = {name: value for name, value in card.items() if name != SEAL}
     return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def _log_digest(run: Run) -> str:
-    assert run.folder is not None, "read from a folder"
-    return hashlib.sha256(bytes_of(run.folder / LOG)).hexdigest()

@@ -282,7 +282,7 @@ def _restart(run: Run) -> None:
 def _save_output(
     run: Run, store: PayloadStore, observe: Observer, shard: Shard, output: ShardOutput | None
 ) -> list[Shard]:
-    """Save what a worker returned; return the shards that others must run, each discussion alone."""
+    """Save the output of a worker; if there is none, return a shard for each of its discussions, to be run again."""
     if output is not None:
         add_output(run, store, output)
         for key in shard.keys:

@@ -7,6 +7,7 @@ from statistics import fmean
 
 from pydantic import BaseModel
 
+from sottovoce.channels import AVERAGING
 from sottovoce.channels.message import Message
 from sottovoce.core.text import counted
 from sottovoce.nodes.hearing import HEARD_LATENT, HEARD_PLAIN
@@ -16,8 +17,6 @@ LATENT = "latent"
 """A measure of a discussion that escalates: the share of messages that were heard with more than their words."""
 BYTES = "bytes a message"
 """A measure of a discussion in which messages carry more than words."""
-AVERAGING = "cipher"
-"""The protocol whose steps average over embedding tables and search them."""
 
 
 class Cost(BaseModel):
@@ -67,7 +66,7 @@ def flops(messages: Sequence[Message], models: Mapping[str, AgentModel]) -> floa
         if message.source == "hosted" or model is None:
             return None
         averaged = 0.0
-        if message.payload is not None and message.payload.protocol == AVERAGING:
+        if message.payload is not None and message.payload.protocol in AVERAGING:
             tables = {each.weights: each.table for each in models.values() if each.vocabulary == model.vocabulary}
             averaged = (sum(tables.values()) + model.table) * message.stats.get("tokens_out", 0)
         total += float(2 * (model.parameters * computed_tokens(message) + averaged))

@@ -116,7 +116,7 @@ def resumable_run(run: Run) -> Iterator[None]:
     except KeyboardInterrupt as stop:
         if run.folder is None or not run.spoken:
             raise
-        raise StoppedError(f"stopped; all messages are kept, and {resume_command(run)} resumes") from stop
+        raise StoppedError(f"stopped; all messages are saved, and {resume_command(run)} resumes") from stop
 
 
 def resume_command(run: Run) -> str:

@@ -134,7 +134,7 @@ def read(folder: Path, wrong_in: Callable[[bytes], str] | None = None) -> tuple[
     try:
         data = bytes_of(path)
     except OSError as error:
-        raise RecordError(f"{str(folder)!r} holds no run: {LOG} cannot be read ({error.strerror})") from error
+        raise RecordError(f"{str(folder)!r} contains no run: {LOG} cannot be read ({error.strerror})") from error
     lines, sound = list[JSON](), 0
     for number, line in enumerate(data.splitlines(keepends=True), 1):
         parsed_line = parsed(line)

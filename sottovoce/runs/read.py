@@ -26,7 +26,7 @@ def read_manifest(folder: Path) -> RunManifest:
         with opened(folder / LOG) as file:
             line = file.readline()
     except OSError as error:
-        raise RecordError(f"{str(folder)!r} holds no run: {LOG} cannot be read ({error.strerror})") from error
+        raise RecordError(f"{str(folder)!r} contains no run: {LOG} cannot be read ({error.strerror})") from error
     first = parsed(line)
     return _head([first] if first else [], folder)
 

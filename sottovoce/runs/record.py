@@ -19,8 +19,7 @@ from sottovoce.runs.cost import Cost, flops, payload_measures
 from sottovoce.runs.events import Asked, Count, Decided, Intervention, Level, LoggedEvent, Opened, Reset
 from sottovoce.runs.log import FORMAT, VERSION
 from sottovoce.runs.manifest import AgentModel, versions
-from sottovoce.runs.measures import answer_measures, retrieval
-from sottovoce.runs.parse_statistics import ParseStatistics, parse_statistics
+from sottovoce.runs.measures import ParseStatistics, answer_measures, parse_statistics, retrieval
 from sottovoce.runs.results import Result
 from sottovoce.settings import Settings
 
@@ -127,11 +126,6 @@ class DiscussionRecord(BaseModel):
         """Record that it ended without a decision."""
         self.status, self.error, self.seconds, self.outside = "failed", error, seconds, outside
 
-    def _of_decision(self) -> dict[str, int | float | None]:
-        """Return the measures of the decision: those of a game, and EM and F1 of a free answer."""
-        decision = self.decision
-        return {**decision.get("measures", {}), **answer_measures(self.question, decision)} if decision else {}
-
     def result(self) -> Result:
         """Return the result of the discussion so far."""
         decision, cost = self.decision, self.cost
@@ -148,7 +142,8 @@ class DiscussionRecord(BaseModel):
             digest=question_digest(self.question),
             documents=document_digests(self.question),
             measures={
-                **self._of_decision(),
+                **(decision.get("measures", {}) if decision else {}),
+                **(answer_measures(self.question, decision) if decision else {}),
                 **payload_measures(self.messages),
                 **retrieval(self.question, self.messages),
             },

@@ -1,14 +1,19 @@
-"""Results of discussions, one row each, and their table: everything that scores and comparisons need."""
+"""Results of discussions, one row each, and their table: all that comparisons, cards and exports are made of."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from statistics import fmean
 from typing import Any
 
+from sottovoce.core.text import counted, figure, one_line
+
+Scores = dict[tuple[str, int], float]
+"""Scores by question and seed."""
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 """The beginning of a text that a spreadsheet would compute, after any number of quotes."""
@@ -63,27 +68,58 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:  # Any: plain JSON
         """Return the fields, with the score in which a failure is wrong after the score."""
-        found = {**asdict(self), FAILED_WRONG: self.failed_wrong}
-        return {name: found[name] for name in RESULT_FIELDS}
+        row: dict[str, Any] = {}  # Any: plain JSON
+        for each in fields(self):
+            row[each.name] = getattr(self, each.name)
+            if each.name == "score":
+                row["score_failed_wrong"] = self.failed_wrong
+        return row
 
 
-FAILED_WRONG = "score_failed_wrong"
-"""The column of the score in which a failure is wrong."""
-RESULT_FIELDS = [
-    name for each in fields(Result) for name in (each.name, *([FAILED_WRONG] if each.name == "score" else []))
-]
+class Results(list[Result]):
+    """The results of discussions, such as those of a run: a table with a row for each."""
+
+    def scores(self, column: str = "score") -> Scores:
+        """Return the known values of `score`, `failed_wrong` or `comparable_score`, by question and seed."""
+        values = ((result.question, result.seed, getattr(result, column)) for result in self)
+        return {(question, seed): value for question, seed, value in values if value is not None}
+
+    @property
+    def measures(self) -> dict[str, Scores]:
+        """The known values of each measure, in order of first appearance; {} if a measure applies to none."""
+        columns: dict[str, Scores] = {}
+        for result in self:
+            for name, value in result.measures.items():
+                column = columns.setdefault(name, {})
+                column |= {} if value is None else {(result.question, result.seed): value}
+        return columns
+
+    @property
+    def mean_line(self) -> str:
+        """The means of all measures in a line: "success 0.6, precision 0.75 (of 16 games), turns 12.4"."""
+        means, most = [], max(map(len, self.measures.values()), default=0)
+        for name, values in self.measures.items():
+            fewer = f" (of {counted(len(values), 'game')})" if len(values) < most else ""
+            mean = f"{figure(fmean(values.values()))}{fewer}" if values else "of no game"
+            means.append(f"{one_line(name)} {mean}")
+        return ", ".join(means)
+
+    def to_csv(self) -> str:
+        """Return a row for each result; each measure has a column of its own after the others."""
+        columns = dict.fromkeys([*Result("").to_dict(), *self.measures])
+        written = io.StringIO()
+        shown = [name for name in columns if name not in ("measures", "documents")]
+        file = csv.DictWriter(written, shown, extrasaction="ignore", lineterminator="\n")
+        file.writeheader()
+        for result in self:
+            row = {**result.to_dict(), **result.measures}
+            file.writerow({name: as_cell(value) for name, value in row.items()})
+        return written.getvalue()
 
 
-def table(results: Sequence[Result]) -> str:
-    """Return the results as CSV, a row each; each measure has a column of its own after the others."""
-    rows = [{name: as_cell(value) for name, value in {**each.to_dict(), **each.measures}.items()} for each in results]
-    names = [*RESULT_FIELDS, *(name for each in results for name in each.measures)]
-    columns = [name for name in dict.fromkeys(names) if name not in ("measures", "documents")]
-    written = io.StringIO()
-    file = csv.DictWriter(written, columns, extrasaction="ignore", lineterminator="\n")
-    file.writeheader()
-    file.writerows(rows)
-    return written.getvalue()
+def measures_line(measures: Mapping[str, float | None]) -> str:
+    """Return the measures of one discussion in a line, without those that do not apply."""
+    return ", ".join(f"{one_line(name)} {figure(value)}" for name, value in measures.items() if value is not None)
 
 
 def as_cell(value: object) -> object:

@@ -31,7 +31,7 @@ from sottovoce.runs.log import LOCK, LOG, Log, read
 from sottovoce.runs.manifest import RunManifest
 from sottovoce.runs.measures import OF_RETRIEVAL, measured
 from sottovoce.runs.record import DiscussionRecord, abstains
-from sottovoce.runs.results import Result
+from sottovoce.runs.results import Result, Results
 
 LOGGER = logging.getLogger(__name__)
 PAYLOADS = "payloads"
@@ -107,7 +107,7 @@ class Run:
         if folder is not None:
             if (folder / LOG).exists():
                 raise UsageError(
-                    f"{str(folder)!r} contains a run already; choose another folder, or continue that run with "
+                    f"{str(folder)!r} already contains a run; choose another folder, or continue that run with "
                     f"{command('runs', 'resume', str(folder))}"
                 )
             run._log = Log(folder, new=True)
@@ -161,10 +161,10 @@ class Run:
         """Return the questions, each once."""
         return [record.question for (_, seed), record in self.records.items() if seed == self.manifest.seeds[0]]
 
-    def results(self) -> list[Result]:
+    def results(self) -> Results:
         """Return the result of each discussion that ended."""
         ended = {key: record for key, record in self.records.items() if record.status in ("done", "failed")}
-        return [self._with_verdict(key, self._with_retrieval(record)) for key, record in ended.items()]
+        return Results(self._with_verdict(key, self._with_retrieval(record)) for key, record in ended.items())
 
     def judge_passages(self, qrels: Qrels) -> None:
         """Measure retrieval by these relevance judgments.

@@ -100,11 +100,9 @@ def remove(folders: Sequence[Path]) -> None:
     """
     for folder in folders:
         if folder.parent != runs_folder():
-            raise UsageError(
-                f"run {str(folder)!r} is in a folder of your choice; expected one of {runs_folder()}: delete it there"
-            )
+            raise UsageError(f"run {str(folder)!r} is not in {str(runs_folder())!r}; delete its folder yourself")
         if in_use(folder):
-            raise UsageError(f"run {folder.name!r} is in use; expected one that no process writes: wait for its end")
+            raise UsageError(f"run {folder.name!r} is in use by another process; wait until that ends")
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
 

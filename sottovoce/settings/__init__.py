@@ -4,23 +4,18 @@ Nothing here imports torch or langgraph: the command line needs it to print its 
 """
 
 from sottovoce.settings.base import Answers, AnySettings, Settings
+from sottovoce.settings.baselines import SelfConsistency, Single
+from sottovoce.settings.cmd import CMD, SECRETARY, MesSync, grouped
 from sottovoce.settings.codegen import CodeGen
+from sottovoce.settings.debate import Debate, Order, Share
 from sottovoce.settings.govsim import GovSim
+from sottovoce.settings.ia import IA
+from sottovoce.settings.mad import MAD
+from sottovoce.settings.madra import MADRA
 from sottovoce.settings.option_groups import COMPONENTS, OF_LOADING, OF_PROTOCOL, OF_SAMPLING
-from sottovoce.settings.retrieval import IA, MADRA, Pooled, ReAct
-from sottovoce.settings.schemes import (
-    CMD,
-    MAD,
-    SECRETARY,
-    Debate,
-    MesSync,
-    Order,
-    ReConcile,
-    SelfConsistency,
-    Share,
-    Single,
-    grouped,
-)
+from sottovoce.settings.react import ReAct
+from sottovoce.settings.reconcile import ReConcile
+from sottovoce.settings.retrieval import Pooled
 from sottovoce.settings.whodunit import WhoDunit
 
 __all__ = [

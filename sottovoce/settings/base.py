@@ -21,13 +21,12 @@ from pydantic_core import CoreSchema
 from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.options import LONGEST_REPLY, CipherOptions, StateOptions
 from sottovoce.core.bounds import LONGEST_WAIT, Count, Seed, Size, Tokens
-from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.errors import UsageError, choose, nearest
 from sottovoce.core.trust import Names, Words
 from sottovoce.prompts import packs
 from sottovoce.prompts.kinds import KindName
-from sottovoce.settings.human_input import People
-from sottovoce.settings.monitoring import Watched
-from sottovoce.settings.option_groups import COMPONENTS, OF_LOADING, OF_PROTOCOL, OF_SAMPLING, place
+from sottovoce.settings.option_groups import OF_LOADING, OF_PROTOCOL, OF_SAMPLING, place
+from sottovoce.settings.oversight import People, Watched
 
 EACH = ("model", "temperature", "system", "dtype", "weights", "device", "memory")
 """Fields with one value for all agents, or one each."""
@@ -43,7 +42,7 @@ Documents = Sequence[Any] | Mapping[str, Sequence[Any]]  # Any: `Document` of `n
 
 
 def pairs(value: Any, info: ValidationInfo) -> Any:  # Any: user input
-    """Return a mapping from a command line's NAME=VALUE texts, parsing values that are JSON; a mapping as it is."""
+    """Return NAME=VALUE texts of a command line as a mapping, with JSON values parsed; a mapping stays unchanged."""
     if not isinstance(value, list):
         return value
     split = [str(text).partition("=") for text in value]
@@ -168,14 +167,10 @@ class Settings(People, Watched, CipherOptions, StateOptions):
 
     discusses: ClassVar[bool] = True
     """True if its agents hear one another."""
-    sample: ClassVar[str] = "arithmetic"
-    """The samples to ask if no question is given."""
-    world: ClassVar[str] = ""
-    """The `World` whose games the scheme plays, as "module:attribute"; empty if it plays none."""
+    shows_documents: ClassVar[bool] = True
+    """False if agents can only search a question's documents, or know what the rules of their world say."""
     answers_in: ClassVar[KindName | None] = None
     """The kind of all its answers, whatever a question says; None leaves it to the question."""
-    unrolls: ClassVar[str] = ""
-    """Why its calls are not known before they are made; empty if they are."""
     default_temperature: ClassVar[float | None] = None
     """The temperature if none is set; None leaves it to the models."""
     spreads_temperature: ClassVar[bool] = True
@@ -230,7 +225,7 @@ class Settings(People, Watched, CipherOptions, StateOptions):
 
     def dealt(self, documents: Documents) -> Documents:
         """Return the question's documents as agents are shown them."""
-        return documents
+        return documents if self.shows_documents else []
 
     def topology(self) -> tuple[str, ...]:
         """Return what a graph's nodes and edges depend on: a run cannot change it."""
@@ -265,10 +260,6 @@ class Settings(People, Watched, CipherOptions, StateOptions):
             UsageError: `paper` has no setup for this scheme.
         """
         return packs.folder_of(pack, type(self).__name__.lower(), self.protocol)
-
-    def components(self) -> frozenset[str]:
-        """Return the prompt components that are switched on (CMD, section 4.5)."""
-        return frozenset(name for name in COMPONENTS if getattr(self, name))
 
     def per_agent(self, field: str) -> list[Any]:  # Any: the field's own type
         """Return the values of a per-agent field, one for each of `names`; [] if none was set.
@@ -324,7 +315,13 @@ class Settings(People, Watched, CipherOptions, StateOptions):
         for owner in (name.rpartition(".")[0] for name in self.option):
             if owner and owner not in self.names():
                 raise UsageError(choose("agent among the options:", owner, self.names()))
-        self.check_people(self.names(), [name for agent in self.approvable() for name in (agent, self.role_of(agent))])
+        approvable = [name for agent in self.approvable() for name in (agent, self.role_of(agent))]
+        for described, chosen, known in (
+            ("agent", self.human, self.names()),
+            ("act, agent or role to approve:", self.approve, [*self.effects, *self.acts, *approvable]),
+        ):
+            if (unknown := next((name for name in chosen if name not in known), None)) is not None:
+                raise UsageError(nearest(described, unknown, known))
         return self
 
 

@@ -13,8 +13,8 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.trust import Names
 from sottovoce.environments.problems import Problem
 from sottovoce.prompts.kinds import KindName
-from sottovoce.settings.base import Documents, Settings
-from sottovoce.settings.monitoring import Per
+from sottovoce.settings.base import Settings
+from sottovoce.settings.oversight import Per
 
 CODERS = ("PythonAssistant", "AlgorithmDeveloper", "ComputerScientist", "Programmer")
 PASSER, TESTER, REFLECTOR, RANKER = "Passer", "Tester", "Reflector", "Ranker"
@@ -27,10 +27,8 @@ class CodeGen(Settings):
     """
 
     default_temperature: ClassVar[float | None] = 0.0
-    sample: ClassVar[str] = "problems"
-    world: ClassVar[str] = "sottovoce.datasets.codegen:WORLD"
+    shows_documents: ClassVar[bool] = False
     positions: ClassVar[str] = "scores"
-    unrolls: ClassVar[str] = "in a world, messages depend on earlier actions"
     answers_in: ClassVar[KindName | None] = "text"
     watched_from: ClassVar[int] = 1
     effects: ClassVar[Mapping[str, str]] = MappingProxyType({"run": "the program is submitted, and run with the tests"})
@@ -83,10 +81,6 @@ class CodeGen(Settings):
     def capped(self) -> Per:
         """Each coder in each round, as in the paper's code."""
         return self.cap_per or "turn"
-
-    def dealt(self, documents: Documents) -> Documents:
-        """Return no documents: the problem is complete."""
-        return []
 
     def check_game(self, question: Mapping[str, Any]) -> None:  # Any: fields of a `Question`
         """Refuse what is not a problem."""

@@ -12,8 +12,8 @@ from sottovoce.core.bounds import Few, Tokens
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.govsim.fishery import AGENTS, Allocation, Game
 from sottovoce.environments.govsim.talk import MESSAGES
-from sottovoce.settings.base import Documents, Settings
-from sottovoce.settings.monitoring import Per
+from sottovoce.settings.base import Settings
+from sottovoce.settings.oversight import Per
 
 NAMES = (*AGENTS, "Anna", "Paul", "Rose", "Mark", "Lucy")
 
@@ -25,10 +25,8 @@ class GovSim(Settings):
     """
 
     default_temperature: ClassVar[float | None] = 0.0
-    sample: ClassVar[str] = "govsim"
-    world: ClassVar[str] = "sottovoce.datasets.govsim:WORLD"
+    shows_documents: ClassVar[bool] = False
     positions: ClassVar[str] = "tons"
-    unrolls: ClassVar[str] = "in a world, speakers and messages depend on earlier actions"
     watched_from: ClassVar[int] = 1
     """The wishes of the first month follow no talk that could be repeated."""
     together: ClassVar[str] = "wish"
@@ -90,10 +88,6 @@ class GovSim(Settings):
         if (found := len(game.agents)) != len(speakers):
             raise UsageError(f"the game has {found} agents, but there are {len(speakers)}; use --agents {found}")
         return game.model_copy(update={"agents": speakers})
-
-    def dealt(self, documents: Documents) -> Documents:
-        """Return no documents: the rules say what each agent knows."""
-        return []
 
     def game(self, seed: str) -> Game:
         """Return the game of these settings.

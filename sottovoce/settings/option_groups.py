@@ -6,8 +6,7 @@ Nothing here imports torch or langgraph.
 from __future__ import annotations
 
 from sottovoce.channels.options import CipherOptions, StateOptions
-from sottovoce.settings.human_input import People
-from sottovoce.settings.monitoring import Watched
+from sottovoce.settings.oversight import People, Watched
 
 FIRST = (
     *("agents", "rounds", "turns", "months", "steps", "samples"),

@@ -42,7 +42,7 @@ def read_yaml(path: Path, subject: str, example: str) -> dict[Any, Any]:  # Any:
     except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
         raise UsageError(f"{subject} {str(path)!r} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(read, dict):
-        raise UsageError(f"{subject} {str(path)!r} holds {type(read).__name__}; expected lines like {example!r}")
+        raise UsageError(f"{subject} {str(path)!r} contains {type(read).__name__}; expected lines like {example!r}")
     return read
 
 

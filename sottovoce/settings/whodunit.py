@@ -11,12 +11,12 @@ from pydantic import Field, model_validator
 from sottovoce.core.bounds import Few, Tokens
 from sottovoce.core.errors import UsageError
 from sottovoce.core.trust import Names
-from sottovoce.environments.game_file import Split
+from sottovoce.environments import Split
 from sottovoce.environments.whodunit.actions import Role
 from sottovoce.environments.whodunit.games import ALL, Game, attributes, drawn, read_attributes
 from sottovoce.environments.whodunit.wording import WORDINGS, Worded, Wording
-from sottovoce.settings.base import Documents, Settings
-from sottovoce.settings.monitoring import Per
+from sottovoce.settings.base import Settings
+from sottovoce.settings.oversight import Per
 
 PEERS = ("Alex", "Beth", "Charlie", "David", "Elizabeth", "Fred", "Grace", "Henry", "Iris", "James")
 PUBLISHED = {
@@ -32,12 +32,10 @@ class WhoDunit(Settings):
     """
 
     default_temperature: ClassVar[float | None] = 0.0
-    sample: ClassVar[str] = "whodunit"
-    world: ClassVar[str] = "sottovoce.datasets.whodunit:WORLD"
+    shows_documents: ClassVar[bool] = False
     positions: ClassVar[str] = "action"
     acts: ClassVar[tuple[str, ...]] = ("request", "reply", "act")
     effects: ClassVar[Mapping[str, str]] = MappingProxyType({"award": "it ends the game"})
-    unrolls: ClassVar[str] = "in a world, speakers and messages depend on earlier actions"
 
     variant: Literal["asym", "sym"] = Field(
         default="asym",
@@ -97,10 +95,6 @@ class WhoDunit(Settings):
     def topology(self) -> tuple[str, ...]:
         """Return the number of agents and the variant."""
         return (f"{len(self.speakers())} agents of {self.variant}",)
-
-    def dealt(self, documents: Documents) -> Documents:
-        """Return no documents: the rules say what each agent knows."""
-        return []
 
     @property
     def words(self) -> Wording:

@@ -16,7 +16,7 @@ from sottovoce.core.files import text_of
 from sottovoce.report.comparison import rows_of
 from sottovoce.report.page import SEALED, seal_of
 from sottovoce.runs.card import CARD_FORMAT, SEAL, card, seal
-from sottovoce.runs.results import of_cell, table
+from sottovoce.runs.results import of_cell
 from sottovoce.runs.run import Run
 from sottovoce.verify.findings import Finding, differences
 
@@ -33,7 +33,7 @@ def check_table(run: Run, path: Path) -> Iterator[Finding]:
     Raises:
         RecordError: it cannot be read, or is not such a table.
     """
-    found, expected = _rows(_text(path), path), _rows(table(run.results()), path)
+    found, expected = _rows(_text(path), path), _rows(run.results().to_csv(), path)
     for key in dict.fromkeys([*found, *expected]):
         where = (path.name, f"question {key[0]}, seed {key[1]}")
         for name, had, wanted in differences(found.get(key), expected.get(key), "the row"):
@@ -52,7 +52,7 @@ def _rows(text: str, path: Path) -> dict[tuple[str, str], dict[str, str]]:
         raise RecordError(f"{str(path)!r} is not a table of results: expected the columns question, seed, answer, ...")
     found = {(row["question"], row["seed"]): row for row in rows}
     if len(found) < len(rows):
-        raise RecordError(f"{str(path)!r} has two rows for one question and seed; expected one each")
+        raise RecordError(f"{str(path)!r} has two rows for one question and seed; expected one")
     return found
 
 
@@ -100,7 +100,7 @@ def _card(path: Path, run: Run) -> dict[str, Any]:  # Any: plain JSON
     try:
         card_data = json.loads(in_page[1] if in_page else text)
     except (ValueError, RecursionError) as error:
-        raise RecordError(f"{str(path)!r} is not a card of a run: it is no JSON ({error})") from error
+        raise RecordError(f"{str(path)!r} is not a card of a run: it is not JSON ({error})") from error
     card_data = _of_report(card_data, run, path) if in_page else card_data
     if not isinstance(card_data, dict) or card_data.get("format") != CARD_FORMAT:
         raise RecordError(f"{str(path)!r} is not a card of a run that is over: expected the format {CARD_FORMAT!r}")

@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from sottovoce.channels import AVERAGING
 from sottovoce.channels.compress import KEPT, is_carried
 from sottovoce.channels.message import Message
 from sottovoce.channels.payload import COMPRESSED, Payload
@@ -140,7 +141,7 @@ class _Pair:
     def _message(
         self, message: Message, same: Message, where: Where, verified: Verification
     ) -> Iterator[Finding | None]:
-        """Yield how a message differs from its re-run; None if it does but a note or another check explains it."""
+        """Yield how a message differs from its re-run; None for a difference that a note or another check explains."""
         if message.payload is not None and same.payload is not None:
             try:
                 saved, again = (_loaded(each, store) for each, store in zip((message, same), self.stores, strict=True))
@@ -202,7 +203,7 @@ def token_difference(
         (i for i, (a, b) in enumerate(zip(saved.ids, again.ids, strict=False)) if a != b), min(len(saved), len(again))
     )
     margin = _margin(saved, i)
-    drawn = message.stats.get("temperature", 0.0) > 0 and message.payload and message.payload.protocol != "cipher"
+    drawn = message.stats.get("temperature", 0.0) > 0 and message.payload and message.payload.protocol not in AVERAGING
     if margin is not None and not drawn and margin <= _allowed(saved, i, form):
         return None, f"{', '.join(where)}: re-run, it differs from token {i + 1} on, where the margin was {margin:.1e}"
     margin_note = "" if margin is None else f" (margin {margin:.2g} nats)"

@@ -87,12 +87,6 @@ def test_what_is_not_asked_for_is_as_the_model_has_it(store: PayloadStore) -> No
     assert request.sampling.temperature == tiny_loaded().sampling.temperature
 
 
-def test_stop_strings_of_an_act_end_the_reply(store: PayloadStore) -> None:
-    model = HookedChatModel(preloaded=reciting_loaded("\nabcdefgh"), store=store, temperature=0.0, max_tokens=7)
-
-    assert str(call(model, stop=("de",)).text) == "abc"
-
-
 def test_a_form_reaches_the_request(store: PayloadStore) -> None:
     assert requested("nl", store, response_format=FORM).form == FORM
     assert requested("sde", store, response_format=Form.of_object("a"), max_tokens=20).form == Form.of_object("a")

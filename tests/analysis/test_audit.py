@@ -11,7 +11,8 @@ from sottovoce.analysis import published_scorers as scorers
 from sottovoce.analysis.audit import Audited, audit, gold_of
 from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.run_tables import show_audit
-from sottovoce.datasets.sources import named, read_source
+from sottovoce.datasets import DATASETS
+from sottovoce.datasets.sources import Source, read_source
 from sottovoce.nodes.question import Question
 from sottovoce.runs.read import load_run
 from sottovoce.runs.runner import run_one
@@ -23,91 +24,61 @@ ASKED: Question = {"question": "What is it?", "kind": "number", "target": "22", 
 
 
 @pytest.mark.parametrize(
-    ("texts", "gold", "score"),
+    ("scorer", "texts", "gold", "score"),
     [
-        (["{7}", "8", "so 8"], "8", 1),
-        (["{7}", "{8}"], "7", 1),  # a tie goes to the first
-        (["{7}", "{8}"], "8", 0),
-        (["I cannot say.", "Nor can I.", "{7}"], "8", 1),  # row 40: no number wins, and is right
-        (["It is 1,300."], "1,300", 1),  # both are 300
-        (["{1,300}"], "1,300", 0),  # read right, against 300
-        (["{-5}"], "5", 1),  # its sign is lost
-        (["{$1.2.3}"], "8", 0),  # no number to Python either
+        (scorers.du_number, ["{7}", "8", "so 8"], "8", 1),
+        (scorers.du_number, ["{7}", "{8}"], "7", 1),  # a tie goes to the first
+        (scorers.du_number, ["I cannot say.", "Nor can I.", "{7}"], "8", 1),  # row 40: no number wins, and is right
+        (scorers.du_number, ["It is 1,300."], "1,300", 1),  # both are 300
+        (scorers.du_number, ["{1,300}"], "1,300", 0),  # read right, against 300
+        (scorers.du_number, ["{-5}"], "5", 1),  # its sign is lost
+        (scorers.du_number, ["{$1.2.3}"], "8", 0),  # no number to Python either
+        (scorers.du_option, ["(b)", "so 3"], "B", 1),
+        (scorers.du_option, ["(A)", "no letter", "none"], "A", 1),  # they do not vote
+        (scorers.du_option, ["none", "none"], "A", 0),
+        (scorers.cipher_number, ["Answer: 7", "Answer: 8"], "8", 1),  # a tie goes to the last
+        (scorers.cipher_number, ["Answer: -5 or Answer: 6"], "-5", 1),  # the first that is marked
+        (scorers.cipher_number, ["Answer: 1.5, not Answer: 1"], "1.5", 1),
+        (scorers.cipher_number, ["{-8}"], "8", 1),  # its sign is lost
+        (scorers.cipher_number, ["so it is -8"], "-8", 1),
+        (scorers.cipher_number, ["$1,300"], "1,300", 1),
+        (scorers.cipher_number, ["none", "none", "8"], "8", 0),  # -99999 wins
+        (scorers.sde_span, [r"\boxed{\text{The Orla}}", "Orla", "It is Orla", r"\boxed{Orla"], "Orla", 0.5),
     ],
 )
-def test_du_reads_numbers_so(texts: list[str], gold: str, score: float) -> None:
-    assert scorers.du_number(texts, gold) == score
+def test_a_scorer_misreads_as_its_paper_s_program(
+    scorer: scorers.Scorer, texts: list[str], gold: str, score: float
+) -> None:
+    assert scorer(texts, gold, ()) == score
 
 
 @pytest.mark.parametrize(
-    ("texts", "gold", "score"),
-    [(["(b)", "so 3"], "B", 1), (["(A)", "no letter", "none"], "A", 1), (["none", "none"], "A", 0)],
-)
-def test_du_drops_votes_without_a_letter_or_number(texts: list[str], gold: str, score: float) -> None:
-    assert scorers.du_option(texts, gold) == score
-
-
-@pytest.mark.parametrize(
-    ("texts", "gold", "score"),
+    ("text", "cipher", "sde"),
     [
-        (["Answer: 7", "Answer: 8"], "8", 1),  # a tie goes to the last
-        (["Answer: -5 or Answer: 6"], "-5", 1),  # the first that is marked
-        (["Answer: 1.5, not Answer: 1"], "1.5", 1),
-        (["{-8}"], "8", 1),  # its sign is lost
-        (["so it is -8"], "-8", 1),
-        (["$1,300"], "1,300", 1),
-        (["none", "none", "8"], "8", 0),  # -99999 wins
+        ("Answer: c", "C", None),
+        ("the answer is (b)", "B", "B"),
+        ("(X) or (e)", ")", "E"),
+        (r"\boxed{pears}", "}", "B"),
+        ("A fig is C", "C", "C"),
+        ("A fig", "G", "A"),  # the article
+        ("", "-", None),
     ],
 )
-def test_cipher_reads_numbers_so(texts: list[str], gold: str, score: float) -> None:
-    assert scorers.cipher_number(texts, gold) == score
+def test_letters_are_read_as_each_program_reads_them(text: str, cipher: str, sde: str | None) -> None:
+    assert (scorers.cipher_letter_of(text), scorers.sde_letter(text, FRUIT)) == (cipher, sde)
 
 
 @pytest.mark.parametrize(
-    ("text", "letter"),
-    [("Answer: c", "C"), ("the answer is (b)", "B"), ("I say a", "A"), ("That's all.", "."), ("", "-")],
+    ("text", "value"),
+    [("42", 42), ("{42} 7", 42), ("It is 42.", None), ("18.00", None), ("{-5}", 5), ("{1,300}", 1300), ("1,300", 300)],
 )
-def test_cipher_reads_letters_so(text: str, letter: str) -> None:
-    assert scorers.cipher_letter_of(text) == letter
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("42", 42),
-        ("{42} 7", 42),
-        ("It is 42.", None),
-        ("18.00", None),
-        ("{-5}", 5),
-        ("is 1,300", 300),
-        ("{1,300}", 1300),
-    ],
-)
-def test_sde_reads_numbers_so(text: str, found: int | None) -> None:
-    assert scorers.sde_integer(text) == found
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("(X) or (e)", "E"),
-        (r"\boxed{pears}", "B"),
-        ("A fig is C", "C"),
-        ("A fig", "A"),  # the article
-        ("nothing", None),
-    ],
-)
-def test_sde_reads_letters_so(text: str, found: str | None) -> None:
-    assert scorers.sde_letter(text, FRUIT) == found
+def test_sde_reads_whole_numbers_so(text: str, value: int | None) -> None:
+    assert scorers.sde_integer(text) == value
 
 
 def test_examples_of_the_scorers_hold() -> None:
     """That of SDE once said 0.5: no test ran it."""
     assert doctest.testmod(scorers).failed == 0
-
-
-def test_sde_wants_nothing_but_the_answer() -> None:
-    assert scorers.sde_span([r"\boxed{\text{The Orla}}", "Orla", "It is Orla", r"\boxed{Orla"], "Orla") == 0.5
 
 
 def test_the_right_answer_is_as_its_file_has_it() -> None:
@@ -118,7 +89,7 @@ def test_the_right_answer_is_as_its_file_has_it() -> None:
 def test_a_gold_answer_of_gsm8k_is_misread_as_its_file_prints_it(tmp_path: Path) -> None:
     """A published row, with its comma; our own score reads it right."""
     path = shared("datasets/gsm8k_test_first200.jsonl")
-    asked = read_source(named("gsm8k", "", str(path))).questions[146]
+    asked = read_source(Source(DATASETS["gsm8k"], "", str(path))).questions[146]
     assert (asked["target"], gold_of(asked)) == ("2125", "2,125") and "####" not in asked["solution"]
 
     found = audited(tmp_path, "It is 2,125.", "It is {2,125}.", "It is {2125}.", asked=asked)

@@ -25,8 +25,6 @@ COUNTS: list[tuple[str, dict[str, Any], int, dict[str, int]]] = [  # Any: settin
     ("debate", {"agents": 4, "rounds": 2}, 8, {"full": 4 * 3, "vote": 4}),
     ("debate", {"agents": 3}, 9, {"full": 2 * 3 * 2, "vote": 3}),  # what a chat shows again is heard once
     ("debate", {"agents": 3, "shape": "fresh"}, 9, {"full": 2 * 3 * 2, "vote": 3}),
-    ("debate", {"agents": 3, "order": "own_first"}, 9, {"full": 2 * 3 * 2, "vote": 3}),
-    ("debate", {"agents": 1}, 3, {"vote": 1}),
     ("debate", {"agents": 3, "summarise": "each"}, 9 + 6, {"full": 2 * 3 * 2, "vote": 3}),  # by whom it is read
     ("debate", {"agents": 3, "summarise": "shared"}, 9 + 2, {"full": 2 * 3, "summary": 2 * 3, "vote": 3}),
     ("debate", {"agents": 3, "role": ["debater", "expert", "dummy"]}, 9, {"full": 2 * 2, "vote": 1}),

@@ -39,19 +39,10 @@ def test_a_run_is_summed_up_with_its_abstentions_and_failures() -> None:
     results = [
         replace(right, tokens_in=100, tokens_reused=60, tokens_out=10, flops=2e9, seconds=1.0),
         replace(wrong, tokens_in=200, tokens_reused=80, tokens_out=30, flops=4e9, seconds=2.0),
-        Result(
-            "q2",
-            abstained=True,
-            score=0.0,
-            target="5",
-            tokens_in=300,
-            tokens_reused=100,
-            tokens_out=50,
-            flops=6e9,
-            seconds=6.0,
-        ),
+        replace(right, question="q2", abstained=True, score=0.0, tokens_in=300, tokens_reused=100, tokens_out=50),
         Result("q3", failed=True, tokens_in=9999, seconds=99.0),
     ]
+    results[2] = replace(results[2], flops=6e9, seconds=6.0)
     (found,) = compare({"nl": results}).runs
     assert (found.questions, found.discussions, found.scored, found.abstained, found.failed) == (4, 4, 3, 1, 1)
     assert found.accuracy == share([1, 0, 0])
@@ -80,8 +71,8 @@ def test_what_a_world_measures_is_told_beside_with_the_games_that_it_applies_to(
     played = [game(f"g{i}", success=float(i % 2), precision=1.0 if i % 2 else None, turns=10 + i) for i in range(6)]
     comparison = compare({"nl": played, "debate": run([1, 0])})
     found = comparison.runs[0].measures
-    assert found["precision"].games == 3 and found["success"].mean.value == 0.5
-    assert found["turns"].mean == mean([10, 11, 12, 13, 14, 15])
+    assert found["precision"].n == 3 and found["success"].value == 0.5
+    assert found["turns"] == mean([10, 11, 12, 13, 14, 15])
     lines = markdown(comparison).splitlines()
     at = lines.index("| run | success | precision | turns |")
     assert lines[at + 2] == "| `nl` | 0.5 (0.188 to 0.812) | 1 (0.439 to 1; of 3 games) | 12.5 (10.5 to 14.5) |"
@@ -91,11 +82,7 @@ def test_what_a_world_measures_is_told_beside_with_the_games_that_it_applies_to(
 def test_seeds_of_a_game_are_a_cluster_and_what_applies_to_none_has_no_mean() -> None:
     played = [game(f"g{i}", seed, turns=10.0 * i, precision=None) for i in range(1, 5) for seed in (0, 1)]
     (found,) = compare({"nl": played}).runs
-    assert found.measures["turns"].mean == mean([10, 20, 30, 40]) and "precision" not in found.measures
-
-
-def test_without_a_world_no_measures_are_told() -> None:
-    assert markdown(compare({"nl": run([1, 0]), "cipher": run([1, 1])})).count("| run |") == 2
+    assert found.measures["turns"] == replace(mean([10, 20, 30, 40]), n=8) and "precision" not in found.measures
 
 
 # Pairs
@@ -177,14 +164,6 @@ def test_the_verdict_says_what_would_have_shown() -> None:
     assert found.verdict == (
         "`cipher` and `nl`: no difference that 200 questions could show; differences below -10.0 and above 10.0 points "
         "are excluded (95 %), and one of 14.5 points would have shown in four of five such comparisons."
-    )
-
-
-def test_runs_that_answered_alike_say_what_is_excluded_and_what_would_have_shown() -> None:
-    found = pair(compare({"nl": run([1, 0] * 50), "cipher": run([1, 0] * 50)}))
-    assert found.verdict == (
-        "`cipher` and `nl`: no difference that 100 questions could show; differences below -3.7 and above 3.7 points "
-        "are excluded (95 %), and one of 7.8 points would have shown in four of five such comparisons."
     )
 
 
@@ -318,10 +297,6 @@ def test_tables_and_verdicts_are_markdown() -> None:
         "are excluded (95 %), and one of 14.5 points would have shown in four of five such comparisons.",
         "- `a|b`: failed, left out of accuracy, and wrong in verdicts: late.",
     ]
-
-
-def test_one_run_without_targets_is_a_table_alone() -> None:
-    assert markdown(compare({"nl": [Result("q", answer="a")]})).count("\n") == 5
 
 
 def test_five_runs_of_500_questions_are_compared_in_seconds() -> None:

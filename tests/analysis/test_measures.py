@@ -11,15 +11,14 @@ import pytest
 from rich.console import Console
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.analysis.measures import mean_line
+from sottovoce.cli.option_models import Output
 from sottovoce.cli.run_screen import json_of, print_many, print_one
 from sottovoce.cli.runs import ExportOptions, export
-from sottovoce.cli.schemes import Output
-from sottovoce.datasets.whodunit import games
+from sottovoce.graphs.whodunit import games
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
-from sottovoce.runs.results import Result
+from sottovoce.runs.results import Result, Results
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all
 from sottovoce.settings import WhoDunit
@@ -83,8 +82,6 @@ def test_results_have_them_in_json_and_in_columns_of_csv(run: Run, tmp_path: Pat
 
 def test_a_mean_is_of_the_games_that_a_measure_applies_to() -> None:
     played = [Result("a", measures={"won": 1.0, "share": None}), Result("b", measures={"won": 0.0, "share": None})]
-    assert mean_line(played) == "won 0.5, share of no game" and mean_line([Result("c")]) == ""
-    assert (
-        mean_line([*played, Result("d", measures={"won": 1.0, "share": 1250.4})])
-        == "won 0.667, share 1,250 (of 1 game)"
-    )
+    assert Results(played).mean_line == "won 0.5, share of no game" and Results([Result("c")]).mean_line == ""
+    more = Results([*played, Result("d", measures={"won": 1.0, "share": 1250.4})])
+    assert more.mean_line == "won 0.667, share 1,250 (of 1 game)"

@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 from scipy import stats
-from statsmodels.stats.proportion import confint_proportions_2indep  # type: ignore[import-untyped]
 
 from sottovoce.analysis.power import (
     mcnemar_power,
     smallest_of_clusters,
     smallest_of_pairs,
-    two_samples,
 )
 from sottovoce.analysis.statistics import paired_bootstrap
 
@@ -71,24 +69,3 @@ def test_clusters_are_simulated_with_the_bootstrap_that_tests_them() -> None:
     assert np.mean(found) == pytest.approx(0.8, abs=0.12)  # simulated twice: 3 standard errors
     assert smallest_of_clusters(differences, questions) == smallest
     assert smallest_of_clusters(differences[:20], questions[:20]) is None  # four questions
-
-
-def test_two_samples_are_compared_by_newcombes_interval() -> None:
-    found = two_samples(0.6, 100, 0.75, 200)
-    witness = confint_proportions_2indep(60, 100, 150, 200, method="newcomb")
-    assert (found.value, found.low, found.high) == pytest.approx((-0.15, *witness))
-    assert found.differs and not two_samples(0.7, 100, 0.75, 200).differs
-
-
-def test_the_smallest_difference_of_two_samples_shows_in_four_of_five() -> None:
-    smallest = two_samples(0.7, 120, 0.7, 300).smallest
-    assert smallest is not None
-    rng = np.random.default_rng(3)
-    pairs = zip(rng.binomial(120, 0.7 - smallest, 500) / 120, rng.binomial(300, 0.7, 500) / 300, strict=True)
-    assert np.mean([low_of(*pair) < 0 for pair in pairs]) == pytest.approx(0.8, abs=0.06)
-    assert two_samples(0.5, 3, 0.5, 4).smallest is None
-
-
-def low_of(ours: float, theirs: float) -> float:
-    """The upper limit of a difference, which lies below 0 where ours is found to be less."""
-    return float(confint_proportions_2indep(ours * 120, 120, theirs * 300, 300, method="newcomb")[1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from dataclasses import replace
 from functools import cache
@@ -16,12 +15,12 @@ from transformers import PreTrainedTokenizerFast
 from sottovoce.channels import bridge
 from sottovoce.channels.bridge import Token
 from sottovoce.channels.cipher import Cipher
-from sottovoce.channels.message import Message, MessageRef
+from sottovoce.channels.message import MessageRef
 from sottovoce.channels.nl import NL
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import ProtocolError
-from sottovoce.models import Ids, LoadedModel, Request, Rows, Sampling, assemble, load
+from sottovoce.models import Ids, LoadedModel, Rows, Sampling, assemble, load
 from tests.support import (
     CHATML,
     LESSON,
@@ -29,7 +28,10 @@ from tests.support import (
     close,
     hear,
     ids,
+    longer_tokenizer,
     noise,
+    payload_of,
+    rows_in,
     say,
     tiny_loaded,
     tiny_model,
@@ -82,20 +84,7 @@ def in_order() -> LoadedModel:
 @cache
 def longer() -> LoadedModel:
     """The speaker itself, but for a token that was added to its tokenizer."""
-    tokenizer = copy.deepcopy(tiny_tokenizer())
-    tokenizer.add_tokens(["sottovoce"])
-    return replace(speaker(), name="longer", tokenizer=tokenizer)
-
-
-def rows_in(request: Request) -> torch.Tensor:
-    """The one latent piece of a prompt."""
-    (piece,) = [piece for piece in request.prompt if isinstance(piece, Rows)]
-    return piece.rows
-
-
-def payload_of(message: Message, store: PayloadStore) -> Payload:
-    assert message.payload is not None
-    return message.payload.load(store)
+    return replace(speaker(), name="longer", tokenizer=longer_tokenizer())
 
 
 def written(said: str) -> Payload:
@@ -140,18 +129,6 @@ def test_a_mean_over_a_bridge_is_the_part_that_is_shared_and_tells_its_mass() ->
     kept = weights.clone()
     kept[:, [*ENDS, NO_TEXT, *ids(" is")]] = 0
     assert close(mean[:, :-1], kept @ in_order().table.rows) and close(mean[:, -1], kept.sum(-1))
-
-
-def test_who_was_not_known_as_a_hearer_reads_the_sparse_form_or_words(store: PayloadStore) -> None:
-    message = say(Cipher(), speaker(), store, sampling=WARM)
-    expected = say(Cipher(bridge=True), speaker(), store, sampling=WARM, hearers=(renumbered(),))
-
-    Cipher(bridge=True).check(speaker(), renumbered())
-    found = rows_in(hear(Cipher(bridge=True), renumbered(), store, MessageRef(message)))
-    words = hear(Cipher(), renumbered(), store, MessageRef(message))
-
-    exact = rows_in(hear(Cipher(bridge=True), renumbered(), store, MessageRef(expected)))
-    assert close(found, exact, 0.1) and all(isinstance(piece, Ids) for piece in words.prompt)
 
 
 # Words
@@ -282,15 +259,6 @@ def test_what_is_to_be_heard_as_words_is_so_over_a_bridge_too(store: PayloadStor
 
     assert not any(isinstance(piece, Rows) for piece in request.prompt)
     assert request.length == hear(NL(), hearer, store, MessageRef(message)).length
-
-
-def test_what_goes_over_a_bridge_counts_among_the_bytes_carried(store: PayloadStore) -> None:
-    message = say(Cipher(bridge=True), speaker(), store, sampling=WARM, hearers=(renumbered(),))
-    assert message.payload is not None
-    payload = message.payload.load(store)
-
-    means = [tensor.nbytes for name, tensor in payload.tensors.items() if name.startswith(("rows.", "bridged."))]
-    assert payload.carried_bytes == sum(means) and len(means) == 2
 
 
 def test_models_of_one_vocabulary_need_no_bridge(store: PayloadStore) -> None:

@@ -11,13 +11,12 @@ import torch
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.compress import compressed, placed, uncertain, vectors
 from sottovoce.channels.message import Message, MessageRef
-from sottovoce.channels.nl import NL
 from sottovoce.channels.options import LatentOptions
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Protocol
 from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.channels.store import PayloadStore
-from sottovoce.core.errors import PayloadError, UsageError
+from sottovoce.core.errors import PayloadError
 from sottovoce.models import Rows, Sampling
 from tests.support import hear, say, tiny_loaded
 
@@ -85,12 +84,6 @@ def test_a_low_rank_is_the_nearest_of_that_rank_in_each_layer() -> None:
     assert torch.equal(decoded(rank=16), MADE)  # its factors would be larger
 
 
-def test_a_row_of_zeros_stays_one() -> None:
-    stored = compressed({"states": torch.zeros(1, 2, 4)}, torch.zeros(2), LatentOptions(carry_as="int8"))
-
-    assert torch.equal(vectors(stored, "states"), torch.zeros(1, 2, 4))  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("kind", [SDE, Hidden])
 def test_states_that_are_not_kept_add_nothing(store: PayloadStore, kind: type[SDE]) -> None:
     message = said(kind(layers=(0, 1), keep=0.5, carry_as="int8"), store)
@@ -142,25 +135,9 @@ def test_the_bytes_carried_shrink_as_told(store: PayloadStore, kind: type[Protoc
     assert small.payload.dtype == options.get("carry_as", "float32")
 
 
-def test_words_carry_nothing_that_could_be_smaller(store: PayloadStore) -> None:
-    assert payload_of(say(NL(), LOADED, store), store).carried_bytes == 0
-    with pytest.raises(UsageError, match="protocol 'nl' has no option 'carry_as'"):
-        NL(carry_as="int8")
-
-
 def test_a_compressed_payload_has_a_format_of_its_own(store: PayloadStore) -> None:
     plain, small = (payload_bytes(said(SDE(carry_as=carry), store), store) for carry in ("model", "int8"))
 
     assert Payload.from_bytes(plain).label.format == 2 and Payload.from_bytes(small).label.format == 3
     with pytest.raises(PayloadError, match="payload has format 4; this version reads 2 and 3"):
         Payload.from_bytes(small.replace(b'\\"format\\":3', b'\\"format\\":4'))
-
-
-def test_a_probe_replaces_only_what_is_kept(store: PayloadStore) -> None:
-    message = said(SDE(layers=(0,), keep=0.5), store)
-
-    (plain,), (noisy,) = (
-        hear(SDE(layers=(0,), probe=p), LOADED, store, MessageRef(message)).edits for p in ("none", "noise")
-    )
-
-    assert torch.equal(plain.delta.any(-1), noisy.delta.any(-1)) and not torch.equal(plain.delta, noisy.delta)

@@ -23,6 +23,7 @@ from sottovoce.channels.protocol import Speech
 from sottovoce.channels.store import PayloadStore
 from sottovoce.models import Ids, LoadedModel, Record, Reply, Request, Sampling, Stop, load
 from tests.shared import SHARED, shared
+from tests.support import prompt_ids
 
 TRACES = "golden/traces"
 NAMES = sorted(path.stem for path in (SHARED / TRACES).glob("*.json") if path.stem != "forward")
@@ -46,7 +47,7 @@ class Call:
 
     @property
     def prompt_ids(self) -> list[int]:
-        return [id for piece in self.request.prompt if isinstance(piece, Ids) for id in piece.ids]
+        return prompt_ids(self.request)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 import safetensors.torch
 import torch
 
+from sottovoce.channels.degenerate import WINDOW, repeated, signs, surprise
 from sottovoce.channels.payload import COMPRESSED, FORMAT, METADATA, Label, Payload, entropies
 from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.core.errors import PayloadError
@@ -56,24 +60,6 @@ def test_equal_payloads_have_equal_bytes_however_often_they_are_saved() -> None:
     assert {payload().to_bytes() for _ in range(20)} == {again.to_bytes()}
 
 
-def test_other_labels_and_values_have_other_bytes() -> None:
-    changed = payload()
-    changed.tensors["logprob"][1] += 1e-6
-    others = [changed, payload(torch.bfloat16), payload(label=replace(LABEL, text="other")), payload(n=2)]
-
-    assert len({each.to_bytes() for each in [payload(), *others]}) == 5
-
-
-def test_views_and_tensors_that_share_memory_can_be_saved() -> None:
-    whole = noise(6, 8)
-    read = {"ids": torch.arange(3), "spans": torch.zeros(3, 2, dtype=torch.long)}
-    shared = Payload(LABEL, {**read, "states": whole[::2].T, "logprob": whole[0], "entropy": whole[0]})
-
-    after = Payload.from_bytes(shared.to_bytes())
-
-    assert torch.equal(after.tensors["states"], whole[::2].T) and torch.equal(after.tensors["entropy"], whole[0])
-
-
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.01, 0.3, 0.5, 0.9, 0.999])
 def test_a_cut_file_is_no_payload(share: float) -> None:
     data = payload().to_bytes()
@@ -121,9 +107,46 @@ def test_a_reference_tells_what_there_is_without_a_tensor() -> None:
     assert ref.text_sha256 == text_digest(LABEL.text)
 
 
-def test_a_payload_of_words_carries_no_width() -> None:
-    words = Payload(replace(LABEL, protocol="nl", layers=()), {"ids": torch.arange(3)})
+# Signs of degeneration
 
-    ref = PayloadRef.of(words, words.to_bytes())
+KEPT = Path(__file__).with_name("degenerate.jsonl")
+"""Of each way of speaking, the sound replies that come nearest to a sign; and noise."""
+REPLIES = [json.loads(line) for line in KEPT.read_text(encoding="utf-8").splitlines()]
+REPEATS, UNLIKELY = "degenerates: repeats itself", "degenerates: unlikely under the model"
 
-    assert (ref.hidden, ref.dtype, ref.layers) == (None, None, ())
+
+def spoken(ids: Sequence[int], logprob: Sequence[float] = (), entropy: Sequence[float] = ()) -> Payload:
+    numbers = {"logprob": logprob or [0.0] * len(ids), "entropy": entropy or [0.0] * len(ids)}
+    tensors = {"ids": torch.tensor(list(ids)), **{name: torch.tensor(list(each)) for name, each in numbers.items()}}
+    return Payload(Label("nl", "", "", "", ""), tensors)
+
+
+@pytest.mark.parametrize("reply", REPLIES, ids=lambda reply: f"{reply['model']}-{reply['way']}-{reply['text'][:24]!r}")
+def test_noise_is_told_from_sound_replies(reply: dict[str, Any]) -> None:  # Any: JSON
+    found = signs(spoken(reply["ids"], reply["logprob"], reply["entropy"]))
+    assert bool(found) is reply["degenerate"]
+
+
+def test_what_goes_round_in_a_circle_repeats_itself() -> None:
+    assert signs(spoken([1, 2, 3] * 20)) == (REPEATS,)
+    assert repeated([1, 2, 3] * 20) == 54 / 57  # the first three pieces of four are new
+
+
+def test_only_the_end_counts() -> None:
+    assert repeated([*[7] * 100, *range(100)]) == 0
+    assert repeated([*range(100), *[7] * 100]) == 1
+
+
+@pytest.mark.parametrize("sent", ["logprob", "entropy"])
+def test_a_stretch_of_improbable_tokens_is_unlikely_wherever_it_stands(sent: str) -> None:
+    stretch = [6.0] * WINDOW
+    nats = [*[0.1] * 40, *stretch, *[0.1] * 40]
+    numbers = [-each for each in nats] if sent == "logprob" else nats
+    found = spoken(range(len(nats)), **{sent: numbers})
+    assert signs(found) == (UNLIKELY,)
+    assert surprise(found) == pytest.approx(6.0)
+
+
+@pytest.mark.parametrize("n", [0, 1, WINDOW - 1])
+def test_a_short_message_shows_no_sign(n: int) -> None:
+    assert signs(spoken([7] * n, [-9.0] * n, [9.0] * n)) == ()

@@ -12,7 +12,6 @@ import pytest
 import torch
 from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSyncTests
 
-from sottovoce.channels.message import Message
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadStore, default_root
 from sottovoce.core.errors import PayloadError
@@ -66,22 +65,6 @@ def test_a_payload_lies_under_the_digest_of_its_file(store: PayloadStore) -> Non
     assert ref.nbytes == file.stat().st_size
 
 
-def test_equal_payloads_are_one_file_and_one_reference(store: PayloadStore) -> None:
-    refs = {store.put(payload()) for _ in range(20)}
-
-    assert len(refs) == len(files(store)) == 1
-    assert store.put(payload("23")) not in refs
-
-
-def test_a_payload_is_found_by_another_store_of_the_same_folder(store: PayloadStore) -> None:
-    ref = store.put(payload())
-
-    found = PayloadStore(store.root).get(ref.sha256)
-
-    assert found is not None and found.label == payload().label
-    assert torch.equal(found.tensors["logprob"], payload().tensors["logprob"])
-
-
 def test_a_payload_that_is_not_there_is_none(store: PayloadStore) -> None:
     assert store.get("0" * 64) is None
     assert not store.root.exists()  # asking makes no folder
@@ -101,15 +84,6 @@ def test_what_was_used_lately_is_handed_over_without_a_copy(tmp_path: Path) -> N
     assert store.get(refs[0].sha256) is not spoken[0]
 
 
-def test_a_payload_beyond_the_bound_is_kept_until_the_next(tmp_path: Path) -> None:
-    store, large = PayloadStore(tmp_path, cache_bytes=1), payload(n=1000)
-    ref = store.put(large)
-
-    assert store.get(ref.sha256) is large
-    store.put(payload())
-    assert store.get(ref.sha256) is not large
-
-
 @pytest.mark.parametrize(
     "spoil", [damage, lambda store: files(store)[0].write_bytes(files(store)[0].read_bytes()[:90])]
 )
@@ -122,14 +96,6 @@ def test_a_damaged_or_cut_file_is_refused_by_its_digest(
     told = rf"payload {ref.sha256} is damaged: the digest of the file of \d+ bytes .* delete it"
     with pytest.raises(PayloadError, match=told):
         PayloadStore(store.root).get(ref.sha256)
-
-
-def test_a_file_that_is_whole_and_no_payload_is_refused(store: PayloadStore) -> None:
-    data = b"a letter"
-    store.mset([(hashlib.sha256(data).hexdigest(), data)])
-
-    with pytest.raises(PayloadError, match=r"not a payload file \(8 bytes\)"):
-        store.get(hashlib.sha256(data).hexdigest())
 
 
 def test_bytes_under_a_wrong_digest_are_not_written(store: PayloadStore) -> None:
@@ -177,13 +143,6 @@ def test_a_key_of_any_letters_stays_inside_the_folder(store: PayloadStore, key: 
     assert all(file.resolve().is_relative_to(store.root.resolve()) for file in files(store))
 
 
-def test_keys_come_sorted_and_by_prefix(store: PayloadStore) -> None:
-    store.mset([("b", b""), ("ab", b""), ("aa", b"")])
-
-    assert list(store.yield_keys()) == ["aa", "ab", "b"]
-    assert list(store.yield_keys(prefix="a")) == ["aa", "ab"]
-
-
 def test_many_threads_may_put_and_get_the_same_payload(store: PayloadStore) -> None:
     def round_trip(n: int) -> str:
         ref = store.put(payload(str(n % 3)))
@@ -197,13 +156,6 @@ def test_many_threads_may_put_and_get_the_same_payload(store: PayloadStore) -> N
 
 
 # From a reference alone
-
-
-def test_a_message_loads_its_payload_from_any_open_store(store: PayloadStore) -> None:
-    message = Message("agent_1", 0, "answer", "22", payload=store.put(payload()))
-    assert message.payload is not None
-
-    assert message.payload.load().label.text == "22"
 
 
 def test_a_message_loads_its_payload_in_another_process_by_the_environment(
@@ -220,13 +172,6 @@ def test_a_message_loads_its_payload_in_another_process_by_the_environment(
         ref.load()
     monkeypatch.setenv("SOTTOVOCE_STORE", str(tmp_path / "saved"))
     assert torch.equal(ref.load().tensors["logprob"], payload().tensors["logprob"])
-
-
-def test_a_missing_payload_names_every_place_that_was_looked_in(store: PayloadStore, tmp_path: Path) -> None:
-    ref = store.put(payload())
-
-    with pytest.raises(PayloadError, match=rf"is missing; searched {tmp_path}/empty; set"):
-        ref.load(PayloadStore(tmp_path / "empty"))
 
 
 def test_the_default_folder_is_the_environments_or_in_the_users_cache(monkeypatch: pytest.MonkeyPatch) -> None:

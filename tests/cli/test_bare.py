@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 
@@ -75,28 +74,3 @@ def test_a_command_that_is_offered_works_as_pasted(monkeypatch: pytest.MonkeyPat
 def test_a_question_of_ones_own_is_told_how_little_the_bundled_model_knows(call: Call) -> None:
     assert "bundled is a small test model: it knows sums" in " ".join(call("single", "What is 2 + 3?").out.split())
     assert "bundled is a small test model" not in call("single").out
-
-
-def test_questions_of_a_file_are_too(call: Call, tmp_path: Path) -> None:
-    (tmp_path / "two.jsonl").write_text('{"question": "What is 2 + 3?"}\n{"question": "Who was Ada?"}\n')
-
-    assert (
-        "bundled is a small test model: it knows sums" in call("single", "--questions", str(tmp_path / "two.jsonl")).out
-    )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (("debate", "--prompts", "papr"), "unknown prompt pack 'papr'; the nearest known one is 'paper'"),
-        (("debate", "--prompts", "paper/reconcil"), "the nearest known one is 'paper/reconcile'"),
-        (("react", "--prompts", "paper/ia", "--model", "smollm2"), "which has no prompt of react"),
-    ],
-)  # fmt: skip
-def test_a_pack_that_is_misspelt_or_of_another_scheme_is_refused(
-    call: Call, arguments: tuple[str, ...], line: str
-) -> None:
-    answer = call(*arguments)
-
-    assert answer.code == 2
-    assert line in answer.err

@@ -19,7 +19,7 @@ from sottovoce.graphs import NAMES
 from sottovoce.retrievers.registry import ABOUT, RETRIEVERS
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run_directory import saved_runs
-from sottovoce.settings import MAD, Debate, Single
+from sottovoce.settings import MAD, Debate
 from tests.cli.conftest import Call, Models
 
 FAST = ("--max-tokens", "6")
@@ -36,10 +36,6 @@ def test_schemes_protocols_and_retrievers_are_listed(call: Call) -> None:
     assert lucene.endswith("for corpora larger than memory; needs extra pyserini")
 
 
-def test_without_a_command_help_is_shown(call: Call) -> None:
-    assert call() == call("--help")
-
-
 @pytest.mark.parametrize("format", ["mermaid", "ascii"])
 def test_a_drawing_shows_the_agents_that_the_settings_ask_for(call: Call, format: str) -> None:
     out = call("graph", "draw", "debate", "--agents", 3, "--summarise", "shared", "--format", format).out
@@ -51,8 +47,8 @@ def test_a_drawing_shows_the_agents_that_the_settings_ask_for(call: Call, format
 @pytest.mark.parametrize(
     ("scheme", "protocol"),
     [
-        *(("debate", protocol) for protocol in ("nl", "cipher", "sde", "hidden")),
-        ("single", "sde"),
+        ("debate", "nl"),
+        ("debate", "hidden"),
         ("self-consistency", "cipher"),
     ],
 )
@@ -73,27 +69,6 @@ def test_json_is_one_object_and_nothing_else(call: Call, models: Models, scheme:
     assert all(model["weights"] and model["parameters"] > 1000 for model in run["models"].values())
 
 
-def test_without_a_question_a_held_out_sample_is_asked_and_named(call: Call, models: Models) -> None:
-    fast = ("--model", models.tiny, "--rounds", 1, "--agents", 1, *FAST)
-
-    run = json.loads(call("debate", "--json", *fast).out)
-    text = call("debate", *fast).out
-
-    assert run["origin"] == "held-out sample arithmetic/0 of the bundled set"
-    assert run["question"]["target"] and run["question"]["solution"] and len(run["question"]["decoys"]) == 3
-    assert "(held-out sample arithmetic/0 of the bundled set)" in text
-
-
-def test_a_split_sample_gives_each_agent_its_own_documents(call: Call, models: Models) -> None:
-    roles = ("--role", "expert", "--role", "dummy", "--model", models.tiny)
-
-    run = json.loads(call("debate", "--sample", "split/3", "--json", "--rounds", 1, *roles).out)
-
-    assert set(run["question"]["documents"]) == {"agent_1", "agent_2"}
-    assert [message["source"] for message in run["messages"]] == ["expert", "dummy"]
-    assert run["messages"][0]["text"] == run["question"]["solution"]
-
-
 @pytest.mark.parametrize(
     ("scheme", "documents", "by_agent"),
     [
@@ -112,20 +87,11 @@ def test_documents_go_to_all_or_to_one(scheme: str, documents: list[str], by_age
     assert questions_of(options, settings)[0][0]["documents"] == by_agent
 
 
-@pytest.mark.parametrize(
-    "text", ["x = 4.", "x=4", "agnet_1 =x", "E=mc^2", "relative=4", "https://a.example/?q=1", "no sign"]
-)
+@pytest.mark.parametrize("text", ["x=4", "agnet_1 =x", "https://a.example/?q=1"])
 def test_a_text_that_names_no_agent_is_for_all(text: str) -> None:
     asked = QuestionOptions.model_validate({"question": "x?", "document": [text]})
 
     assert questions_of(asked, Debate())[0][0]["documents"] == [text]
-
-
-@pytest.mark.parametrize("name", ["agent_1", "agent_7", "negative"])
-def test_where_one_agent_reads_all_the_names_of_owners_are_left_out(name: str) -> None:
-    asked = QuestionOptions.model_validate({"question": "x?", "document": [f"{name}=x = 3."]})
-
-    assert questions_of(asked, Single())[0][0]["documents"] == ["x = 3."]
 
 
 def test_a_task_is_told_with_its_components(call: Call, models: Models) -> None:
@@ -206,9 +172,7 @@ def wait_for_messages(process: subprocess.Popen[str], folder: Path) -> None:
         pytest.param(signal.SIGKILL, -9, marks=pytest.mark.slow),
     ],
 )
-def test_a_stopped_or_killed_run_shows_what_it_had(
-    models: Models, tmp_path: Path, sent: signal.Signals, code: int
-) -> None:
+def test_a_stopped_run_shows_what_it_had(models: Models, tmp_path: Path, sent: signal.Signals, code: int) -> None:
     long = ("--rounds", 1000, "--max-tokens", 4, "--shape", "fresh", "--model", models.tiny)
     process = start("debate", "2 + 2?", *long, "--save", tmp_path / "run", stdout=-1, stderr=-1)
     try:
@@ -222,7 +186,7 @@ def test_a_stopped_or_killed_run_shows_what_it_had(
     assert out.count("╭─") == out.count("╰─") and "Decision" not in out  # message by message, as each was said
     assert "Round 1" in out or sent is signal.SIGKILL
     folder = tmp_path / "run"
-    told = f"sottovoce: stopped; all messages are kept, and `sottovoce runs resume {folder}` resumes\n"
+    told = f"sottovoce: stopped; all messages are saved, and `sottovoce runs resume {folder}` resumes\n"
     assert err == (told if sent is signal.SIGINT else "")
     run = load_run(tmp_path / "run").only
     assert run.status == "stopped" and run.decision is None
@@ -256,20 +220,6 @@ def test_the_doctor_prints_a_line_for_each_thing_and_finds_a_sound_model_sound(c
     assert all(check in answer.out for check in ("layers", "chat template", "batch = single", "cold cipher = greedy"))
     sandboxes = [line.split()[1] for line in answer.out.splitlines() if line.startswith("sandbox")]
     assert sandboxes == ["bwrap", "namespaces", "docker", "limits"]
-
-
-def test_the_doctor_fails_where_a_check_does(call: Call, models: Models, tmp_path: Path) -> None:
-    for path in models.tiny.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    for name in ("config.json", "generation_config.json", "tokenizer_config.json"):
-        values = json.loads((tmp_path / name).read_text())
-        saved_runs = {key: value for key, value in values.items() if "eos_token" not in key}
-        (tmp_path / name).write_text(json.dumps(saved_runs))
-
-    answer = call("models", "doctor", tmp_path)
-
-    assert answer.code == 1
-    assert "fails  none: replies end at max_tokens" in " ".join(answer.out.split("\n"))
 
 
 def test_the_version_is_told(call: Call) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 from dataclasses import asdict
 from io import StringIO
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from sottovoce.runs.run_directory import saved_runs
 from tests.cli.conftest import Call, Models
+from tests.retrievers.support import written
 
 USAGE, FAILED = 2, 1
 FAST = ("--max-tokens", "4", "--rounds", "2")
@@ -32,55 +34,38 @@ def refused(call: Call, code: int, *arguments: object) -> str:
     [
         (["mat"], "unknown command 'mat'; choose from: cmd, codegen, config, data, debate, experiment, govsim, graph, ia, mad, madra, models, monitor, payloads, react, reconcile, runs, self-consistency, single, step, whodunit"),
         (["compare", "a", "b"], "unknown command 'compare'; it is `runs compare` now"),
-        (["datasets"], "unknown command 'datasets'; it is `data list` or `data show` now"),
-        (["runs", "prune"], "unknown command 'prune'; it is `runs remove --keep N` now"),
         (["runs", "remove"], "runs remove takes runs or --keep N, the number of newest runs to keep; give one of them"),
         (["graph", "draw", "mat"], "unknown scheme 'mat'; choose from: cmd, codegen, debate, govsim, ia, mad, madra, react, reconcile, self-consistency, single, whodunit"),
         (["data", "games", "debate"], "unknown world 'debate'; choose from: govsim, whodunit"),
         (["data", "games", "whodunit", "--n", "3"], "Missing option '--to'; see sottovoce data games whodunit --help"),
         (["data", "games", "whodunit", "--to", "no/such/games.jsonl"], "--to 'no/such/games.jsonl' cannot be written: 'no/such' is not a folder"),
-        (["graph", "symmetry", "mat"], "unknown scheme 'mat'; choose from: cmd, codegen, debate, govsim, ia, mad, madra, react, reconcile, self-consistency, single, whodunit"),
         (["debate", "--protocol", "cypher"], "unknown protocol 'cypher'; choose from: cipher, hidden, nl, sde"),
         (["debate", "--rounds", "0"], "rounds is '0': expected greater than or equal to 1"),
         (["debate", "--rounds", "two"], "rounds is 'two': expected a valid integer, unable to parse string as an integer"),
         (["debate", "--temperature", "-1"], "temperature.0 is '-1': expected greater than or equal to 0"),
-        (["debate", "--layers", "-1"], "layers.0 is '-1': expected greater than or equal to 0"),
         (["debate", "--kind", "letter"], "unknown kind of answer 'letter'; choose from: label, number, option, text, yes_no"),
         (["debate", ""], "the question is empty; give a text to discuss"),
-        (["single", "  \n "], "the question is empty; give a text to discuss"),
         (["debate", "2 + 2?", "--sample", "split/3"], "a question and --sample were given; give one of them"),
         (["debate", "--target", "5"], "--target belongs to a question, and none was given; give one, or drop it"),
         (["debate", "--temperature", "inf"], "temperature.0 is 'inf': expected a finite number"),
         (["debate", "caf\udcff?"], "the question has a character that is not text: '\\udcff'"),
-        (["debate", "Which?", "--kind", "option", *[f"--choice=x{n}" for n in range(27)]], "there are 27 choices; expected at most 26, one a letter"),
+        (["debate", "Which?", "--kind", "option", *[f"--choice=x{n}" for n in range(27)]], "there are 27 choices; expected at most 26, one for each letter"),
         (["models", "doctor", "bundled", "--dtype", "int9"], "unknown dtype 'int9'; choose from: auto, bfloat16, float16, float32"),
-        (["models", "doctor", "bundled", "--weights", "int9"], "unknown weights 'int9'; choose from: auto, bfloat16, float32, int4, int8"),
         (["models", "doctor", "bundled", "--weights", "int4", "--dtype", "float16"], "a model with weights in int4 computes in float32, but dtype is 'float16'; leave dtype at auto, or give weights auto"),
         (["debate", "2 + 2?", "--weights", "int4", "--exact"], "exact requires weights in float32, but they are in int4; give weights float32, or omit exact"),
         (["debate", "--sample", "riddle"], "sample is 'riddle'; expected arithmetic, arithmetic_cipher, arithmetic_files, chain2, chain3, chain4, chain5, chain6, split, facts, world, world/bridge, world/comparison, world/strategy, world/claim, world/fact, whodunit, whodunit/train, whodunit/validation, whodunit/test, govsim, govsim/train, govsim/validation, govsim/test, problems, each with a number or without: split/3"),
-        (["debate", "--sample", "split/x"], "sample is 'split/x'; expected arithmetic, arithmetic_cipher, arithmetic_files, chain2, chain3, chain4, chain5, chain6, split, facts, world, world/bridge, world/comparison, world/strategy, world/claim, world/fact, whodunit, whodunit/train, whodunit/validation, whodunit/test, govsim, govsim/train, govsim/validation, govsim/test, problems, each with a number or without: split/3"),
         (["debate", "2 + 2?", "--document", "agent_9=x"], "unknown agent among the documents: 'agent_9'; choose from: agent_1, agent_2"),
         (["debate", "--temperature", "1", "--temperature", "1", "--temperature", "1"], "temperature has 3 values for 2 agents; give one for all, or one each"),
         (["mad", "--disagreement", "7"], "disagreement is '7': expected less than or equal to 3"),
-        (["mad", "--agents", "1"], "agents is '1': expected greater than or equal to 2"),
         (["mad", *["--model", "bundled"] * 3], "model has 3 values for 2 agents and moderator, judge; give one for all, or one each"),
-        (["reconcile", "--agents", "1"], "agents is '1': expected greater than or equal to 2"),
-        (["reconcile", "--rounds", "-1"], "rounds is '-1': expected greater than or equal to 0"),
-        (["cmd", "--agents", "0"], "agents is '0': expected greater than or equal to 1"),
         (["cmd", "--agents", "7", "--strict"], "agents is 7; expected a multiple of 3, or leave out strict"),
         (["cmd", "--secretary", "maybe"], "secretary is 'maybe': expected a valid boolean, unable to interpret input"),
         (["debate", "2 + 2?", "--wording", "x"], "--wording is 'x'; expected NAME=TEXT, e.g. agent_1=TEXT"),
-        (["mad", "2 + 2?", "--starting-view", "affirmative="], "--starting-view is 'affirmative='; expected NAME=TEXT, e.g. agent_1=TEXT"),
         (["debate", "2 + 2?", *["--wording", "agent_1=x"] * 2], "--wording was given twice for 'agent_1'; give each agent one"),
-        (["mad", "2 + 2?", "--wording", "agent_1=x"], "unknown agent among the wordings: 'agent_1'; choose from: affirmative, judge, moderator, negative"),
-        (["debate", "2 + 2?", "--document", "negative=x"], "unknown agent among the documents: 'negative'; choose from: agent_1, agent_2"),
         (["debate", "2 + 2?", "--document", "agnet_1=x = 4."], "unknown agent among the documents: 'agnet_1'; choose from: agent_1, agent_2; if the text itself begins so, put a space before the ="),
-        (["mad", "2 + 2?", "--document", "Judgee=x"], "unknown agent among the documents: 'Judgee'; choose from: affirmative, judge, moderator, negative; if the text itself begins so, put a space before the ="),
-        (["single", "2 + 2?", "--document", "x_1=4"], "unknown agent among the documents: 'x_1'; choose from: agent_1; if the text itself begins so, put a space before the ="),
         (["debate", "2 + 2?", "--hint", "Count."], "--hint is for a secretary, and there is none; drop it, or use cmd with its secretary"),
         (["cmd", "--representative", "first"], "representative is 'first', but the secretary decides a tie; add --secretary off"),
         (["reconcile", "--convincing-in", "discussion"], "convincing_in is 'discussion', but there are no samples; add --convincing"),
-        (["single", "2 + 2?", "--wording", "agent_9=x"], "unknown agent among the wordings: 'agent_9'; choose from: agent_1"),
         (["debate", "--xyzzy"], "No such option '--xyzzy'; see sottovoce debate --help"),
         (["debate", "--rounds"], "Option '--rounds' requires an argument"),
         (["graph", "draw"], "Missing command; see sottovoce graph draw --help"),
@@ -92,6 +77,61 @@ def test_a_wrong_value_is_named_with_what_was_expected(call: Call, arguments: li
 
 
 @pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("debate '2 + 2?' --rounds 1 --rounds 2", "--rounds was given 2 times; expected once"),
+        ("debate '2 + 2?' --save ''", "--save is empty; expected a path"),
+        ("debate '2 + 2?' --settings ''", "--settings is empty; expected a path"),
+        ("debate --prompts papr", "unknown prompt pack 'papr'; the nearest known one is 'paper'"),
+        ("codegen --seconds 1e15", "seconds is '1e15': expected less than or equal to 86400"),
+        ("runs export latest out --format md", "unknown format 'md'; choose from: card, csv, inspect, jsonl, markdown, qrels, trec"),
+        ("runs compare a b --matched flops", "--matched compares one run with its baselines, and 2 were named; give one"),
+        ("step debate --sample arithmetic --limit 2", "the stepper takes one discussion, and several were requested; give one question"),
+        ("step mat", "unknown scheme 'mat'"),
+        ("models doctor hosted:openai:mini", "models doctor examines local models only, and 'hosted:openai:mini' is a hosted one"),
+        ("experiment run ''", "file is empty; expected a path"),
+        ("experiment run", "Missing argument 'FILE'; see sottovoce experiment run --help"),
+        ("experiment run .", "experiment file 'experiment.yaml' cannot be read: No such file or directory"),
+        ("experiment tune debat --trials 3", "unknown scheme 'debat'; choose from: "),
+        ("experiment tune debate", "Missing option '--save'; see sottovoce experiment tune debate --help"),
+        ("experiment layers", "Missing option '--save'; see sottovoce experiment layers --help"),
+        ("experiment layers --layers 2 --save x", "--layers was given, but this search chooses the layers; drop it"),
+        ("experiment layers --protocol cipher --save x", "protocol is 'cipher', which reads no layers"),
+        ("experiment layers --scheme mad --save x", "scheme is 'mad': expected 'ia' or 'debate'"),
+        ("experiment layers --scheme debate --seeds 1 --save x", "--seeds were given; a search asks each question once"),
+        ("experiment layers --scheme debate --limit 40 --save train.jsonl", "--save 'train.jsonl' is a file; give a folder"),
+        ("experiment reproduce sde_table5 --row sde-agents-9", "unknown row 'sde-agents-9'; the nearest known one is 'sde-agents-"),
+        ("experiment reproduce sde_table5 --model qwen", "unknown model 'qwen'; the nearest known one is 'qwen-7b'"),
+        ("experiment reproduce sde_table5 --part gsm", "unknown part 'gsm'; the nearest known one is "),
+        ("data index", "an index needs a corpus and a new folder, e.g. data index passages.jsonl --to indexes/mine"),
+        ("data index nowhere.jsonl --to x", "corpus 'nowhere.jsonl' cannot be read: No such file or directory"),
+        ("data index mill.jsonl --to ../{folder}", "'../{folder}' already exists: remove it, or choose another directory"),
+        ("data index mill.jsonl --to x --b 2", "b is 2.0: expected less than or equal to 1"),
+        ("data index mill.jsonl --to x --encoder minilm", "--encoder is not an option of --retriever bm25"),
+        ("data index mill.jsonl --prebuilt cacm", "--prebuilt downloads an index; give it without a corpus and --to"),
+        ("data convince train.jsonl", "Missing option '--out'; see sottovoce data convince --help"),
+        ("data convince nowhere --out s", "training file 'nowhere' cannot be read: No such file or directory"),
+        ("data convince train.jsonl --out train.jsonl", "--out 'train.jsonl' exists already; choose another file, or write over it with --force"),
+        ("data convince train.jsonl --out a/s", "--out 'a/s' cannot be written: 'a' is not a folder"),
+        ("data convince train.jsonl --out s --samples 0", "samples is '0': expected greater than or equal to 1"),
+        ("data convince train.jsonl --out s --model a --model b", "model has 2 values for 1 agents; give one for all, or one each"),
+        ("monitor train rows.jsonl --to m.json --seed -1", "seed is '-1': expected greater than or"),
+    ],
+)  # fmt: skip
+def test_a_wrong_call_is_refused_and_writes_nothing(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, line: str
+) -> None:
+    written(tmp_path)  # mill.jsonl
+    (tmp_path / "train.jsonl").write_text('{"question": "2 + 2?", "target": "4", "explanation": "Count."}\n')
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+
+    words, line = (text.replace("{folder}", tmp_path.name) for text in (words, line))
+    assert refused(call, USAGE, *shlex.split(words)).startswith(line)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
     ("code", "words", "line"),
     [
         (USAGE, "single x --model {no_model}", "folder '{no_model}' is not a model: it has no config.json"),
@@ -99,15 +139,12 @@ def test_a_wrong_value_is_named_with_what_was_expected(call: Call, arguments: li
         (FAILED, "single x --model {tiny} --memory 1kB --max-tokens 4", "for keys and values, but the budget is 1 kB; "),
         (USAGE, "debate x --model {tiny} --thinking on", "'{tiny}': the model's chat template has no switch for thinking"),
         (USAGE, "single x --model {tiny} --protocol sde --layers 7", "layer 7 is out of range; '{tiny}' has layers 0 to 1"),
-        (USAGE, "debate x --model {tiny} --protocol sde --layers 7 --json", "layer 7 is out of range; '{tiny}' has"),
         (USAGE, "debate x --protocol sde --model {tiny} --model {other_weights}", "sde needs one model on both sides"),
         (USAGE, "debate x --protocol cipher --model {tiny} --model {other_vocabulary}", "cipher needs one vocabulary, but "),
         (USAGE, "debate x --model {tiny} --role expert", "is an expert, but the question has no 'solution'"),
     ],
 )  # fmt: skip
-def test_what_a_model_cannot_do_is_refused_and_leaves_no_run(
-    call: Call, models: Models, code: int, words: str, line: str
-) -> None:
+def test_what_a_model_cannot_do_is_refused(call: Call, models: Models, code: int, words: str, line: str) -> None:
     folders = asdict(models)
 
     assert line.format(**folders) in refused(call, code, *words.format(**folders).split())
@@ -136,7 +173,7 @@ def test_a_misspelt_slot_in_a_prompt_pack_is_refused(call: Call, tmp_path: Path)
         ("rounds: 2\nrounds: 3", "settings file 'settings.yaml' is not YAML: the key 'rounds' occurs twice"),
         ("guide: maybe", "guide is 'maybe': expected 'auto', 'on' or 'off'"),
         ("rounds: 0", "rounds is 0: expected greater than or equal to 1"),
-        ("- rounds", "settings file 'settings.yaml' holds list; expected lines like 'rounds: 2'"),
+        ("- rounds", "settings file 'settings.yaml' contains list; expected lines like 'rounds: 2'"),
         ("rounds: [", "settings file 'settings.yaml' is not YAML: "),
         (None, "settings file 'settings.yaml' cannot be read: No such file or directory"),
     ],
@@ -158,7 +195,9 @@ def test_a_folder_that_holds_a_run_is_not_written_over(call: Call, models: Model
 
     line = refused(call, USAGE, "debate", "2 + 2?", *save)
 
-    assert line == f"'{tmp_path / 'run'}' holds a run already; choose another folder for --save, or --continue that run"
+    assert (
+        line == f"'{tmp_path / 'run'}' already contains a run; choose another folder for --save, or --continue that run"
+    )
     assert (tmp_path / "run" / "log.jsonl").read_bytes() == before
 
 
@@ -191,12 +230,6 @@ def test_an_error_that_quotes_a_text_stays_on_one_line_without_control_character
     assert refused(call, USAGE, "debate", "--protocol", "a\nb\x1b[2J") == (
         r"unknown protocol 'a\nb\x1b[2J'; choose from: cipher, hidden, nl, sde"
     )
-
-
-def test_half_of_a_character_in_an_argument_is_refused(call: Call) -> None:
-    refused = call("debate", "What is 1 + 1?", "--rows", "\ud800")
-
-    assert (refused.code, refused.err.count("\n")) == (2, 1) and r"accepts: \ud800" in refused.err
 
 
 class FullDisk(StringIO):

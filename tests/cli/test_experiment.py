@@ -1,4 +1,4 @@
-"""Tests of `experiment run` on a tiny model with random weights."""
+"""Tests of `experiment run`, `layers` and `tune` on a tiny model with random weights."""
 
 from __future__ import annotations
 
@@ -38,14 +38,12 @@ def test_the_comparison_is_on_stdout_and_progress_on_stderr(call: Call, table: P
     assert answer.code == 0
     assert answer.out.startswith("Which is better?\n\n| run | questions | discussions |")
     assert "| `pair` | `alone` | 2 | 2 |" in answer.out
-    assert answer.out.endswith(f"kept in {runs_folder() / 'table-limit-2'}\n")
+    assert answer.out.endswith(f"saved in {runs_folder() / 'table-limit-2'}\n")
     assert answer.err.startswith("alone: single · nl · ")
     assert "pair: 0.0% right of 2, " in answer.err and " 8 calls" in answer.err
 
 
-def test_a_finished_experiment_is_printed_again_without_a_model_also_from_its_folder(
-    call: Call, table: Path, tmp_path: Path
-) -> None:
+def test_a_finished_experiment_is_printed_again(call: Call, table: Path, tmp_path: Path) -> None:
     save = ("--save", tmp_path / "kept", "--trust-paths")  # the model lies elsewhere
     first = call("experiment", "run", table, *save)
     table.write_text(table.read_text().replace("about: Which", "about: What"))
@@ -59,11 +57,6 @@ def test_a_finished_experiment_is_printed_again_without_a_model_also_from_its_fo
     assert again.err == there.err == ""
     assert first.out.partition("\n")[2] == again.out.partition("\n")[2] == there.out.partition("\n")[2]
     assert again.out.startswith("What is better?") and there.out == again.out
-
-
-def test_a_row_is_held_by_name(call: Call, table: Path) -> None:
-    assert "- `alone`: not started.\n" in call("experiment", "run", table, "--rows", "pair", "--trust-paths").out
-    assert "not started" not in call("experiment", "run", table, "--rows", "alone", "--trust-paths").out
 
 
 def test_rows_of_a_model_that_changed_are_not_mixed(call: Call, tmp_path: Path) -> None:
@@ -93,7 +86,7 @@ def test_ctrl_c_keeps_what_was_said_and_the_same_command_goes_on(call: Call, tab
     finally:
         process.kill()  # nothing outlives a test, however it ends
 
-    line = f"stopped; all messages are kept in {str(tmp_path / 'kept')!r}, and the same command resumes"
+    line = f"stopped; all messages are saved in {str(tmp_path / 'kept')!r}, and the same command resumes"
     assert (process.returncode, out, err.splitlines()[-1]) == (130, "", f"sottovoce: {line}")
     before = load_run(tmp_path / "kept" / "pair").cost.calls
     limit = ("--call-limit", before + 10)
@@ -118,7 +111,51 @@ def test_a_wrong_file_is_one_line(call: Call, tmp_path: Path, text: str, line: s
     assert answer.err.startswith(f"sottovoce: {line}") and answer.err.count("\n") == 1
 
 
-def test_a_file_is_asked_for_and_must_be_there(call: Call, tmp_path: Path) -> None:
-    assert call("experiment", "run").err == "sottovoce: Missing argument 'FILE'; see sottovoce experiment run --help\n"
-    missing = call("experiment", "run", tmp_path)  # a folder that holds none
-    assert missing.code == 2 and "experiment.yaml' cannot be read: No such file or directory" in missing.err
+FAST = ("--rounds", 1, "--max-tokens", 4, "--answer-turn", "off", "--sample", "arithmetic")
+
+
+@pytest.fixture(scope="session")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("deep")
+    tiny_model(num_hidden_layers=4, max_position_embeddings=1024).save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    return folder
+
+
+def test_layers_are_ranked_and_ranked_again_without_a_model(call: Call, deep: Path, tmp_path: Path) -> None:
+    asked = ("experiment", "layers", "--scheme", "debate", "--model", deep, *FAST, "--limit", 20, "--halving", "--save")
+    first = call(*asked, tmp_path / "kept")
+    (deep / "model.safetensors").rename(tmp_path / "away")
+    unload()
+    again = call(*asked, tmp_path / "kept")
+    (tmp_path / "away").rename(deep / "model.safetensors")
+
+    assert (first.code, again.code, again.err) == (0, 0, "") and again.out == first.out
+    assert first.out.startswith("| layer | questions | accuracy | 95 % |\n|---|---|---|---|\n| 2 | 2 | 0 |")
+    assert "5 discussions, 8% of an exhaustive search\n2 of 3 layers are equally good" in first.out
+    assert "use it with `--layers 2`; the default is 2" in first.out
+    assert {path.name for path in (tmp_path / "kept").iterdir()} >= {"layers.json", "layers.svg", "study.json"}
+    assert call(*asked[:-2], "--save", tmp_path / "kept").err == (
+        f"sottovoce: the search in {str(tmp_path / 'kept')!r} was started with different search "
+        "(halving True, now False); restore that, or give another folder (--save)\n"
+    )
+
+
+def test_temperatures_are_tuned(call: Call, models: Models, tmp_path: Path) -> None:
+    asked = ("debate", "--model", models.tiny, *FAST, "--limit", 2, "--trials", 1, "--validation", 0.5)
+    answer = call("experiment", "tune", *asked, "--save", tmp_path / "kept")
+
+    assert answer.code == 0
+    lines = answer.out.splitlines()
+    assert lines[0] == "| trial | temperatures | decision | 95 % | first debater | 95 % |"
+    assert lines[4] == "validation part: 1 question; the best of many trials looks better than it is"
+    assert lines[5].startswith("on 1 question that no trial saw: 0.0%, 95 % 0.0% to ")
+    assert lines[6].startswith("use it with `--temperature ") and lines[7] == f"saved in {tmp_path / 'kept'}"
+
+
+def test_a_model_of_two_layers_leaves_nothing_to_choose(call: Call, models: Models, tmp_path: Path) -> None:
+    answer = call(
+        "experiment", "layers", "--scheme", "debate", "--model", models.tiny, *FAST, "--save", tmp_path / "new"
+    )
+
+    assert answer.code == 2 and "has 2 layers, and the last is never read: there is nothing to choose" in answer.err

@@ -108,9 +108,7 @@ def together(call: Call, scheme: str, names: list[object], folder: Path, *more: 
     return call(scheme, "2 + 2?", *named, "--max-tokens", 6, "--rounds", 1, "--save", folder / "run", *more)
 
 
-def test_reconcile_takes_local_agents_under_cipher_and_a_hosted_one_side_by_side(
-    call: Call, provider: Provider, tmp_path: Path
-) -> None:
+def test_a_hosted_agent_discusses_with_local_ones(call: Call, provider: Provider, tmp_path: Path) -> None:
     answer = together(call, "reconcile", ["bundled", "bundled", MINI], tmp_path, "--protocol", "cipher", *FREE)
 
     run = load_run(tmp_path / "run").only
@@ -126,20 +124,11 @@ def test_reconcile_takes_local_agents_under_cipher_and_a_hosted_one_side_by_side
         "agent_1": "model", "agent_2": "model", "agent_3": "hosted",
     }  # fmt: skip
     assert {message.text for message in run.messages if message.agent == "agent_3"} == {REPLY}
-
-
-def test_a_hosted_model_is_sent_each_turn_as_one_plain_text_and_no_references(
-    call: Call, provider: Provider, tmp_path: Path
-) -> None:
-    together(call, "reconcile", ["bundled", "bundled", MINI], tmp_path, "--protocol", "cipher", *FREE)
-
-    first, second = provider.asked
-    assert all(set(turn) == {"role", "content"} for turn in first["messages"] + second["messages"])
-    assert all(isinstance(turn["content"], str) for turn in first["messages"] + second["messages"])
-    run = load_run(tmp_path / "run").only
+    first, second = (request["messages"] for request in provider.asked)
+    assert all({*turn} == {"role", "content"} and isinstance(turn["content"], str) for turn in first + second)
     refs = [message.payload for message in run.messages if message.round == 0 and message.payload]
     assert refs and not any(ref.sha256 in json.dumps(provider.asked) for ref in refs)
-    assert REPLY in second["messages"][-1]["content"]  # its own, among those of all
+    assert REPLY in second[-1]["content"]  # its own, among those of all
 
 
 @pytest.mark.parametrize(("given", "sent"), [([], None), (["--temperature", "0.5"], 0.5)])
@@ -153,23 +142,8 @@ def test_of_the_settings_a_hosted_model_is_told_its_temperature_and_its_longest_
     assert told == {"model": "gpt-4o-mini", "max_completion_tokens": 6, **temperature}
 
 
-def test_a_hosted_moderator_and_judge_of_mad_hear_words_and_the_run_says_so(
-    call: Call, models: Models, provider: Provider, tmp_path: Path
-) -> None:
-    names = [models.tiny, models.tiny, MINI, MINI]
-
-    answer = together(call, "mad", names, tmp_path, "--protocol", "cipher")
-
-    assert answer.code == 0 and provider.asked
-    assert [note for note in load_run(tmp_path / "run").only.notes if " hears " in note] == [
-        f"{who} hears {side} in words: one of them is a hosted model"
-        for side in ("affirmative", "negative")
-        for who in ("moderator", "judge")
-    ]
-
-
 @pytest.mark.parametrize(("guide", "asked"), [("auto", True), ("off", False)])
-def test_a_provider_that_knows_of_schemas_is_sent_that_of_a_role_which_answers_in_json(
+def test_a_provider_gets_the_schema_of_a_role(
     call: Call, provider: Provider, tmp_path: Path, guide: str, asked: bool
 ) -> None:
     answer = together(call, "reconcile", [MINI, MINI], tmp_path, "--agents", 2, "--guide", guide)
@@ -181,9 +155,7 @@ def test_a_provider_that_knows_of_schemas_is_sent_that_of_a_role_which_answers_i
     assert {message.text for message in load_run(tmp_path / "run").only.messages} == {REPLY}
 
 
-def test_a_reply_by_schema_that_is_cut_is_asked_for_again_in_words(
-    call: Call, provider: Provider, tmp_path: Path
-) -> None:
+def test_a_cut_reply_is_asked_for_again_in_words(call: Call, provider: Provider, tmp_path: Path) -> None:
     provider.longest = 40
 
     answer = together(call, "reconcile", [MINI], tmp_path, "--agents", 2, "--answer-turn", "off")
@@ -193,9 +165,7 @@ def test_a_reply_by_schema_that_is_cut_is_asked_for_again_in_words(
     assert {message.text for message in load_run(tmp_path / "run").only.messages} == {REPLY[:40]}
 
 
-def test_hosted_models_alone_speak_in_words_whatever_the_protocol(
-    call: Call, provider: Provider, tmp_path: Path
-) -> None:
+def test_hosted_models_alone_speak_in_words(call: Call, provider: Provider, tmp_path: Path) -> None:
     (tmp_path / "mini.yaml").write_text(f"model: {MINI}\nprotocol: cipher\nrounds: 2\n")
 
     answer = call("debate", "2 + 2?", "--settings", tmp_path / "mini.yaml", "--json")
@@ -205,7 +175,7 @@ def test_hosted_models_alone_speak_in_words_whatever_the_protocol(
     assert {(message["source"], message["payload"]) for message in run["messages"]} == {("hosted", None)}
 
 
-def test_a_hosted_model_that_fails_ends_the_run_in_one_line_and_the_record_says_so(
+def test_a_failure_of_a_hosted_model_is_recorded(
     call: Call, models: Models, provider: Provider, tmp_path: Path
 ) -> None:
     provider.failures = 9
@@ -219,22 +189,8 @@ def test_a_hosted_model_that_fails_ends_the_run_in_one_line_and_the_record_says_
     assert (run.status, run.error) == ("failed", line.removeprefix("sottovoce: "))
 
 
-def test_a_hosted_model_that_fails_while_it_is_to_be_convinced_is_told_in_one_line(
-    call: Call, provider: Provider, tmp_path: Path
-) -> None:
-    provider.failures = 9
-    (tmp_path / "train.jsonl").write_text('{"question": "2 + 2?", "target": "4", "explanation": "Count."}')
-
-    answer = call("data", "convince", tmp_path / "train.jsonl", "--out", tmp_path / "samples.json", "--model", MINI)
-
-    assert (answer.code, answer.out, answer.err.count("\n")) == (1, "", 1)
-    assert f": {MINI} failed: " in answer.err
-
-
 @pytest.mark.parametrize("failures", [0, 9])
-def test_no_key_is_printed_or_kept(
-    call: Call, models: Models, provider: Provider, tmp_path: Path, failures: int
-) -> None:
+def test_no_key_is_saved(call: Call, models: Models, provider: Provider, tmp_path: Path, failures: int) -> None:
     provider.failures = failures
 
     answer = together(call, "debate", [models.tiny, MINI], tmp_path, "--markdown", tmp_path / "run.md")
@@ -276,20 +232,6 @@ def test_a_hosted_model_that_cannot_be_had_is_refused_before_anybody_speaks(
     assert not (tmp_path / "run").exists()
 
 
-def test_the_doctor_says_that_it_examines_local_models_only(call: Call) -> None:
-    answer = call("models", "doctor", MINI)
-
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err == f"sottovoce: models doctor examines local models only, and {MINI!r} is a hosted one\n"
-
-
-def test_symmetry_takes_hosted_models_for_what_they_are_called(call: Call) -> None:
-    answer = call("graph", "symmetry", "debate", "--agents", 3, "--model", MINI, "--model", MINI, "--model", "bundled")
-
-    assert (answer.code, answer.err) == (0, "")
-    assert "orbits         {agent_1, agent_2}, {agent_3}" in answer.out.splitlines()
-
-
 CHOICE = {"index": 0, "delta": {"role": "assistant", "content": "Answer: 4"}, "finish_reason": "stop"}
 SOUND = {"choices": [CHOICE]}
 
@@ -320,14 +262,11 @@ def streamed(chunk: object) -> tuple[int, str, str]:
             (200, "text/html", "<html><h1>Log in</h1>\n</html>"),
             "ValueError: .*; its server sent a reply that",
         ),
-        ((502, "text/html", "<html>502 Bad gateway</html>"), "OpenAIAPIError: Error code: 502|InternalServerError"),
-        ((200, "application/json", ""), "ValueError: .*; its server sent a reply that"),
         ((200, "application/json", '{"id": "1", "choices": [{"ind'), "ValueError: .*; its server sent a reply that"),
         (streamed("<html>"), "JSONDecodeError: .*; its server sent a reply that"),
-        (streamed([1]), "AttributeError: .*; its server sent a reply that"),
         (streamed({"error": {"message": "no credit"}}), "APIError: no credit"),
     ],
-    ids=["page", "gateway", "empty", "cut", "streamed page", "list", "error"],
+    ids=["page", "cut", "streamed page", "error"],
 )
 def test_a_server_that_sends_something_else_is_told_in_one_line(
     call: Call, odd: Odd, tmp_path: Path, says: tuple[int, str, str], told: str
@@ -352,8 +291,6 @@ def test_a_reply_in_another_role_is_a_reply(call: Call, odd: Odd, tmp_path: Path
     ("usage", "tokens"),
     [
         ({}, "tokens not reported"),
-        ({"usage": {}}, "tokens not reported"),
-        ({"usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}}, "tokens not reported"),
         ({"usage": {"prompt_tokens": 3, "completion_tokens": -5, "total_tokens": 0}}, "tokens not reported"),
         ({"usage": {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}}, "3 tokens read, 5 tokens written"),
     ],

@@ -25,7 +25,9 @@ from sottovoce.runs.run import Run
 from sottovoce.runs.runner import Task, run_all, run_one
 from sottovoce.runs.start import resume_run
 from sottovoce.settings import Debate, SelfConsistency, Single
-from tests.nodes.test_interventions import At
+from tests.cli.conftest import Call, Models
+from tests.cli.test_errors import USAGE, refused
+from tests.graphs.support import Once
 from tests.runs.support import QUESTION
 
 ASKED: dict[str, Any] = {
@@ -33,7 +35,7 @@ ASKED: dict[str, Any] = {
     "act": "answer",
     "turns": [["user", "1 + 1?"]],
     "begun": "",
-    "why": "unsure",
+    "why": "it looks wrong",
 }
 
 
@@ -42,8 +44,8 @@ def task() -> Task:
     return Task("debate", settings, QUESTION, models=ScriptedChatModel(["The answer is 21."] * 2), watch=watch())
 
 
-def watch() -> At:
-    return At("agent_1", 0, "human")
+def watch() -> Once:
+    return Once("human", "agent_1", 0)
 
 
 def test_what_a_person_says_is_recorded_as_theirs(tmp_path: Path) -> None:
@@ -67,14 +69,14 @@ def test_what_a_person_says_is_recorded_as_theirs(tmp_path: Path) -> None:
 
 def test_a_person_is_asked_before_it_is_decided_where_nobody_waits_for_anybody(tmp_path: Path) -> None:
     settings, model = SelfConsistency(samples=2, intervention="human"), ScriptedChatModel(["The answer is 21."] * 2)
-    task = Task("self_consistency", settings, QUESTION, models=model, watch=At("sample_1", 0, "human"))
+    task = Task("self_consistency", settings, QUESTION, models=model, watch=Once("human", "sample_1", 0))
 
     record = run_one(task, PayloadStore(tmp_path), person=lambda _: "The answer is 22.")
 
     assert record.decision is not None and [each["answer"] for each in record.decision["votes"]] == ["22", "21"]
 
 
-def test_who_goes_away_loses_no_reply_that_was_given_before(tmp_path: Path) -> None:
+def test_earlier_replies_of_a_person_who_left_are_kept(tmp_path: Path) -> None:
     settings, replies = Debate(agents=2, rounds=1, intervention="human"), ["2"]
 
     def reply(value: Any) -> str:
@@ -120,7 +122,7 @@ def test_a_run_that_nobody_can_answer_in_is_refused_before_it_begins(tmp_path: P
         run_one(task(), PayloadStore(tmp_path))
 
 
-def test_a_run_whose_person_is_gone_goes_on_when_somebody_answers(tmp_path: Path) -> None:
+def test_a_run_resumes_when_somebody_answers(tmp_path: Path) -> None:
     def gone(value: Any) -> str:
         raise SottovoceError("stdin has ended")
 
@@ -135,19 +137,17 @@ def test_a_run_whose_person_is_gone_goes_on_when_somebody_answers(tmp_path: Path
     assert [message.source for message in run.only.messages] == ["hosted", "human", "hosted"]
 
 
-def test_who_takes_a_seat_reads_what_the_agent_would_and_types_a_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_person_types_a_reply(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("It is 2.\n"))
 
     assert person()(ASKED) == "It is 2."
     shown = capsys.readouterr()
-    assert "You reply for agent_1 (answer): unsure." in shown.err and "1 + 1?" in shown.err and not shown.out
+    assert "You reply for agent_1 (answer): it looks wrong." in shown.err and "1 + 1?" in shown.err and not shown.out
     with pytest.raises(SottovoceError, match="stdin has ended; a run that was saved continues"):
         person()(ASKED)
 
 
-def test_of_many_questions_one_is_asked_at_a_time_and_a_run_goes_on_where_its_person_went(
+def test_people_are_asked_one_question_at_a_time(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     questions: list[Question] = [{**QUESTION, "id": str(n), "question": f"What is {n}?"} for n in range(3)]
@@ -175,3 +175,37 @@ def test_workers_ask_nobody(tmp_path: Path) -> None:
     run = Run.start(new_manifest("single", settings, [QUESTION]), [QUESTION], tmp_path / "run")
     with pytest.raises(UsageError, match="workers cannot ask a human"):
         run_all(run, settings, PayloadStore(tmp_path), limits=Limits(workers="ray"), person=lambda _: "22")
+
+
+FEW = ("--max-tokens", 4, "--answer-turn", "off", "--rounds", 1)
+
+
+def test_a_person_debates_with_a_model(call: Call, models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("The answer is 4.\n"))
+
+    shown = call("debate", "2 + 2?", "--model", models.tiny, *FEW, "--protocol", "cipher", "--human", "agent_2")
+
+    assert shown.code == 0 and "agent_2: 4" in shown.out and "You reply for agent_2" in shown.err
+    assert "note: agent_1 hears agent_2 in words: one of them is a person" in shown.out
+
+
+def test_an_unknown_person_is_refused(call: Call, models: Models, tmp_path: Path) -> None:
+    line = refused(call, USAGE, "mad", "2 + 2?", "--human", "jugde")
+    assert line == "unknown agent 'jugde'; the nearest known one is 'judge'"
+    given = ("--sample", "arithmetic", "--model", models.tiny, "--limit", 4, "--human", "agent_1")
+    assert (
+        call("experiment", "tune", "debate", *given, "--save", tmp_path / "tune").err.count("nobody can answer here")
+        == 1
+    )
+
+
+def test_a_person_approves(call: Call, models: Models, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given = ("debate", "2 + 2?", "--model", models.tiny, *FEW, "--approve", "answer", "--save")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n\n"))
+    assert "Enter approves, - rejects" in call(*given, tmp_path / "passed").err
+    monkeypatch.setattr(sys, "stdin", io.StringIO("The answer is 5.\n-\n"))
+    shown = call(*given, tmp_path / "changed").out
+
+    assert "withdrawn: a person rewrote it" in shown and "agent_2: abstains" in shown
+    assert "1 re-run; 0 findings" in call("runs", "verify", tmp_path / "passed", "--trust-paths").out
+    assert "0 re-run; 0 findings" in call("runs", "verify", tmp_path / "changed", "--trust-paths").out

@@ -21,9 +21,7 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_verdicts_are_kept_with_the_run_and_told_with_its_measures(
-    call: Call, models: Models, run: Path, tmp_path: Path
-) -> None:
+def test_verdicts_are_saved_and_shown(call: Call, models: Models, run: Path, tmp_path: Path) -> None:
     (question,) = load_run(run).questions()
     (result,) = load_run(run).results()
     labels = tmp_path / "labels.jsonl"

@@ -1,31 +1,40 @@
-"""Tests of the transcript while it streams."""
+"""Tests of the transcript and the progress of a run while it is running: on a terminal, and in a pipe."""
 
 from __future__ import annotations
 
 from io import StringIO
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from rich.console import Console
 
 from sottovoce.channels.message import Message
-from sottovoce.cli.live import LiveTranscript
+from sottovoce.cli import progress
+from sottovoce.cli.live import LiveTranscript, PipedTranscript, in_order
+from sottovoce.cli.progress import RunProgress
 from sottovoce.nodes.decide import majority
 from sottovoce.report import transcript
 from sottovoce.runs.events import Count, Decided, Event, Opened, Speaking
+from sottovoce.runs.limits import Limits
+from sottovoce.runs.read import load_run
 from sottovoce.runs.record import DiscussionRecord, ordered
+from sottovoce.runs.start import resume_run
 from sottovoce.settings import Debate, Settings
-from tests.cli.screen import left_on_screen
+from tests.cli.screen import left_on_screen, printed
 from tests.runs import schemes
 from tests.runs.schemes import ALL, ASKED, JUDGED, WATCHED, WEIGHED, Once
-from tests.runs.support import QUESTION, held
+from tests.runs.support import QUESTION
+from tests.runs.test_saved_runs import begin, fresh, hold
 
 REPLIES = {"agent_1": ["The answer is 21.", "The answer is 22."], "agent_2": ["The answer is 22."] * 2}
 
 
 def screen(width: int = 100, height: int = 30) -> Console:
     return Console(file=StringIO(), width=width, height=height, force_terminal=True, markup=False, highlight=False)
+
+
+def pipe(width: int = 60) -> Console:
+    return Console(file=StringIO(), width=width, markup=False, emoji=False, highlight=False)
 
 
 def shown(console: Console) -> str:
@@ -49,16 +58,6 @@ def spoke(run: DiscussionRecord, message: Message) -> Message:
     """The event after the record took it."""
     run.messages = ordered([*run.messages, message])
     return message
-
-
-def test_every_round_is_printed_for_good(tmp_path: Path) -> None:
-    console = screen()
-
-    with LiveTranscript(console, "loading") as live:
-        held(REPLIES, tmp_path, live.observe)
-
-    text = shown(console)
-    assert text.index("What is 14") < text.index("Round 1") < text.index("answer is 21") < text.rindex("Round 2")
 
 
 def test_texts_stream_beside_what_is_finished(run: DiscussionRecord) -> None:
@@ -121,32 +120,32 @@ def moments(scheme: tuple[Settings, schemes.Replies], tmp_path: Path) -> list[tu
     return seen
 
 
-@pytest.mark.parametrize("scheme", [*ALL, (Debate(summarise="each"), {"": ["The answer is 22."] * 10})])
-def test_what_is_left_of_the_live_view_is_the_transcript(
-    scheme: tuple[Settings, schemes.Replies], tmp_path: Path
-) -> None:
-    live, after = screen(height=500), screen(height=500)
+SUMMED: tuple[Settings, schemes.Replies] = (Debate(summarise="each"), {"": ["The answer is 22."] * 10})
+TAKEN_BACK: tuple[Settings, schemes.Replies] = (Debate(rounds=2), WATCHED)
 
-    with LiveTranscript(live, "loading") as view:
-        run = schemes.held(*scheme, tmp_path, view.observe)
-    live.print(transcript.conclusion(live, run))
+
+@pytest.mark.parametrize(
+    ("scheme", "watch"),
+    [*((scheme, None) for scheme in (*ALL, SUMMED)), (TAKEN_BACK, Once("again")), (TAKEN_BACK, Once("reset"))],
+)
+def test_a_terminal_and_a_pipe_are_left_with_the_transcript(
+    scheme: tuple[Settings, schemes.Replies], watch: Once | None, tmp_path: Path
+) -> None:
+    live, after, piped = screen(height=500), screen(height=500), pipe()
+
+    with LiveTranscript(live, "loading") as view, PipedTranscript(piped, watched=watch is not None) as printer:
+
+        def observe(run: DiscussionRecord, event: Event) -> None:
+            view.observe(run, event)
+            printer.observe(run, event)
+
+        run = schemes.held(*scheme, tmp_path, observe, watch=watch)
+    for console in (live, piped):
+        console.print(transcript.conclusion(console, run))
     transcript.print_run(after, run)
 
     assert left_on_screen(shown(live)) == left_on_screen(shown(after))
-
-
-@pytest.mark.parametrize("what", ["again", "reset"])
-def test_what_a_watch_withdrew_is_left_as_the_transcript_has_it(
-    what: Literal["again", "reset"], tmp_path: Path
-) -> None:
-    live, after = screen(height=500), screen(height=500)
-
-    with LiveTranscript(live, "loading") as view:
-        run = schemes.held(Debate(rounds=2), WATCHED, tmp_path, view.observe, watch=Once(what))
-    live.print(transcript.conclusion(live, run))
-    transcript.print_run(after, run)
-
-    assert left_on_screen(shown(live)) == left_on_screen(shown(after))
+    assert shown(piped) == printed(run)
 
 
 def test_debaters_stay_in_sight_while_the_next_one_speaks(tmp_path: Path) -> None:
@@ -158,14 +157,6 @@ def test_debaters_stay_in_sight_while_the_next_one_speaks(tmp_path: Path) -> Non
 
     assert all("Round 2" in text and "Round 1" not in text for text in seen)
     assert all("affirmative" in text and "answer is 22" in text and "negative" in text for text in seen)
-
-
-def test_agents_stand_in_the_order_in_which_they_speak(tmp_path: Path) -> None:
-    seen = moments(JUDGED, tmp_path)
-
-    text = next(text for event, text in seen if isinstance(event, Speaking) and event.message.agent == "moderator")
-    places = [text.index(name) for name in ("affirmative", "negative", "debater_3", "moderator")]
-    assert places == sorted(places)
 
 
 def test_votes_appear_when_they_are_counted(tmp_path: Path) -> None:
@@ -201,12 +192,74 @@ def test_an_answer_turn_appears_under_its_reply(tmp_path: Path) -> None:
     assert "secretary …" in said[1][1] and "Both." in said[1][1] and 'it says "22"' in said[1][1]
 
 
-def test_the_round_is_printed_before_its_judge_speaks(tmp_path: Path) -> None:
-    speaking = [
-        text
-        for event, text in moments(JUDGED, tmp_path)
-        if isinstance(event, Speaking) and event.message.act == "judge"
-    ]
+def test_a_message_is_printed_before_the_next_one_is_said(tmp_path: Path) -> None:
+    console, seen = pipe(), list[tuple[Event, str]]()
+    piped = PipedTranscript(console)
 
-    assert all("The judge's choice after round 2" in text for text in speaking)
-    assert not any("Round 2" in text or "Candidates" in text for text in speaking)
+    def watch(run: DiscussionRecord, event: Event) -> None:
+        piped.observe(run, event)
+        seen.append((event, shown(console)))
+
+    schemes.held(*JUDGED, tmp_path, watch)
+
+    said = [(event, text) for event, text in seen if isinstance(event, Message) and not event.attempt]
+    assert len(said) > 5
+    assert all(f"─ {event.agent} " in text and text.endswith("╯\n") for event, text in said[:3])
+    counts = [text.count("╭─") for _, text in said]
+    assert counts == sorted(counts) and len({*counts}) > 4
+
+
+def test_nothing_is_printed_before_something_was_said(tmp_path: Path) -> None:
+    console = pipe()
+    run = DiscussionRecord(
+        scheme="debate", settings=Debate().model_dump(mode="json"), question={"question": "x?", "kind": "number"}
+    )
+
+    with PipedTranscript(console) as piped:
+        piped.observe(run, Opened(settings={}, notes=[]))
+
+    assert shown(console) == ""
+
+
+def test_who_might_still_be_preceded_waits() -> None:
+    first, second, third = (Message(f"agent_{at}", 0, "answer", "x", order=at - 1) for at in (1, 2, 3))
+
+    assert in_order((second, third)) == () and in_order((first, third)) == (first,)
+    assert in_order((first, second, third)) == (first, second, third)
+
+
+def test_a_terminal_sees_how_many_are_over_the_rate_and_the_score(tmp_path: Path) -> None:
+    seen = StringIO()
+    run = begin(tmp_path / "run", 3)
+
+    with RunProgress(Console(file=seen, force_terminal=True, width=100), run) as shown:
+        hold(run, observe=shown.observe, limits=Limits(at_once=1))
+
+    assert "3/3" in seen.getvalue() and " a minute" in seen.getvalue() and "0% right" in seen.getvalue()
+
+
+def test_elsewhere_a_line_comes_now_and_then(tmp_path: Path) -> None:
+    seen = StringIO()
+    run = begin(tmp_path / "run", 3)
+
+    shown = RunProgress(Console(file=seen, width=100), run)
+    shown._last_line -= progress.BETWEEN  # as if so much time had passed
+    with shown:
+        hold(run, observe=shown.observe, limits=Limits(at_once=1))
+
+    (line,) = seen.getvalue().splitlines()
+    assert line.startswith("1 of 3: ") and " a minute, " in line and line.endswith(" left, 0% right")
+
+
+def test_what_earlier_sessions_did_counts_for_the_score_and_not_for_the_rate(tmp_path: Path) -> None:
+    hold(begin(tmp_path / "run", 3), limits=Limits(call_limit=16, at_once=1))
+    run = resume_run(load_run(tmp_path / "run"), models=fresh())
+
+    before = RunProgress(Console(file=StringIO()), run).line()
+
+    assert before == "none yet, 0% right"
+    run.close()
+
+
+def test_times_are_told_as_on_a_clock() -> None:
+    assert [progress._clock(seconds) for seconds in (5, 65, 3700)] == ["0:05", "1:05", "1:01:40"]

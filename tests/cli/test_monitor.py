@@ -1,4 +1,4 @@
-"""Tests of the commands of `monitor`: a file of rows becomes a monitor, which is evaluated and shown."""
+"""Tests of the commands of `monitor`, and of watched runs and their replay."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from sottovoce.monitors.settings import Measure
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run_directory import saved_runs
 from tests.cli.conftest import Call, Models
+from tests.cli.test_errors import USAGE, refused
 from tests.monitors.synthetic import rows, written
+from tests.nodes.test_guard import monitor as watching
 
 SMALL = ("--features", "entropy", "--degree", 1)
 
@@ -62,7 +64,10 @@ def test_a_monitor_is_evaluated_beside_dice(call: Call, folder: Path, monitor: P
 def test_who_evaluates_on_the_rows_of_the_training_is_warned(call: Call, folder: Path, monitor: Path) -> None:
     answer = call("monitor", "evaluate", monitor, folder / "train.jsonl")
 
-    assert (answer.code, answer.err) == (0, "the monitor was trained on these rows: the results are too good\n")
+    assert (answer.code, answer.err) == (
+        0,
+        "the monitor was trained on these rows, so it looks better here than it is\n",
+    )
 
 
 def test_what_a_monitor_was_fitted_on_stands_in_its_file(monitor: Path) -> None:
@@ -98,9 +103,7 @@ def test_rows_are_collected_from_kept_runs(call: Call, models: Models, tmp_path:
     assert found[0].features["entropy"] == pytest.approx(float(entropy.max()))
 
 
-def test_positions_by_the_most_probable_tokens_are_collected_with_the_model_s_own_tokenizer(
-    call: Call, models: Models, tmp_path: Path
-) -> None:
+def test_positions_by_tokens_need_the_tokenizer_of_the_run(call: Call, models: Models, tmp_path: Path) -> None:
     model = shutil.copytree(models.tiny, tmp_path / "model")
     call("debate", "2 + 2?", "--target", 4, "--model", model, *FEW[:-4])
     # `--trust-paths`: the tokenizer lies in a folder that the run names
@@ -114,9 +117,7 @@ def test_positions_by_the_most_probable_tokens_are_collected_with_the_model_s_ow
     assert "has changed since the run, so its token ids would decode to other texts" in call(*collect).err
 
 
-def test_the_random_baseline_is_trained_shown_evaluated_and_played(
-    call: Call, models: Models, folder: Path, tmp_path: Path
-) -> None:
+def test_the_random_baseline(call: Call, models: Models, folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "random.json"
     made = call("monitor", "train", folder / "train.jsonl", "--to", file, "--rank", "random", *SMALL)
     evaluated = call("monitor", "evaluate", file, folder / "test.jsonl").out.splitlines()
@@ -143,36 +144,60 @@ def test_a_run_of_which_nothing_can_be_learnt_is_refused(call: Call, models: Mod
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("words", "told"),
     [
-        (["collect"], "Missing argument 'RUN ...'; see sottovoce monitor collect --help"),
-        (
-            ["collect", "x", "--to", "x", "--positions", "there"],
-            "unknown positions 'there'; choose from: action, all, id",
-        ),
-        (["train", "{}/train.jsonl"], "Missing option '--to'; see sottovoce monitor train --help"),
-        (["train", "{}/none.jsonl", "--to", "x"], "file of rows '{}/none.jsonl' cannot be read: No such file"),
-        (["train", "{}/train.jsonl", "--to", "x", "--degree", "6"], "degree is '6': expected less than or equal to 5"),
-        (["train", "{}/train.jsonl", "--to", "x", "--role", "coder"], "unknown role 'coder'; choose from: player"),
-        (
-            ["train", "{}/train.jsonl", "--to", "x", "--features", "mood"],
-            "the monitor needs feature 'mood'; found entr",
-        ),
-        (
-            ["train", "{}/train.jsonl", "--to", "x", "--features", "entropy", "--degree", "1", "--rank", "worst"],
-            "there is no worst of one candidate; leave features or degree to be chosen",
-        ),
-        (["train", "{}/train.jsonl", "--to", "{}"], "--to '{}' is a folder; give a file"),
-        (["evaluate", "{}/m.json"], "Missing argument 'ROWS'; see sottovoce monitor evaluate --help"),
-        (["evaluate", "{}/m.json", "{}/other.jsonl"], "unknown role 'player'; choose from: other"),
-        (["evaluate", "{}/m.json", "{}/top.jsonl"], "the monitor serves features of positions id, whole distributions"),
-        (["show", "{}/train.jsonl"], "monitor file '{}/train.jsonl' is not JSON: Extra data"),
+        ("collect", "Missing argument 'RUN ...'; see sottovoce monitor collect --help"),
+        ("collect x --to x --positions there", "unknown positions 'there'; choose from: action, all, id"),
+        ("train {}/none.jsonl --to x", "file of rows '{}/none.jsonl' cannot be read: No such file"),
+        ("train {}/train.jsonl --to x --degree 6", "degree is '6': expected less than or equal to 5"),
+        ("train {}/train.jsonl --to x --role coder", "unknown role 'coder'; choose from: player"),
+        ("train {}/train.jsonl --to x --features mood", "the monitor needs feature 'mood'; found entr"),
+        ("train {}/train.jsonl --to x --features entropy --degree 1 --rank worst", "there is no worst of one candi"),
+        ("train {}/train.jsonl --to {}", "--to '{}' is a folder; give a file"),
+        ("evaluate {}/m.json {}/other.jsonl", "unknown role 'player'; choose from: other"),
+        ("evaluate {}/m.json {}/top.jsonl", "the monitor serves features of positions id, whole distributions"),
+        ("show {}/train.jsonl", "monitor file '{}/train.jsonl' is not JSON: Extra data"),
     ],
-)
-def test_what_cannot_be_done_is_refused_in_one_line(
-    call: Call, folder: Path, monitor: Path, arguments: list[str], told: str
-) -> None:
-    answer = call("monitor", *(each.format(folder) for each in arguments))
+)  # fmt: skip
+def test_a_wrong_call_is_refused(call: Call, folder: Path, monitor: Path, words: str, told: str) -> None:
+    line = refused(call, USAGE, "monitor", *words.replace("{}", str(folder)).split())
 
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith(f"sottovoce: {told.format(folder)}") and answer.err.count("\n") == 1
+    assert line.startswith(told.replace("{}", str(folder)))
+
+
+FEW_WATCHED = ("--max-tokens", 4, "--answer-turn", "off", "--rounds", 1, "--target", "4")
+
+
+def saved(folder: Path, threshold: float) -> Path:
+    """The file of a monitor of everybody, whose score is the entropy in nats."""
+    file = folder / "monitor.json"
+    watching("all", threshold).model_copy(update={"measured": Measure()}).save(file)
+    return file
+
+
+def test_a_watched_run_is_replayed_with_and_without_an_intervention(call: Call, models: Models, tmp_path: Path) -> None:
+    given = ("2 + 2?", "--model", models.tiny, *FEW_WATCHED, "--intervention", "again", "--temperature", 1)
+    shown = call("debate", *given, "--watch", saved(tmp_path, 0.0), "--save", tmp_path / "run")
+    assert shown.code == 0 and "^ again at agent_1, turn 1" in shown.out
+
+    replayed = call("runs", "replay", tmp_path / "run", "--trust-paths", "--intervention", 2).out.splitlines()
+
+    assert replayed[1].startswith("intervention: again at agent_") and replayed[-1] == "the replay is token-identical"
+    assert [line.partition(":")[0] for line in replayed[2:5]] == ["with it", "without", "they part at"]
+
+
+def test_a_run_that_monitors_let_pass_says_so(call: Call, models: Models, tmp_path: Path) -> None:
+    given = ("--sample", "arithmetic", "--limit", 2, "--model", models.tiny, *FEW_WATCHED[:-2])
+    watched = call("debate", *given, "--watch", saved(tmp_path, 99.0), "--save", tmp_path / "run")
+
+    assert "· watched: reset ·" in watched.out and "monitors did not intervene" in watched.out
+    assert "nobody intervened" in call("runs", "replay", tmp_path / "run", "--trust-paths").out
+
+
+def test_an_unwatched_run_and_a_wrong_monitor_file_are_refused(call: Call, models: Models, tmp_path: Path) -> None:
+    call("debate", "2 + 2?", "--model", models.tiny, *FEW_WATCHED, "--save", tmp_path / "run")
+    assert "the run was not watched" in refused(call, USAGE, "runs", "replay", tmp_path / "run", "--trust-paths")
+
+    (tmp_path / "no.json").write_text("{}")
+    line = refused(call, USAGE, "debate", "2 + 2?", "--model", models.tiny, "--watch", tmp_path / "no.json")
+    assert "has format None; this version reads 1; train the monitor again" in line

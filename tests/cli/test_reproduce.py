@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.environments.sandbox.running import why_not
-from sottovoce.experiments.tables.figures import FILE, published_in
+from sottovoce.environments.sandbox import why_not
+from sottovoce.experiments.tables.figures import FILE, in_our_units
 from sottovoce.experiments.tables.table import names, read_published
 from tests.cli.conftest import Call, Models
 
@@ -41,18 +41,6 @@ def test_what_cannot_be_held_is_said_in_a_line_each(call: Call, tmp_path: Path) 
     assert answer.err == ("sottovoce: nothing of 'cmd_figure5' can run here; get what is named above, or use --small\n")
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (("--row", "sde-agents-9"), "unknown row 'sde-agents-9'; the nearest known one is 'sde-agents-"),
-        (("--model", "qwen"), "unknown model 'qwen'; the nearest known one is 'qwen-7b'"),
-        (("--part", "gsm"), "unknown part 'gsm'; the nearest known one is "),
-    ],
-)
-def test_an_unknown_part_of_a_table_is_told_with_the_nearest(call: Call, more: tuple[str, str], said: str) -> None:
-    assert call("experiment", "reproduce", "sde_table5", *more).err.startswith(f"sottovoce: {said}")
-
-
 def test_a_table_is_held_and_set_beside_what_was_published(call: Call, tmp_path: Path, models: Models) -> None:
     rows = [{"question": f"What is {n} + 1?", "answer": f"It is so.\n#### {n + 1}"} for n in range(3)]
     (tmp_path / "gsm8k").mkdir()
@@ -66,7 +54,7 @@ def test_a_table_is_held_and_set_beside_what_was_published(call: Call, tmp_path:
         "| `single` | accuracy | 0.8789 | 0 | 0 to " in answer.out
         and "| `sde` | accuracy | 0.9178 |  |  |" in answer.out
     )
-    assert published_in(tmp_path / "kept/qwen-7b-gsm8k")["sde"]["accuracy"].mean == 0.9178
+    assert in_our_units(tmp_path / "kept/qwen-7b-gsm8k")["sde"] == {"accuracy": 0.9178}
 
 
 @pytest.mark.parametrize("name", ["cipher_figure9", "rogue_triggers"])
@@ -74,7 +62,7 @@ def test_a_table_runs_in_small(call: Call, tmp_path: Path, name: str) -> None:
     answer = call("experiment", "reproduce", name, "--small", "--save", tmp_path)
 
     assert answer.code == 0, answer.err
-    assert answer.out.endswith(f"it shows that every row runs, and nothing else. Kept in {tmp_path}\n")
+    assert answer.out.endswith(f"it shows that every row runs, and nothing else. Saved in {tmp_path}\n")
     (folder,) = (each.parent for each in tmp_path.glob(f"*/{FILE}"))
     assert {each.name for each in folder.iterdir() if each.is_dir()} == {*read_published(name).every_row}
     assert (

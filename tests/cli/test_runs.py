@@ -1,4 +1,4 @@
-"""Tests of runs of many questions: they are saved, shown, resumed, exported, compared and removed."""
+"""Tests of the commands of `runs`: many questions are asked, saved, shown, resumed, exported and reported."""
 
 from __future__ import annotations
 
@@ -35,17 +35,11 @@ def test_a_file_of_questions_is_asked_under_every_seed(call: Call, models: Model
     answer = call("debate", "--questions", asked, "--seeds", 4, "--seeds", 5, "--model", models.tiny, *FEW)
 
     (folder,) = saved_runs()
-    assert answer.code == 0 and f"kept in {folder}" in answer.out.replace("\n", "")
+    assert answer.code == 0 and f"saved in {folder}" in answer.out.replace("\n", "")
     run = load_run(folder)
     assert [*run.records] == [(f"q{i}", seed) for i in (1, 2, 3) for seed in (4, 5)]
     assert run.status == "done" and {record.settings["seed"] for record in run.records.values()} == {4, 5}
     assert run.manifest.origin == "all 3 rows of asked.jsonl"
-
-
-def test_rows_are_chosen_and_limited(call: Call, models: Models, asked: Path) -> None:
-    call("single", "--questions", asked, "--where", "level>1", "--limit", 1, "--model", models.tiny, *FEW[:4])
-
-    assert [key for key, _ in load_run(saved_runs()[0]).records] == ["q2"]
 
 
 def test_many_discussions_as_json_are_one_object(call: Call, models: Models, asked: Path) -> None:
@@ -64,20 +58,8 @@ def test_a_run_is_listed_and_shown_again_as_it_was(call: Call, models: Models) -
     assert saved_runs()[0].name in listed.out and "done" in listed.out and "1 question" in listed.out
 
 
-def test_one_discussion_of_many_is_shown(call: Call, models: Models, asked: Path) -> None:
-    call("debate", "--questions", asked, "--model", models.tiny, *FEW)
-
-    shown = call("runs", "show", "latest", "--question", "q2", "--show-prompts")
-    line = refused(call, USAGE, "runs", "show", "latest", "--question", "q9")
-
-    assert "2 + 2?" in shown.out and "is asked" in shown.out and "1 + 2?" not in shown.out
-    assert line == "unknown question 'q9'; choose from: q1, q2, q3"
-
-
 @pytest.mark.parametrize("how", ["resume", "continue", "save"])
-def test_a_run_that_reached_a_limit_is_gone_on_with(
-    call: Call, models: Models, asked: Path, tmp_path: Path, how: str
-) -> None:
+def test_a_run_resumes_after_a_limit(call: Call, models: Models, asked: Path, tmp_path: Path, how: str) -> None:
     same = ("debate", "--questions", asked, "--model", models.tiny, *FEW)
     save = ("--save", tmp_path / "run") if how == "save" else ()
     stopped = call(*same, *save, "--call-limit", 3, "--at-once", 1)
@@ -169,7 +151,7 @@ def test_runs_are_removed_by_name_all_or_none(call: Call, models: Models, tmp_pa
 
     refused_line = refused(call, USAGE, "runs", "remove", first, tmp_path / "chosen")
 
-    assert "in a folder of your choice" in refused_line and len(saved_runs()) == 2
+    assert "delete its folder yourself" in refused_line and len(saved_runs()) == 2
     assert call("runs", "remove", first).out.startswith("1 removed, 1 kept in ")
     assert [folder.name for folder in saved_runs()] == [last]
 
@@ -195,16 +177,67 @@ def test_an_unknown_run_is_told_how_to_find_one(call: Call) -> None:
     )
 
 
-def test_one_discussion_under_several_seeds_is_shown(call: Call, models: Models, asked: Path) -> None:
+def test_one_discussion_of_many_is_shown(call: Call, models: Models, asked: Path) -> None:
     call("debate", "--questions", asked, "--seeds", 4, "--seeds", 5, "--model", models.tiny, *FEW)
 
-    shown = call("runs", "show", "latest", "--question", "q2", "--seed", 5)
+    shown = call("runs", "show", "latest", "--question", "q2", "--seed", 5, "--show-prompts")
 
-    assert "seed 5" in shown.out and "Decision" in shown.out
+    assert "seed 5" in shown.out and "Decision" in shown.out and "is asked" in shown.out
+    assert "2 + 2?" in shown.out and "1 + 2?" not in shown.out
+    assert (
+        refused(call, USAGE, "runs", "show", "latest", "--question", "q9")
+        == "unknown question 'q9'; choose from: q1, q2, q3"
+    )
     assert refused(call, USAGE, "runs", "show", "--seed", 9, "latest") == "unknown seed 9; choose from: 4, 5"
 
 
-def test_an_unknown_format_is_refused(call: Call, models: Models, tmp_path: Path) -> None:
-    line = refused(call, USAGE, "runs", "export", "latest", tmp_path / "out", "--format", "md")
+@pytest.fixture
+def stopped(call: Call, models: Models, tmp_path: Path) -> str:
+    """A run of three questions that was stopped after one."""
+    asked = tmp_path / "asked.jsonl"
+    asked.write_text("".join(f'{{"id": "q{i}", "question": "{i} + 2?", "target": "{i + 2}"}}\n' for i in (1, 2, 3)))
+    call("debate", "--questions", asked, "--model", models.tiny, *FEW, "--call-limit", 3, "--at-once", 1)
+    return saved_runs()[-1].name
 
-    assert line == "unknown format 'md'; choose from: card, csv, inspect, jsonl, markdown, qrels, trec"
+
+def test_an_unfinished_run_is_reported_as_far_as_it_got(call: Call, stopped: str, tmp_path: Path) -> None:
+    answer = call("runs", "report", stopped, "--html", tmp_path / "out.html")
+
+    first, last = answer.out.replace(f"{tmp_path}/", "").splitlines()
+    assert answer.code == 0 and first == f"unfinished: 1 of 3 discussions ended (open: {stopped})"
+    assert last.startswith("report of 1 run, 1 discussion: out.html (")
+    assert first in (tmp_path / "out.html").read_text()
+    assert call("runs", "compare", stopped).out.endswith(f"- `{stopped}`: 2 of 3 are not over.\n")
+
+
+def test_what_cannot_be_reported_is_refused_in_one_line(call: Call, stopped: str, tmp_path: Path) -> None:
+    log = saved_runs()[-1] / "log.jsonl"
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(line for line in lines if '"decided"' not in line))
+
+    nothing = refused(call, USAGE, "runs", "report", stopped, "--html", tmp_path / "out.html")
+    nowhere = refused(call, USAGE, "runs", "report", stopped, "--html", tmp_path / "no" / "out.html")
+    unknown = refused(call, FAILED, "runs", "report", "nothing", "--html", tmp_path / "out.html")
+
+    assert nothing.startswith(f"nothing to report yet: no discussion of {stopped} has ended")
+    assert nowhere.endswith("is not a folder") and unknown.startswith("unknown run 'nothing'")
+    assert not (tmp_path / "out.html").exists()
+
+
+def test_a_run_is_compared_with_baselines_of_its_cost(call: Call, models: Models, tmp_path: Path) -> None:
+    run = tmp_path / "pair"
+    asked = ("--sample", "arithmetic/1", "--limit", 2, "--model", models.tiny, "--max-tokens", 4, "--rounds", 2)
+    call("debate", *asked, "--save", run)
+
+    first, again = (call("runs", "compare", run, "--matched", "tokens", "--trust-paths") for _ in range(2))
+
+    assert (first.code, again.code, again.out, again.err) == (0, 0, first.out, "")
+    assert [line.split(" | ")[0] for line in first.out.splitlines()[2:5]] == [
+        f"| `{name}`" for name in ("pair", "pair-single", "pair-self-consistency")
+    ]
+    assert "- `pair-self-consistency`: " in first.out and "to cost as much as a discussion of `pair`" in first.out
+    assert sorted(log.parent.name for log in tmp_path.glob("*/log.jsonl")) == [
+        "pair",
+        "pair-self-consistency",
+        "pair-single",
+    ]

@@ -33,9 +33,7 @@ def test_a_dash_reads_the_question_from_stdin(call: Call, models: Models, monkey
     assert run["question"]["question"] == "Was ist\n2 + 2 – und warum?"
 
 
-def test_a_dash_reads_a_file_of_questions_from_stdin(
-    call: Call, models: Models, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dash_reads_questions_from_stdin(call: Call, models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
     pipe(monkeypatch, ROWS.encode())
 
     run = json.loads(call("single", "--questions", "-", "--limit", 1, "--model", models.tiny, "--json", *FAST).out)
@@ -50,9 +48,7 @@ def test_a_dash_reads_a_file_of_questions_from_stdin(
         (b"\xff", "the question is not UTF-8: invalid start byte at byte 0, line 1"),
     ],
 )
-def test_stdin_that_holds_no_question_is_refused(
-    call: Call, monkeypatch: pytest.MonkeyPatch, data: bytes, told: str
-) -> None:
+def test_an_empty_stdin_is_refused(call: Call, monkeypatch: pytest.MonkeyPatch, data: bytes, told: str) -> None:
     pipe(monkeypatch, data)
 
     answer = call("single", "-")

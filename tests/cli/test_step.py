@@ -10,15 +10,13 @@ import pytest
 from pydantic import Field
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.cli.step import Session
-from sottovoce.cli.step_stops import Stops
+from sottovoce.cli.stepper import Session, Stops
 from sottovoce.core.errors import EngineError, UsageError
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import current_messages
 from sottovoce.report.console import console_of
 from tests.cli.conftest import Call, Models
-from tests.cli.test_errors import USAGE, refused
 from tests.graphs.support import NEEDED, QUESTION
 from tests.nodes.test_monitor_node import SCRIPTS, held, model_of
 
@@ -45,9 +43,7 @@ def stops(name: str, model: Any = None, answer: Any = None, **settings: Any) -> 
     return Stops(found.create(chosen, models=model or model_of(name), **NEEDED.get(name, {})), ASKED, answer)
 
 
-def test_a_discussion_is_stepped_edited_taken_back_and_forked_by_a_pipe(
-    call: Call, models: Models, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_discussion_is_stepped_by_a_pipe(call: Call, models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
     typed = ["", "next", "next", "edit agent_1 The answer is 4.", "bak", "back", "fork 4", "state", "history", "go"]
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(typed) + "\n"))
 
@@ -108,9 +104,7 @@ def test_an_edit_beside_others_leaves_what_runs_next_and_a_branch_leaves_what_it
     assert [each["answer"] for each in stepped.values["decision"]["votes"]] == ["22", "22", "22"]
 
 
-def test_a_step_that_failed_is_told_in_a_line_and_can_be_tried_again(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_step_can_be_tried_again(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     model = Broken(replies={"": ["The answer is 22."]})
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n\n\n\ngo\nquit\nnext\n"))
 
@@ -139,9 +133,3 @@ def test_what_cannot_be_done_is_told(line: str, told: str) -> None:
     with pytest.raises(UsageError) as error:
         session.do(line)
     assert str(error.value).startswith(told)
-
-
-def test_several_discussions_and_no_scheme_are_refused(call: Call) -> None:
-    line = refused(call, USAGE, "step", "debate", "--sample", "arithmetic", "--limit", 2)
-    assert line == "the stepper takes one discussion, and several were requested; give one question and one seed"
-    assert "unknown scheme 'mat'" in refused(call, USAGE, "step", "mat")

@@ -38,12 +38,6 @@ def test_a_discussion_with_a_secretary_counts_the_permutations_of_its_agents(cal
     ]
 
 
-def test_the_command_says_which_calls_it_leaves_out(call: Call) -> None:
-    last = call("graph", "symmetry", "cmd", "--secretary", "off").out.splitlines()[-1]
-
-    assert last == "left out       all from round 4 on: who speaks there depends on the answers"
-
-
 @pytest.mark.parametrize(("scheme", "bare"), [("mad", 1), ("reconcile", 6), ("cmd", 720), ("single", 1)])
 def test_both_readings_are_told_of_every_scheme(call: Call, scheme: str, bare: int) -> None:
     found = json.loads(call("graph", "symmetry", scheme, "--json").out)

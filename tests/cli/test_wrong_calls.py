@@ -12,7 +12,7 @@ import pytest
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
-from sottovoce.runs.results import Result, as_cell, of_cell, table
+from sottovoce.runs.results import Result, Results, as_cell, of_cell
 from sottovoce.runs.runner import run_one
 from tests.cli.conftest import Call
 from tests.cli.test_errors import USAGE, refused
@@ -43,40 +43,9 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (
-            ["debate", "2 + 2?", "--rounds", "1", "--rounds", "2"],
-            "--rounds was given 2 times; expected once: one value",
-        ),
-        (["runs", "compare", "a", "--against", "b", "--against", "b"], "--against was given 2 times; expected once"),
-        (["debate", "2 + 2?", "--save", ""], "--save is empty; expected a path"),
-        (["runs", "report", "latest", "--html", ""], "--html is empty; expected a path"),
-        (["experiment", "run", ""], "file is empty; expected a path"),
-        (["debate", "2 + 2?", "--settings", ""], "--settings is empty; expected a path"),
-        (["codegen", "--seconds", "1e15"], "seconds is '1e15': expected less than or equal to 86400"),
-        (["debate", "2 + 2?", "--timeout", "1e15"], "timeout is '1e15': expected less than or equal to 1000000000"),
-        (
-            ["debate", "2 + 2?", "--time-limit", "1e15"],
-            "time_limit is '1e15': expected less than or equal to 1000000000",
-        ),
-        (
-            ["monitor", "train", "rows.jsonl", "--to", "m.json", "--seed", "-1"],
-            "seed is '-1': expected greater than or",
-        ),
-    ],
-)
-def test_what_counts_once_is_given_once_and_is_neither_empty_nor_endless(
-    call: Call, arguments: list[str], line: str
-) -> None:
-    assert refused(call, USAGE, *arguments).startswith(line)
-
-
-@pytest.mark.parametrize("seed", [-1, -(2**53) + 1])
-def test_a_negative_seed_is_a_seed_as_any_other(call: Call, tmp_path: Path, seed: int) -> None:
+def test_a_negative_seed_is_a_seed_as_any_other(call: Call, tmp_path: Path) -> None:
     drawn = [
-        call("data", "games", "whodunit", "--n", 1, "--seed", seed, "--to", tmp_path / f"{n}.jsonl").code
+        call("data", "games", "whodunit", "--n", 1, "--seed", -(2**53) + 1, "--to", tmp_path / f"{n}.jsonl").code
         for n in (1, 2)
     ]
 
@@ -87,18 +56,16 @@ def test_a_negative_seed_is_a_seed_as_any_other(call: Call, tmp_path: Path, seed
     ("name", "text", "arguments"),
     [
         ("deep.yaml", f"a: {DEEP}", ["debate", "2 + 2?", "--settings", "deep.yaml", *NO_MODEL]),
-        ("deep.yaml", f"rows: {DEEP}", ["experiment", "run", "deep.yaml"]),
         ("deep.jsonl", f'{{"question": {DEEP}}}', ["debate", "--questions", "deep.jsonl", *NO_MODEL]),
         ("deep.json", DEEP, ["whodunit", "--game", "deep.json", *NO_MODEL]),
         ("deep.json", DEEP, ["runs", "verify", "RUN", "--no-model", "--card", "deep.json"]),
         ("deep.jsonl", DEEP, ["runs", "judge", "RUN", "--labels", "deep.jsonl"]),
         ("deep.jsonl", DEEP, ["monitor", "train", "deep.jsonl", "--to", "m.json"]),
         ("deep.jsonl", DEEP, ["data", "index", "deep.jsonl", "--to", "index"]),
-        ("deep.json", DEEP, ["monitor", "show", "deep.json"]),
         ("x", "", ["debate", "2 + 2?", "--option", f"a={DEEP}", *NO_MODEL]),
     ],
 )
-def test_what_is_nested_without_end_is_refused_in_one_line(
+def test_deeply_nested_files_are_refused_in_one_line(
     call: Call, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, arguments: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -109,9 +76,7 @@ def test_what_is_nested_without_end_is_refused_in_one_line(
     assert answer.code in (1, 2) and answer.err.count("\n") == 1 and len(answer.err) < 1000, answer.err[:2000]
 
 
-def test_a_configuration_that_is_nested_without_end_is_refused(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_deeply_nested_configuration_is_refused(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "deep.toml").write_text("a = " + "[" * 5000 + "]" * 5000)
     monkeypatch.setenv("SOTTOVOCE_CONFIG", str(tmp_path / "deep.toml"))
 
@@ -122,8 +87,6 @@ def test_a_configuration_that_is_nested_without_end_is_refused(
     ("name", "data", "line"),
     [
         ("a.csv", b'{"question": "1 + 1?"}\n', "contains JSON, not CSV as its name says; rename it to .jsonl"),
-        ("a.jsonl", b"PK\x03\x04\x00", "is a ZIP archive, such as an Excel workbook; expected UTF-8 text"),
-        ("a.csv", b"\x1f\x8b\x08", "is a gzip archive; expected UTF-8 text"),
         ("a.jsonl", b"PAR1\x15", "is a Parquet table; expected UTF-8 text"),
         ("a.xlsx", b'{"question": "1 + 1?"}\n', "is neither JSON Lines nor CSV by its name"),
     ],
@@ -137,14 +100,6 @@ def test_a_file_whose_ending_is_not_its_content_is_told_by_what_it_holds(
     assert line in refused(call, USAGE, "debate", "--questions", name, *NO_MODEL)
 
 
-def test_a_published_file_that_is_named_a_workbook_and_is_none_is_refused(call: Call, tmp_path: Path) -> None:
-    (tmp_path / "a.xlsx").write_text('{"question": "1 + 1?", "answer": "#### 2"}\n')
-
-    line = refused(call, USAGE, "data", "show", f"gsm8k:{tmp_path / 'a.xlsx'}")
-
-    assert line.endswith("ends in '.xlsx' but contains something else; rename it by its contents")
-
-
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
@@ -152,9 +107,7 @@ def test_a_published_file_that_is_named_a_workbook_and_is_none_is_refused(call: 
             ["runs", "export", "RUN", "a.xlsx"],
             "the file 'a.xlsx' ends in '.xlsx'; expected .jsonl, .csv, .md, or card.json",
         ),
-        (["runs", "export", "RUN", "a.xlsx", "--format", "csv"], "the file 'a.xlsx' ends in '.xlsx'; expected .csv"),
         (["runs", "report", "RUN", "--html", "a.csv"], "--html 'a.csv' ends in '.csv'; expected .html or .htm"),
-        (["monitor", "collect", "RUN", "--to", "a.csv"], "--to 'a.csv' ends in '.csv'; expected .jsonl or .ndjson"),
         (["debate", "2 + 2?", "--markdown", "a.csv", *NO_MODEL], "--markdown 'a.csv' ends in '.csv'; expected .md"),
     ],
 )
@@ -167,10 +120,8 @@ def test_no_file_is_written_whose_ending_would_say_something_else(
     assert not list(tmp_path.glob("a.*"))
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["debate", "--help"], ["runs", "show", "RUN"], ["runs", "compare", "RUN"]]
-)
-def test_a_terminal_of_one_column_is_a_terminal(
+@pytest.mark.parametrize("arguments", [["debate", "--help"], ["runs", "show", "RUN"], ["runs", "compare", "RUN"]])
+def test_a_terminal_may_have_one_column(
     call: Call, run: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "1")
@@ -178,7 +129,7 @@ def test_a_terminal_of_one_column_is_a_terminal(
     assert call(*(run if word == "RUN" else word for word in arguments)).code == 0
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&-"])
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&-"])
 def test_a_stream_that_is_closed_is_an_empty_one(closed: str) -> None:
     words = f"{sys.executable} -m sottovoce debate - {' '.join(NO_MODEL)} {closed}"
     found = subprocess.run(["sh", "-c", words], capture_output=True, text=True, stdin=subprocess.DEVNULL)
@@ -186,7 +137,7 @@ def test_a_stream_that_is_closed_is_an_empty_one(closed: str) -> None:
     assert found.returncode == 2 and found.stderr.count("\n") == 1, found.stderr
 
 
-@pytest.mark.parametrize("module", ["click", "pydantic", "sottovoce.cli.schemes", "langgraph.graph", "torch", "numpy"])
+@pytest.mark.parametrize("module", ["click", "langgraph.graph", "torch", "numpy"])
 def test_ctrl_c_while_modules_are_loaded_says_one_line_or_none(module: str) -> None:
     found = subprocess.run([sys.executable, "-c", SIGINT_AT.format(name=module)], capture_output=True, text=True)
 
@@ -204,15 +155,11 @@ def test_an_argument_of_a_model_that_there_is_not_is_refused() -> None:
     ("text", "cell"),
     [
         ("=1+1", "'=1+1"),
-        ("@SUM(A1)", "'@SUM(A1)"),
-        ("+cmd", "'+cmd"),
         ("-x", "'-x"),
         ("\t=1", "'\t=1"),
         ("'=1", "''=1"),
         ("-5", "-5"),
         ("+1.5e3", "+1.5e3"),
-        ("it's", "it's"),
-        ("", ""),
     ],
 )
 def test_a_cell_that_a_spreadsheet_would_compute_is_quoted_and_read_back(text: str, cell: str) -> None:
@@ -231,13 +178,11 @@ def test_a_table_with_formulas_in_it_is_still_the_run_s(call: Call, tmp_path: Pa
     assert "\n'=HYPERLINK(1)," in (tmp_path / "a.csv").read_text()
     verified = call("runs", "verify", tmp_path / "run", "--no-model", "--table", tmp_path / "a.csv")
     assert "a.csv" not in verified.out, verified.out
-    assert table([Result("=1", answer="-3")]).splitlines()[1].startswith("'=1,0,-3,")
+    assert Results([Result("=1", answer="-3")]).to_csv().splitlines()[1].startswith("'=1,0,-3,")
 
 
 @pytest.mark.parametrize("row", ["q1,0,22,x", "q1", 'q1,0,"' + "x" * 200_000])
-def test_a_table_whose_rows_are_not_as_long_as_its_names_is_compared_or_refused(
-    call: Call, run: Path, tmp_path: Path, row: str
-) -> None:
+def test_a_table_with_uneven_rows_is_compared_or_refused(call: Call, run: Path, tmp_path: Path, row: str) -> None:
     (tmp_path / "a.csv").write_text(f"question,seed,answer\n{row}\n")
 
     answer = call("runs", "verify", run, "--no-model", "--table", tmp_path / "a.csv")

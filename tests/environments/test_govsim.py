@@ -1,7 +1,8 @@
-"""GovSim's rules: games and splits, wishes, who gets what, months and collapse, and what they come to."""
+"""GovSim: games and splits, wishes, shares, months and collapse, metrics, and the talk."""
 
 from __future__ import annotations
 
+import doctest
 import json
 import random
 from collections import Counter
@@ -13,36 +14,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.core.errors import UsageError
+from sottovoce.environments.govsim import talk
 from sottovoce.environments.govsim.fishery import AGENTS, FITTED_ON, TESTED_ON, Allocation, Game, read_game, starts
 from sottovoce.environments.govsim.fishery_rules import (
-    Player,
+    Ended,
     World,
     allocate,
+    ended,
+    equality,
     first_state,
-    free_rider,
-    greedy,
     has_collapsed,
     is_harvested,
     is_over,
     next_month,
     own_catch,
-    play,
     report,
-    sustainable,
     threshold,
 )
 from sottovoce.environments.govsim.fishery_rules import harvest as harvested
-from sottovoce.environments.govsim.game_metrics import Ended, Metrics, ended, equality, metrics
-from sottovoce.environments.govsim.talk import read_tons
+from sottovoce.environments.govsim.talk import MESSAGES, Utterance, next_speaker, read_limit, read_tons, read_utterance
+from tests.environments.players import Player, free_rider, greedy, play, sustainable
 
 ALLOCATIONS: tuple[Allocation, ...] = ("stochastic", "proportional")
 GAME = Game(start=100)
 WISHES = st.dictionaries(st.sampled_from("abcdefg"), st.integers(0, 80), min_size=1)
-
-
-def says(tons: int) -> Player:
-    """Who wants the same every month."""
-    return lambda game, world, agent: f"Answer: {tons} tons"
 
 
 def played(player: Player, game: Game = GAME) -> World:
@@ -63,17 +58,8 @@ def test_the_splits_share_no_start_value_and_have_26_14_and_20_games() -> None:
     assert {*Counter(train).values(), *Counter(validation).values()} == {2}
     assert {*train, *validation} == {*FITTED_ON} and not {*train} & {*validation}
     assert not {*test} & {*FITTED_ON} and (min(TESTED_ON), max(TESTED_ON)) == (100, 300)
-
-
-def test_a_seed_settles_the_splits() -> None:
-    assert starts("validation") == starts("validation", seed=0) != starts("validation", seed=1)
-    assert starts("test", seed=1) == starts("test")
-
-
-def test_a_newcomer_joins_after_its_months() -> None:
-    game = Game(start=100, newcomer_after=3)
-    assert [len(game.present(month)) for month in (1, 3, 4, 12)] == [4, 4, 5, 5]
-    assert "Luke" not in game.present(3) and GAME.present(1) == [*AGENTS]
+    assert validation == starts("validation", seed=0) != starts("validation", seed=1)
+    assert test == starts("test", seed=1)
 
 
 def test_a_game_survives_its_file(tmp_path: Path) -> None:
@@ -88,13 +74,9 @@ def test_a_game_survives_its_file(tmp_path: Path) -> None:
         ({}, "Game has no 'start'"),
         ({"start": 0}, "start is 0: expected"),
         ({"start": 4}, "a game starts with 4 tons and collapses below 5; start with more"),
-        ({"start": 100, "agents": ["John"]}, "at least 2 items"),
         ({"start": 100, "agents": ["John", "John"]}, "two agents of a game have the same name: John, John"),
         ({"start": 100, "newcomer_after": 12}, "the newcomer joins after month 12, but the game has 12"),
-        ({"start": 100, "allocation": "fair"}, "allocation is 'fair': expected 'stochastic' or 'proportional'"),
         ({"start": 100, "fish": 3}, "unknown field of Game: 'fish'"),
-        ({"start": 100, "version": 2}, "version is 2: expected 1"),
-        ([], "valid dictionary"),
     ],
 )
 def test_a_file_that_is_no_game_is_refused_in_one_line(fields: Any, said: str, tmp_path: Path) -> None:
@@ -102,16 +84,6 @@ def test_a_file_that_is_no_game_is_refused_in_one_line(fields: Any, said: str, t
     with pytest.raises(UsageError, match=said) as error:
         read_game(tmp_path / "game.json")
     assert str(error.value).startswith(f"game file '{tmp_path}/game.json': ") and "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"), [("{", "is not JSON"), ("[" * 10**6, "is not JSON"), (None, "cannot be read")]
-)
-def test_what_is_no_file_of_json_is_refused(text: str | None, said: str, tmp_path: Path) -> None:
-    if text is not None:
-        (tmp_path / "game.json").write_text(text)
-    with pytest.raises(UsageError, match=said):
-        read_game(tmp_path / "game.json")
 
 
 # Wishes
@@ -122,26 +94,16 @@ def test_what_is_no_file_of_json_is_refused(text: str | None, said: str, tmp_pat
     [
         ("There are 100 tons and 5 of us.\nAnswer: 10 tons", 10),
         ("**Answer:** 10 tons", 10),
-        ("**Answer**: **10** tons", 10),
-        ("So, the answer is: 10.", 10),
         ("the answer is 10 tons", 10),
-        ("ANSWER = 10t", 10),
-        ("Answer:\n\n10 tons", 10),
-        ("Answer: I would catch about 10 tons", 10),
-        ("Answer: $\\boxed{10}$", 10),
         ("Answer: 10.5 tons", 10),
         ("Answer: 10-12 tons", 10),
         ("Answer: 1,000 tons", 1000),
         ("Answer: -5 tons", 0),
-        ("Answer: 0", 0),
         ("I put it as Answer: N tons.\nAnswer: 7 tons", 7),
-        ("Answer: 8 tons\nAnswer: 9 tons", 9),
         ("Answer: 9 tons\nIf I were asked again, my answer: 12 tons.", 9),
         ("Answer: " + "9" * 5000, 999_999_999),
-        ("Answer: N tons", None),
         ("Answer: ten tons\nThere are 5 of us.", 10),
         ("I would catch 10 tons.", None),
-        ("Answers: 10", None),
         ("Answer: \u0661\u0660 tons", None),
         ("", None),
     ],
@@ -205,20 +167,15 @@ def test_a_month_takes_the_harvest_and_then_doubles_what_is_left() -> None:
     later = next_month(GAME, world)
     assert (later["month"], later["pool"], is_harvested(later)) == (2, 90, False)
     assert later["harvests"] == world["harvests"] and json.loads(json.dumps(later)) == later
+    assert next_month(GAME, first([0, 0, 0, 0, 10]))["pool"] == 100, "the lake holds no more than at the start"
 
 
-def test_the_lake_holds_no_more_than_at_the_start() -> None:
-    assert next_month(GAME, first([0, 0, 0, 0, 10]))["pool"] == 100
-
-
-@pytest.mark.parametrize(("wanted", "left", "over"), [(19, 5, False), (20, 0, True)])
-def test_it_collapses_under_five_tons_before_the_fish_double(wanted: int, left: int, over: bool) -> None:
-    world = first([wanted] * 5)
+@pytest.mark.parametrize(
+    ("wishes", "left", "over"), [([19] * 5, 5, False), ([20, 19, 19, 19, 19], 4, True), ([20] * 5, 0, True)]
+)
+def test_it_collapses_under_five_tons_before_the_fish_double(wishes: list[int | None], left: int, over: bool) -> None:
+    world = first(wishes)
     assert (world["pool"], is_over(GAME, world), has_collapsed(GAME, world)) == (left, over, over)
-
-
-def test_exactly_five_tons_survive_and_four_do_not() -> None:
-    assert not has_collapsed(GAME, first([19, 19, 19, 19, 19])) and has_collapsed(GAME, first([20, 19, 19, 19, 19]))
 
 
 def test_nothing_is_over_before_the_harvest() -> None:
@@ -232,7 +189,7 @@ def test_what_cannot_be_read_is_no_fish_and_more_than_there_is_is_all() -> None:
     assert done["caught"] == done["wanted"] and done["left"] == 0
 
 
-@pytest.mark.parametrize(("pool", "agents", "each"), [(100, 5, 10), (99, 5, 9), (105, 5, 10), (300, 5, 30), (9, 5, 0)])
+@pytest.mark.parametrize(("pool", "agents", "each"), [(100, 5, 10), (99, 5, 9), (9, 5, 0)])
 def test_the_threshold_is_half_the_lake_shared_and_rounded_down(pool: int, agents: int, each: int) -> None:
     assert threshold(pool, agents) == each
 
@@ -246,6 +203,7 @@ def test_a_newcomer_takes_part_from_its_month_on_and_narrows_the_threshold() -> 
     world = played(sustainable, Game(start=100, newcomer_after=3))
     assert [len(month["caught"]) for month in world["harvests"]] == [4] * 3 + [5] * 9
     assert [month["threshold"] for month in world["harvests"]][2:4] == [12, 10]
+    assert list(world["harvests"][2]["caught"]) == list(AGENTS[:-1]), "the last agent is the newcomer"
 
 
 @settings(max_examples=50)
@@ -274,9 +232,6 @@ def test_the_report_tells_every_catch_and_an_agent_alone_its_wish() -> None:
         "and Luke caught 5 tons."
     )
     assert own_catch(done, "Kate") == "The lake held 100 tons. You wanted 1 ton and caught 1 ton."
-
-
-def test_one_agent_alone_before_a_newcomer_comes_is_reported_too() -> None:
     game = Game(start=100, agents=["John", "Kate"], newcomer_after=1)
     assert report(harvested(game, first_state(game), {"John": 7})["harvests"][0]) == "Month 1: John caught 7 tons."
 
@@ -284,19 +239,16 @@ def test_one_agent_alone_before_a_newcomer_comes_is_reported_too() -> None:
 # What it comes to
 
 
-def test_ten_tons_each_every_month_last_and_are_all_there_is_to_have() -> None:
-    found = ended(GAME, played(says(10)))
-    assert found == Ended(12, True, dict.fromkeys(AGENTS, 120), 1.0, 1.0, 0.0)
-
-
-def test_twenty_tons_each_end_it_in_the_first_month() -> None:
-    found = ended(GAME, played(says(20)))
-    assert found == Ended(1, False, dict.fromkeys(AGENTS, 20), found.efficiency, 1.0, 1.0)
-    assert found.efficiency == pytest.approx(100 / 600)
-
-
-def test_who_takes_nothing_survives_with_nothing() -> None:
-    assert ended(GAME, played(says(0))) == Ended(12, True, dict.fromkeys(AGENTS, 0), 0.0, 1.0, 0.0)
+@pytest.mark.parametrize(
+    ("tons", "expected"),
+    [
+        (10, Ended(12, True, dict.fromkeys(AGENTS, 120), 1.0, 1.0, 0.0)),
+        (20, Ended(1, False, dict.fromkeys(AGENTS, 20), pytest.approx(100 / 600), 1.0, 1.0)),
+        (0, Ended(12, True, dict.fromkeys(AGENTS, 0), 0.0, 1.0, 0.0)),
+    ],
+)
+def test_who_wants_the_same_every_month_gets_what_the_rules_say(tons: int, expected: Ended) -> None:
+    assert ended(GAME, play(GAME, dict.fromkeys(AGENTS, lambda *_: f"Answer: {tons} tons"))) == expected
 
 
 @pytest.mark.parametrize(("gains", "expected"), [([1, 1], 1.0), ([4, 0, 0, 0], 0.25), ([3, 1], 0.75), ([0, 0], 1.0)])
@@ -325,13 +277,85 @@ def test_sustainable_players_survive_and_greedy_ones_end_every_game_at_once(star
     assert lost.months == 1 and lost.over_usage > 0 and sum(lost.gains.values()) == start
 
 
-def test_metrics_are_means_over_games() -> None:
-    found = metrics([ended(GAME, played(says(10))), ended(GAME, played(says(20)))])
-    assert found == Metrics(2, 0.5, 6.5, 70.0, found.efficiency, 1.0, 0.5)
-    assert found.efficiency == pytest.approx(7 / 12)
-
-
 def test_a_collapse_in_the_last_month_is_no_survival_though_it_took_all_months() -> None:
     game = Game(start=100, months=2)
     world = harvested(game, next_month(game, first([10] * 5, game)), dict.fromkeys(AGENTS, 20))
     assert has_collapsed(game, world) and (ended(game, world).survived, ended(game, world).months) == (False, 2)
+
+
+# The talk
+
+
+def spoken(done: bool = False, following: str | None = None) -> Utterance:
+    return Utterance("Well.", (0, 5), done, following)
+
+
+@pytest.mark.parametrize(
+    ("reply", "text", "done", "following"),
+    [
+        ("Say: Ten each?\nDone: no\nNext: Kate", "Ten each?", False, "Kate"),
+        ("**Say:** Ten each?\n**Done:** Yes.\n**Next:** **Luke**", "Ten each?", True, "Luke"),
+        ("say: One line\nand another.\n\ndone : no\nnext: Emma, I think, then Kate", "One line\nand another.",
+         False, "Emma"),
+        ("Next: jack\nSay: Ten?\nDone: no", "Ten?", False, "Jack"),
+        ("Say: Ten?\nDone: no\nNext: Kate\nSay: Yes.\nDone: yes\nNext: John", "Ten?", False, "Kate"),  # not its turn
+        ("Ten each?", "Ten each?", False, None),
+        ("Say: Ten.\nDone: not yet\nNext: the mayor", "Ten.", False, None),
+        ("Say: Ten.\nDone: yes/no\nNext: Katherine", "Ten.", False, None),
+        ("Say: First.\nSay: Second.", "First.", False, None),
+        ("Say:\nDone: no", "", False, None),
+        ("", "", False, None),
+        ("I must say: ten is enough.", "I must say: ten is enough.", False, None),
+    ],
+)  # fmt: skip
+def test_an_utterance_is_read_however_it_is_written(reply: str, text: str, done: bool, following: str | None) -> None:
+    found = read_utterance(reply, AGENTS)
+    assert (found.text, found.done, found.following) == (text, done, following)
+
+
+@given(st.lists(st.sampled_from(["Say:", "Done:", "Next:", "\n", " ", "**", "Kate", "John", "yes", "no", "Ten?"])))
+def test_what_is_heard_stands_in_the_reply_where_the_span_spoken(pieces: list[str]) -> None:
+    reply = "".join(pieces)
+    found = read_utterance(reply, AGENTS)
+    start, end = found.span
+    assert 0 <= start <= end <= len(reply) and reply[start:end] == found.text == found.text.strip()
+    assert found.following in (None, *AGENTS)
+
+
+def test_the_first_of_all_begins_and_each_names_the_next_also_itself() -> None:
+    assert next_speaker(AGENTS, [], None) == "John"
+    assert next_speaker(AGENTS, ["John"], spoken(following="Luke")) == "Luke"
+    assert next_speaker(AGENTS, ["John"], spoken(following="John")) == "John"
+    assert next_speaker(AGENTS, ["Emma", "Luke"], spoken()) == "John", "where nobody is named, the next in order"
+    assert next_speaker(AGENTS, ["John"], spoken(done=True, following="Kate")) is None
+
+
+def test_a_talk_has_at_most_ten_messages_its_report_among_them() -> None:
+    speakers, last = list[str](), None
+    while (speaker := next_speaker(AGENTS, speakers, last)) is not None:
+        speakers.append(speaker)
+        last = spoken()
+    assert len(speakers) + 1 == MESSAGES == 10 and speakers[:6] == [*AGENTS, "John"]
+
+
+def test_a_talk_may_be_longer_or_shorter() -> None:
+    assert next_speaker(AGENTS, ["John"], spoken(), most=2) is None
+    assert next_speaker(AGENTS, ["John"] * 9, spoken(following="Emma"), most=11) == "Emma"
+
+
+@pytest.mark.parametrize(
+    ("reply", "limit"),
+    [
+        ("They settled it.\nAnswer: 10 tons", 10),
+        ("Answer: N/A", None),
+        ("**Answer:** N/A, as only 3 of 5 agreed to 10 tons", None),
+        ("Answer: 0 tons", 0),
+        ("Answer: 8 tons. Else it would be Answer: N/A", 8),
+    ],
+)
+def test_a_limit_is_a_number_or_nothing(reply: str, limit: int | None) -> None:
+    assert read_limit(reply) == limit
+
+
+def test_the_example_runs() -> None:
+    assert doctest.testmod(talk) == (0, 2)

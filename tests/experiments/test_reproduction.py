@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from sottovoce.experiments.files import read_experiment
 from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.experiments.schema import Experiment
 from sottovoce.experiments.tables.comparison import compare_figures
-from sottovoce.experiments.tables.figures import FILE, Figure, figure_of, in_our_units, published_in
+from sottovoce.experiments.tables.figures import FILE, figure_of, in_our_units
 from sottovoce.experiments.tables.parts import experiment_of, missing, small_of, write_stand_ins
 from sottovoce.experiments.tables.table import Published, examples_of, names, read_published, read_table, save_figures
 from sottovoce.monitors.monitor import Monitor
@@ -25,12 +24,10 @@ from sottovoce.prompts import packs
 from sottovoce.runs.run import Run
 
 ROOT = Path(__file__).resolve().parents[2]
-SPEC = ROOT.parent / "shared" / "spec" / "published.md"
-NUMBER = re.compile(r"(?<![\w.-])\d*\.?\d+")
 PRINTED = Path(__file__).parent / "printed"
 Cells = dict[tuple[str, str, str, str], tuple[tuple[float, ...], float | None]]
-PAPERS = {"SDE": "sde", "CIPHER": "cipher", "Rogue agents": "rogue", "CMD": "cmd", "MADRA": "madra"}
-"""A section of what was published, and how the names of its files begin."""
+PAPERS = ("sde", "cipher", "rogue", "cmd", "madra")
+"""How the names of a paper's files begin."""
 GIVEN: dict[str, Any] = {  # Any: YAML as it comes
     "about": "Two agents.",
     "paper": {"name": "Ours", "arxiv": "0000.00000", "place": "Table 1"},
@@ -55,26 +52,32 @@ def table(**more: Any) -> Published:
 
 
 @pytest.mark.parametrize("name", names())
-def test_each_table_makes_valid_experiments_as_published_and_small(name: str) -> None:
-    found = read_published(name)
+def test_each_table_makes_valid_experiments_as_published_and_small_with_its_papers_prompts(name: str) -> None:
+    found, data = read_published(name), Path("data")
 
     assert [*found.experiments()], "no model has a row of any part"
     for data_set, _, part in (each["dataset"].partition("/") for each in found.parts.values() if "dataset" in each):
         DATASETS[data_set].check_part(part)
     for model, part in found.experiments():
-        for given in (experiment_of(found, model, part, Path("data")), small_of(found, model, part, Path("data"))):
-            assert set(Experiment.model_validate(given).rows) == set(found.rows_of(model, part))
-
-
-@pytest.mark.parametrize("name", names())
-def test_each_row_has_its_papers_prompts_and_the_file_says_that_the_wording_is_ours(name: str) -> None:
-    found = read_published(name)
-
-    for model, part in found.experiments():
-        for row in Experiment.model_validate(experiment_of(found, model, part, Path("data"))).rows.values():
+        given, small = experiment_of(found, model, part, data), small_of(found, model, part, data)
+        rows = Experiment.model_validate(given).rows
+        assert {*rows} == {*Experiment.model_validate(small).rows} == {*found.rows_of(model, part)}
+        for row in rows.values():
             pack = row.settings.prompts
             assert pack is not None and row.settings.pack_folder(pack).parent == packs.SHIPPED / packs.PAPER
             assert any("are our wording" in each and pack in each for each in found.differs)
+
+
+@pytest.mark.parametrize("name", names())
+def test_figures_belong_to_rows_that_run_or_are_missing_and_say_their_number_of_questions_and_errors(name: str) -> None:
+    found, spreads = read_published(name), []
+
+    for model, part in ((model, part) for model, parts in found.published.items() for part in parts):
+        assert found.parts[part].get("limit"), "as many questions as the paper's"
+        figures = found.figures(model, part)
+        assert set(figures) <= {*found.rows_of(model, part), *found.best_of, *found.missing}
+        spreads += [each.spread for by in figures.values() for each in by.values() if each.spread is not None]
+    assert bool(spreads) == (found.error != "none")
 
 
 def test_questions_have_the_worked_examples_of_their_paper() -> None:
@@ -97,46 +100,6 @@ def test_questions_have_the_worked_examples_of_their_paper() -> None:
 def test_unknown_worked_examples_are_one_line(name: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         examples_of(name)
-
-
-@pytest.mark.parametrize("name", names())
-def test_published_figures_belong_to_rows_that_run_or_are_missing(name: str) -> None:
-    found = read_published(name)
-
-    for model, parts in found.published.items():
-        for part, figures in parts.items():
-            assert set(figures) <= {*found.rows_of(model, part), *found.best_of, *found.missing}
-
-
-@pytest.mark.parametrize(("section", "prefix"), PAPERS.items())
-def test_every_published_figure_stands_in_a_file(section: str, prefix: str) -> None:
-    if not SPEC.exists():
-        pytest.skip("needs ../shared/spec/published.md, which is no part of the repository")
-    _, _, after = SPEC.read_text(encoding="utf-8").partition(f"\n## {section}")
-    text = re.sub(r"\+-|\+|Table \d|Figures? \d(-\d)?|\d+ rounds|GPT-\S+|arXiv \S+", " ", after.partition("\n## ")[0])
-    wanted = {float(each) for each in NUMBER.findall(text) if "." in each}
-    files = (ROOT / "experiments" / "published").glob(f"{prefix}_*.yaml")
-    printed = {float(each) for file in files for each in NUMBER.findall(file.read_text(encoding="utf-8"))}
-
-    assert len(wanted) > 20 and sorted(wanted - printed) == []
-
-
-@pytest.mark.parametrize("name", names())
-def test_each_part_with_figures_has_the_papers_number_of_questions(name: str) -> None:
-    found = read_published(name)
-
-    assert [part for parts in found.published.values() for part in parts if not found.parts[part].get("limit")] == []
-
-
-@pytest.mark.parametrize("name", names())
-def test_a_table_with_errors_says_their_kind(name: str) -> None:
-    found = read_published(name)
-
-    figures = [found.figures(model, part) for model, parts in found.published.items() for part in parts]
-    spreads = [
-        each.spread for rows in figures for by in rows.values() for each in by.values() if each.spread is not None
-    ]
-    assert bool(spreads) == (found.error != "none")
 
 
 def cells_of(table: Published) -> Cells:
@@ -166,7 +129,7 @@ def typed(prefix: str) -> dict[str, Cells]:
     return found
 
 
-@pytest.mark.parametrize("prefix", PAPERS.values())
+@pytest.mark.parametrize("prefix", PAPERS)
 def test_every_cell_is_as_it_was_typed_from_the_paper_and_no_other_is_quoted(prefix: str) -> None:
     wanted = typed(prefix)
 
@@ -269,13 +232,10 @@ def test_questions_are_as_many_as_the_papers_say(prefix: str, questions: set[int
     [
         ({"publishd": {}}, "unknown key of the published table 'publishd'; the nearest known one is 'published'"),
         ({"published": {}}, "nothing is published; expected figures in 'published', or a claim in 'claim'"),
-        ({"published": {"c": {}}}, "unknown model in published 'c'; the nearest known one is "),
         ({"published": {"a": {"made": {"tow": 1}}}}, "unknown row in published 'tow'; the nearest known one is 'two'"),
-        ({"published": {"a": {"made": {"two": {"fist": 1}}}}}, "unknown metric in published 'fist'; the nearest "),
         ({"published": {"a": {"made": {"two": "60"}}}}, "a figure is '60'; expected a number, one per run, or "),
         ({"where": [{"rows": "tow", "layers": [1]}]}, "unknown name among rows in 'where' 'tow'; the nearest known "),
         ({"where": ["two"]}, "where.0 is 'two': "),
-        ({"percent": ["acuracy"]}, "unknown metric in percent 'acuracy'; the nearest known one is 'accuracy'"),
     ],
 )
 def test_an_error_in_a_table_is_one_line_with_the_file(more: dict[str, Any], said: str, tmp_path: Path) -> None:
@@ -426,15 +386,14 @@ def test_rows_that_cannot_run_say_why(tmp_path: Path) -> None:
 def test_the_folder_of_an_experiment_has_the_published_figures(tmp_path: Path) -> None:
     save_figures(table(), "a", "made", tmp_path)
 
-    kept = published_in(tmp_path)
-
-    assert kept["two"] == {"accuracy": Figure((60.0,), 2.5), "first": Figure((0.1, 0.3))}
-    assert json.loads((tmp_path / FILE).read_text())["place"] == "Ours (arXiv 0000.00000), Table 1"
+    kept = json.loads((tmp_path / FILE).read_text())
+    assert kept["place"] == "Ours (arXiv 0000.00000), Table 1"
+    assert kept["rows"]["two"] == {"accuracy": {"mean": 60, "spread": 2.5}, "first": [0.1, 0.3]}
     assert in_our_units(tmp_path) == {"alone": {"accuracy": 0.5}, "two": {"accuracy": 0.6}}
-    assert published_in(tmp_path / "elsewhere") == {} == in_our_units(tmp_path / "elsewhere")
+    assert in_our_units(tmp_path / "elsewhere") == {}
     (tmp_path / FILE).write_text("[]")
     with pytest.raises(RecordError, match="is damaged; run the experiment again"):
-        published_in(tmp_path)
+        in_our_units(tmp_path)
 
 
 @pytest.mark.parametrize("given", ["a", True, [], [1, "a"], {"mean": 1, "spread": "wide"}])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
-import re
+import random
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,14 @@ from langchain_core.outputs import ChatResult
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.analysis.statistics import Mean, share
-from sottovoce.cli.search import layers_table, trials_table
+from sottovoce.cli.search import trials_table
 from sottovoce.core.errors import RecordError, SottovoceError, UsageError
 from sottovoce.datasets.arithmetic import questions
 from sottovoce.experiments.rows import Row
-from sottovoce.experiments.search.layers import Ranked, Ranking
-from sottovoce.experiments.search.plots import bars, heat_map, span_of
-from sottovoce.experiments.search.space import Space
+from sottovoce.experiments.search.layers import Rung, halving, search
+from sottovoce.experiments.search.plots import bars, span_of
 from sottovoce.experiments.search.study import Study
-from sottovoce.experiments.search.tune import Trial, Tuned, split, tune
+from sottovoce.experiments.search.tune import Space, Trial, Tuned, split, tune
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
 from sottovoce.runs.limits import Limits
@@ -207,23 +207,6 @@ def test_a_color_bar_stays_within_shares_and_has_a_length(shares: list[float], e
     assert span_of(shares) == pytest.approx(ends)
 
 
-def test_equal_shares_have_one_color(tmp_path: Path) -> None:
-    grid = [0.1, 0.5]
-    heat_map(tmp_path / "map.svg", {"decision": {(a, b): 0.6 for a in grid for b in grid}}, grid)
-
-    drawn = (tmp_path / "map.svg").read_text()
-    [mesh] = re.findall(r'<g id="QuadMesh_1">.*?</g>', drawn, re.DOTALL)[:1]
-    assert len({*re.findall(r"#[0-9a-f]{6}", mesh)}) == 1
-
-
-def test_labels_of_a_large_grid_do_not_overlap(tmp_path: Path) -> None:
-    grid = [n / 20 for n in range(30)]
-    heat_map(tmp_path / "map.svg", {"decision": {(a, b): 0.6 for a in grid for b in grid}}, grid)
-
-    ticks = re.findall(r'id="xtick_\d+"', (tmp_path / "map.svg").read_text())
-    assert len(ticks) == 6
-
-
 def test_equally_good_trials_are_named() -> None:
     right = share([1.0, 0.0], ["a", "b"])
     trials = tuple(Trial(f"grid-{n}", (0.1 * n, 0.2), right, right) for n in range(9))
@@ -233,9 +216,74 @@ def test_equally_good_trials_are_named() -> None:
     assert "9 of 9 trials are equally good on these questions: grid-0, grid-1, grid-2, " in told
 
 
-def test_equally_good_layers_are_named() -> None:
-    layers = [Ranked(layer, questions, 0.5, None, None, 0.5, None) for layer, questions in ((3, 8), (1, 8), (2, 4))]
+# Successive halving, with scripted scores
 
-    told = layers_table(Ranking(tuple(layers), (3,), 20, 24))
 
-    assert "2 of 3 layers are equally good on these questions: 3, 1; 3 is the first" in told
+@pytest.mark.parametrize(("candidates", "questions"), [(2, 40), (3, 100), (5, 600), (13, 300), (29, 300)])
+def test_rungs_spend_a_tenth_at_most_and_almost_all_of_it(candidates: int, questions: int) -> None:
+    plan = halving(candidates, questions)
+
+    budget = candidates * questions // 10
+    assert budget - 2 < sum(rung.candidates * len(rung.questions) for rung in plan) <= budget
+    assert plan[0].candidates == candidates and plan[-1].candidates == 2
+    assert all(later.candidates == -(-former.candidates // 2) for former, later in pairwise(plan))
+
+
+def test_rungs_ask_new_questions_and_never_more_than_there_are() -> None:
+    for candidates in range(2, 100):
+        places = [place for rung in halving(candidates, 200) for place in rung.questions]
+
+        assert places == [*range(len(places))] and len(places) <= 200
+
+
+def test_a_clearly_better_layer_is_found_wherever_it_stands() -> None:
+    for best in range(13):
+        rng = random.Random(best)
+
+        def ask(rung: int, layer: int, places: range, best: int = best, rng: random.Random = rng) -> list[float]:
+            return [float(rng.random() < (0.95 if layer == best else 0.3)) for _ in places]
+
+        ranked, scores = search(halving(13, 600), range(13), ask)
+
+        assert ranked[0] == best and sorted(ranked) == [*range(13)]
+        assert len(scores[best]) == max(map(len, scores.values()))
+
+
+def test_a_rung_has_the_same_new_questions_for_all_candidates() -> None:
+    asked: list[tuple[int, int, range]] = []
+
+    def ask(rung: int, layer: int, places: range) -> list[float]:
+        asked.append((rung, layer, places))
+        return [layer / 10] * len(places)
+
+    search(halving(5, 100), range(5), ask)
+    ranked, _ = search(halving(5, 100), [3, 4, 2, 1, 0], lambda rung, layer, places: [0.5] * len(places))
+
+    assert ranked == [3, 4, 2, 1, 0], "of equal candidates the first survive"
+
+    assert [(rung, layer) for rung, layer, _ in asked] == [
+        *((0, layer) for layer in range(5)), (1, 2), (1, 3), (1, 4), (2, 3), (2, 4),
+    ]  # fmt: skip
+    assert {rung: {places for each, _, places in asked if each == rung} for rung in range(3)} == {
+        rung: {halving(5, 100)[rung].questions} for rung in range(3)
+    }
+
+
+def test_an_exhaustive_search_gives_every_candidate_every_question() -> None:
+    ranked, scores = search(
+        [Rung(3, range(4))], range(3), lambda rung, layer, places: [float(layer == 1)] * len(places)
+    )
+
+    assert ranked == [1, 0, 2] and scores == {0: [0] * 4, 1: [1] * 4, 2: [0] * 4}
+
+
+@pytest.mark.parametrize(("candidates", "questions", "least"), [(5, 29, 30), (29, 10, 50), (2, 9, 10)])
+def test_too_few_questions_are_refused_and_the_number_that_is_named_is_enough(
+    candidates: int, questions: int, least: int
+) -> None:
+    with pytest.raises(UsageError, match=f"{questions} questions are too few .* give at least {least}, or"):
+        halving(candidates, questions)
+
+    assert len(halving(candidates, least)[0].questions) == 1
+    with pytest.raises(UsageError, match="there is 1 layer to choose from; expected at least 2"):
+        halving(1, least)

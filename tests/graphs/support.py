@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from sottovoce.graphs import scheme
 from sottovoce.graphs.debate import create_debate
 from sottovoce.models import LoadedModel, Request, assemble
 from sottovoce.nodes.contexts import Models
+from sottovoce.nodes.watch import Intervention
 from sottovoce.settings import Debate
 from tests.graphs.coding import ScriptedRunner
 from tests.support import tiny_model, tiny_tokenizer
@@ -60,6 +61,22 @@ class Recording(HookedChatModel):
         request = super().request(*args, **kwargs)
         self.requests.append(request)
         return request
+
+
+class Once:
+    """Intervenes at the first message of an agent in a round, or with a text in it, and never again."""
+
+    def __init__(self, what: Any, agent: str = "", round: int | None = None, text: str = "", **more: Any) -> None:
+        self.agent, self.round, self.text, self.done = agent, round, text, False
+        self.intervention = Intervention(what, "it looks wrong", **more)
+
+    def __call__(self, run: Any, state: Any, messages: Sequence[Message]) -> Intervention | None:
+        last = messages[-1]
+        here = self.agent in ("", last.agent) and self.round in (None, last.round) and self.text in last.text
+        if self.done or not here:
+            return None
+        self.done = True
+        return self.intervention
 
 
 class InOrder(ScriptedChatModel):

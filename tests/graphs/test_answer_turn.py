@@ -235,15 +235,6 @@ def test_a_run_that_failed_between_the_reply_and_the_answer_turn_goes_on_as_if_u
     assert len(board(state)) == 3
 
 
-async def test_it_is_the_same_without_blocking() -> None:
-    expected, _ = debated(HM, " 5", "It is 7.", rounds=2)
-    model = ScriptedChatModel({"agent_1": [HM, " 5", "It is 7."], "agent_2": ["It is 7."] * 2})
-
-    state = await debating(model, rounds=2).ainvoke({**QUESTION, "target": "7"}, output_keys=KEYS)
-
-    assert (state["board"], state["decision"]) == (expected["board"], expected["decision"])
-
-
 def test_it_is_watched_with_its_reply_and_withdrawn_with_it() -> None:
     seen: list[list[str]] = []
 

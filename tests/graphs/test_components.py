@@ -159,11 +159,6 @@ def test_who_does_not_discuss_is_told_of_the_task_and_knows_shared_documents_and
     assert not [asked for asked in model.calls if "Only I know." in asked.text and asked.agent not in others]
 
 
-def test_components_of_a_wrong_type_are_refused() -> None:
-    with pytest.raises(UsageError, match=r"demonstrations is 'What is 1 \+ 1\?': expected a valid list"):
-        first_prompts("single", {"demonstrations": "What is 1 + 1?"})
-
-
 def test_steps_and_form_are_asked_for_in_later_rounds_too() -> None:
     model = ScriptedChatModel(["The answer is 22."] * 8)
     held(built("debate", model, rounds=2, chain_of_thought=False), **TASK)

@@ -71,15 +71,6 @@ def test_a_fresh_prompt_holds_the_last_round_alone_the_own_answer_last_or_first(
     assert heard(last) == blocks
 
 
-@pytest.mark.parametrize(("order", "own_at"), [("others_first", -1), ("own_first", 0)])
-def test_in_a_chat_an_order_restates_the_own_answer_beside_the_others(order: Any, own_at: int) -> None:
-    model = marked(3, 2)
-    held(debating(model, agents=3, rounds=2, order=order))
-    blocks = heard(calls(model, "agent_2")[-1], -1)
-    assert blocks.pop(own_at) == ("agent_2", 0)
-    assert blocks == [("agent_1", 0), ("agent_3", 0)]
-
-
 def test_nobody_is_told_who_said_what() -> None:
     model = marked(3, 3)
     held(debating(model, agents=3, rounds=3))
@@ -90,15 +81,6 @@ def test_nobody_reads_the_target_or_the_solution() -> None:
     model = marked(2, 2)
     held(debating(model, rounds=2), target="9191", solution="It is 9292.", decoys=["It is 9393."])
     assert not [asked for asked in model.calls if "9" in asked.text]
-
-
-def test_one_agent_is_asked_to_verify_its_own_answer() -> None:
-    model = marked(1, 3)
-    held(debating(model, agents=1, rounds=3))
-    last = calls(model, "agent_1")[-1]
-    assert heard(last) == [("agent_1", 0), ("agent_1", 1)]
-    assert "Check your answer" in last.turns[-1].text
-    assert "Another agent" not in last.text
 
 
 # Summaries
@@ -238,12 +220,6 @@ def test_agents_share_their_facts_in_their_own_words_unless_told_to_copy_them(
     assert heard(later) == [("agent_2", 0), ("agent_1", 0)] and "Mia has 3." in later.text
 
 
-def test_a_plain_list_of_documents_is_for_all() -> None:
-    model = marked(2, 1)
-    held(debating(model, rounds=1), documents=["Mia has 3."])
-    assert all("Mia has 3." in asked.text for asked in model.calls)
-
-
 @pytest.mark.parametrize("summarise", ["each", "shared"])
 def test_summaries_are_asked_for_without_documents(summarise: str) -> None:
     model = marked(3, 9)
@@ -284,17 +260,6 @@ def test_each_agent_has_its_own_temperature_model_and_system_prompt() -> None:
             (name, temperature)
         ] * 2
         assert all(asked.turns[0].text == system and asked.turns[0].role == "system" for asked in models[name].calls)
-
-
-def test_one_value_serves_all_agents() -> None:
-    model = marked(3, 1)
-    held(debating(model, agents=3, rounds=1, temperature=[0.7], system=["Be brief."]))
-    assert [(asked.options["temperature"], asked.turns[0].text) for asked in model.calls] == [(0.7, "Be brief.")] * 3
-
-
-def test_a_model_for_each_agent_is_asked_for_by_name() -> None:
-    with pytest.raises(UsageError, match="no model for agent 'agent_2'; models names only: agent_1"):
-        held(debating({"agent_1": marked(1, 1)}, rounds=1))
 
 
 # Seeds

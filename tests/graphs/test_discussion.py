@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import doctest
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,7 +38,6 @@ from sottovoce.settings import CMD, Debate, MesSync, grouped
 from tests.graphs.support import (
     QUESTION,
     Graph,
-    InOrder,
     State,
     board,
     calls,
@@ -429,15 +426,6 @@ def test_the_secretary_is_asked_at_a_tie_alone_after_everybody_s_last_words() ->
 # Runs
 
 
-@pytest.mark.parametrize("rule", [AllHearAll(3), Ring(3), UntilAgreed(3)])
-def test_the_order_in_which_agents_of_a_round_happen_to_run_changes_nothing(rule: DiscussionRule) -> None:
-    found = []
-    for order in permutations(NAMES):
-        model = InOrder(replies=marked(3, 3).replies, order=order)
-        found.append((outcome(held(discussing(rule, model))), asked(model)))
-    assert all(each == found[0] for each in found)
-
-
 RULES = [AllHearAll(3), Patient(3), Chaired()]
 
 
@@ -449,24 +437,6 @@ async def test_sync_async_and_many_at_once_the_result_is_the_same(rule: Discussi
     assert outcome(await graph.ainvoke(QUESTION, output_keys=keys)) == outcome(expected)
     for state in await graph.abatch([QUESTION, QUESTION], output_keys=keys):
         assert outcome(state) == outcome(expected)
-
-
-def plain(value: Any) -> Any:
-    """The value as JSON has it; raises TypeError where it is anything more than that and the board's messages."""
-    return json.loads(json.dumps(value, default=Message.to_dict))
-
-
-@pytest.mark.parametrize("rule", [Patient(3), Chaired()])
-def test_the_state_is_plain_json_and_holds_every_message_once(rule: DiscussionRule) -> None:
-    graph = discussing(rule, marked(3, 3), saver=InMemorySaver())  # `messages` are made of the board as they are shown
-    held(graph, THREAD)
-    for snapshot in graph.get_state_history(THREAD):
-        values = plain(snapshot.values)
-        without = {
-            name: value for name, value in values.items() if name not in ("board", "decision", "votes", "messages")
-        }
-        assert not any(message["text"] in json.dumps(without) for message in values.get("board", []))
-    assert graph.get_state(THREAD).values["heard"][2]["agent_3"]
 
 
 def test_a_run_that_stopped_anywhere_goes_on_with_another_rule_object_as_if_unbroken(tmp_path: Path) -> None:
@@ -483,17 +453,6 @@ def test_a_run_that_stopped_anywhere_goes_on_with_another_rule_object_as_if_unbr
             assert graph.get_state(THREAD).next
             assert same_run(graph.invoke(None, THREAD, output_keys=["board", "decision"]), unbroken)
         assert len(model.calls) == 8
-
-
-def test_an_edited_message_is_heard_in_its_new_words() -> None:
-    model = marked(2, 3)
-    graph = discussing(AllHearAll(2), model, agents=2, saver=InMemorySaver())
-    held(graph, THREAD)
-    snapshot = next(each for each in graph.get_state_history(THREAD) if each.next == ("agent_1", "agent_2"))
-    edit = {**board(snapshot.values)[0].to_dict(), "text": "It is 9.", "attempt": 1}
-    fork = graph.update_state(snapshot.config, {"board": [edit]}, as_node="next_round")
-    graph.invoke(None, fork)
-    assert "It is 9." in calls(model, "agent_2")[-1].text
 
 
 def test_a_message_that_was_taken_from_the_board_is_missed() -> None:
@@ -599,18 +558,3 @@ def test_a_rule_that_is_never_over_is_stopped_with_a_word_of_ours(rule: Discussi
     with pytest.raises(UsageError, match=expected):
         held(discussing(rule, model, depth=4))
     assert len(model.calls) == (1 if isinstance(rule, Humming) else 12)
-
-
-def test_a_rule_may_use_all_rounds_that_there_are() -> None:
-    assert held(discussing(AllHearAll(4), marked(3, 4), depth=4))["round"] == 3
-
-
-def test_every_agent_needs_a_model() -> None:
-    with pytest.raises(UsageError, match="no model for agent 'agent_3'; models names only: agent_1, agent_2"):
-        held(discussing(AllHearAll(), dict.fromkeys(NAMES[:2], marked(3, 3))))
-
-
-def test_the_context_cannot_ask_for_other_agents() -> None:
-    graph = discussing(AllHearAll(), marked(3, 3))
-    with pytest.raises(UsageError, match="the context asks for 4 agents, but this graph was built with 3 agents"):
-        graph.invoke(QUESTION, context={"agents": 4})

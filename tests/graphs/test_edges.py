@@ -17,8 +17,6 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import ContextOverflow, ModelError, ProtocolError, UsageError
 from sottovoce.models import LoadedModel, Rows, assemble, load
 from sottovoce.models.base_temperature import Measured, save_measurement
-from sottovoce.nodes.contexts import Contexts
-from sottovoce.settings import Debate
 from tests.graphs.support import Recording, board, built, calls, debating, held, replies
 from tests.support import tiny_model, tiny_tokenizer
 
@@ -297,13 +295,6 @@ def test_the_other_protocols_take_the_model_s_default(protocol: Any, folder: str
     assert state["decision"]["rule"] == "majority"
 
 
-def test_a_temperature_that_was_set_goes_before_the_protocol_s(folder: str, store: PayloadStore) -> None:
-    graph = debating(protocol="cipher", model=[folder], temperature=[0.9, 0.2], rounds=1, max_tokens=3, store=store)
-    state = held(graph)
-    assert [message.stats["temperature"] for message in replies(state)] == [0.9, 0.2]
-    assert state["decision"]["why"].startswith("agent_2")
-
-
 @pytest.mark.parametrize(
     ("settings", "error", "expected"),
     [
@@ -311,7 +302,7 @@ def test_a_temperature_that_was_set_goes_before_the_protocol_s(folder: str, stor
         ({"layers": [7]}, UsageError, "layer 7 is out of range"),
         ({"protocol": "cipher", "layers": [1]}, UsageError, "protocol 'cipher' has no option 'layers'"),
         ({"protocol": "cipher", "threshold": 0.5}, UsageError, "threshold but no criterion"),
-        ({"prompts": "/no/such/pack"}, UsageError, "prompt pack '/no/such/pack' is no folder"),
+        ({"prompts": "/no/such/pack"}, UsageError, "prompt pack '/no/such/pack' is not a folder"),
     ],
 )
 def test_settings_that_no_model_can_follow_are_refused(
@@ -358,23 +349,9 @@ def test_given_models_keep_their_payloads_in_the_run_s_store(store: PayloadStore
     assert first.payload and store.get(first.payload.sha256) is not None
 
 
-def test_a_context_that_does_not_fit_is_one_line(store: PayloadStore) -> None:
-    graph = debating(ScriptedChatModel(["1"] * 9), rounds=1)
-    with pytest.raises(UsageError, match=r"^rounds is 0: expected greater than or equal to 1$"):
-        graph.invoke({"question": "2 + 2?"}, context={"rounds": 0})
-
-
 def test_settings_that_make_a_model_are_refused_beside_given_ones() -> None:
     with pytest.raises(UsageError, match="the setting 'max_tokens' belongs to the models passed to this graph"):
         held(debating(ScriptedChatModel(["1"] * 9), max_tokens=6))
-
-
-def test_options_of_engine_and_template_reach_every_agent(folder: str) -> None:
-    settings = Debate(model=[folder], agents=3, exact=True, memory=[64_000_000], thinking=False)
-    run = Contexts(Debate, settings).of({"settings": settings.model_dump(mode="json")})  # type: ignore[typeddict-item]  # no more is read
-    for model in run.models.values():
-        assert isinstance(model, HookedChatModel)
-        assert (model.exact, model.memory, model.thinking) == (True, 64_000_000, False)
 
 
 def test_choices_are_lettered_for_whoever_reads_them() -> None:

@@ -37,7 +37,9 @@ def beside(store: PayloadStore, i: int) -> State:
 @pytest.mark.parametrize("protocol", some(PROTOCOLS, "cipher"))
 def test_a_debate_is_equal_to_the_bit_alone_and_beside_eight_others(protocol: Any, store: PayloadStore) -> None:
     loaded = load(device="cpu", exact=True)
-    fresh = HookedChatModel(preloaded=loaded.behind(loaded.engine.twin(exact=True)), protocol=protocol, max_tokens=40)
+    fresh = HookedChatModel(
+        preloaded=loaded.varied(engine=loaded.engine.twin(exact=True)), protocol=protocol, max_tokens=40
+    )
     alone = said(held(debating(fresh, store=store, rounds=2)))
     graph, statistics = debating(protocol=protocol, store=store, **EXACT), loaded.engine.statistics
     statistics.widest = 0

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
-from sottovoce.datasets.govsim import games
 from sottovoce.environments.govsim.fishery import Game
-from sottovoce.environments.govsim.fishery_rules import Player, World, free_rider, greedy, sustainable
-from sottovoce.graphs.govsim import create_govsim
+from sottovoce.environments.govsim.fishery_rules import World
+from sottovoce.graphs.govsim import create_govsim, games
 from sottovoce.models import Rows
-from sottovoce.nodes.govsim import utterance_form
 from sottovoce.nodes.watch import Intervention
 from sottovoce.settings import GovSim
+from tests.environments.players import Player, free_rider, greedy, sustainable
 from tests.graphs.support import Recording, lonely_loaded
 
 KEYS = ["board", "decision", "world", "game", "settings", "epochs", "interventions"]
-THREAD: Any = {"configurable": {"thread_id": "1"}}
 LAKE = re.compile(r"It is month (\d+)\. The lake holds (\d+) tons")
 SAID = {
     "talk": "Say: {agent} says so in round {round}.\nDone: no\nNext: nobody",
@@ -358,34 +354,3 @@ def test_a_reset_may_come_again_and_never_goes_behind_a_harvest() -> None:
 
 
 # State
-
-
-def test_it_resumes_after_any_step_as_if_unbroken() -> None:
-    chosen = GovSim(agents=2, months=2, utterances=2)
-    whole, _ = run(agents=2, months=2, utterances=2)
-    graph = create_govsim(chosen, models=ByRule()).compile(checkpointer=InMemorySaver())
-    graph.invoke(asked_for(chosen), THREAD, interrupt_after="*")
-    while graph.get_state(THREAD).next:
-        graph.invoke(None, THREAD, interrupt_after="*")
-    found = graph.get_state(THREAD).values
-    assert {key: found[key] for key in KEYS if key in whole} == whole
-
-
-async def test_sync_and_async_agree() -> None:
-    chosen = GovSim(agents=2, months=2, utterances=2)
-    whole, _ = run(agents=2, months=2, utterances=2)
-    graph = create_govsim(chosen, models=ByRule()).compile()
-    assert await graph.ainvoke(asked_for(chosen), output_keys=KEYS) == whole
-
-
-def test_checkpoints_hold_plain_json() -> None:
-    chosen = GovSim(agents=2, months=2, utterances=2)
-    graph = create_govsim(chosen, models=ByRule()).compile(checkpointer=InMemorySaver())
-    graph.invoke(asked_for(chosen), THREAD)
-    for snapshot in graph.get_state_history(THREAD):
-        values = {**snapshot.values, "board": [message.to_dict() for message in snapshot.values.get("board", [])]}
-        assert json.loads(json.dumps(values)) == values
-
-
-def test_the_form_of_an_utterance_names_the_others() -> None:
-    assert (utterance_form(["Kate", "Jack"]).pattern or "").endswith("Next: (?:Kate|Jack)")

@@ -11,6 +11,9 @@ import pytest
 
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import NAMES, scheme
+from sottovoce.settings import Settings
+from sottovoce.settings.base import Controlled
+from sottovoce.settings.option_groups import FIRST, OF_CONTROL, place
 
 LOADED = "import sys; import {modules}; print(sorted({{name.split('.')[0] for name in sys.modules}} & {{{heavy}}}))"
 
@@ -70,3 +73,17 @@ def test_a_scheme_is_made_for_an_assistant_s_settings_without_its_model(
     roles = [(node.metadata or {}).get("role", "").rstrip(" 12") for node in nodes]
     speak = ("agent", "coder", "debater", "fisher", "group", "peer", "sample", "single")
     assert sum(role in speak for role in roles) == (4 if field else 1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_form_begins_with_what_most_people_need_and_then_with_the_scheme_s_own(name: str) -> None:
+    form = [*scheme(name).create().compile().get_context_jsonschema()["properties"]]
+    first = [field for field in FIRST if field in form]
+    own = [field for field in form if field not in Settings.model_fields and place(field) == len(FIRST)]
+
+    assert form[: len(first)] == first and form[len(first) : len(first) + len(own)] == own
+    assert sorted(form) == sorted(scheme(name).settings.model_fields)
+
+
+def test_no_setting_of_controls_is_missed() -> None:
+    assert (*(name for name in Controlled.model_fields if name not in Settings.model_fields),) == OF_CONTROL

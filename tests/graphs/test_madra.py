@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise, permutations
 from typing import Any
 
 import pytest
@@ -12,11 +11,9 @@ from langchain_core.outputs import ChatResult
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.datasets.encyclopedia import about_the_world
-from sottovoce.graphs.madra import SCHEME, create_madra
-from sottovoce.graphs.runtime.frame import Frame
+from sottovoce.graphs.madra import create_madra
 from sottovoce.graphs.single import create_single
-from sottovoce.nodes.madra import Madra, begin, by_summarizer, judge, summarise, talk
-from sottovoce.nodes.madra_readers import agree, selected, selection_form, stated
+from sottovoce.nodes.madra_readers import selection_form
 from sottovoce.retrievers import Hit, Passage
 from sottovoce.retrievers.registry import register_retriever
 from sottovoce.settings import MADRA, Single
@@ -154,22 +151,6 @@ def test_a_search_before_later_rounds_is_for_what_debaters_said_and_numbers_stay
 # What is chosen
 
 
-@pytest.mark.parametrize(
-    ("text", "chosen"),
-    [
-        ("[2] says it.\nEvidence: [2]", [2]),
-        ("[4] and [1], then [0], [3] and [4]", [4, 1, 0]),
-        ("Evidence: [7] [1] [1]", [1]),
-        ("[0] is about him, but I need none.\nEvidence: [No Found]", []),
-        ("[no found]", []),
-        ("Number 3 helps.", [3]),
-        ("Nothing [99999999999999] [x] []", []),
-    ],
-)
-def test_a_choice_is_the_first_three_numbers_that_there_are(text: str, chosen: list[int]) -> None:
-    assert selected(text, 5, 3) == chosen
-
-
 def test_debaters_talk_with_what_they_chose_alone_and_choose_again_in_every_round() -> None:
     replies = script(["[No]", "[Yes]"]) | {"agent_2": ["[1] [0]", "Hm. [Place 2]", "[No Found]", "So. [Place 2]"]}
     _, model = held(replies)
@@ -236,31 +217,6 @@ def test_the_first_round_is_side_by_side_and_later_ones_are_in_turn() -> None:
     assert heard(calls(model, "summarizer")[0]) == [(f"agent_{i}", 2) for i in (1, 2, 3)]
 
 
-def prompts_of(order: tuple[str, ...]) -> dict[tuple[str, int, str], str]:
-    """What each is asked in two rounds of MADRA whose debaters are held in this order."""
-    model = ScriptedChatModel(script(["[No]", "[Yes]"], rounds=2))
-    frame = Frame(SCHEME, MADRA(source="none", rounds=2), model, rule=by_summarizer, begin=begin, state=Madra)
-    frame.graph.add_edge("next_round", order[0])
-    for name, following in pairwise([*order, "judge"]):
-        frame.act(name, talk, to=following)
-    frame.act(
-        "judge",
-        judge,
-        to=lambda state: "summarise" if state["round"] else "next_round",
-        ends=["summarise", "next_round"],
-    )
-    frame.act("summarise", summarise, agent="summarizer", to="decide")
-    frame.graph.compile().invoke(ASKED)
-    return {(asked.agent, asked.round, asked.act): asked.text for asked in model.calls}
-
-
-def test_the_order_of_debaters_changes_what_they_read_in_later_rounds_alone() -> None:
-    first, second = (prompts_of(order) for order in permutations(["agent_1", "agent_2"]))
-    assert first["agent_1", 0, "answer"] == second["agent_1", 0, "answer"]
-    assert first["agent_2", 0, "answer"] == second["agent_2", 0, "answer"]
-    assert first["agent_2", 1, "revise"] != second["agent_2", 1, "revise"]
-
-
 # How often, and who decides
 
 
@@ -285,34 +241,6 @@ def test_an_early_yes_ends_it_after_the_first_round() -> None:
     assert (decision["answer"], decision["score"], decision["by"]) == ("Aldmoor", 1.0, "summarizer")
     assert (decision["agreed"], decision["why"]) == (True, "they agreed in round 1")
     assert [(vote["answer"], vote["counts"]) for vote in decision["votes"]] == [("Place 1", False), ("Place 2", False)]
-
-
-@pytest.mark.parametrize(
-    ("text", "yes"),
-    [("[Yes]", True), ("[NO]", False), ("Yes, they do.", True), ("", False), ("They agree.", False),
-     ("[yes] at first, but [no]", False), ("[Yes, all of them]", True), ("No [Yes]", True)],
-)  # fmt: skip
-def test_a_judge_is_read_by_the_last_brackets_and_what_cannot_be_read_is_a_no(text: str, yes: bool) -> None:
-    assert agree(text) is yes
-
-
-@pytest.mark.parametrize(
-    ("text", "kind", "answer"),
-    [
-        ("He wrote [The Mill], and then [Letters to Cleo]", "text", "Letters to Cleo"),
-        ("As [2] says, it is so. [Aldmoor]", "text", "Aldmoor"),
-        ("It is told in [The Mill].\nAnswer: Aldmoor", "text", "Aldmoor"),
-        ("[1] has 20 and [3] has 22, so the answer is [22].", "number", "22"),
-        ("[Yes]", "yes_no", "yes"),
-        ("Of [Keel Bridge] it is told, so no.", "yes_no", "no"),
-        ("As [0] says: [Refutes]", "label", "REFUTES"),
-    ],
-)
-def test_the_last_brackets_hold_the_answer_unless_they_name_a_passage(text: str, kind: Any, answer: str) -> None:
-    question: Any = {"question": "?", "kind": kind}
-    if kind == "label":
-        question["choices"] = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
-    assert stated(text, question) == answer
 
 
 def test_where_the_summarizer_cannot_be_read_the_most_frequent_answer_counts_and_the_first_of_several() -> None:

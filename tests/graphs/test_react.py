@@ -6,10 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import MessageRef
+from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.core.registry import Registry
@@ -20,13 +19,12 @@ from sottovoce.graphs.react import create_react
 from sottovoce.models import Rows
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import passages_of
-from sottovoce.nodes.react import counted, step_turns, steps_of
-from sottovoce.nodes.watch import Intervention
+from sottovoce.nodes.react import Said, counted, step_turns, steps_of
 from sottovoce.prompts.render import Prompts
 from sottovoce.retrievers import Hit, Passage
 from sottovoce.retrievers.registry import RETRIEVERS
 from sottovoce.settings import ReAct
-from tests.graphs.support import Recording, lonely_loaded
+from tests.graphs.support import Once, Recording, lonely_loaded
 from tests.tables import some
 
 LONG: Any = {"recursion_limit": 100}
@@ -369,35 +367,52 @@ def test_what_cannot_be_searched_is_refused_before_anybody_speaks(
 # State
 
 
-def test_it_resumes_after_any_step_as_if_unbroken() -> None:
-    said = [step(1, "Search[Aldmoor]"), " Hm.", " Lookup[mill]", step(3, "Lookup[mill]"), step(4, "Finish[Aldmoor]")]
-    whole, _ = relay(*said)
-    graph = create_react(ReAct(library="documents"), models=ScriptedChatModel(said)).compile(
-        checkpointer=InMemorySaver()
-    )
-    config: Any = {"configurable": {"thread_id": "1"}, **LONG}
-    graph.invoke({**ASKED, "documents": DOCUMENTS}, config, interrupt_after="*")
-    while graph.get_state(config).next:
-        graph.invoke(None, config, interrupt_after="*")
-    found = graph.get_state(config).values
-    assert {key: found[key] for key in KEYS} == whole
-
-
-class Once:
-    """Takes the relay back when a word is looked up for the first time."""
-
-    def __init__(self) -> None:
-        self.done = False
-
-    def __call__(self, run: Any, state: Any, messages: Any) -> Intervention | None:
-        if self.done or "Lookup" not in messages[-1].text:
-            return None
-        self.done = True
-        return Intervention("reset", "not that word")
-
-
 def test_a_reset_brings_the_open_page_back() -> None:
     said = [step(1, "Search[Aldmoor]"), step(2, "Lookup[mill]"), step(2, "Lookup[river]"), step(3, "Finish[Aldmoor]")]
-    state = run(ScriptedChatModel(said), {**ASKED, "documents": DOCUMENTS}, watch=Once())
+    state = run(ScriptedChatModel(said), {**ASKED, "documents": DOCUMENTS}, watch=Once("reset", text="Lookup"))
     assert observations(state)[1:] == ["(Result 1 / 1) Its river is deep."] and state["epochs"] == [[1, 0]]
     assert state["decision"]["answer"] == "Aldmoor" and counted(state).steps == 3
+
+
+STEPS: list[tuple[str, str]] = [
+    (" I need the birthplace of Bern Holt.\nAction 1: Search[Bern Holt]", "Search[Bern Holt]"),
+    ("Thought 1: I begin with Bern Holt.\nAction 1: Search[Bern Holt]", "Search[Bern Holt]"),
+    (" First I need his page.\nThen the town's.\nAction 1: Search[Bern Holt]", "Search[Bern Holt]"),
+    (" Two things are missing:\n- his town\n- its river\n\nAction 1: Search[Bern Holt]", "Search[Bern Holt]"),
+    (" I look him up.\n\n**Action 1:** Search[Bern Holt]", "Search[Bern Holt]"),
+    (" I look him up.\n**Action 1: Search[Bern Holt]**", "Search[Bern Holt]"),
+    (" I look him up.\nAction: Search[Bern Holt]", "Search[Bern Holt]"),
+    (" I look him up.\naction 1 - search[Bern Holt]", "Search[Bern Holt]"),
+    (" I look him up.\nACTION 1 \u2013 Search [Bern Holt].", "Search[Bern Holt]"),
+    (" I look him up.\n### Action 1\nSearch[Bern Holt]", "Search[Bern Holt]"),
+    (" I look him up.\nAction 1: `Search[Bern Holt]`", "Search[Bern Holt]"),
+    (" I look him up.\nAction 1:\n```\nSearch[Bern Holt]\n```", "Search[Bern Holt]"),
+    (' I look him up.\nAction 1: Search["Bern Holt"]', "Search[Bern Holt]"),
+    (
+        " I could do Search[Aldmoor] or Lookup[fair]; the man comes first.\nAction 1: Search[Bern Holt]",
+        "Search[Bern Holt]",
+    ),
+    (" He was born in Aldmoor.\nAction 1: Finish[Aldmoor]\n\nThis is what the page says.", "Finish[Aldmoor]"),
+    (
+        " I look him up.\nAction 1: Search[Bern Holt]\nObservation 1: He was born in Kell.\nThought 2: So Kell.\n"
+        "Action 2: Finish[Kell]",
+        "Search[Bern Holt]",
+    ),
+    (" I look him up.\nAction 1: Search[Bern Holt]\n**Observation 1:** Kell.\nFinish[Kell]", "Search[Bern Holt]"),
+    (" I look him up.\n**Observation 1:** He is of Kell.\nAction 2: Finish[Kell]", ""),
+    (" The word may be further down.\nAction 1: Look up[born]", "Lookup[born]"),
+    (" The word may be further down.\nAction 1: Lookup[born in]\nAction 2: Search[Aldmoor]", "Lookup[born in]"),
+    (" The page names both.\nAction 1: Finish[Aldmoor and Kell]", "Finish[Aldmoor and Kell]"),
+    (" It is 340 metres.\nAction 1: Finish[340 metres]", "Finish[340 metres]"),
+    (" Nothing is told of it.\nAction 1: Finish[NOT ENOUGH INFO]", "Finish[NOT ENOUGH INFO]"),
+    (" I look him up. Search[Bern Holt]", "Search[Bern Holt]"),
+    (" I need to know where he was born before anything else, and then", ""),
+    (" I look him up.\nAction 1: look at the page of Bern Holt", ""),
+]
+"""Replies behind "Thought 1:"; the action, or "" where there is none."""
+
+
+@pytest.mark.parametrize(("text", "action"), STEPS)
+def test_a_step_is_read_as_it_is_meant(text: str, action: str) -> None:
+    does = Said(Message("agent_1", 0, "step", text), None).does
+    assert ("" if isinstance(does, Malformed) else str(does)) == action

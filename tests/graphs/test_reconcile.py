@@ -9,10 +9,8 @@ import pytest
 
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import Message, MessageRef
-from sottovoce.core.errors import UsageError
 from sottovoce.nodes.reconcile import read_vote
 from sottovoce.prompts.structured import recalibrated
-from sottovoce.settings import ReConcile
 from tests.graphs.support import board, built, calls, heard, held
 
 Said = Sequence[str | tuple[object, object]]
@@ -145,11 +143,6 @@ def test_an_answer_turn_is_read_with_the_confidence_of_the_reply_before_it_which
     assert (decision["answer"], decision["votes"][0]) == ("22", asked)
 
 
-def test_a_confidence_alone_that_cannot_be_read_needs_no_answer_turn() -> None:
-    _, model = reconciled([("22", "very"), ("22", "very much")], [("22", 0.9)], rounds=0)
-    assert not [asked for asked in model.calls if "prefill" in asked.options]
-
-
 # When it ends
 
 
@@ -193,11 +186,6 @@ def test_all_abstaining_ends_without_an_answer() -> None:
     assert len(model.calls) == 12
     assert (decision["answer"], decision["score"], decision["beside"]) == (None, 0.0, {"plain": None})
     assert decision["why"] == "no answer could be read: all abstained"
-
-
-def test_one_agent_cannot_be_reconciled() -> None:
-    with pytest.raises(UsageError, match="agents is 1: expected greater than or equal to 2"):
-        ReConcile.model_validate({"agents": 1})
 
 
 # Different models, hosted ones among them

@@ -1,10 +1,11 @@
-"""Every scheme stopped after any step and resumed, replayed, held sync and async: the result is the same."""
+"""Every scheme stopped and resumed, replayed, or with its agents in another order: the result is the same."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 from functools import cache
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import scheme
 from sottovoce.models import LoadedModel, assemble
 from sottovoce.nodes.contexts import Models
-from tests.graphs.support import KEYS, OF_CMD, QUESTION, Graph, held, lonely, outcome
+from tests.graphs.support import KEYS, OF_CMD, QUESTION, Graph, InOrder, built, held, lonely, outcome
 from tests.support import tiny_model, tiny_tokenizer
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -66,13 +67,6 @@ def test_a_replay_from_any_step_ends_as_the_first_time(name: str, store: Payload
         assert outcome(graph.invoke(None, snapshot.config, output_keys=KEYS)) == expected
 
 
-@pytest.mark.parametrize("name", MOST)
-async def test_sync_and_async_agree(name: str, store: PayloadStore) -> None:
-    expected = outcome(held(graph_of(name, exact(store))))
-    found = await graph_of(name, exact(store)).ainvoke(QUESTION, output_keys=KEYS)
-    assert outcome(found) == expected
-
-
 @pytest.mark.parametrize("name", SETTINGS)
 def test_checkpoints_hold_plain_json(name: str, store: PayloadStore) -> None:
     graph = graph_of(name, lonely("sde", store), InMemorySaver())
@@ -103,3 +97,34 @@ def test_representatives_go_on_after_a_stop_between_levels() -> None:
     assert (first["level"], first["groups"]) == (1, [["agent_1", "agent_3"]])
     last = graph.invoke(None, THREAD, output_keys=[*KEYS, *OF_CMD])
     assert last["decision"]["answer"] == "20" and last["level"] == 1
+
+
+STATED = '{{"reasoning": "So.", "answer": "{}", "confidence_level": "0.{}"}}'
+WORDS = "{}.{} The answer is {}."
+SIDE_BY_SIDE: dict[str, dict[str, Any]] = {
+    "debate": {"agents": 3, "rounds": 3},
+    "reconcile": {"agents": 3, "rounds": 2},
+    "cmd": {"agents": 4, "rounds": 3},
+    "ia": {"agents": 3, "rounds": 3},
+}
+
+
+def replies(scheme: str, agent: int) -> list[str]:
+    """Agents that never agree, and a tie at the end."""
+    if scheme == "reconcile":
+        return [STATED.format(20 + agent, 5 + agent + r) for r in range(3)]
+    return [WORDS.format(agent, r, 20 + agent % 2) for r in range(3)]
+
+
+@pytest.mark.parametrize("name", SIDE_BY_SIDE)
+def test_the_order_in_which_agents_of_a_round_run_changes_no_prompt(name: str) -> None:
+    agents = [f"agent_{i + 1}" for i in range(SIDE_BY_SIDE[name]["agents"])]
+    script = {agent: replies(name, i) for i, agent in enumerate(agents)} | {"secretary": ["The answer is 20."]}
+    found = []
+    for order in list(permutations(agents))[::5]:
+        model = InOrder(replies=script, order=order)
+        state = held(built(name, model, **SIDE_BY_SIDE[name]))
+        assert [asked.agent for asked in model.calls if asked.agent in agents] == list(order) * 3
+        prompts = {(asked.agent, asked.act, asked.round): asked.turns for asked in model.calls}
+        found.append((prompts, outcome(state)))
+    assert len(found) > 1 and all(each == found[0] for each in found)

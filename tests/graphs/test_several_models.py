@@ -63,16 +63,6 @@ def test_models_of_one_vocabulary_meet_where_the_protocol_allows(
     )
 
 
-def test_cipher_carries_means_over_the_table_of_each_model(models: dict[str, str], store: PayloadStore) -> None:
-    state = held(debating(protocol="cipher", model=[models["one"], models["wide"]], store=store, **FAST))
-    for message in replies(state):
-        assert message.payload is not None
-        payload = message.payload.load(store)
-        for name, width in (("one", 32), ("wide", 64)):
-            means = payload.rows(load(models[name]).table.key)
-            assert means is not None and means.shape == (message.payload.tokens, width)
-
-
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_models_of_other_vocabularies_meet_in_words(protocol: Any, models: dict[str, str], store: PayloadStore) -> None:
     named = [models["one"], models["stranger"]]
@@ -109,14 +99,6 @@ def test_the_command_line_takes_a_model_for_each_agent(
         "agent_1": models["one"],
         "agent_2": models["wide"],
     }
-
-
-def test_models_that_are_given_as_objects_may_be_several(models: dict[str, str], store: PayloadStore) -> None:
-    given = {
-        f"agent_{i + 1}": HookedChatModel(model=models[name], protocol="cipher", max_tokens=4)
-        for i, name in enumerate(("one", "wide"))
-    }
-    assert len(texts(held(debating(given, store=store, rounds=2)))) == 4
 
 
 # One model in several discussions
@@ -157,15 +139,6 @@ def test_a_discussion_runs_in_half_precision(
 ) -> None:
     state = held(debating(protocol=protocol, model=[models["one"]], dtype=[dtype], store=store, **FAST))
     assert dtypes(state) == [None if protocol == "nl" else dtype] * 4
-
-
-def test_models_of_other_dtypes_exchange_means(models: dict[str, str], store: PayloadStore) -> None:
-    given = {
-        f"agent_{i + 1}": HookedChatModel(model=models["one"], dtype=dtype, protocol="cipher", max_tokens=4)
-        for i, dtype in enumerate(("float32", "bfloat16"))
-    }
-    state = held(debating(given, store=store, rounds=2))
-    assert len(texts(state)) == 4
 
 
 @pytest.mark.parametrize(("protocol", "device"), pairs(PROTOCOLS, ["map", {"": "disk"}]), ids=str)

@@ -9,6 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import InvalidUpdateError
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
+from pydantic import ValidationError
 from typing_extensions import TypedDict
 
 from sottovoce.agents.scripted import ScriptedChatModel
@@ -16,6 +17,8 @@ from sottovoce.core.errors import RequestError, SottovoceError, UsageError
 from sottovoce.graphs import scheme
 from sottovoce.graphs.debate import create_debate
 from sottovoce.graphs.madra import create_madra
+from sottovoce.nodes.state import Discussion
+from sottovoce.nodes.state_validation import _adapter
 from sottovoce.settings import MAD, Debate
 from tests.graphs.support import KEYS, NEEDED, QUESTION, Graph, board, debating, marked
 
@@ -126,7 +129,7 @@ def edits(graph: Graph) -> dict[str, tuple[dict[str, Any], str]]:
         "no message": ({"board": ["hello"]}, "a message for the board is 'hello'; expected its fields"),
         "lacks": ({"board": [{"agent": "agent_1"}]}, "in a message for the board, it has no 'round'"),
         "text": ({"board": [{**message, "round": "0"}]}, "in a message for the board, round is '0': expected a valid"),
-        "negative": ({"board": [{**message, "attempt": -1}]}, "attempt is -1; expected 0 or more"),
+        "negative": ({"board": [{**message, "attempt": -1}]}, "attempt is -1: expected greater than or equal to 0"),
         "unknown": ({"board": [{**message, "texts": ""}]}, "unknown field of a message: 'texts'; the nearest known"),
         "digest": ({"board": {**message, "payload": {"sha256": "../x"}}}, "in a message for the board, payload"),
         "nobody": ({"board": [{**message, "agent": "eve"}]}, "unknown agent on the board: 'eve'; choose from: agent_1"),
@@ -272,3 +275,11 @@ def test_an_edit_of_a_reply_or_of_its_answer_turn_is_what_counts(edited: int) ->
     graph.update_state(thread, {"board": [edit]}, as_node="agent_1")
 
     assert graph.invoke(None, thread)["decision"]["why"] == "2 of 2 say 22"
+
+
+@pytest.mark.parametrize("epochs", [[0] * 1000, [["x"] * 1000]])
+def test_a_list_is_refused_at_its_first_wrong_item(epochs: Any) -> None:
+    """A million wrong items took 1.5 GB of errors."""
+    with pytest.raises(ValidationError) as refused:
+        _adapter(Discussion).validate_python({"epochs": epochs}, strict=True)
+    assert refused.value.error_count() == 1

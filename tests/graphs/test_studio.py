@@ -241,28 +241,3 @@ def test_the_server_had_nothing_to_warn_of(server: str, log: Path) -> None:
     lines = re.sub(r"\x1b\[[0-9;]*m", "", log.read_text()).splitlines()
     found = [line for line in lines if re.search(r"\[(warning|error|critical) *\]|BlockingError", line)]
     assert not [line for line in found if not THEIRS.search(line)]
-
-
-async def test_an_edit_after_a_stop_of_two_agents_names_its_node_and_unknown_agents_are_refused_to_the_end(
-    client: LangGraphClient, context: dict[str, Any]
-) -> None:
-    """The documented edit took the attempt after the first one, which an answer turn had taken already."""
-    assistant = await assistant_of(client, {**context, "agents": 2, "rounds": 1, "answer_turn": True})
-    thread = (await client.threads.create())["thread_id"]
-    await client.runs.wait(thread, assistant, input=QUESTION, interrupt_after=["agent_1", "agent_2"])
-    values: Any = (await client.threads.get_state(thread))["values"]
-    said = [each for each in values["board"] if each["agent"] == "agent_1"]
-    assert len(said) == 2  # the tiny model is asked again for its answer
-    edit = {**said[0], "attempt": said[-1]["attempt"] + 1, "text": "The answer is 22.", "payload": None}
-
-    with pytest.raises(BadRequestError) as ambiguous:
-        await client.threads.update_state(thread, {"board": [edit]})
-    assert ambiguous.value.body == {"detail": "Ambiguous update, specify as_node"}
-    await client.threads.update_state(thread, {"board": [edit]}, as_node="agent_1")
-    ended: Any = await client.runs.wait(thread, assistant, input=None)
-    assert ended["decision"]["votes"][0]["answer"] == "22"
-
-    for node in (None, "agent_1", "decide"):
-        with pytest.raises(BadRequestError) as unknown:
-            await client.threads.update_state(thread, {"board": [{**edit, "agent": "nobody"}]}, as_node=node)
-        assert unknown.value.body == {"detail": "unknown agent on the board: 'nobody'; choose from: agent_1, agent_2"}

@@ -132,26 +132,6 @@ def test_one_who_is_asked_again_takes_the_next_attempt_and_the_others_are_waited
     assert (state["epochs"], state["fish"]) == ([], 10 - 2 - 3 - 3)
 
 
-def test_a_watch_that_never_intervenes_changes_nothing() -> None:
-    plain, watched = (
-        create_pond(models=fishing(), watch=watch).compile().invoke(QUESTION, LONG, output_keys=KEYS[:-1])
-        for watch in (None, lambda run, state, messages: None)
-    )
-    assert plain == watched
-
-
-def test_a_reset_resumes_after_any_step_as_if_unbroken() -> None:
-    whole = create_pond(models=fishing(), watch=Greedy()).compile().invoke(QUESTION, LONG, output_keys=KEYS)
-    graph = create_pond(models=fishing(), watch=Greedy()).compile(checkpointer=InMemorySaver())
-    config: Any = {"configurable": {"thread_id": "1"}, **LONG}
-    graph.invoke(QUESTION, config, interrupt_after="*")
-    for _ in range(50):
-        if not graph.get_state(config).next:
-            break
-        graph.invoke(None, config, interrupt_after="*")
-    assert {key: graph.get_state(config).values[key] for key in KEYS} == whole
-
-
 # Agents that select passages and then answer
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.state import CompiledStateGraph
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
@@ -93,6 +94,7 @@ SCRIPTS: dict[str, dict[str, list[str]]] = {
 """What is said where not everybody says 22: each scheme goes through all of its nodes."""
 
 
+LONG: Any = {"configurable": {"thread_id": "1"}, "recursion_limit": 100}
 FIRST = {name: case for case, (name, _) in reversed(CASES.items())}
 """A case of each scheme: its first."""
 DIGEST = re.compile(r"(?<![.\w])[0-9a-f]{16,}\b")
@@ -124,10 +126,10 @@ def scripted(case: str) -> ScriptedChatModel:
     return ScriptedChatModel(SCRIPTS.get(case, {"": ["The answer is 22."] * 12}))
 
 
-def built(name: str, settings: dict[str, Any], **more: Any) -> Graph:
+def built(name: str, settings: dict[str, Any], saver: Any = None, **more: Any) -> Graph:
     found = scheme(name)
     more |= NEEDED.get(name, {})
-    graph: Graph = found.create(found.settings.model_validate(settings), **more).compile(name=name)
+    graph: Graph = found.create(found.settings.model_validate(settings), **more).compile(saver, name=name)
     return graph
 
 
@@ -182,6 +184,32 @@ def test_transitions(case: str, as_json: SnapshotAssertion) -> None:
 
 def test_every_scheme_is_a_case() -> None:
     assert set(FIRST) == set(NAMES)
+
+
+@pytest.mark.parametrize("case", [*CASES, "relay"])
+async def test_a_discussion_that_stops_after_every_step_or_runs_async_is_the_same_and_its_state_is_plain(
+    case: str,
+) -> None:
+    def compiled(saver: Any = None) -> Graph:
+        if case == "relay":
+            return create_discussion(Relay(), MesSync(agents=3), models=scripted(case)).compile(checkpointer=saver)
+        name, settings = CASES[case]
+        return built(name, settings, saver, models=scripted(case))
+
+    graph, question = compiled(InMemorySaver()), {**QUESTION, "target": "22"}
+    keys = [key for key in graph.builder.channels if key != "messages"]
+    whole = compiled().invoke(question, LONG, output_keys=keys)
+
+    graph.invoke(question, LONG, interrupt_after="*")
+    while graph.get_state(LONG).next:
+        graph.invoke(None, LONG, interrupt_after="*")
+
+    values = graph.get_state(LONG).values
+    assert {key: values[key] for key in whole} == whole
+    assert await compiled().ainvoke(question, LONG, output_keys=keys) == whole
+    for snapshot in graph.get_state_history(LONG):
+        plain = {**snapshot.values, "board": [message.to_dict() for message in snapshot.values.get("board", [])]}
+        assert json.loads(json.dumps(plain)) == plain
 
 
 def test_transitions_of_a_discussion_by_a_rule(as_json: SnapshotAssertion) -> None:

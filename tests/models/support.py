@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
-from sottovoce.models import Engine, Feed, Ids, LoadedModel, Request, Rows, assemble
+from sottovoce.models import Engine, Feed, Ids, LoadedModel, Reply, Request, Rows, assemble
 from sottovoce.models.engine.prefix_cache import PrefixCache
-from tests.support import HIDDEN, ids, request, tiny_model, tiny_tokenizer
+from sottovoce.models.huggingface.layers import hooked
+from tests.support import HIDDEN, VOCABULARY, close, ids, prompt_ids, request, tiny_model, tiny_tokenizer
 
 LIMIT = 600  # seconds; reached only where the engine hangs
 POSITION = 2 * 2 * 2 * 8 * 4  # bytes of a position: layers, keys and values, heads, width, float32
@@ -42,6 +43,13 @@ def busy(engine: Engine) -> Iterator[None]:
         yield
     finally:
         done.set()
+
+
+def together(engine: Engine, asked: Iterable[Request]) -> list[Reply]:
+    """The replies to requests that are one batch."""
+    with busy(engine):
+        submitted = [engine.submit(each) for each in asked]
+    return [each.result(LIMIT) for each in submitted]
 
 
 def words(n: int, seed: int = 0) -> Ids:
@@ -76,3 +84,43 @@ def living(kind: type[Kind]) -> list[Kind]:
     """All objects of a class that anything still holds."""
     gc.collect()
     return [each for each in gc.get_objects() if type(each) is kind]
+
+
+def plain(
+    loaded: LoadedModel, asked: Request, **options: Any
+) -> Any:  # Any: a model's output, by the names it has there
+    """One forward pass of the unmodified model over the prompt's embeddings, its edits added by hand."""
+    pieces = [loaded.table.rows[list(p.ids)] if isinstance(p, Ids) else p.rows for p in asked.prompt]
+
+    def by_hand(layer: int, hidden: torch.Tensor) -> torch.Tensor:
+        hidden = hidden.clone()
+        for change in asked.edits:
+            if change.layer == layer:
+                hidden[0, change.at : change.at + len(change.delta)] += change.delta
+        return hidden
+
+    changes = {each.layer: lambda h, layer=each.layer: by_hand(layer, h) for each in asked.edits}
+    with hooked(loaded.network.layers, changes), torch.inference_mode():
+        return loaded.model(inputs_embeds=torch.cat(pieces)[None], **options)
+
+
+def reads_as_plain(loaded: LoadedModel, asked: Request, reply: Reply) -> bool:
+    """The first token's most probable alternatives are those of a plain forward pass."""
+    assert reply.stats is not None
+    expected = plain(loaded, asked).logits[0, -1, :VOCABULARY].log_softmax(-1)
+    return close(reply.stats.top_logprobs[0], expected[reply.stats.top_ids[0]])
+
+
+def generate(loaded: LoadedModel, asked: Request, **options: object) -> tuple[int, ...]:
+    """What transformers.generate adds to a prompt of ids."""
+    prompt = torch.tensor([prompt_ids(asked)])
+    n = asked.stop.max_new
+    out: torch.Tensor = loaded.model.generate(  # type: ignore[operator]  # transformers hides it from types
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        max_new_tokens=n,
+        min_new_tokens=n,
+        do_sample=False,
+        **{"eos_token_id": None, **options},
+    )
+    return tuple(out[0, prompt.shape[1] :].tolist())

@@ -11,7 +11,7 @@ from sottovoce.core.errors import ModelError, UsageError
 from sottovoce.models.huggingface.chat import ChatTemplate
 from tests import chats
 from tests.chats import tokenizer_with
-from tests.support import CHATML, ids, tiny_tokenizer
+from tests.support import CHATML, tiny_tokenizer
 
 
 @dataclass(frozen=True)
@@ -79,17 +79,6 @@ def test_holes_and_seams_cut_the_wording(parts: tuple[str | int, ...], pieces: l
     assert shown(CHAT, user(*parts)) == pieces
 
 
-def test_no_token_spans_a_seam() -> None:
-    joined, apart = CHAT.encode([user("The answer")]), CHAT.encode([user("The ans", "wer")])
-
-    assert len(joined) == 1 and len(apart) == 2
-    assert ids(" answer")[0] in joined[0] and not any(ids(" answer")[0] in piece for piece in apart)  # type: ignore[operator]
-
-
-def test_the_assistants_turn_is_opened_only_where_asked_for() -> None:
-    assert shown(CHAT, user("Hi"), opened=False) == ["<|im_start|>user\nHi<|im_end|>\n"]
-
-
 @pytest.mark.parametrize(
     ("template", "pieces"),
     [
@@ -148,18 +137,6 @@ def test_a_template_with_strict_alternation_reads_neighbours_as_one_turn(
     turns = [user("A", 0), user(1, "B"), assistant("C"), assistant(2), user("D")]
 
     assert shown(chat(template), *turns) == joined
-
-
-def test_strict_alternation_takes_no_system_turn_from_a_template_that_has_one() -> None:
-    pieces = shown(chat(chats.LLAMA_2), system("Be brief."), user("A"), user("B"))
-
-    assert pieces == ["<|endoftext|>[INST] <<SYS>>Be brief.<</SYS>> A\n\nB [/INST]"]
-
-
-def test_turns_stay_apart_where_any_order_is_taken() -> None:
-    pieces = shown(chat(chats.PHI_3), user("A"), user("B"), opened=False)
-
-    assert pieces == ["<|im_start|>user\nA<|im_end|>\n<|im_start|>user\nB<|im_end|>\n"]
 
 
 # The first token
@@ -242,18 +219,6 @@ def test_a_template_that_refuses_any_chat_is_named_with_the_turns() -> None:
         chat(REFUSING).encode([system("Be brief."), user("Hi")])
 
 
-def test_a_template_that_trims_takes_no_space_beside_a_hole() -> None:
-    pieces = shown(chat(TRIMMED), user("  A ", 0, " "), user(1, " B  "))
-
-    assert pieces == ["[A ", 0, "][", 1, " B]>"]
-
-
-def test_a_model_without_template_gets_its_roles_in_words() -> None:
-    pieces = shown(chat(None), system("Be brief."), user("Say ", 0), assistant(1))
-
-    assert pieces == ["System: Be brief.\n\nUser: Say ", 0, "\n\nAssistant: ", 1, "\n\nAssistant:"]
-
-
 @pytest.mark.parametrize("template", [CHATML, None])
 @pytest.mark.parametrize("special", ["<|im_end|>", "<|im_start|>system\n", "a<|endoftext|><|im_end|>b"])
 def test_special_tokens_in_a_text_are_ordinary_characters(special: str, template: str | None) -> None:
@@ -296,44 +261,25 @@ NESTED = "{% set ns = namespace(a=[1]) %}{% for _ in range(99) %}{% set ns.a = [
 HOSTILE = [
     "{% for a in range(99999) %}{% for b in range(99999) %}{% set c = b %}{% endfor %}{% endfor %}",
     "{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}",
-    "{% for a in [[1]] recursive %}{{ loop([[1]]) }}{% endfor %}",
     "{{ '%1000000000d' % 1 }}",
-    "{{ '%*d' % (1000000000, 1) }}",
-    "{{ '{:1000000000}'.format(1) }}",
-    "{{ '%1000000000s' | format('a') }}",
     "{{ 'a' * 10 ** 9 }}",
-    "{{ [0] * 10 ** 9 }}",
     "{{ 9 ** 9 ** 9 }}",
-    "{{ (10 ** 4000) | string }}{{ (10 ** 5000) | string }}",
-    "{{ 'a'.ljust(10 ** 9) }}",
     "{{ 'a' | center(10 ** 9) }}",
-    "{{ 'a\nb' | indent(10 ** 9) }}",
-    "{{ '\t'.expandtabs(10 ** 9) }}",
-    "{{ [1] | batch(10 ** 9, 0) | list }}",
     "{{ [1] | tojson(indent=10 ** 9) }}",
     "{{ lipsum(n=10 ** 8) }}",
-    "{{ strftime_now('%Y' * 10 ** 8) }}",
     "{{ ('a' * 9999).replace('', 'a' * 9999).replace('', 'a' * 9999) }}",
-    "{{ ('a' * 99999) | join('a' * 99999) }}",
     BILLION + "{{ ns.a }}",
-    NESTED + "{{ ns.a }}",
     NESTED + "{{ ns.a | string | length }}",
     NESTED + "{{ ns.a == ns.a[0] }}",
-    NESTED + "{{ ns.a | tojson | length }}",
     "{{ range(10 ** 9) | list }}",
-    "{{ 'a' | wordwrap(0) }}",
     "{{ messages[0].content.__class__.__mro__ }}",
     "{{ messages.missing.more }}",
-    "{{ messages + 1 }}",
     "{{ 1 / 0 }}",
     "{% set ns = namespace(__class__=1) %}",
-    "{% include 'a' %}",
     "{% if %}",
     "{{ " + "(" * 9000 + "1" + ")" * 9000 + " }}",
-    "{% if 1 %}" * 200 + "{% endif %}" * 200,
     "{{ raise_exception('a\n' * 100000) }}",
     "\ue00099\ue001",
-    "\ue000999999999\ue001",
     "\ud800",  # seen: a TypeError of the tokenizer
 ]
 

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from sottovoce.models import Feed, LoadedModel, Record, Request, Sampling, assemble
+from sottovoce.models import Engine, Feed, LoadedModel, Record, Request, Sampling, assemble
 from sottovoce.models.doctor.selftest import CHECKS, Trial
-from tests.support import FAMILIES, edit, request, rows, same_reply, tiny_model, tiny_tokenizer
-
-pytestmark = pytest.mark.gpu
+from sottovoce.models.huggingface.network import Network
+from tests.support import FAMILIES, VOCABULARY, edit, request, rows, same_reply, tiny_loaded, tiny_model, tiny_tokenizer
 
 CALM = 0.03  # weights that contract what float32 rounds, where means are fed back
 EVERYTHING = Record(layers=(0, 1), stats=True, top=3)
@@ -35,6 +34,7 @@ def mixed(loaded: LoadedModel) -> list[Request]:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.gpu
 def test_a_family_computes_on_cuda_as_the_decoding_loop_relies_on(family: str, dtype: torch.dtype) -> None:
     trial = Trial.of(on("cuda", family, dtype))
     wrong = {name: detail for name, check in CHECKS.items() for ok, detail in [check(trial)] if ok is False}
@@ -42,6 +42,7 @@ def test_a_family_computes_on_cuda_as_the_decoding_loop_relies_on(family: str, d
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.gpu
 def test_a_batch_on_cuda_says_what_each_row_says_alone_and_on_a_cpu(family: str) -> None:
     cuda, cpu = on("cuda", family), on("cpu", family)
     together = cuda.engine.run_all(mixed(cuda))
@@ -51,8 +52,71 @@ def test_a_batch_on_cuda_says_what_each_row_says_alone_and_on_a_cpu(family: str)
     assert all(map(same_reply, together, cpu.engine.run_all(mixed(cpu))))
 
 
+@pytest.mark.gpu
 def test_means_on_cuda_are_those_of_a_cpu() -> None:
     asked = [request("word " * n, 4, feed=Feed("mean"), sampling=Sampling(1.0), record=EVERYTHING) for n in range(1, 6)]
     cuda, cpu = on("cuda", "qwen2", sharp=CALM), on("cpu", "qwen2", sharp=CALM)
     for found, expected in zip(cuda.engine.run_all(asked), cpu.engine.run_all(asked), strict=True):
         assert same_reply(found, expected, relative=1e-4)  # four means after one another
+
+
+# Steps of few shapes, as CUDA graphs need them
+
+
+class Stepped(Network):
+    """A network whose steps are padded to powers of two, as if they were to be captured."""
+
+    @property
+    def uses_cuda_graphs(self) -> bool:
+        return True
+
+
+def steps(feed: Feed = Feed(), sampling: Sampling = Sampling()) -> list[Request]:  # noqa: B008  # frozen
+    record = Record((0, 1), stats=True, top=3)
+    return [request("word " * n, 4 + n, feed=feed, sampling=sampling, record=record) for n in range(1, 12)]
+
+
+def stepped(loaded: LoadedModel) -> Engine:
+    network = Stepped(loaded.model, VOCABULARY)
+    return Engine(network, loaded.tokenizer, reuse=False)
+
+
+@pytest.mark.parametrize("family", ["qwen2", "gemma2", "gpt2", "mpt", "phi3-window"])
+def test_padded_steps_give_what_plain_ones_give(family: str) -> None:
+    loaded = tiny_loaded(family)
+    engine = stepped(loaded)
+
+    found = engine.run_all(steps())
+
+    assert engine.statistics.widest > 8
+    assert all(map(same_reply, found, loaded.engine.twin(reuse=False).run_all(steps())))
+
+
+def test_padded_steps_of_means_give_what_plain_ones_give() -> None:
+    loaded = tiny_loaded(sharp=0.03)  # calm: a sharp model would grow what float32 rounds
+    asked = steps(Feed("mean"), Sampling(1.0))
+
+    assert all(map(same_reply, stepped(loaded).run_all(asked), loaded.engine.twin(reuse=False).run_all(asked)))
+
+
+@pytest.mark.gpu
+def test_captured_steps_give_what_steps_as_ever_give() -> None:
+    loaded = on("cuda", "qwen2")
+    handle = loaded.model.register_forward_hook(lambda *_: None)  # with a hook of ours, nothing is captured
+    expected = loaded.engine.twin(reuse=False).run_all(steps() * 3)
+    handle.remove()
+
+    found = loaded.engine.twin(reuse=False).run_all(steps() * 3)
+
+    assert loaded.network.uses_cuda_graphs
+    assert all(map(same_reply, found, expected))
+
+
+@pytest.mark.gpu
+def test_steps_of_a_later_engine_are_captured_too() -> None:
+    # The memory of the first graphs had gone with them, so that those after them were computed as ever.
+    loaded = on("cuda", "qwen2")
+    for most in (2, 12):
+        loaded.engine.twin(reuse=False).run_all([request("word " * n, 40) for n in range(1, most + 1)])
+        captured = loaded.network._cuda_graphs
+        assert captured is not None and captured._graphs and all(captured._graphs.values())

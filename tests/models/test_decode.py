@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 
 from sottovoce.models import Edit, Feed, Ids, LoadedModel, Record, Reply, Request, Sampling, Stop, Table, assemble
 from sottovoce.models.huggingface.layers import hooked
+from tests.models.support import generate, hooks
 from tests.support import (
     HIDDEN,
     VOCABULARY,
@@ -18,9 +19,9 @@ from tests.support import (
     edit,
     ids,
     noise,
+    prompt_ids,
     reciting_loaded,
     request,
-    rows,
     same_reply,
     text,
     tiny_loaded,
@@ -32,24 +33,6 @@ EVERYTHING = Record(layers=(0, 1), stats=True, top=3)
 MEAN = Feed("mean")
 
 Matrix = torch.Tensor
-
-
-def hooks(model: nn.Module) -> int:
-    return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules())
-
-
-def prompt_of(asked: Request) -> torch.Tensor:
-    return torch.tensor([[id for piece in asked.prompt if isinstance(piece, Ids) for id in piece.ids]])
-
-
-def generate(loaded: LoadedModel, asked: Request, **options: object) -> tuple[int, ...]:
-    """What transformers.generate adds to the prompt."""
-    prompt = prompt_of(asked)
-    mask, n = torch.ones_like(prompt), asked.stop.max_new
-    out: torch.Tensor = loaded.model.generate(  # type: ignore[operator]  # transformers hides it from types
-        prompt, attention_mask=mask, max_new_tokens=n, min_new_tokens=n, do_sample=False, **options
-    )
-    return tuple(out[0, prompt.shape[1] :].tolist())
 
 
 def logits_of(model: PreTrainedModel, **inputs: torch.Tensor) -> torch.Tensor:
@@ -70,17 +53,8 @@ def test_greedy_with_a_repetition_penalty_is_what_transformers_generates(penalty
 
     found = loaded.engine.run(penalised).ids
 
-    assert found == generate(loaded, asked, repetition_penalty=penalty, eos_token_id=None)
+    assert found == generate(loaded, asked, repetition_penalty=penalty)
     assert found != loaded.engine.run(asked).ids
-
-
-@pytest.mark.parametrize(
-    "sampling", [Sampling(1e-6), Sampling(1e-38), Sampling(5.0, top_k=1), Sampling(5.0, top_p=1e-9)]
-)
-def test_sampling_that_leaves_one_token_is_greedy(sampling: Sampling) -> None:
-    engine = tiny_loaded().engine
-
-    assert engine.run(request(sampling=sampling)).ids == engine.run(request()).ids
 
 
 def test_a_seed_fixes_a_sampled_reply() -> None:
@@ -90,14 +64,6 @@ def test_a_seed_fixes_a_sampled_reply() -> None:
     assert engine.run(first).ids == engine.run(again).ids != engine.run(other).ids
 
 
-def test_a_longer_limit_begins_with_the_same_sampled_tokens() -> None:
-    engine, sampling = tiny_loaded().engine, Sampling(1.0, seed=4)
-
-    short, long = [engine.run(request(max_new=n, sampling=sampling)) for n in (5, 40)]
-
-    assert long.ids[:5] == short.ids
-
-
 def test_tokens_beyond_the_tokenizer_are_never_said() -> None:
     padded = tiny_model(vocab_size=VOCABULARY + 20)
     head = padded.get_output_embeddings().weight
@@ -105,47 +71,12 @@ def test_tokens_beyond_the_tokenizer_are_never_said() -> None:
     head.data[VOCABULARY:] = 50 * noise(20, HIDDEN)  # so that one of them has by far the largest logit
     asked, loaded = request(max_new=12), assemble("padded", padded, tiny_tokenizer())
 
-    assert max(generate(loaded, asked, eos_token_id=None)) >= VOCABULARY
+    assert max(generate(loaded, asked)) >= VOCABULARY
     assert max(loaded.engine.run(asked).ids) < VOCABULARY
     assert max(loaded.engine.run(replace(asked, feed=MEAN, sampling=Sampling(1.0))).ids) < VOCABULARY
 
 
 # Batches
-
-
-def mixed() -> list[Request]:
-    """Requests that differ in protocol, sampling, length, layers and edits; all are safe from chaos."""
-    long = "You know: Mia has 3 apples. Another agent answered: 22 pears. " * 3
-    return [
-        request(record=EVERYTHING),
-        request(long, 12, record=Record(layers=(1,), final_norm=True)),
-        request("Hi", 3, sampling=Sampling(1.0, seed=3), record=Record(stats=True)),
-        request(long, sampling=Sampling(0.7, top_p=0.8, top_k=20, repetition_penalty=1.1, seed=9), record=EVERYTHING),
-        request((Ids(ids("Why?")), rows(4), Ids(ids(" So?"))), 5, record=EVERYTHING),
-        request("Mia has 3 apples.", 6, edits=(edit(0, 1, 3), edit(1, 4, 2, seed=1)), record=EVERYTHING),
-        request("Mia has", 2, feed=MEAN, sampling=Sampling(1.0), record=Record(stats=True, sparse=4)),
-        request(max_new=6, feed=MEAN, record=EVERYTHING),
-    ]
-
-
-def test_a_batch_gives_each_request_what_it_gets_alone() -> None:
-    loaded = tiny_loaded()
-
-    alone = [loaded.engine.run(asked) for asked in mixed()]
-    engine = loaded.engine.twin()
-    together = engine.run_all(mixed())
-
-    assert engine.statistics.widest >= len(alone) - 1  # one of them ends with its first token
-    for found, expected in zip(together, alone, strict=True):
-        assert same_reply(found, expected)
-
-
-def test_the_order_of_a_batch_does_not_matter() -> None:
-    engine = tiny_loaded().engine
-
-    forwards, backwards = engine.run_all(mixed()), engine.run_all(mixed()[::-1])
-
-    assert [reply.ids for reply in forwards] == [reply.ids for reply in backwards[::-1]]
 
 
 def test_padding_before_a_prompt_changes_nothing() -> None:
@@ -157,37 +88,7 @@ def test_padding_before_a_prompt_changes_nothing() -> None:
         assert same_reply(padded, engine.run(short))
 
 
-def test_the_same_request_twice_gives_the_same_reply_to_the_bit() -> None:
-    engine = tiny_loaded().engine.twin(reuse=False)
-
-    for asked in mixed():
-        first, again = engine.run(asked), engine.run(asked)
-        assert first.ids == again.ids
-        assert all(torch.equal(first.states[layer], again.states[layer]) for layer in first.states)
-        assert all(torch.equal(first.rows[key], again.rows[key]) for key in first.rows)
-
-
 # Latent pieces, states and edits
-
-
-def test_an_edit_is_what_a_hook_by_hand_does() -> None:
-    loaded = tiny_loaded()
-    changes = (edit(0, 2, 4), edit(1, 1, 3, seed=1), edit(0, 6, 1, seed=2))
-    asked = request(edits=changes, record=Record(stats=True, top=VOCABULARY))
-
-    def by_hand(layer: int, hidden: torch.Tensor) -> torch.Tensor:
-        hidden = hidden.clone()
-        for change in changes:
-            if change.layer == layer:
-                hidden[0, change.at : change.at + len(change.delta)] += change.delta
-        return hidden
-
-    with hooked(loaded.network.layers, {layer: lambda h, layer=layer: by_hand(layer, h) for layer in (0, 1)}):  # type: ignore[misc]
-        expected = logits_of(loaded.model, input_ids=prompt_of(asked)).log_softmax(-1)
-
-    stats = loaded.engine.run(asked).stats
-    assert stats is not None
-    assert close(stats.top_logprobs[0], expected[stats.top_ids[0]])
 
 
 def test_an_edit_acts_in_the_prefill_alone() -> None:
@@ -202,7 +103,7 @@ def test_an_edit_acts_in_the_prefill_alone() -> None:
         return hidden
 
     with hooked(loaded.network.layers, {0: once}):
-        expected = generate(loaded, asked, eos_token_id=None)
+        expected = generate(loaded, asked)
 
     assert loaded.engine.run(asked).ids == expected != loaded.engine.run(replace(asked, edits=())).ids
 
@@ -232,46 +133,22 @@ def test_zero_deltas_change_nothing_to_the_bit() -> None:
 
 def test_hooks_leave_no_trace() -> None:
     loaded = tiny_loaded()
-    before, plain = hooks(loaded.model), logits_of(loaded.model, input_ids=prompt_of(request()))
+    before, plain = hooks(loaded.model), logits_of(loaded.model, input_ids=torch.tensor([prompt_ids(request())]))
 
     loaded.engine.run(request(edits=(edit(0, 2, 4),), record=EVERYTHING))
 
     assert hooks(loaded.model) == before
-    assert torch.equal(logits_of(loaded.model, input_ids=prompt_of(request())), plain)
-
-
-def test_bfloat16_models_take_and_give_their_own_dtype() -> None:
-    loaded = assemble("half", tiny_model().bfloat16(), tiny_tokenizer())
-    asked = request((Ids(ids("Hi")), rows(3)), edits=(edit(0, 1, 2),), record=EVERYTHING)
-
-    drawn = loaded.engine.run(asked)
-    means = loaded.engine.run(replace(asked, feed=MEAN, sampling=Sampling(1.0)))
-
-    assert drawn.states[0].dtype == means.rows[loaded.table.key].dtype == torch.bfloat16
-    assert drawn.stats is not None and drawn.stats.logprob.dtype == torch.float32
+    assert torch.equal(logits_of(loaded.model, input_ids=torch.tensor([prompt_ids(request())])), plain)
 
 
 # Means of embeddings
-
-
-@pytest.mark.parametrize("temperature", [0.0, 1e-6, 1e-38])
-def test_means_at_temperature_zero_are_the_greedy_tokens(temperature: float) -> None:
-    loaded, asked = tiny_loaded(), request(max_new=12, record=Record(stats=True))
-
-    means = loaded.engine.run(replace(asked, feed=MEAN, sampling=Sampling(temperature)))
-    tokens = loaded.engine.run(asked)
-
-    assert means.ids == tokens.ids
-    assert torch.equal(means.rows[loaded.table.key], loaded.table.rows[list(tokens.ids)])
-    assert means.stats is not None and tokens.stats is not None
-    assert close(means.stats.logprob, tokens.stats.logprob)
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
 def test_a_mean_is_the_softmax_over_the_table_computed_by_hand(temperature: float) -> None:
     loaded = tiny_loaded()
     asked = request(max_new=3, feed=MEAN, sampling=Sampling(temperature))
-    inputs = loaded.table.rows[prompt_of(asked)]  # (1, n, E)
+    inputs = loaded.table.rows[torch.tensor([prompt_ids(asked)])]  # (1, n, E)
     for _ in range(3):  # few steps: feedback amplifies float32 noise
         p = (logits_of(loaded.model, inputs_embeds=inputs) / temperature).softmax(-1)
         inputs = torch.cat([inputs, (p @ loaded.table.rows)[None, None]], 1)
@@ -284,7 +161,7 @@ def test_a_mean_is_the_softmax_over_the_table_computed_by_hand(temperature: floa
 def test_other_tables_are_averaged_under_the_same_weights() -> None:
     loaded, wide = tiny_loaded(), Table(noise(VOCABULARY, 48))
     asked = request(max_new=2, feed=Feed("mean", tables=(wide,)), sampling=Sampling(1.0))
-    p = logits_of(loaded.model, input_ids=prompt_of(asked)).softmax(-1)
+    p = logits_of(loaded.model, input_ids=torch.tensor([prompt_ids(asked)])).softmax(-1)
 
     reply = loaded.engine.run(asked)
 
@@ -312,21 +189,13 @@ def test_neighbours_with_other_tables_and_weights_do_not_mix() -> None:
 def test_the_sparse_form_holds_the_largest_weights_and_their_mass() -> None:
     loaded = tiny_loaded()
     asked = request(max_new=2, feed=MEAN, sampling=Sampling(1.0), record=Record(sparse=5))
-    p = logits_of(loaded.model, input_ids=prompt_of(asked)).softmax(-1).topk(5)
+    p = logits_of(loaded.model, input_ids=torch.tensor([prompt_ids(asked)])).softmax(-1).topk(5)
 
     sparse = loaded.engine.run(asked).sparse
 
     assert sparse is not None and sparse.ids.shape == sparse.weights.shape == (2, 5)
     assert sparse.ids[0].tolist() == p.indices.tolist()
     assert close(sparse.weights[0], p.values) and close(sparse.covered[0], p.values.sum())
-
-
-def test_padded_rows_take_no_part_in_a_mean() -> None:
-    padded = assemble("padded", tiny_model(vocab_size=VOCABULARY + 20), tiny_tokenizer())
-    asked = request(max_new=1, feed=MEAN, sampling=Sampling(1.0))
-    p = logits_of(padded.model, input_ids=prompt_of(asked))[:VOCABULARY].softmax(-1)
-
-    assert close(padded.engine.run(asked).rows[padded.table.key][0], p @ padded.table.rows)
 
 
 def test_a_sure_token_keeps_its_id_where_rows_are_equal() -> None:
@@ -417,13 +286,6 @@ def test_the_last_recorded_state_is_that_of_the_last_kept_token() -> None:
         assert torch.equal(cut.states[layer], whole.states[layer][: n + 1])
 
 
-def test_a_reply_of_full_length_has_the_state_of_its_last_token() -> None:
-    short, long = ended(4), ended(5)
-
-    assert len(short.ids) == 4 and len(short.states[0]) == 5
-    assert close(short.states[0], long.states[0][:5])
-
-
 def test_the_row_that_meets_a_stop_can_be_kept() -> None:
     reply = ended(10, MEAN, ids=ids(" is"), by="argmax", keep=True)
 
@@ -462,13 +324,6 @@ def shown(loaded: LoadedModel, asked: Request) -> tuple[list[str], str]:
     return seen, text(reply.ids)
 
 
-def test_the_text_grows_up_to_the_whole_reply() -> None:
-    seen, said = shown(reciting_loaded("0123456789"), request("0", 9))
-
-    assert seen == ["123456789"[:n] for n in range(1, 10)]
-    assert seen[-1] == said
-
-
 def test_no_broken_character_is_shown() -> None:
     seen, said = shown(reciting_loaded("0£€日!"), request("0", 9))
 
@@ -483,7 +338,3 @@ def test_nothing_is_shown_that_a_stop_string_takes_back(stop: str, recited: str)
 
     assert all(said.startswith(part) for part in seen)
     assert (seen or [""])[-1] == said
-
-
-def test_a_reply_that_ends_at_once_shows_nothing() -> None:
-    assert shown(reciting_loaded("01"), request("0", stop=Stop(9, ids("1")))) == ([], "")

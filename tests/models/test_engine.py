@@ -3,9 +3,12 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import gc
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -27,6 +30,7 @@ from tests.support import (
     tiny_tokenizer,
 )
 
+ROOT = Path(__file__).resolve().parents[2]
 Matrix = torch.Tensor
 
 
@@ -52,6 +56,7 @@ def engine() -> Iterator[Engine]:
         (request(sampling=Sampling(1.0, top_p=1.5)), "top_p is 1.5"),
         (request(sampling=Sampling(1.0, top_k=-1)), "top_k is -1"),
         (request(sampling=Sampling(repetition_penalty=0.0)), "repetition_penalty is 0.0; expected above 0"),
+        (request(record=Record(stats=True, top=-1)), "top is -1; expected 0 or more"),
         (request(record=Record((0, 2))), "layer 2 is out of range; the model has layers 0 to 1"),
         (request(record=Record((-1,))), "layer -1 is out of range"),
         (request(sampling=Sampling(1.0, seed=2**70)), "seed is 1180591620717411303424; expected 0 to"),
@@ -93,17 +98,6 @@ def test_a_request_may_fill_the_context_to_its_last_position(family: str) -> Non
 # Many callers, few batches
 
 
-def test_requests_of_many_threads_become_one_batch(engine: Engine) -> None:
-    asked = [request(f"What is {n}?", sampling=Sampling(1.0, seed=n)) for n in range(12)]
-    alone = [engine.run(each).ids for each in asked]
-
-    with concurrent.futures.ThreadPoolExecutor(12) as pool, busy(engine):
-        submitted = list(pool.map(engine.submit, asked))
-
-    assert [each.result(LIMIT).ids for each in submitted] == alone
-    assert engine.statistics.widest == 12
-
-
 async def test_requests_of_many_tasks_become_one_batch(engine: Engine) -> None:
     asked = [request(f"What is {n}?") for n in range(12)]
 
@@ -133,16 +127,6 @@ def test_threads_that_ask_and_wait_meet_in_batches(engine: Engine) -> None:
     assert engine.statistics.steps <= 24 * 8
 
 
-def test_a_batch_takes_no_more_than_its_bound() -> None:
-    engine = assemble("narrow", tiny_model(), tiny_tokenizer(), max_batch=4).engine
-
-    with busy(engine):
-        submitted = [engine.submit(request(max_new=n)) for n in range(1, 11)]
-
-    assert [len(each.result(LIMIT).ids) for each in submitted] == list(range(1, 11))
-    assert engine.statistics.widest == 4
-
-
 # One row leaves, the others stay
 
 
@@ -161,17 +145,6 @@ def test_a_cancelled_request_leaves_a_running_batch(engine: Engine) -> None:
     assert same_reply(staying.result(LIMIT), expected)
     assert leaving.cancelled() and len(seen) == 1  # so it made no step after it was cancelled
     assert engine.statistics.stepped <= 40 + 1 + 40 + 3
-
-
-def test_a_request_cancelled_while_it_waits_joins_no_batch(engine: Engine) -> None:
-    with busy(engine):
-        leaving, staying = engine.submit(request(max_new=400)), engine.submit(request())
-        leaving.cancel()
-
-    assert staying.result(LIMIT).ids == engine.run(request()).ids
-    assert engine.statistics.stepped == 7 + 7
-    # Whoever waits for both is told of both.
-    assert concurrent.futures.wait([leaving, staying], timeout=600).not_done == set()
 
 
 async def test_cancelling_a_task_cancels_its_request(engine: Engine) -> None:
@@ -225,25 +198,6 @@ def test_a_request_that_fails_inside_fails_alone(engine: Engine, faulty: Request
         assert same_reply(found.result(LIMIT), alone)
 
 
-def test_a_listener_that_fails_fails_its_own_request(engine: Engine) -> None:
-    def listen(text: str) -> None:
-        raise OSError(f"cannot show {text[:0]!r}")
-
-    with busy(engine):
-        failing, good = engine.submit(request(), listen), engine.submit(request("You know:"))
-
-    with pytest.raises(EngineError, match="OSError: cannot show"):
-        failing.result(LIMIT)
-    assert len(good.result(LIMIT).ids) == 8
-
-
-def test_the_cause_of_a_failure_is_kept(engine: Engine) -> None:
-    with pytest.raises(EngineError) as caught:
-        engine.run(request(feed=Feed("mean", fails)))
-
-    assert isinstance(caught.value.__cause__, ZeroDivisionError)
-
-
 def test_a_model_that_fails_in_its_own_code_keeps_no_hook() -> None:
     loaded = assemble("breaking", tiny_model(), tiny_tokenizer())
     seen: list[int] = []
@@ -261,34 +215,6 @@ def test_a_model_that_fails_in_its_own_code_keeps_no_hook() -> None:
     assert seen == [2]  # so it failed while our hooks were there: one edits, one records
     assert sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in loaded.model.modules()) == 0
     assert len(loaded.engine.run(request()).ids) == 8
-
-
-def test_out_of_memory_halves_the_batch_until_it_fits(engine: Engine) -> None:
-    def small(_logits: Matrix, p: Matrix) -> Matrix:
-        if len(p) > 2:
-            raise torch.OutOfMemoryError(f"no room for {len(p)} rows")
-        return p
-
-    asked = [request(f"What is {n}?", 3, feed=Feed("mean", small)) for n in range(7)]
-    alone = [engine.run(each).ids for each in asked]
-    with busy(engine):
-        submitted = [engine.submit(each) for each in asked]
-
-    assert [each.result(LIMIT).ids for each in submitted] == alone
-    assert engine.statistics.restarts == 3 + 2  # 7 rows become 4, and these 2
-    assert engine.statistics.widest <= 2
-
-
-def test_a_request_too_large_for_the_memory_alone_fails_with_words(engine: Engine) -> None:
-    def never(_logits: Matrix, _p: Matrix) -> Matrix:
-        raise torch.OutOfMemoryError("tried to allocate 9 GiB")
-
-    with busy(engine):
-        failing, good = engine.submit(request(feed=Feed("mean", never))), engine.submit(request())
-
-    with pytest.raises(EngineError, match="OutOfMemoryError: tried to allocate 9 GiB"):
-        failing.result(LIMIT)
-    assert len(good.result(LIMIT).ids) == 8
 
 
 # The thread
@@ -334,3 +260,23 @@ def test_the_number_of_threads_is_set_inside_the_engine_alone() -> None:
     engine.run(request(max_new=1, feed=Feed("mean", look)))
 
     assert seen == [1] and torch.get_num_threads() == mine
+
+
+LEAVES_A_REQUEST = """
+from sottovoce.models import Record
+from tests.support import request, tiny_loaded
+
+engine = tiny_loaded().engine
+engine.run(request())
+left = [engine.submit(request(max_new=400, record=Record(stats=True))) for _ in range(32)]
+"""
+
+
+def test_a_process_ends_cleanly_while_requests_still_run() -> None:
+    # Python kills daemon threads at exit; one that was freeing tensors ended in "terminate called without
+    # an active exception" and exit code -6.
+    ended = subprocess.run(
+        [sys.executable, "-c", LEAVES_A_REQUEST], cwd=ROOT, capture_output=True, text=True, timeout=600
+    )
+
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -18,7 +17,7 @@ from sottovoce.channels.protocol import Protocol
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import ContextOverflow, ModelError, ProtocolError
 from sottovoce.models import Edit, Engine, Feed, Ids, LoadedModel, Record, Reply, Request, Rows, Sampling, assemble
-from sottovoce.models.huggingface.layers import hooked
+from tests.models.support import generate, plain, reads_as_plain
 from tests.support import (
     FAMILIES,
     GREEDY,
@@ -26,7 +25,6 @@ from tests.support import (
     LIMITED,
     LONGROPE,
     SHAPES,
-    VOCABULARY,
     WINDOW,
     close,
     edit,
@@ -72,46 +70,6 @@ def loaded_of(family: str, **options: Any) -> LoadedModel:
 def rows_of(loaded: LoadedModel, n: int, seed: int = 0) -> Rows:
     """A latent piece as wide as the model's embeddings."""
     return Rows(noise(n, loaded.table.width, seed=seed))
-
-
-def plain(
-    loaded: LoadedModel, asked: Request, **options: Any
-) -> Any:  # Any: a model's output, by the names it has there
-    """One forward pass of the unmodified model over the prompt's embeddings, its edits added by hand."""
-    pieces = [loaded.table.rows[list(p.ids)] if isinstance(p, Ids) else p.rows for p in asked.prompt]
-
-    def by_hand(layer: int, hidden: torch.Tensor) -> torch.Tensor:
-        hidden = hidden.clone()
-        for change in asked.edits:
-            if change.layer == layer:
-                hidden[0, change.at : change.at + len(change.delta)] += change.delta
-        return hidden
-
-    changes = {each.layer: lambda h, layer=each.layer: by_hand(layer, h) for each in asked.edits}
-    with hooked(loaded.network.layers, changes), torch.inference_mode():
-        return loaded.model(inputs_embeds=torch.cat(pieces)[None], **options)
-
-
-def reads_as_plain(loaded: LoadedModel, asked: Request, reply: Reply) -> bool:
-    """The first token's most probable alternatives are those of a plain forward pass."""
-    assert reply.stats is not None
-    expected = plain(loaded, asked).logits[0, -1, :VOCABULARY].log_softmax(-1)
-    return close(reply.stats.top_logprobs[0], expected[reply.stats.top_ids[0]])
-
-
-def generate(loaded: LoadedModel, asked: Request) -> tuple[int, ...]:
-    """What transformers.generate adds to a prompt of ids."""
-    prompt = torch.tensor([[id for piece in asked.prompt if isinstance(piece, Ids) for id in piece.ids]])
-    n = asked.stop.max_new
-    out: torch.Tensor = loaded.model.generate(  # type: ignore[operator]  # transformers hides it from types
-        prompt,
-        attention_mask=torch.ones_like(prompt),
-        max_new_tokens=n,
-        min_new_tokens=n,
-        do_sample=False,
-        eos_token_id=None,
-    )
-    return tuple(out[0, prompt.shape[1] :].tolist())
 
 
 # One row
@@ -352,21 +310,6 @@ def test_a_prompt_that_parts_from_an_earlier_one_takes_over_nothing_beyond(famil
         assert counted(found, least=0, most=at), name
 
 
-@five_families
-def test_rounds_of_a_discussion_read_together_as_each_on_a_fresh_engine(family: str) -> None:
-    loaded = loaded_of(family)
-    engine = fresh(loaded)
-    opening = [request(LONG + question, 5, record=EVERYTHING) for question in ("", " Why?", " Say it in one word.")]
-    latent = request(latent_prompt(loaded), 3, record=EVERYTHING)
-
-    asked: Sequence[Request] = [*opening, latent, request("Hi", 12, record=EVERYTHING)]
-    for _ in range(3):
-        replies = engine.run_all(asked)
-        for reply, each in zip(replies, asked, strict=True):
-            assert same_reply(reply, fresh(loaded).run(each))
-        asked = [grown(each, Ids(reply.ids)) for each, reply in zip(asked, replies, strict=True)]
-
-
 # What is refused, and why
 
 
@@ -391,8 +334,8 @@ def test_families_whose_layers_read_ids_speak_in_words(family: str, limited: dic
     [
         ("gemma3n_text", "cipher", "cipher feeds embeddings, but the layers of 'gemma3n_text' also need token ids"),
         ("gemma4_text", "cipher", "cipher feeds embeddings, but the layers of 'gemma4_text' also need token ids"),
-        ("gemma3n_text", "sde", "sde reads and changes one state .*, but the layers of 'gemma3n_text' put out 2"),
-        ("gemma3n_text", "hidden", "hidden reads and changes one state .*, but the layers of 'gemma3n_text' put out 2"),
+        ("gemma3n_text", "sde", "sde reads and changes one state .*, but the layers of 'gemma3n_text' return 2"),
+        ("gemma3n_text", "hidden", "hidden reads and changes one state .*, but the layers of 'gemma3n_text' return 2"),
     ],
 )
 def test_a_protocol_that_a_family_cannot_carry_is_refused_with_the_reason(

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from sottovoce.core.errors import ModelError
-from sottovoce.models import assemble, load
+from sottovoce.models import load
 from sottovoce.models.huggingface.formats import PACKINGS, Header, check_memory, needed, settled
 from sottovoce.models.huggingface.packed_weights import Packing
 from tests.models import quantise
@@ -39,12 +39,6 @@ def test_a_model_is_loaded_in_each_format_by_itself(folder: Path, packing: Packi
     assert load(folder, device="cpu", weights=packing) is packed
 
 
-def test_a_format_that_is_a_dtype_is_that_dtype(folder: Path) -> None:
-    assert load(folder, device="cpu", weights="bfloat16") is load(folder, device="cpu", dtype="bfloat16")
-    assert load(folder, device="cpu", weights="float32") is load(folder, device="cpu", dtype="float32")
-    assert load(folder, device="cpu", weights="bfloat16").format == "bfloat16"
-
-
 @pytest.mark.parametrize(
     ("asked", "complaint"),
     [
@@ -69,12 +63,6 @@ def test_what_contradicts_a_format_is_refused_in_one_line(folder: Path, asked: d
     with pytest.raises(ModelError, match=complaint) as caught:
         load(folder, **{"device": "cpu", **asked})
     assert "\n" not in str(caught.value)
-
-
-@packings
-def test_a_packed_model_in_memory_gets_no_exact_engine(packing: Packing) -> None:
-    with pytest.raises(ModelError, match="exact requires weights in float32"):
-        assemble("tiny", packed_model(packing), tiny_tokenizer(), exact=True)
 
 
 @packings
@@ -135,3 +123,9 @@ def test_memory_elsewhere_and_damaged_files_are_not_judged_here(tmp_path: Path) 
     check_memory("x", huge(tmp_path), "auto", None, "cuda:0")
     (tmp_path / "model.safetensors").write_bytes(b"")
     check_memory("x", tmp_path, "auto", None, "cpu")
+
+
+def test_a_format_that_is_a_dtype_is_that_dtype(folder: Path) -> None:
+    assert load(folder, device="cpu", weights="bfloat16") is load(folder, device="cpu", dtype="bfloat16")
+    assert load(folder, device="cpu", weights="float32") is load(folder, device="cpu", dtype="float32")
+    assert load(folder, device="cpu", weights="bfloat16").format == "bfloat16"

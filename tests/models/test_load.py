@@ -80,12 +80,6 @@ def test_a_model_is_unloaded_under_every_dtype_and_whoever_holds_it_may_go_on(fo
     assert loaded.engine.run(request()).ids == said
 
 
-def test_layers_are_looked_for_where_the_caller_says(folder: Path) -> None:
-    assert load(folder, device="cpu", layers_path="model.layers").layers == 2
-    with pytest.raises(ModelError, match=r"no decoder layers in Qwen2ForCausalLM at model\.blocks"):
-        load(folder, device="cpu", layers_path="model.blocks")
-
-
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
@@ -245,16 +239,6 @@ def test_the_bundled_weights_have_the_digest_that_ships() -> None:
     assert changed(BUNDLED_FOLDER) == []
 
 
-def test_a_folder_that_was_mended_can_be_loaded(folder: Path) -> None:
-    whole = (folder / WEIGHTS).read_bytes()
-    cut(folder / WEIGHTS)
-    with pytest.raises(ModelError):
-        load(folder, device="cpu")
-    (folder / WEIGHTS).write_bytes(whole)
-
-    assert load(folder, device="cpu").layers == 2
-
-
 def with_code(file: Path, folder: Path, auto_map: dict[str, Any]) -> Path:
     """Point a JSON file of a model to code beside it that leaves a mark where it is run; returns the mark."""
     mark = folder / "it_ran"
@@ -328,21 +312,6 @@ def test_a_device_that_is_not_there_is_refused(folder: Path) -> None:
         load(folder, device="banana")
 
 
-def test_a_table_padded_beyond_the_tokenizer_counts_the_tokenizer_alone(folder: Path) -> None:
-    tiny_model(vocab_size=VOCABULARY + 20).save_pretrained(folder)
-
-    assert len(load(folder, device="cpu").table) == VOCABULARY
-
-
-def test_engines_of_other_exactness_or_memory_share_the_weights() -> None:
-    plain, exact, small = load(), load(exact=True), load(memory=10**8)
-
-    assert plain.model is exact.model is small.model
-    assert len({id(loaded.engine) for loaded in (plain, exact, small)}) == 3
-    assert exact.engine.limits.exact and small.engine.limits.memory == 10**8
-    assert load(exact=True) is exact
-
-
 def test_a_memory_that_was_given_once_is_not_that_of_others() -> None:
     unload()
     assert load(memory="4MB").engine.limits.memory == 4_000_000
@@ -353,3 +322,12 @@ def test_a_memory_that_was_given_once_is_not_that_of_others() -> None:
 def test_a_memory_that_is_no_size_is_refused_at_the_door(memory: Any) -> None:
     with pytest.raises(UsageError, match=r"memory is .*: expected bytes above 0, or a size like '4GB'"):
         load(memory=memory)
+
+
+def test_engines_of_other_exactness_or_memory_share_the_weights() -> None:
+    plain, exact, small = load(), load(exact=True), load(memory=10**8)
+
+    assert plain.model is exact.model is small.model
+    assert len({id(loaded.engine) for loaded in (plain, exact, small)}) == 3
+    assert exact.engine.limits.exact and small.engine.limits.memory == 10**8
+    assert load(exact=True) is exact

@@ -10,16 +10,14 @@ from typing import Any
 import pytest
 import torch
 
-from sottovoce.core.errors import EngineError, UsageError
-from sottovoce.models import Engine, Feed, Ids, LoadedModel, Record, Reply, Request, Rows, Sampling
+from sottovoce.core.errors import EngineError
+from sottovoce.models import Engine, Feed, LoadedModel, Record, Reply, Request, Rows, Sampling
 from sottovoce.models.engine.cache_manager import Limits
-from sottovoce.models.engine.kv_cache import KVCache
 from sottovoce.models.engine.loop import Loop, Worker
 from sottovoce.models.engine.request import Statistics
 from sottovoce.models.engine.scheduler import MAX_PREFILL_TOKENS
 from sottovoce.models.engine.sequence import Job
-from sottovoce.models.huggingface.layers import hooked
-from tests.models.support import LIMIT, busy, fresh, living, slots, spoiled, words
+from tests.models.support import LIMIT, busy, fresh, living, plain, reads_as_plain, slots, spoiled, together, words
 from tests.support import HIDDEN, close, edit, request, rows, same_reply
 
 EVERYTHING = Record((0, 1), stats=True, top=3)
@@ -63,16 +61,7 @@ def test_a_late_request_joins_those_that_decode_and_leaves_before_them() -> None
     assert (engine.statistics.steps, engine.statistics.stepped, engine.statistics.widest) == (39, 43, 2)
 
 
-def test_the_slot_of_a_row_that_ended_is_taken_at_the_next_step() -> None:
-    engine = fresh(max_batch=2).engine
-    with busy(engine):
-        submitted = [engine.submit(request(f"What is {n}?", n)) for n in (3, 10, 4, 3)]
-
-    assert [len(each.result(LIMIT).ids) for each in submitted] == [3, 10, 4, 3]
-    assert (engine.statistics.steps, engine.statistics.stepped) == (9, 16)
-
-
-@pytest.mark.parametrize("max_batch", [1, 2, 3])
+@pytest.mark.parametrize("max_batch", [1, 3])
 def test_those_who_ask_for_as_much_end_in_the_order_in_which_they_came(max_batch: int) -> None:
     engine, order = fresh(max_batch=max_batch).engine, list[object]()
     with busy(engine):
@@ -128,20 +117,6 @@ def test_a_cancelled_request_gives_its_slot_to_the_next_at_once() -> None:
     assert engine.statistics.steps == 6 + 4
 
 
-def test_a_request_that_is_cancelled_while_its_prompt_is_read_reads_no_further() -> None:
-    engine = fresh(shape=LONG, reuse=False).engine
-    long: list[Future[Reply]] = []
-
-    def ask() -> None:
-        long.append(engine.submit(request((words(7 * MAX_PREFILL_TOKENS),))))
-
-    engine.run(stepping(40, {5: ask, 8: lambda: long[0].cancel()}))
-
-    assert long[0].cancelled()
-    assert engine.statistics.passes <= 1 + 4
-    assert engine.run(request()).ids == engine.twin().run(request()).ids
-
-
 # Prompts beside those that decode
 
 
@@ -160,22 +135,6 @@ def test_a_long_prompt_does_not_stop_those_who_decode() -> None:
     assert (engine.statistics.passes, engine.statistics.steps) == (1 + 7, 39)
 
 
-def plain(loaded: LoadedModel, asked: Request) -> Any:  # Any: a model's output, by the names it has there
-    """One forward pass of the unmodified model over the whole prompt, its edits added by hand."""
-    pieces = [loaded.table.rows[list(p.ids)] if isinstance(p, Ids) else p.rows for p in asked.prompt]
-
-    def by_hand(layer: int, hidden: Matrix) -> Matrix:
-        hidden = hidden.clone()
-        for change in asked.edits:
-            if change.layer == layer:
-                hidden[0, change.at : change.at + len(change.delta)] += change.delta
-        return hidden
-
-    changes = {each.layer: lambda h, layer=each.layer: by_hand(layer, h) for each in asked.edits}
-    with hooked(loaded.network.layers, changes), torch.inference_mode():
-        return loaded.model(inputs_embeds=torch.cat(pieces)[None], output_hidden_states=True)
-
-
 @pytest.mark.parametrize("family", ["qwen2", "gemma2", "gpt2"])
 def test_a_prompt_read_in_chunks_beside_others_reads_as_in_one_pass(family: str) -> None:
     loaded = fresh(family, {**LONG, "n_positions": None, "sharp": 0.1}, reuse=False)
@@ -185,25 +144,12 @@ def test_a_prompt_read_in_chunks_beside_others_reads_as_in_one_pass(family: str)
     long: list[Future[Reply]] = []
 
     loaded.engine.run(stepping(20, {2: lambda: long.append(loaded.engine.submit(asked))}))
-    reply, whole = long[0].result(LIMIT), plain(loaded, asked)
+    reply, whole = long[0].result(LIMIT), plain(loaded, asked, output_hidden_states=True)
 
     assert loaded.engine.statistics.passes > 3
     assert close(reply.states[0][0], whole.hidden_states[1][0, -1])
     assert close(reply.states[1][0], whole.hidden_states[2][0, -1])
-    assert reply.stats is not None
-    assert close(reply.stats.top_logprobs[0], whole.logits[0, -1].log_softmax(-1)[reply.stats.top_ids[0]])
-
-
-def test_prompts_of_all_lengths_are_read_together_as_each_alone() -> None:
-    loaded = fresh(shape=LONG, reuse=False)
-    asked = [request((words(n, seed=n),), 4, record=EVERYTHING) for n in (1, 3, 40, 200, 201, 700, 1500)]
-    alone = [loaded.engine.run(each) for each in asked]
-
-    with busy(loaded.engine):
-        submitted = [loaded.engine.submit(each) for each in asked]
-
-    for found, expected in zip(submitted, alone, strict=True):
-        assert same_reply(found.result(LIMIT), expected)
+    assert reads_as_plain(loaded, asked, reply)
 
 
 def test_edits_of_prompts_of_unequal_length_that_are_read_together_act_each_at_its_own_positions() -> None:
@@ -213,15 +159,10 @@ def test_edits_of_prompts_of_unequal_length_that_are_read_together_act_each_at_i
         request((words(n, seed=n),), 1, edits=(edit(0, at, 2, seed=n), edit(1, at + 1, 1)), record=EVERYTHING)
         for n, at in ((4, 0), (9, 7), (17, 3), (30, 28), (30, 0))
     ]
-    with busy(loaded.engine):
-        submitted = [loaded.engine.submit(each) for each in asked]
-    found = [each.result(LIMIT) for each in submitted]
+    found = together(loaded.engine, asked)
 
     assert loaded.engine.statistics.passes == 1 + 1
-    for reply, each in zip(found, asked, strict=True):
-        logprobs = plain(loaded, each).logits[0, -1].log_softmax(-1)
-        assert reply.stats is not None
-        assert close(reply.stats.top_logprobs[0], logprobs[reply.stats.top_ids[0]])
+    assert all(reads_as_plain(loaded, each, reply) for each, reply in zip(asked, found, strict=True))
 
 
 # What a failure leaves
@@ -290,13 +231,12 @@ def no_room(error: Exception, *, prompts: bool, steps: bool, most: int) -> Calla
     return lambda rows, queries: error if rows > most and (prompts if queries > 1 else steps) else None
 
 
-@pytest.mark.parametrize(("prompts", "steps"), [(True, False), (False, True), (True, True)])
 @pytest.mark.parametrize(
-    ("most", "error"),
+    ("prompts", "steps", "most", "error"),
     [
-        (1, torch.OutOfMemoryError("no room")),
-        (2, MemoryError()),
-        (5, RuntimeError("DefaultCPUAllocator: can't allocate memory")),
+        (True, False, 1, torch.OutOfMemoryError("no room")),
+        (False, True, 2, MemoryError()),
+        (True, True, 5, RuntimeError("DefaultCPUAllocator: can't allocate memory")),
     ],
     ids=["device", "python", "cpu"],
 )
@@ -306,9 +246,7 @@ def test_where_memory_runs_out_fewer_go_on_together(prompts: bool, steps: bool, 
     alone = [loaded.engine.twin(reuse=False).run(each) for each in asked]
 
     handle = breaking(loaded, no_room(error, prompts=prompts, steps=steps, most=most))
-    with busy(loaded.engine):
-        submitted = [loaded.engine.submit(each) for each in asked]
-    found = [each.result(LIMIT) for each in submitted]
+    found = together(loaded.engine, asked)
     handle.remove()
 
     assert all(map(same_reply, found, alone))
@@ -340,9 +278,7 @@ def test_a_pass_that_breaks_in_a_batch_is_made_by_each_alone(queries: str) -> No
 
     error = ZeroDivisionError("in a batch")
     handle = breaking(loaded, no_room(error, prompts=queries == "prompts", steps=queries == "steps", most=1))
-    with busy(loaded.engine):
-        submitted = [loaded.engine.submit(each) for each in asked]
-    found = [each.result(LIMIT) for each in submitted]
+    found = together(loaded.engine, asked)
     handle.remove()
 
     assert all(map(same_reply, found, alone))
@@ -386,41 +322,6 @@ def test_a_request_that_cannot_be_admitted_fails_alone() -> None:
 
     assert isinstance(absurd.exception(SOON), EngineError)
     assert len(good.result(SOON).ids) == 8
-
-
-@pytest.mark.parametrize("record", [Record(stats=True, top=-1), Record(sparse=-1)], ids=["top", "sparse"])
-def test_less_than_nothing_cannot_be_recorded(record: Record) -> None:
-    """Asked for with a mean, it broke where the engine keeps what was said, and so every request."""
-    engine = fresh().engine
-
-    with pytest.raises(UsageError, match="expected 0 or more"):
-        engine.submit(request(feed=Feed("mean"), record=record)).result(SOON)
-
-
-def test_an_engine_may_be_closed_by_what_it_calls() -> None:
-    engine = fresh().engine
-    future = engine.submit(request(), lambda _: engine.close())
-
-    assert len(future.result(LIMIT).ids) == 8
-    assert len(engine.run(request()).ids) == 8
-
-
-@pytest.mark.slow
-def test_rows_that_begin_anew_alone_keep_the_budget() -> None:
-    engine, held = fresh(memory=slots(64, rows=4)).engine, list[int]()
-
-    def look(_logits: Matrix, p: Matrix) -> Matrix:
-        held.append(sum(tensor.nbytes for each in living(KVCache) for tensor in each.tensors))
-        if len(p) > 1:
-            raise ZeroDivisionError("in a batch")
-        return p
-
-    before = sum(tensor.nbytes for each in living(KVCache) for tensor in each.tensors)
-    with busy(engine):
-        submitted = [engine.submit(request(max_new=2, feed=Feed("mean", look))) for _ in range(4)]
-
-    assert all(len(each.result(LIMIT).ids) == 2 for each in submitted)
-    assert max(held) - before <= slots(64, rows=4)
 
 
 def test_who_waits_for_a_request_that_was_cancelled_in_a_full_queue_is_told_at_once() -> None:

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sottovoce.core.response_format import Form
 from sottovoce.models import Engine, Feed, Record, Request, Sampling, Stop, Table, assemble
-from tests.models.support import busy, fresh
+from sottovoce.models.engine.recorder import LATER, MAX_PENDING, Pending
+from tests.models.support import fresh
 from tests.support import (
     VOCABULARY,
+    noise,
     request,
-    same_reply,
     text,
     tiny_loaded,
     tiny_model,
@@ -70,8 +70,7 @@ def test_the_ids_of_a_reply_are_the_nearest_of_each_mean(family: str, temperatur
     assert list(reply.ids) == [int(loaded.table.nearest(row[None])) for row in rows]
 
 
-@pytest.mark.parametrize("by", ["token", "nearest"])
-@pytest.mark.parametrize("temperature", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize(("temperature", "by"), [(0.3, "token"), (1.0, "nearest")])
 def test_a_reply_ends_where_the_first_mean_is_nearest_to_a_stop(temperature: float, by: str) -> None:
     engine = tiny_loaded().engine.twin(reuse=False)  # feedback amplifies other orders of sums
     whole = engine.run(asked(temperature)).ids
@@ -124,15 +123,6 @@ def test_stop_strings_streaming_and_statistics_change_no_id(temperature: float) 
     assert text(cut.ids) == text(whole.ids)[: len(text(cut.ids))] and tail not in text(cut.ids)
 
 
-def test_a_mean_before_a_marker_is_told_as_its_nearest_token() -> None:
-    loaded, form = tiny_loaded(), Form(choices=("red", "blue"), after="Answer:")
-
-    reply = loaded.engine.run(asked(1.0, 40, form=form))
-
-    (rows,) = reply.rows.values()
-    assert list(reply.ids) == loaded.table.nearest(rows).tolist()
-
-
 @pytest.mark.parametrize("n", [1, 31, 32, 33, 70])
 def test_log_probabilities_are_those_of_the_nearest_tokens(n: int) -> None:
     reply = tiny_loaded().engine.run(asked(1.0, n, record=Record(stats=True, top=VOCABULARY)))
@@ -140,26 +130,6 @@ def test_log_probabilities_are_those_of_the_nearest_tokens(n: int) -> None:
     assert reply.stats is not None and len(reply.ids) == n
     of_ids = reply.stats.top_ids == torch.tensor(reply.ids)[:, None]
     assert torch.equal(reply.stats.logprob, reply.stats.top_logprobs[of_ids])
-
-
-def test_requests_that_need_their_tokens_and_others_do_not_mix() -> None:
-    loaded = tiny_loaded()
-    # Short replies: each mean that is fed back multiplies a difference in rounding by three to five.
-    mixed = [
-        request(max_new=5),
-        asked(1.0, 2),
-        asked(0.5, 3, stop=Stop(3, (2,), texts=("zzz",))),
-        asked(0.0, 4, record=Record(stats=True, sparse=3)),
-        asked(2.0, 7, stop=Stop(7, (0, 1, 2))),
-    ]
-    alone = [loaded.engine.run(each) for each in mixed]
-    engine = loaded.engine.twin()
-
-    with busy(engine):
-        waiting = [engine.submit(each) for each in mixed]
-
-    for found, expected in zip(waiting, alone, strict=True):
-        assert same_reply(found.result(), expected, relative=1e-4)  # means are fed back
 
 
 # When the table is looked through
@@ -172,14 +142,6 @@ def test_a_reply_that_nobody_reads_along_is_looked_up_once() -> None:
 
     assert len(reply.ids) == 20
     assert len(table.looks) == 1
-
-
-def test_a_reply_that_is_read_along_is_looked_up_step_by_step() -> None:
-    engine, table = watched()
-
-    engine.submit(asked(3.0, 20), lambda _: None).result()
-
-    assert len(table.looks) == 20
 
 
 def test_a_token_that_is_surely_the_nearest_needs_no_look() -> None:
@@ -199,3 +161,56 @@ def test_an_exact_engine_looks_every_step_up_in_one_shape() -> None:
     loaded.engine.twin(exact=True, max_batch=8).run(asked(1.0, 6))
 
     assert table.looks == [8] * 6
+
+
+# Nearest tokens that are looked up together
+
+FIRST = torch.tensor(0)  # a guess that helps nothing
+
+
+class Weak(Table):
+    """A table that is looked through once memory suffices."""
+
+    enough = False
+
+    def _look_through(self, rows: torch.Tensor) -> torch.Tensor:
+        if not self.enough:
+            raise MemoryError("too little")
+        return super()._look_through(rows)
+
+
+def test_all_that_wait_get_their_tokens_at_their_places() -> None:
+    table = Table(noise(50, 8))
+    pending, one, other = Pending(table), [4], list[int]()
+
+    pending.add(one, table.rows[7], FIRST)
+    pending.add(other, table.rows[9], FIRST)
+    one.append(5)
+    pending.add(one, table.rows[11], FIRST)
+    assert (one, other) == ([4, LATER, 5, LATER], [LATER])
+    pending.look_up()
+
+    assert (one, other) == ([4, 7, 5, 11], [9])
+
+
+def test_no_more_wait_than_may() -> None:
+    table, ids = Table(noise(50, 8)), list[int]()
+    pending = Pending(table)
+
+    for i in range(MAX_PENDING + 1):
+        pending.add(ids, table.rows[i % 50], FIRST)
+
+    assert ids == [*(i % 50 for i in range(MAX_PENDING)), LATER]
+
+
+def test_where_memory_runs_out_they_still_wait() -> None:
+    table, ids = Weak(noise(50, 8)), list[int]()
+    pending = Pending(table)
+    pending.add(ids, table.rows[7], FIRST)
+
+    with pytest.raises(MemoryError):
+        pending.look_up()
+    table.enough = True
+    pending.look_up()
+
+    assert ids == [7]

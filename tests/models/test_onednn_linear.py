@@ -1,7 +1,5 @@
 """Linear layers with reordered weights multiply as torch's own, and follow every change of their weights."""
 
-from copy import deepcopy
-
 import pytest
 import torch
 from torch import nn
@@ -27,13 +25,6 @@ def layers(bias: bool = True) -> tuple[nn.Linear, OneDNNLinear]:
 def test_a_reordered_layer_multiplies_as_the_one_it_was_made_of(bias: bool, shape: tuple[int, ...]) -> None:
     plain, reordered = layers(bias)
     x = torch.randn(shape)
-    close(reordered(x), plain(x))
-
-
-@torch.inference_mode()
-def test_it_multiplies_in_inference_mode_what_lies_in_any_order() -> None:
-    plain, reordered = layers()
-    x = torch.randn(96, 7).T
     close(reordered(x), plain(x))
 
 
@@ -63,14 +54,6 @@ def test_gradients_flow_through_it() -> None:
     reordered(x).sum().backward()
     assert x.grad is not None
     close(x.grad, reordered.weight.sum(0).expand(4, 96))
-
-
-def test_it_is_copied_and_saved_as_a_linear_layer_is() -> None:
-    plain, reordered = layers()
-    x = torch.randn(4, 96)
-    reordered(x)
-    close(deepcopy(reordered)(x), plain(x))
-    assert list(reordered.state_dict()) == list(plain.state_dict())
 
 
 @pytest.mark.parametrize(("least", "most", "taken"), [(0, 10**6, True), (10**6, 10**7, False), (0, 100, False)])

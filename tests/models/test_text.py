@@ -33,14 +33,6 @@ def test_spans_cover_the_text_from_end_to_end(text: str) -> None:
     assert all(end >= start for (_, end), (start, _) in pairwise(spans))  # no character is missed
 
 
-def test_the_span_of_a_token_is_its_text() -> None:
-    found = ids("The answer is 22.")
-
-    cut = ["The answer is 22."[start:end] for start, end in PLAIN.spans(found)]
-
-    assert cut == [PLAIN.text([id]) for id in found] == ["Th", "e", " answer", " is", " 22", "."]
-
-
 def test_tokens_that_share_a_character_overlap() -> None:
     found = ids("£")
 
@@ -134,10 +126,3 @@ def test_a_streamed_text_is_the_whole_one_and_costs_less() -> None:
 
     assert all(stream.text(said[:n]) == PLAIN.text(said[:n]) for n in range(len(said)))
     assert detokenizer.decoded < 50 * len(said) < len(said) ** 2 / 4
-
-
-def test_a_streamed_text_may_be_cut() -> None:
-    said, stream = ids("one two " * 60), TextStream(PLAIN)
-
-    for n in (len(said), 100, 3, 0, len(said)):
-        assert stream.text(said[:n]) == PLAIN.text(said[:n])

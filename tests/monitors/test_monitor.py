@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +231,14 @@ def test_a_file_that_is_no_monitor_of_this_version_is_refused(
         Monitor.read(change(tmp_path / "m.json", **values))
 
 
+def test_a_file_that_is_missing_or_of_something_else_is_refused(tmp_path: Path) -> None:
+    for text, told in ((None, "cannot be read: No such file"), ("{", "is not JSON"), ("[]", "has format None")):
+        if text is not None:
+            (tmp_path / "m.json").write_text(text)
+        with pytest.raises(UsageError, match=told):
+            Monitor.read(tmp_path / "m.json")
+
+
 def test_a_monitor_of_another_feature_set_is_refused(trained: Trained, tmp_path: Path) -> None:
     whole, top = Measure(positions="id"), Measure(positions="id", distribution="top")
     trained.monitor.model_copy(update={"measured": whole}).save(tmp_path / "m.json")
@@ -243,16 +250,6 @@ def test_a_monitor_of_another_feature_set_is_refused(trained: Trained, tmp_path:
         fit(games(20, 0), ("entropy", "turn"), 1, Training()).score({"kurtosis": 1.0}, 0)
     with pytest.raises(UsageError, match="a feature is not a finite number"):
         fit(games(20, 0), ("entropy", "turn"), 1, Training()).score({"entropy": float("nan")}, 0)
-
-
-@pytest.mark.parametrize(("text", "told"), [("{", "is not JSON"), ("[]", "has format None")])
-def test_a_file_of_something_else_is_refused(tmp_path: Path, text: str, told: str) -> None:
-    (tmp_path / "m.json").write_text(text)
-
-    with pytest.raises(UsageError, match=told):
-        Monitor.read(tmp_path / "m.json")
-    with pytest.raises(UsageError, match="cannot be read: No such file"):
-        Monitor.read(tmp_path / "other.json")
 
 
 LINE = {"game": 1, "turn": 0, "role": "r", "features": {"entropy": 1}, "failed": True}
@@ -305,10 +302,3 @@ def test_games_of_one_kind_tell_nothing_of_a_monitor(trained: Trained) -> None:
 
     with pytest.raises(UsageError, match="games succeeded; expected both"):
         evaluate_monitor(trained.monitor, found.part(np.flatnonzero(~found.failed).tolist()))
-
-
-def test_higher_scores_are_worse(trained: Trained) -> None:
-    features = ({"entropy": h, "varentropy": 0.5, "kurtosis": 4.0} for h in (0.05, 0.8, 1.5))
-    scores = [trained.monitor.score(each, 4) or 0 for each in features]
-
-    assert all(first < second for first, second in pairwise(scores))

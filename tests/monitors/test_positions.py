@@ -32,10 +32,6 @@ def selected(name: str, tokens: Tokens) -> list[str]:
     return ["x".join(tokens.texts[at] for at in spot) for spot in POSITIONS[name](tokens)]
 
 
-def test_all_are_all() -> None:
-    assert selected("all", reply(["a", " b"])) == ["a", " b"]
-
-
 @pytest.mark.parametrize(
     ("texts", "found"),
     [

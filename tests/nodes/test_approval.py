@@ -13,8 +13,8 @@ from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
 from sottovoce.nodes.state import current_messages
 from sottovoce.settings import CodeGen, Debate
-from tests.graphs.support import NEEDED, QUESTION
-from tests.nodes.test_monitor_node import SCRIPTS, THREAD, Once, held, model_of
+from tests.graphs.support import NEEDED, QUESTION, Once
+from tests.nodes.test_monitor_node import SCRIPTS, THREAD, held, model_of
 
 AWARD = '{{"thoughts": "So.", "action": 3, "character": {}}}'
 
@@ -111,7 +111,7 @@ def test_a_program_is_not_run_before_a_person_approved_it() -> None:
 
 
 def test_who_is_held_back_by_a_monitor_is_approved_when_it_speaks_again() -> None:
-    graph = made("debate", watch=Once("agent_1", 0, "again"), agents=2, rounds=1, approve=["agent_1"])
+    graph = made("debate", watch=Once("again", "agent_1", 0), agents=2, rounds=1, approve=["agent_1"])
 
     state = answered(graph)
 

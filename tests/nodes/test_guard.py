@@ -126,19 +126,20 @@ def test_a_monitor_whose_role_is_nobodys_is_refused(tmp_path: Path) -> None:
         debated({}, tmp_path, watch=[saved(tmp_path, "accuser")])
 
 
-def test_a_model_without_log_probabilities_is_refused_before_anybody_speaks(tmp_path: Path) -> None:
-    model = Unsure(replies={"": [SURE]}, logprobs=False)
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"logprobs": False}, "watches agent_1, whose model returns no log-probabilities"),
+        ({"top_logprobs": None}, "returns 0 most probable .* make it with top_logprobs=10"),
+        ({"top_logprobs": 5}, "returns 5 most probable .* make it with top_logprobs=10"),
+    ],
+)
+def test_a_model_that_returns_too_little_is_refused_before_anybody_speaks(
+    given: dict[str, Any], expected: str, tmp_path: Path
+) -> None:
+    model = Unsure(replies={"": [SURE]}, **given)
 
-    with pytest.raises(UsageError, match="watches agent_1, whose model returns no log-probabilities"):
-        debated({}, tmp_path, Guard(monitor("agent_1")), model=model)
-    assert model.calls == []
-
-
-@pytest.mark.parametrize("most", [None, 5])
-def test_a_model_that_returns_too_few_tokens_is_refused_before_anybody_speaks(most: int | None, tmp_path: Path) -> None:
-    model = Unsure(replies={"": [SURE]}, top_logprobs=most)
-
-    with pytest.raises(UsageError, match=f"returns {most or 0} most probable .* make it with top_logprobs=10"):
+    with pytest.raises(UsageError, match=expected):
         debated({}, tmp_path, Guard(monitor("agent_1")), model=model)
     assert model.calls == []
 
@@ -154,18 +155,18 @@ def test_nothing_is_foretold_of_an_empty_reply(tmp_path: Path) -> None:
     assert state["interventions"] == [] and {message.text for message in state["board"]} == {""}
 
 
-def test_a_monitor_of_other_features_is_told_in_one_line(tmp_path: Path) -> None:
-    other = monitor("agent_1").model_copy(update={"features": ("perplexity", "turn")})
-
-    with pytest.raises(UsageError, match="unknown feature of the monitor of agent_1: 'perplexity'"):
-        debated({}, tmp_path, Guard(other))
-
-
-def test_a_monitor_of_whole_distributions_is_refused_for_a_model_that_returns_ten_tokens(tmp_path: Path) -> None:
-    whole = monitor("agent_1").model_copy(update={"measured": Measure()})
-
-    with pytest.raises(UsageError, match="most probable tokens alone, and not positions all, whole distributions"):
-        debated({}, tmp_path, Guard(whole))
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"features": ("perplexity", "turn")}, "unknown feature of the monitor of agent_1: 'perplexity'"),
+        ({"measured": Measure()}, "most probable tokens alone, and not positions all, whole distributions"),
+    ],
+)
+def test_a_monitor_that_needs_what_is_not_measured_is_refused(
+    changed: dict[str, Any], expected: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=expected):
+        debated({}, tmp_path, Guard(monitor("agent_1").model_copy(update=changed)))
 
 
 def test_what_is_judged_together_can_only_be_taken_back() -> None:

@@ -17,24 +17,11 @@ from sottovoce.nodes.say import say
 from sottovoce.nodes.state import Discussion, Update, current_messages
 from sottovoce.nodes.watch import Intervention
 from sottovoce.settings import Debate, ReAct
-from tests.graphs.support import KEYS, QUESTION
+from tests.graphs.support import KEYS, QUESTION, Once
 from tests.nodes.support import Run, ask, framed, told
 from tests.nodes.test_monitor_node import SCRIPTS, THREAD, model_of
 
 MORE = [*KEYS, "epochs", "interventions"]
-
-
-class At:
-    """Intervenes once, at what an agent says in a round."""
-
-    def __init__(self, agent: str, round: int, what: Any, **more: Any) -> None:
-        self.agent, self.round, self.intervention, self.done = agent, round, Intervention(what, "unsure", **more), False
-
-    def __call__(self, run: Any, state: Any, messages: Sequence[Message]) -> Intervention | None:
-        if self.done or (messages[-1].agent, messages[-1].round) != (self.agent, self.round):
-            return None
-        self.done = True
-        return self.intervention
 
 
 def played(name: str, watch: Any, **settings: Any) -> tuple[Any, ScriptedChatModel]:
@@ -48,7 +35,7 @@ def played(name: str, watch: Any, **settings: Any) -> tuple[Any, ScriptedChatMod
 def test_a_rollback_takes_back_so_many_rounds_and_the_one_under_way_and_never_more_than_there_are(
     rounds: int, cut: list[int]
 ) -> None:
-    state, _ = played("debate", At("agent_1", 2, "rollback", rounds=rounds), rounds=3)
+    state, _ = played("debate", Once("rollback", "agent_1", 2, rounds=rounds), rounds=3)
 
     assert state["epochs"] == [cut]
     assert [message.round for message in current_messages(state)] == [round for round in range(3) for _ in range(3)]
@@ -59,7 +46,7 @@ def test_a_rollback_takes_back_so_many_rounds_and_the_one_under_way_and_never_mo
 def test_what_is_said_again_at_temperature_0_is_drawn_with_another_seed_above_0(
     what: Any, again: list[tuple[int, int]]
 ) -> None:
-    watch = At("agent_1", 1, what)
+    watch = Once(what, "agent_1", 1)
 
     state, model = played("debate", watch, temperature=[0], redraw_temperature=0.4)
 
@@ -74,24 +61,24 @@ def test_what_is_said_again_at_temperature_0_is_drawn_with_another_seed_above_0(
 
 @pytest.mark.parametrize("what", ["augment", "mute"])
 def test_what_is_not_asked_again_as_it_was_keeps_temperature_0(what: Any) -> None:
-    state, model = played("debate", At("agent_1", 1, what), temperature=[0])
+    state, model = played("debate", Once(what, "agent_1", 1), temperature=[0])
 
     assert {asked.options["temperature"] for asked in model.calls} == {0}
     assert "temperature" not in state["interventions"][0]
 
 
 def test_places_that_nobody_spoke_at_before_a_reset_keep_temperature_0() -> None:
-    _, model = played("debate", At("agent_1", 0, "reset"), temperature=[0])
+    _, model = played("debate", Once("reset", "agent_1", 0), temperature=[0])
 
     assert [(asked.round, asked.options["temperature"]) for asked in model.calls] == [
         *[(0, 0)] * 3, *[(0, 0.7)] * 3, *[(1, 0)] * 3
     ]  # fmt: skip
-    warm, _ = played("debate", At("agent_1", 0, "reset"), temperature=[0.5])
+    warm, _ = played("debate", Once("reset", "agent_1", 0), temperature=[0.5])
     assert "temperature" not in warm["interventions"][0]
 
 
 def test_what_took_place_is_kept_in_state_whatever_is_taken_back() -> None:
-    state, _ = played("debate", At("agent_2", 1, "reset", score=0.8))
+    state, _ = played("debate", Once("reset", "agent_2", 1, score=0.8))
 
     assert state["interventions"] == [
         {
@@ -104,7 +91,7 @@ def test_what_took_place_is_kept_in_state_whatever_is_taken_back() -> None:
             "attempt": 0,
             "score": 0.8,
             "what": "reset",
-            "why": "unsure",
+            "why": "it looks wrong",
         }
     ]
 
@@ -114,7 +101,7 @@ def test_a_note_is_read_by_everybody_from_then_on_and_who_was_held_back_speaks_a
     speakers = scheme(name).settings(**SCRIPTS[name][0]).speakers()
     first = speakers[0]
 
-    state, model = played(name, At(first, 0, "augment", note="Mind the carry."))
+    state, model = played(name, Once("augment", first, 0, note="Mind the carry."))
 
     later = [asked for asked in model.calls if "Mind the carry." in asked.text]
     assert model.calls[0] not in later and later[0].agent == first
@@ -128,7 +115,7 @@ def test_a_note_is_read_by_everybody_from_then_on_and_who_was_held_back_speaks_a
 
 @pytest.mark.parametrize(("notes", "told"), [(("Add.", "Add."), "Add."), (("Add.", "Carry."), "Carry.")])
 def test_two_who_are_held_back_side_by_side_may_have_notes_of_their_own(notes: tuple[str, str], told: str) -> None:
-    watches = [At(f"agent_{n}", 0, "augment", note=note) for n, note in enumerate(notes, 1)]
+    watches = [Once("augment", f"agent_{n}", 0, note=note) for n, note in enumerate(notes, 1)]
 
     def watch(run: Any, state: Any, messages: Sequence[Message]) -> Intervention | None:
         return next((found for each in watches if (found := each(run, state, messages))), None)
@@ -142,7 +129,7 @@ def test_two_who_are_held_back_side_by_side_may_have_notes_of_their_own(notes: t
 def test_a_note_is_forgotten_with_a_reset() -> None:
     class Both:
         def __init__(self) -> None:
-            self.watches = [At("agent_1", 1, "augment", note="Mind the carry."), At("agent_1", 1, "reset")]
+            self.watches = [Once("augment", "agent_1", 1, note="Mind the carry."), Once("reset", "agent_1", 1)]
 
         def __call__(self, run: Any, state: Any, messages: Sequence[Message]) -> Intervention | None:
             return next((found for watch in self.watches if (found := watch(run, state, messages))), None)
@@ -157,7 +144,7 @@ def test_a_note_is_forgotten_with_a_reset() -> None:
 def test_who_is_muted_says_nothing_and_the_others_go_on(name: str) -> None:
     agent = scheme(name).settings(**SCRIPTS[name][0]).speakers()[-1]
 
-    state, _ = played(name, At(agent, 0, "mute"))
+    state, _ = played(name, Once("mute", agent, 0))
 
     said = [message for message in state["board"] if (message.agent, message.round) == (agent, 0)][-2:]
     assert [(message.withdrawn, message.text, message.source) for message in said] == [
@@ -168,7 +155,7 @@ def test_who_is_muted_says_nothing_and_the_others_go_on(name: str) -> None:
 
 
 def test_a_muted_turn_of_a_world_passes() -> None:
-    state, model = played("whodunit", At("Beth", 0, "mute"))
+    state, model = played("whodunit", Once("mute", "Beth", 0))
 
     assert next(message.public for message in state["board"] if not message.withdrawn) == ""
     assert "within 4 turns" in state["decision"]["why"] or state["decision"]["answer"]
@@ -178,7 +165,7 @@ def test_a_muted_turn_of_a_world_passes() -> None:
 def test_a_muted_step_of_a_relay_is_not_done_even_where_it_took_two_calls() -> None:
     replies = {"agent_1": [" I wonder.", " Search[The Salt Ledger]"] * 2, "agent_2": [" It says so.\nFinish[Greyholt]"]}
     found = scheme("react")
-    graph = found.create(ReAct(agents=2), models=ScriptedChatModel(replies), watch=At("agent_1", 0, "mute")).compile()
+    graph = found.create(ReAct(agents=2), models=ScriptedChatModel(replies), watch=Once("mute", "agent_1", 0)).compile()
 
     state = graph.invoke(QUESTION, output_keys=KEYS)
 
@@ -187,9 +174,9 @@ def test_a_muted_step_of_a_relay_is_not_done_even_where_it_took_two_calls() -> N
 
 
 def test_a_human_takes_the_seat_and_keeps_it() -> None:
-    found, model = scheme("debate"), model_of("debate")
-    settings = Debate(rounds=2, agents=2, intervention="human")
-    graph = found.create(settings, models=model, watch=At("agent_1", 0, "human")).compile(checkpointer=InMemorySaver())
+    model, settings = model_of("debate"), Debate(rounds=2, agents=2, intervention="human")
+    watched = scheme("debate").create(settings, models=model, watch=Once("human", "agent_1", 0))
+    graph = watched.compile(checkpointer=InMemorySaver())
 
     asked = []
     state = graph.invoke(QUESTION, THREAD, output_keys=MORE)
@@ -209,9 +196,9 @@ def test_a_human_takes_the_seat_and_keeps_it() -> None:
 
 
 async def test_a_human_is_asked_without_blocking_too() -> None:
-    found, model = scheme("debate"), model_of("debate")
     settings = Debate(rounds=1, agents=2, intervention="human")
-    graph = found.create(settings, models=model, watch=At("agent_2", 0, "human")).compile(checkpointer=InMemorySaver())
+    watched = scheme("debate").create(settings, models=model_of("debate"), watch=Once("human", "agent_2", 0))
+    graph = watched.compile(checkpointer=InMemorySaver())
     await graph.ainvoke(QUESTION, THREAD)
 
     state = await graph.ainvoke(Command(resume="The answer is 23."), THREAD, output_keys=KEYS)
@@ -221,7 +208,7 @@ async def test_a_human_is_asked_without_blocking_too() -> None:
 
 def test_a_seat_cannot_be_handed_over_without_a_saver() -> None:
     with pytest.raises(UsageError, match="has no checkpointer; compile it with one"):
-        played("debate", At("agent_1", 0, "human"), intervention="human")
+        played("debate", Once("human", "agent_1", 0), intervention="human")
 
 
 def test_acts_that_belong_together_are_looked_at_before_they_are_acted_on() -> None:

@@ -15,7 +15,7 @@ from sottovoce.nodes.say import say
 from sottovoce.nodes.state import RESTORED, Discussion, Update, current_messages
 from sottovoce.nodes.watch import Intervention
 from sottovoce.settings import SelfConsistency
-from tests.graphs.support import KEYS, NEEDED, OF_CMD, QUESTION, calls, texts
+from tests.graphs.support import KEYS, NEEDED, OF_CMD, QUESTION, Once, calls, texts
 from tests.nodes.support import Run, ask, framed, told
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}
@@ -59,19 +59,6 @@ def never(run: Any, state: Any, messages: Sequence[Message]) -> None:
     """Looks, and lets everything pass."""
 
 
-class Once:
-    """Intervenes at the first message of an agent in a round, and never again."""
-
-    def __init__(self, agent: str, round: int, what: Any, **update: Any) -> None:
-        self.agent, self.round, self.what, self.update, self.seen = agent, round, what, update, 0
-
-    def __call__(self, run: Any, state: Any, messages: Sequence[Message]) -> Intervention | None:
-        if (messages[-1].agent, messages[-1].round) != (self.agent, self.round) or state.get("epochs") or self.seen:
-            return None
-        self.seen += 1
-        return Intervention(self.what, "it looks wrong", self.update)
-
-
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_watch_that_lets_everything_pass_changes_no_discussion(name: str) -> None:
     (state, model), (plain, unwatched) = held(name, never), held(name, None)
@@ -105,7 +92,7 @@ def test_what_is_done_again_is_the_next_attempt_and_the_discussion_goes_on_as_if
 ) -> None:
     first = scheme(name).settings(**SCRIPTS[name][0]).speakers()[0]
 
-    (state, model), (plain, unwatched) = held(name, Once(first, 1, "again")), held(name, None)
+    (state, model), (plain, unwatched) = held(name, Once("again", first, 1)), held(name, None)
 
     assert texts(state) == texts(plain) and state["decision"] == plain["decision"]
     again = [message for message in state["board"] if (message.agent, message.round) == (first, 1)]
@@ -126,7 +113,7 @@ def test_what_is_done_again_is_the_next_attempt_and_the_discussion_goes_on_as_if
 def test_who_does_it_again_reads_what_it_read_before_and_nothing_that_was_withdrawn(
     name: str, agent: str, round: int
 ) -> None:
-    _, model = held(name, Once(agent, round, "again"))
+    _, model = held(name, Once("again", agent, round))
 
     withdrawn, again = [asked for asked in calls(model, agent) if asked.round == round][:2]
     assert (withdrawn.act, withdrawn.turns) == (again.act, again.turns)
@@ -135,7 +122,7 @@ def test_who_does_it_again_reads_what_it_read_before_and_nothing_that_was_withdr
 
 @pytest.mark.parametrize("name", ["debate", "reconcile", "cmd"])
 def test_a_reset_takes_a_discussion_back_to_the_beginning_of_its_round(name: str) -> None:
-    (state, model), (plain, unwatched) = held(name, Once("agent_2", 1, "reset")), held(name, None)
+    (state, model), (plain, unwatched) = held(name, Once("reset", "agent_2", 1)), held(name, None)
 
     agents = SCRIPTS[name][0]["agents"]
     assert len(model.calls) == len(unwatched.calls) + agents
@@ -148,7 +135,7 @@ def test_a_reset_takes_a_discussion_back_to_the_beginning_of_its_round(name: str
 
 
 def test_after_a_reset_those_who_speak_in_turn_begin_the_round_anew() -> None:
-    (state, model), (plain, _) = held("mad", Once("negative", 1, "reset")), held("mad", None)
+    (state, model), (plain, _) = held("mad", Once("reset", "negative", 1)), held("mad", None)
 
     assert [(each.place["epoch"], each.round, each.place["turn"], each.agent) for each in model.calls][3:8] == [
         (0, 1, 0, "affirmative"),
@@ -188,7 +175,7 @@ def test_a_second_reset_goes_back_to_the_round_before() -> None:
     ("name", "agent", "more"), [("debate", "agent_3", 3), ("madra", "agent_1", 2), ("self_consistency", "sample_1", 2)]
 )
 def test_a_reset_in_the_first_round_begins_the_discussion_anew(name: str, agent: str, more: int) -> None:
-    (state, model), (plain, unwatched) = held(name, Once(agent, 0, "reset")), held(name, None)
+    (state, model), (plain, unwatched) = held(name, Once("reset", agent, 0)), held(name, None)
 
     assert state["epochs"] == [[0, 0]] and len(model.calls) == len(unwatched.calls) + more
     assert told(current_messages(state)) == told(plain["board"])
@@ -198,7 +185,7 @@ def test_a_reset_in_the_first_round_begins_the_discussion_anew(name: str, agent:
 @pytest.mark.parametrize("what", ["again", "reset"])
 def test_nothing_is_decided_before_everybody_has_spoken(what: str) -> None:
     found = scheme("self_consistency")
-    watch = Once("sample_1", 0, what)
+    watch = Once(what, "sample_1", 0)
     graph = found.create(SelfConsistency(samples=2), models=model_of("self_consistency"), watch=watch).compile()
 
     decided = [step["decide"] for step in graph.stream(QUESTION, stream_mode="updates") if "decide" in step]
@@ -208,7 +195,7 @@ def test_nothing_is_decided_before_everybody_has_spoken(what: str) -> None:
 
 @pytest.mark.parametrize(("resets", "speaks"), [("agent_1", "agent_2"), ("agent_2", "agent_1")])
 def test_who_was_asked_again_while_another_reset_the_round_is_heard_no_more(resets: str, speaks: str) -> None:
-    watches = [Once(resets, 0, "reset"), Once(speaks, 0, "again")]
+    watches = [Once("reset", resets, 0), Once("again", speaks, 0)]
 
     def watch(run: Any, state: Any, messages: Sequence[Message]) -> Intervention | None:
         return next((found for each in watches if (found := each(run, state, messages))), None)
@@ -252,10 +239,10 @@ def test_keys_that_are_restored_go_back_and_others_stay() -> None:
 
 @pytest.mark.parametrize("node", ["agent_1", "watch_agent_1", "reset", "close_round"])
 def test_a_watched_run_that_was_stopped_goes_on_as_if_unbroken(node: str) -> None:
-    expected, _ = held("debate", Once("agent_2", 1, "reset"))
+    expected, _ = held("debate", Once("reset", "agent_2", 1))
     found, model = scheme("debate"), model_of("debate")
     graph = found.create(
-        found.settings(**SCRIPTS["debate"][0]), models=model, watch=Once("agent_2", 1, "reset")
+        found.settings(**SCRIPTS["debate"][0]), models=model, watch=Once("reset", "agent_2", 1)
     ).compile(checkpointer=InMemorySaver())
     graph.invoke(QUESTION, THREAD, interrupt_after=[node])
     assert graph.get_state(THREAD).next
@@ -264,15 +251,3 @@ def test_a_watched_run_that_was_stopped_goes_on_as_if_unbroken(node: str) -> Non
 
     assert (state["board"], state["decision"]) == (expected["board"], expected["decision"])
     assert len(model.calls) == 9
-
-
-async def test_a_watched_discussion_is_the_same_without_blocking() -> None:
-    expected, _ = held("mad", Once("negative", 0, "again"))
-    found = scheme("mad")
-    graph = found.create(
-        found.settings(**SCRIPTS["mad"][0]), models=model_of("mad"), watch=Once("negative", 0, "again")
-    ).compile()
-
-    state = await graph.ainvoke(QUESTION, output_keys=KEYS)
-
-    assert (state["board"], state["decision"]) == (expected["board"], expected["decision"])

@@ -130,15 +130,6 @@ def test_the_bundled_model_keeps_the_prompts_that_it_was_trained_on() -> None:
     assert "Use what you all know to answer." in later.text
 
 
-def test_nobody_reads_the_target() -> None:
-    question: Question = {**QUESTION, "target": "seventeen", "solution": "It is seventeen.", "decoys": ["seventeen"]}
-    talking = view(question)
-    own, other = message("agent_1"), message("agent_2")
-
-    for turns in (talking.independent(), talking.history([own], [[other]]), talking.fresh(own, [other])):
-        assert "seventeen" not in "".join(turn.text for turn in turns)
-
-
 @pytest.mark.parametrize("kind", ["number", "option", "yes_no", "label", "text"])
 def test_the_form_of_the_answer_and_the_choices_are_asked_for_at_the_end(kind: str) -> None:
     choices = ["17", "18"]
@@ -155,20 +146,6 @@ def test_the_labels_there_are_stand_in_the_form() -> None:
 
     assert form.endswith("SUPPORTS, REFUTES.")
     assert ":" not in view({**QUESTION, "kind": "label"}).form()
-
-
-def test_history_is_a_chat_in_which_only_the_last_round_is_the_latest() -> None:
-    own = [message("agent_1", round) for round in range(3)]
-    others = [[message("agent_2", round), message("agent_3", round)] for round in range(3)]
-
-    turns = view().history(own, others)
-
-    assert [turn.role for turn in turns] == ["user", "assistant", "user", "assistant", "user", "assistant", "user"]
-    expected = []
-    for round in range(3):
-        expected.append(("assistant", "agent_1", round, round == 2, True))
-        expected += [("user", agent, round, round == 2, False) for agent in ("agent_2", "agent_3")]
-    assert heard(turns) == expected
 
 
 def test_the_chat_of_a_round_begins_as_the_one_before() -> None:
@@ -219,20 +196,6 @@ def test_the_fresh_shape_is_one_prompt_with_all_answers_of_the_last_round(order:
     assert heard([turn]) == [("user", agent, 1, True, agent == "agent_1") for agent in blocks]
     before, after = (turn.text.index(part) for part in ("- Mia has 3.\n</facts>", ASKED))
     assert all(before < turn.text.index(f"{agent} in round 1.") < after for agent in blocks)
-
-
-def test_a_summary_stands_in_the_place_of_the_others() -> None:
-    own = [message("agent_1", round) for round in range(2)]
-    summaries = [message("secretary", round) for round in range(2)]
-
-    turns = view().history_of_summaries(own, summaries)
-
-    assert heard(turns) == [
-        ("assistant", "agent_1", 0, False, True),
-        ("user", "secretary", 0, False, False),
-        ("assistant", "agent_1", 1, True, True),
-        ("user", "secretary", 1, True, False),
-    ]
 
 
 def test_who_sums_up_hears_all_answers_and_gives_none() -> None:

@@ -11,11 +11,15 @@ from sottovoce.agents.ask import Call
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, MessageRef, Place
 from sottovoce.channels.store import PayloadRef, text_digest
+from sottovoce.core.response_format import Form
 from sottovoce.nodes.act import node
+from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.say import has_answer, message_of, say
 from sottovoce.nodes.state import Discussion, Update
-from sottovoce.prompts.kinds import OURS
+from sottovoce.prompts.kinds import KINDS, OURS
+from sottovoce.prompts.render import Prompts
+from sottovoce.settings import Debate
 from tests.nodes.support import Run, ask, framed, places, state_of
 
 ACTION = "Action: pass"
@@ -142,3 +146,29 @@ def test_a_text_without_a_word_is_complained_of_whatever_the_kind(kind: str, tex
     question: Question = {"question": "How many?", "kind": kind, "choices": ["red", "blue"]}
 
     assert has_answer(question)(text).startswith("it holds no ")
+
+
+FIELDS = Form.of_object("answer")
+LETTERS, YES_NO, NUMBER = (KINDS[kind].grammar(["x", "y"]) for kind in ("option", "yes_no", "number"))
+GUIDED_ACTION = Form(pattern=r"(Search|Finish)\[[^\]]+\]", after="Action:")
+
+
+def kept(form: Form | None, **settings: Any) -> bool:
+    found = RunContext(Debate(**settings), {}, Prompts()).constraint(form)
+    assert found in (form, None)
+    return found is not None
+
+
+@pytest.mark.parametrize(("guide", "number"), [("auto", False), ("on", True)])
+def test_fields_choices_and_actions_are_kept_and_numbers_where_it_is_on(guide: str, number: bool) -> None:
+    assert all(kept(form, guide=guide) for form in (FIELDS, LETTERS, YES_NO, GUIDED_ACTION))
+    assert kept(NUMBER, guide=guide) == number
+
+
+def test_free_text_stays_free() -> None:
+    assert not kept(KINDS["text"].grammar([]), guide="on")
+
+
+@pytest.mark.parametrize("settings", [{"guide": "off"}, {"guide": "on", "compat": "reference"}])
+def test_nothing_is_kept_where_it_is_off_and_under_the_published_code(settings: dict[str, Any]) -> None:
+    assert not any(kept(form, **settings) for form in (FIELDS, LETTERS, YES_NO, NUMBER, GUIDED_ACTION))

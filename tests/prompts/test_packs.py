@@ -29,7 +29,7 @@ def test_a_pack_is_found_by_name_and_else_by_path(tmp_path: Path) -> None:
 
 
 def test_paper_needs_a_set_up_of_the_scheme() -> None:
-    with pytest.raises(UsageError, match="there is no set-up for nothing"):
+    with pytest.raises(UsageError, match="there is no setup for nothing"):
         packs.folder_of("paper", "nothing", "nl")
 
 

@@ -11,7 +11,6 @@ import pytest
 
 from sottovoce.prompts.kinds import Reading, normalise, read_field, reading, same
 from sottovoce.prompts.kinds.choices import bare
-from tests.prompts.hard.told import TOLD
 from tests.shared import shared
 
 COLOURS = ["red", "blue", "green", "None of these"]
@@ -154,19 +153,6 @@ def test_a_choice_may_say_that_nothing_is_known(wording: str, choice: str) -> No
 )
 def test_a_short_answer_is_taken_as_it_stands(said: str, answer: str | None) -> None:
     assert reading(f"The passages name it.\n\n{said}", ASKED["text"]).answer == answer
-
-
-@pytest.mark.parametrize(("question", "said", "answer"), TOLD)
-@pytest.mark.parametrize("mark", ["", "Answer: "])
-def test_a_sentence_is_read_as_the_words_that_its_question_asks_for(
-    mark: str, question: str, said: str, answer: str | None
-) -> None:
-    found = reading(mark + said, {"question": question, "kind": "text"}).answer
-
-    if answer is None:  # not plain enough: nothing of it alone
-        assert found is None or found == said.removesuffix(".")
-    else:
-        assert normalise(found or "") == normalise(answer)
 
 
 def test_published_answers_are_read_back_from_a_marked_line() -> None:

@@ -10,7 +10,7 @@ import pytest
 from sottovoce.channels.message import Message, MessageRef, words
 from sottovoce.core.errors import PromptError
 from sottovoce.graphs.scheme import NAMES
-from sottovoce.prompts.render import BUILT_IN, Prompts
+from sottovoce.prompts.render import BUILT_IN, DECLARED, Prompts
 from sottovoce.runs.manifest import EVERYWHERE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,6 +33,7 @@ def test_every_file_is_a_prompt_by_its_folder_and_name() -> None:
     own = sorted(name for name in found if not name.endswith("README") and not name.startswith("packs/"))
 
     assert Prompts().names() == own
+    assert all(DECLARED.match((BUILT_IN / f"{name}.md").read_text(encoding="utf-8")) for name in own)
 
 
 def test_texts_render_to_one_part() -> None:
@@ -61,9 +62,9 @@ def test_a_message_is_heard_as_often_as_the_prompt_names_it(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("mark", ["\ue0000\ue001", "a\ue00012\ue001b"])
 def test_a_text_with_our_mark_is_refused(mark: str) -> None:
-    with pytest.raises(PromptError, match=r"U\+E000 digits U\+E001, which marks heard messages; remove it"):
+    with pytest.raises(PromptError, match=r"U\+E000 digits U\+E001, which mark messages; remove them"):
         Prompts().render("shared/question", **{**ASKED, "question": mark})
-    with pytest.raises(PromptError, match="marks heard messages"):
+    with pytest.raises(PromptError, match="mark messages"):
         Prompts().render("shared/question", **{**ASKED, "choices": ["fine", mark]})
 
 
@@ -111,9 +112,9 @@ def test_a_pack_needs_no_line_that_declares_its_slots(tmp_path: Path) -> None:
         ({"shared__question": "{{ others }}"}, "unknown slot 'others'; choose from: again, choices, form, question"),
         ({"debate__revice": "x"}, "unknown prompt file in the pack: 'debate/revice.md'; choose from: answers/label"),
         ({"revise": "x"}, "unknown prompt file in the pack: 'revise.md'"),
-        ({"debate__verify": "{% if %}"}, "prompt file 'debate/verify.md' of the pack is no template: "),
-        ({"debate__verify": "{{ question"}, "prompt file 'debate/verify.md' of the pack is no template: "),
-        ({"debate__verify": "{{ question | shout }}"}, "'debate/verify.md' .* no template: .*shout"),
+        ({"debate__verify": "{% if %}"}, "prompt file 'debate/verify.md' of the pack is not a template: "),
+        ({"debate__verify": "{{ question"}, "prompt file 'debate/verify.md' of the pack is not a template: "),
+        ({"debate__verify": "{{ question | shout }}"}, "'debate/verify.md' .* not a template: .*shout"),
         # An endless loop held a run for ever, and a macro that calls itself was a traceback.
         ({"debate__verify": "{% for i in range(10**12) %}x{% endfor %}"}, "debate/verify.md.*line 1: .* has no calls"),
         ({"debate__verify": "{% macro f() %}{{ f() }}{% endmacro %}"}, "debate/verify.md.* it has no macro"),
@@ -123,11 +124,11 @@ def test_a_pack_needs_no_line_that_declares_its_slots(tmp_path: Path) -> None:
         ({"debate__verify": "{{ 'x' | center(10000000000) }}"}, "has no filter 'center'; choose from: abs, cap"),
         ({"debate__verify": "{{ (1, 2) | slice(1000000000) | list }}"}, "has no filter 'slice'"),
         ({"debate__verify": "{% for a in 'x' %}" * 4 + "{% endfor %}" * 4}, "more than 3 nested loops"),
-        ({"debate__verify": "{% if 1 %}" * 200 + "{% endif %}" * 200}, "verify.md' of the pack is no template"),
-        ({"debate__verify": "{{" + "(" * 9000 + "1" + ")" * 9000 + "}}"}, "verify.md' of the pack is no template"),
+        ({"debate__verify": "{% if 1 %}" * 200 + "{% endif %}" * 200}, "verify.md' of the pack is not a template"),
+        ({"debate__verify": "{{" + "(" * 9000 + "1" + ")" * 9000 + "}}"}, "verify.md' of the pack is not a template"),
         ({"debate__verify": "x" * 70_000}, r"verify.md' has 70,000 bytes; a prompt file has 65,536 at most"),
-        ({"README": "nothing else"}, "holds no .md file; expected e.g. shared/question.md"),
-        ({}, "holds no .md file"),
+        ({"README": "nothing else"}, "contains no .md file; expected e.g. shared/question.md"),
+        ({}, "contains no .md file"),
     ],
 )
 def test_a_pack_that_does_not_fit_is_refused_when_it_is_read(
@@ -151,7 +152,7 @@ def test_a_pack_that_is_no_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file.md").write_text("x")
 
     for path in (tmp_path / "absent", tmp_path / "file.md"):
-        with pytest.raises(PromptError, match=f"prompt pack '{path}' is no folder; give one with files like"):
+        with pytest.raises(PromptError, match=f"prompt pack '{path}' is not a folder; give one with files like"):
             Prompts(path)
 
 
@@ -168,7 +169,7 @@ def test_what_is_named_like_a_prompt_and_is_no_file_is_refused(tmp_path: Path) -
     (tmp_path / "shared" / "question.md").mkdir()
 
     for name in ("loop.md", "question.md"):
-        with pytest.raises(PromptError, match=rf"{name}' is no file; expected a text there"):
+        with pytest.raises(PromptError, match=rf"{name}' is not a file; expected the text of a prompt"):
             Prompts(tmp_path)
         (tmp_path / "shared" / name).unlink() if name == "loop.md" else None
 
@@ -229,7 +230,7 @@ def test_no_pack_takes_much_time_or_memory(tmp_path: Path, text: str) -> None:
         Prompts(folder).render("shared/question", **ASKED | {"question": "q" * 20_000})
     except PromptError as error:
         assert len(str(error).splitlines()) == 1 and "MemoryError" not in str(error)
-        assert re.search("cannot be rendered: |is no template: ", str(error)) and len(str(error)) < 500
+        assert re.search("cannot be rendered: |is not a template: ", str(error)) and len(str(error)) < 500
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
 

@@ -6,46 +6,12 @@ import pytest
 
 from sottovoce.nodes.decide import viewpoints
 from sottovoce.nodes.state import Vote
-from sottovoce.prompts.kinds import read_reply, right, same
+from sottovoce.prompts.kinds import read_reply, same
 from sottovoce.prompts.kinds.prose import first, sentences
-from tests.prompts.hard.text import CAPITAL, FIRST, JOB, RIVER
 
+RIVER = "On which river does the town where Mira Dolan was born lie?"
+CAPITAL = "What is the capital of France?"
 SENTENCE = "The town where Mira Dolan was born lies on the river Orn."
-
-
-@pytest.mark.parametrize(
-    ("question", "target", "said", "is_right"),
-    [
-        (RIVER, "Orn", SENTENCE, True),
-        (RIVER, "the river Orn", SENTENCE, True),
-        (RIVER, "River Orn", "Orn", True),
-        (RIVER, "Orn", "Kestrel Bay lies on the river Orn.", True),
-        (RIVER, "Tamar", SENTENCE, False),
-        (RIVER, "Or", SENTENCE, False),  # no part of a word
-        (RIVER, "Orn", "Mira Dolan was born in Kestrel Bay.", False),
-        (RIVER, "Orn", "The town where Mira Dolan was born does not lie on the river Orn.", False),
-        (RIVER, "Orn", "It isn't on the Orn.", False),
-        (RIVER, "Orn", "It lies on the Tamar, not the Orn.", False),
-        (RIVER, "Orn", "It lies on the Tamar rather than the Orn.", False),
-        (RIVER, "Orn", "Answer: Orn or Tamar", False),
-        (RIVER, "Orn", "It lies on the Orn or the Tamar.", False),
-        (RIVER, "Mira Dolan", SENTENCE, False),  # the question's own words do not count
-        (CAPITAL, "Paris", "Paris is the capital of France.", True),
-        (CAPITAL, "Paris", "Paris because it is large", True),
-        (CAPITAL, "Lyon", "The capital of France is Paris, not Lyon.", False),
-        (JOB, "baker", "Mira Dolan's sister is a baker.", True),
-        (JOB, "a baker", "baker", True),
-        (FIRST, "The Beatles", "The Beatles were formed first.", True),
-        (FIRST, "The Beatles", "The Beatles were formed before The Rolling Stones.", True),
-        (FIRST, "The Rolling Stones", "The Beatles were formed before The Rolling Stones.", False),
-        (FIRST, "The Rolling Stones", "The Beatles", False),
-        ("Which language?", "C", "C++", False),
-    ],
-)
-def test_a_sentence_is_right_where_it_names_the_target(question: str, target: str, said: str, is_right: bool) -> None:
-    asked = {"question": question, "kind": "text", "target": target}
-
-    assert right(read_reply(said, asked), asked) is is_right
 
 
 @pytest.mark.parametrize(

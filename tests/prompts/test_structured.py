@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.prompts.structured import LONGEST, clamped, read_confidence, read_json, recalibrated
+from sottovoce.prompts.structured import LONGEST, clamped, read_confidence, read_json
 
 WANTED = ("reasoning", "answer", "confidence_level")
 
@@ -209,23 +209,3 @@ def test_confidences(stated: str | None, confidence: float | None) -> None:
 @pytest.mark.parametrize(("confidence", "nearest"), [(3.0, 1.0), (1.0, 1.0), (0.4, 0.4), (-0.0, 0.0), (-2.0, 0.0)])
 def test_a_confidence_beyond_its_range_is_clamped(confidence: float, nearest: float) -> None:
     assert repr(clamped(confidence)) == repr(nearest)
-
-
-@pytest.mark.parametrize(
-    ("p", "weight"),
-    [
-        (1.5, 1.0),
-        (1.0, 1.0),
-        (0.999, 0.8),
-        (0.9, 0.8),
-        (0.899, 0.5),
-        (0.8, 0.5),
-        (0.799, 0.3),
-        (0.601, 0.3),
-        (0.6, 0.1),
-        (0.0, 0.1),
-        (-1.0, 0.1),
-    ],
-)
-def test_confidences_are_recalibrated_by_the_table_of_reconcile(p: float, weight: float) -> None:
-    assert recalibrated(p) == weight

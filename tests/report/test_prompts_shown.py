@@ -11,33 +11,24 @@ import pytest
 from rich.console import Console
 
 from sottovoce.cli.live import LiveTranscript, PipedTranscript
-from sottovoce.datasets.govsim import games as lakes
-from sottovoce.datasets.whodunit import games
+from sottovoce.graphs.govsim import games as lakes
 from sottovoce.nodes.question import Question
 from sottovoce.report import transcript
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.settings import Debate, GovSim, SelfConsistency, Settings, Single, WhoDunit
+from sottovoce.settings import Debate, GovSim, Settings
 from tests.cli.screen import left_on_screen
 from tests.runs import schemes
-from tests.runs.schemes import ASKED, CHOSEN, DEALT, JUDGED, LIVED, LOOKED_UP, PLAYED, SENT, WEIGHED, Once, says
+from tests.runs.schemes import ASKED, CHOSEN, JUDGED, LIVED, LOOKED_UP, Once, says
 from tests.runs.support import QUESTION
 
 BOOK = Question(question="Where was the author of The Salt Ledger born?", kind="text", target="Greyholt")
-PASSAGES = Question(question="Where?", kind="text", target="Aldmoor", documents=["One.", "Two.", "3."])
 TWICE = {name: [says(22)] * 2 for name in ("agent_1", "agent_2")}
 SPOKEN: dict[str, tuple[Settings, schemes.Replies, Question]] = {
-    "debate": (Debate(rounds=2), TWICE, QUESTION),
     "debate with summaries": (Debate(rounds=2, summarise="each"), {n: [says(22)] * 3 for n in TWICE}, QUESTION),
     "mad": (*JUDGED, QUESTION),
-    "reconcile": (*WEIGHED, QUESTION),
     "cmd": (*ASKED, QUESTION),
-    "cmd with representatives": (*SENT, QUESTION),
     "madra": (*CHOSEN, BOOK),
     "react": (*LOOKED_UP, BOOK),
-    "ia": (*DEALT, PASSAGES),
-    "single": (Single(), {"": [says(22)]}, QUESTION),
-    "self-consistency": (SelfConsistency(samples=3), {"": [says(22)] * 3}, QUESTION),
-    "whodunit": (*PLAYED, games(1, PLAYED[0])[0] if isinstance(PLAYED[0], WhoDunit) else QUESTION),
     "govsim": (*LIVED, lakes(1, LIVED[0])[0] if isinstance(LIVED[0], GovSim) else QUESTION),
 }
 HEAD = re.compile(r"^(\w+) is asked \(|^╭─ (\w+)", re.MULTILINE)

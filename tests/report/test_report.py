@@ -15,7 +15,6 @@ import pytest
 import torch
 
 from sottovoce.analysis.compare import compare
-from sottovoce.analysis.discussion_metrics import accuracy_by_round
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.channels.store import PayloadStore
@@ -25,7 +24,7 @@ from sottovoce.report import tensors
 from sottovoce.report.attention import attention_plot, looked
 from sottovoce.report.comparison import comparison_of, published_table, tables
 from sottovoce.report.discussions import items
-from sottovoce.report.plots import apart, looks, plots
+from sottovoce.report.plots import apart, plots
 from sottovoce.report.report import headline, report
 from sottovoce.report.sources import Gathered, gathered
 from sottovoce.report.tensors import Tensors, Words
@@ -218,12 +217,6 @@ def test_plots_are_the_same_bytes_again_with_titles_and_text(spoken: Run) -> Non
         assert "<title>" + plot.caption.split(":")[0] in plot.svg and "<text" in plot.svg
 
 
-def test_accuracy_by_round_counts_every_reply(tmp_path: Path) -> None:
-    found = accuracy_by_round([scripted(tmp_path, rounds=3).only])
-
-    assert {round: share.value for round, share in found.items()} == {0: 0.5, 1: 1.0, 2: 1.0}
-
-
 def test_what_is_published_stands_beside_what_was_obtained(tmp_path: Path) -> None:
     found = comparison_of({"ours": scripted(tmp_path, 3)})
 
@@ -268,13 +261,6 @@ def test_what_a_paper_prints_of_an_experiments_rows_is_in_its_report(tmp_path: P
     assert "<td>88.7%</td>" in report(found)
 
 
-def test_a_run_looks_the_same_in_all_plots_and_no_two_runs_alike() -> None:
-    found = looks(f"run{i}" for i in range(12))
-
-    assert len({tuple(each.values()) for each in found.values()}) == 12
-    assert [each["color"] for each in found.values()][:10] == [f"C{i}" for i in range(10)]
-
-
 def test_equal_runs_hide_neither_lines_nor_points_nor_ticks(spoken: Run) -> None:
     runs = {"one": spoken, "two": spoken, "three": spoken}
     rounds, cost, *_ = plots(runs, comparison_of(runs).runs)
@@ -310,13 +296,6 @@ def test_a_headline_says_what_failed_and_what_a_world_measures() -> None:
     assert run == "world"
     assert line.startswith("world: 50.0% right of 2 questions with failures as wrong (95 %: ")
     assert line.endswith(", 100.0% of 1 discussion that did not fail; survived 1")
-
-
-def test_a_report_begins_with_its_result(tmp_path: Path) -> None:
-    cipher(tmp_path / "run", questions=1)
-    page = report(gathered([str(tmp_path / "run")]))
-
-    assert page.index("<h2>Result</h2>") < page.index("100.0% right of 1 question") < page.index("Runs</h2>")
 
 
 def test_attention_names_the_tokens_that_are_looked_at(spoken: Run) -> None:

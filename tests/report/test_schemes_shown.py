@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sottovoce.datasets.govsim import games as lakes
-from sottovoce.datasets.whodunit import games
+import pytest
+
+from sottovoce.graphs.govsim import games as lakes
+from sottovoce.graphs.whodunit import games
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Vote
 from sottovoce.report.describe import count
-from sottovoce.report.markdown import markdown
+from sottovoce.report.transcript import markdown
 from sottovoce.runs.read import load_run
-from sottovoce.settings import CMD, GovSim, WhoDunit
+from sottovoce.settings import CMD, Settings
 from tests.cli.screen import printed
 from tests.runs import schemes
 from tests.runs.schemes import ASKED, CHOSEN, DEALT, JUDGED, LIVED, LOOKED_UP, PLAYED, SENT, WEIGHED, says
+from tests.runs.support import QUESTION
 
 
 def follows(text: str, *pieces: str) -> bool:
@@ -25,15 +28,6 @@ def follows(text: str, *pieces: str) -> bool:
         if at < len(piece):
             return False
     return True
-
-
-def test_the_moderator_stands_in_its_round_and_the_judge_after_it(tmp_path: Path) -> None:
-    run = schemes.held(*JUDGED, tmp_path)
-
-    row = ("╭─ affirmative", "╭─ negative", "╭─ debater_3", "╭─ moderator")
-    ending = ("Candidates listed by the judge after round 2", "22, 21 or 20", "The judge's choice after round 2")
-    for each in (run, load_run(tmp_path / "run").only):
-        assert follows(printed(each, 100), "Round 1", *row, "Round 2", *row, *ending, "22  by judge")
 
 
 def test_a_vote_without_weights_is_one_line(tmp_path: Path) -> None:
@@ -72,112 +66,90 @@ right: the answer is 22
     )
 
 
-def test_a_secretary_is_asked_at_a_tie_and_decides_it(tmp_path: Path) -> None:
-    shown = printed(schemes.held(*ASKED, tmp_path), 100)
-
-    assert follows(
-        shown, "Vote after round 2", "The secretary's answer after round 2", "╭─ secretary", "Both.", 'it says "22"',
-        "Decision", "22  by secretary", "the secretary decided (asked for the answer)",
-        "tied: 22 and 21; decided by the secretary",
-    )  # fmt: skip
+BOOK: Question = {"question": "Where was the author of The Salt Ledger born?", "kind": "text", "target": "Greyholt"}
+PASSAGES: Question = {"question": "Where?", "kind": "text", "target": "Aldmoor", "documents": ["One.", "Two.", "3."]}
+ROW = ("╭─ affirmative", "╭─ negative", "╭─ debater_3", "╭─ moderator")
 
 
-def test_groups_stand_above_and_representatives_before_their_level(tmp_path: Path) -> None:
-    shown = printed(schemes.held(*SENT, tmp_path), 110)
-
-    first = "group 1: agent_1, agent_2, agent_3\ngroup 2: agent_4, agent_5, agent_6\nRound 1"
-    second = "group 1: agent_1 represents agent_1, agent_2, agent_3; agent_4 represents agent_4, agent_5, agent_6\n"
-    assert follows(shown, first, "Vote after round 1", "Level 2", second, "Round 2", "Vote after round 2")
-
-
-def test_a_relay_tells_step_by_step_who_looked_up_what_and_what_it_showed(tmp_path: Path) -> None:
-    question: Question = {
-        "question": "Where was the author of The Salt Ledger born?",
-        "kind": "text",
-        "target": "Greyholt",
-        "documents": ["Shown to nobody."],
-    }
-    run = schemes.held(*LOOKED_UP, tmp_path, question=question)
-
-    for each in (run, load_run(tmp_path / "run").only):
-        shown = printed(each, 100)
-        assert follows(
-            shown, "2 agents in turn, at most 7 steps · by title in encyclopedia",
-            "Step 1", "─ agent_1", "Action 1: Search[The Salt Ledger]", "─ environment", "Its author is Orla Vance",
-            "Step 2", "─ agent_2", "Orla Vance did.", "Action 2: Search[Orla Vance]", "─ environment",
-            "born in Greyholt",
-            "Step 3", "Action 3: Finish[Greyholt]", "Answer in step 3", "Answer: Greyholt",
-            "Greyholt  by finish: agent_1 finished in step 3; 1 of them took a second call", "right: the answer",
-        )  # fmt: skip
-        assert "Shown to nobody" not in shown and "4 calls" in shown
-    assert "## Step 2" in markdown(run)
-
-
-def test_evidence_stands_before_the_talk_and_choices_tell_what_was_chosen(tmp_path: Path) -> None:
-    question: Question = {
-        "question": "In which town was the author of The Salt Ledger born?",
-        "kind": "text",
-        "target": "Greyholt",
-    }
-    run = schemes.held(*CHOSEN, tmp_path, question=question)
-
-    for shown in (printed(each, 100) for each in (run, load_run(tmp_path / "run").only)):
-        assert follows(
-            shown, "2 debaters, at most 3 rounds · evidence: 2 of encyclopedia, at most 3 chosen",
-            "Evidence", "─ library", "[0] The Salt Ledger (encyclopedia:The Salt Ledger, rank 1)",
-            "Round 1", "─ agent_1 chooses evidence", "chose [1]", "─ agent_2 chooses evidence", "chose [0] The Salt",
-            "The judge after round 1", "Round 2", "chose no evidence",
-            "The judge after round 2", "The summarizer after round 2",
-            "Greyholt  by summarizer: they agreed in round 2",
-        )  # fmt: skip
-
-
-def test_a_game_is_told_turn_by_turn_with_what_was_published_and_who_remains(tmp_path: Path) -> None:
-    settings = PLAYED[0]
-    assert isinstance(settings, WhoDunit)
-    run = schemes.held(*PLAYED, tmp_path, question=games(1, settings)[0])
-
-    for shown in (printed(each, 100) for each in (run, load_run(tmp_path / "run").only)):
-        assert follows(
-            shown, "Accuser Beth and Intel Alex in turn, at most 31 turns", "Which character is the winner?",
-            "Turn 1", "─ Beth", "published: Beth asks: does character 1 wear a brown hat?", "3 of 3 remain",
-            "Turn 2", "─ Alex", "first attempt: asked again: There was no JSON object",
-            "Turn 3", "published: Beth awards character 2.", "2  by award: Beth chose character 2 in turn 3",
-        )  # fmt: skip
-
-
-def test_a_fishery_is_told_month_by_month_with_the_lake_after_each_harvest(tmp_path: Path) -> None:
-    settings = LIVED[0]
-    assert isinstance(settings, GovSim)
-    run = schemes.held(*LIVED, tmp_path, question=lakes(1, settings)[0])
-
-    for shown in (printed(each, 100) for each in (run, load_run(tmp_path / "run").only)):
-        assert follows(
-            shown, "2 agents, at most 2 months, at most 1 utterance a talk", "How many tons of fish do you catch",
-            "Month 1", "─ John", "wants 25 tons", "─ Kate", "wants 30 tons", "─ lake",
-            "Month 1: John caught 25 tons and Kate caught 30 tons.", "45 tons left of 100; they double to 90",
-            "Talk", "Say: 25 each?", "names Kate", "Summary of the talk", "He wants 25 each.", "Notes", "Plan: 30.",
-            "Month 2", "cannot be read: it holds no number of tons", "30 tons left of 90; they double to 60",
-            "Talk", "ends the talk", "2 months  by survival: the fish lasted all 2 months, with 30 tons left",
-            "survived 1, months 2, gain 57.5",
-        )  # fmt: skip
-
-
-def test_passages_stand_under_whom_they_were_dealt_to_and_a_shared_score_under_the_answer(tmp_path: Path) -> None:
-    question: Question = {
-        "question": "Where?",
-        "kind": "text",
-        "target": "Aldmoor",
-        "documents": ["One.", "Two.", "3."],
-    }
-    run = schemes.held(*DEALT, tmp_path, question=question)
+@pytest.mark.parametrize(
+    ("scheme", "question", "pieces"),
+    [
+        (
+            JUDGED,
+            QUESTION,
+            (
+                "Round 1", *ROW, "Round 2", *ROW, "Candidates listed by the judge after round 2", "22, 21 or 20",
+                "The judge's choice after round 2", "22  by judge",
+            ),
+        ),
+        (
+            LOOKED_UP,
+            {**BOOK, "documents": ["Shown to nobody."]},
+            (
+                "2 agents in turn, at most 7 steps · by title in encyclopedia",
+                "Step 1", "─ agent_1", "Action 1: Search[The Salt Ledger]", "─ environment", "Its author is Orla Vance",
+                "Step 2", "─ agent_2", "Orla Vance did.", "Action 2: Search[Orla Vance]", "─ environment",
+                "born in Greyholt",
+                "Step 3", "Action 3: Finish[Greyholt]", "Answer in step 3", "Answer: Greyholt",
+                "Greyholt  by finish: agent_1 finished in step 3; 1 of them took a second call", "right: the answer",
+                "4 calls",
+            ),
+        ),
+        (
+            CHOSEN,
+            BOOK,
+            (
+                "2 debaters, at most 3 rounds · evidence: 2 of encyclopedia, at most 3 chosen",
+                "Evidence", "─ library", "[0] The Salt Ledger (encyclopedia:The Salt Ledger, rank 1)",
+                "Round 1", "─ agent_1 chooses evidence", "chose [1]",
+                "─ agent_2 chooses evidence", "chose [0] The Salt",
+                "The judge after round 1", "Round 2", "chose no evidence",
+                "The judge after round 2", "The summarizer after round 2",
+                "Greyholt  by summarizer: they agreed in round 2",
+            ),
+        ),
+        (
+            PLAYED,
+            games(1, PLAYED[0])[0],  # type: ignore[arg-type]  # settings of the world
+            (
+                "Accuser Beth and Intel Alex in turn, at most 31 turns", "Which character is the winner?",
+                "Turn 1", "─ Beth", "published: Beth asks: does character 1 wear a brown hat?", "3 of 3 remain",
+                "Turn 2", "─ Alex", "first attempt: asked again: There was no JSON object",
+                "Turn 3", "published: Beth awards character 2.", "2  by award: Beth chose character 2 in turn 3",
+            ),
+        ),
+        (
+            LIVED,
+            lakes(1, LIVED[0])[0],  # type: ignore[arg-type]  # settings of the world
+            (
+                "2 agents, at most 2 months, at most 1 utterance a talk", "How many tons of fish do you catch",
+                "Month 1", "─ John", "wants 25 tons", "─ Kate", "wants 30 tons", "─ lake",
+                "Month 1: John caught 25 tons and Kate caught 30 tons.", "45 tons left of 100; they double to 90",
+                "Talk", "Say: 25 each?", "names Kate", "Summary of the talk", "He wants 25 each.", "Notes", "Plan: 30.",
+                "Month 2", "cannot be read: it holds no number of tons", "30 tons left of 90; they double to 60",
+                "Talk", "ends the talk", "2 months  by survival: the fish lasted all 2 months, with 30 tons left",
+                "survived 1, months 2, gain 57.5",
+            ),
+        ),
+        (
+            DEALT,
+            PASSAGES,
+            (
+                "2 agents, each with passages of its own, at most 5 rounds", "document for agent_1: One. 3.",
+                "document for agent_2: Two.", "Round 1", "#Q: Who?", "Round 2", "Aldmoor  by box: ",
+                "tied: Aldmoor and Bern", "agent_2: Bern", "score 0.50: share of agents that say Aldmoor",
+            ),
+        ),
+    ],
+    ids=["mad", "react", "madra", "whodunit", "govsim", "ia"],
+)  # fmt: skip
+def test_a_discussion_is_told_in_the_order_and_the_words_of_its_scheme(
+    scheme: tuple[Settings, schemes.Replies], question: Question, pieces: tuple[str, ...], tmp_path: Path
+) -> None:
+    run = schemes.held(*scheme, tmp_path, question=question)
 
     for shown in (printed(each, 100) for each in (run, load_run(tmp_path / "run").only)):
-        assert follows(
-            shown, "2 agents, each with passages of its own, at most 5 rounds", "document for agent_1: One. 3.",
-            "document for agent_2: Two.", "Round 1", "#Q: Who?", "Round 2", "Aldmoor  by box: ",
-            "tied: Aldmoor and Bern", "agent_2: Bern", "score 0.50: share of agents that say Aldmoor",
-        )  # fmt: skip
+        assert follows(shown, *pieces) and "Shown to nobody" not in shown
 
 
 def test_only_the_latest_reply_is_shown_with_the_reason_why_it_was_asked_for(tmp_path: Path) -> None:

@@ -7,10 +7,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from sottovoce.analysis.compare import compare
-from sottovoce.report.comparison import markdown
 from sottovoce.report.tables import show, table
-from sottovoce.runs.results import Result
 
 WIDE = "run | questions | discussions | accuracy | 95 % | abstained | failed | FLOPs | seconds, in parallel"
 ROW = ["`nl`", "200", "200", "50.0%", "43.1% to 56.9%", "0", "0", "1.50e+12", "0.25"]
@@ -47,14 +44,6 @@ def test_a_bar_in_a_name_stays_and_text_around_tables_too() -> None:
 
     said = [line for line in lines if line and "─" not in line]
     assert said == ["Before.", "run   n", "a|b   1", "x   y", "2   3", "- after"]
-
-
-def test_a_comparison_fits_eighty_columns() -> None:
-    runs = {"runs/debate": [Result(f"q{i}", answer="a", score=i % 2) for i in range(40)]}
-
-    text = shown(markdown(compare({**runs, "runs/single": runs["runs/debate"]})))
-
-    assert "runs/debate" in text and "discussions" in text and "seconds, in parallel" in text
 
 
 @pytest.mark.parametrize(

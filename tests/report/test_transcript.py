@@ -9,7 +9,7 @@ import pytest
 from sottovoce.channels.message import Message, Place
 from sottovoce.channels.store import PayloadStore
 from sottovoce.report import blocks, describe, transcript
-from sottovoce.report.markdown import fenced, markdown
+from sottovoce.report.transcript import fenced, markdown
 from sottovoce.runs.events import Reset
 from sottovoce.runs.record import DiscussionRecord, ordered
 from sottovoce.settings import Debate
@@ -98,13 +98,6 @@ def test_tokens_are_shaded_by_their_entropy(tmp_path: Path) -> None:
         (" it", transcript.SHADES[1][-1]),
         (" is", transcript.SHADES[3][-1]),
     ]
-
-
-def test_tokens_that_share_a_character_show_it_once(tmp_path: Path) -> None:
-    store = PayloadStore(tmp_path)
-    message = carrying(Message("agent_1", 0, "answer", "aéz"), [(0, 1), (1, 2), (1, 2), (2, 3)], [0.0] * 4, store)
-
-    assert "".join(piece for piece, _ in describe.shades(message)) == "aéz"
 
 
 def test_an_edited_message_is_not_shaded_and_says_that_it_was_edited(tmp_path: Path) -> None:
@@ -215,13 +208,6 @@ def test_a_given_beginning_stands_dimmed_before_the_text() -> None:
     assert "Thought 1: I add." in markdown(said(message))
 
 
-def test_the_score_of_an_average_is_told(tmp_path: Path) -> None:
-    run = held({"agent_1": ["22"], "agent_2": ["23"]}, tmp_path, rule="average")
-
-    assert "no answer  by average" in printed(run)
-    assert describe.verdict(run) == "score 0.50: share of agents that say 22"
-
-
 def test_a_fence_is_longer_than_any_in_the_text() -> None:
     assert fenced("a ```` b").splitlines() == ["`````text", "a ```` b", "`````"]
     assert fenced("plain").startswith("```text\n")
@@ -235,10 +221,6 @@ def test_markdown_shows_names_and_answers_as_they_are(tmp_path: Path) -> None:
 
     assert "### agent\\_1" in text and "**b\\*\\_c** by majority" in text
     assert "```text\nThe answer is b*_c\n```" in text
-
-
-def test_a_debate_has_no_groups_to_tell(run: DiscussionRecord) -> None:
-    assert run.levels == [] and "group" not in printed(run)
 
 
 class Counted(Message):

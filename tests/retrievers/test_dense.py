@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
-from typing import Any
 
 import faiss
 import numpy as np
 import pytest
 from langchain_core.embeddings import Embeddings
-from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from sottovoce.core.errors import CorpusError, ModelError, UsageError
-from sottovoce.retrievers import PassageRetriever, open_retriever
+from sottovoce.retrievers import open_retriever
 from sottovoce.retrievers.bm25 import BM25Builder
 from sottovoce.retrievers.building import build_index
-from sottovoce.retrievers.dense import PROBE, DenseBuilder, DenseIndex, DenseSettings
+from sottovoce.retrievers.dense import DenseBuilder, DenseIndex, DenseSettings
 from sottovoce.retrievers.encoders import DPRQuestions, SentenceEncoder
 from tests.retrievers.support import MILL, QUESTION, docids, written
-from tests.retrievers.vectors import Words, tiny_dpr
+from tests.retrievers.vectors import Words, pyserini_index, tiny_dpr
 
 NAMED = DenseSettings(encoder="words")
 
@@ -29,22 +26,6 @@ NAMED = DenseSettings(encoder="words")
 def index(tmp_path: Path) -> Path:
     build_index(DenseBuilder(NAMED, Words()), written(tmp_path), tmp_path / "index", shard=2)
     return tmp_path / "index"
-
-
-class TestStandard(RetrieversIntegrationTests):
-    """langchain-tests' suite."""
-
-    @property
-    def retriever_constructor(self) -> type[PassageRetriever]:
-        return PassageRetriever
-
-    @property
-    def retriever_constructor_params(self) -> dict[str, Any]:
-        return {"searcher": DenseIndex.build(MILL, Words(), "words")}
-
-    @property
-    def retriever_query_example(self) -> str:
-        return QUESTION
 
 
 def test_hits_are_ranked_by_inner_product() -> None:
@@ -75,33 +56,24 @@ def test_another_encoder_is_refused_also_one_of_the_same_length(index: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("damage", "complaint"),
-    [
-        ("index", r"^'.*/index' cannot be read: .*; build it again"),
-        ("probe.json", r"^'.*probe\.json' cannot be read"),
-        ("manifest.json", r"^there is no index in "),
-        ("passages.sqlite", r"^'.*passages\.sqlite' cannot be read"),
-    ],
-)
-def test_an_index_that_lacks_a_file_is_refused_in_one_line(index: Path, damage: str, complaint: str) -> None:
-    (index / damage).unlink()
-    with pytest.raises(CorpusError, match=complaint) as told:
-        DenseIndex.open(index, Words())
-    assert "\n" not in str(told.value)
-
-
-@pytest.mark.parametrize(
     ("file", "content", "complaint"),
     [
+        ("index", None, r"^'.*/index' cannot be read: .*; build it again"),
+        ("probe.json", None, r"^'.*probe\.json' cannot be read"),
+        ("manifest.json", None, r"^there is no index in "),
+        ("passages.sqlite", None, r"^'.*passages\.sqlite' cannot be read"),
         ("probe.json", "no JSON", r"^'.*probe\.json' cannot be read: Expecting value"),
         ("probe.json", '["a"]', r"^the vectors of index .* were made by an encoder other"),
         ("index", "IxFI", r"^'.*/index' cannot be read: 'ret == .* failed: read error in .*; build it again"),
     ],
 )
-def test_a_file_that_holds_something_else_is_told(index: Path, file: str, content: str, complaint: str) -> None:
-    (index / file).write_text(content)
-    with pytest.raises(CorpusError, match=complaint):
+def test_a_missing_or_damaged_file_is_one_line(index: Path, file: str, content: str | None, complaint: str) -> None:
+    (index / file).unlink()
+    if content is not None:
+        (index / file).write_text(content)
+    with pytest.raises(CorpusError, match=complaint) as refused:
         DenseIndex.open(index, Words())
+    assert "\n" not in str(refused.value)
 
 
 class Broken(Embeddings):
@@ -143,21 +115,15 @@ def test_no_encoder_and_no_folder_are_told(tmp_path: Path, index: Path) -> None:
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    words = re.findall(r"\w+", " ".join([QUESTION, *(each.contents for each in MILL)]).lower())
-    return tiny_dpr(tmp_path_factory.mktemp("dpr"), words)
+    return tiny_dpr(tmp_path_factory.mktemp("dpr"), re.findall(r"\w+", " ".join(each.text for each in MILL).lower()))
 
 
 @pytest.fixture
 def pyserini(tmp_path: Path, encoder: Path) -> Path:
-    """An index as pyserini writes one: other order than the passages', no manifest."""
-    folder = tmp_path / "pyserini"
-    folder.mkdir()
-    questions = DPRQuestions(str(encoder))
-    vectors = faiss.IndexFlatIP(64)
-    vectors.add(np.array([questions.embed_query(each.contents) for each in reversed(MILL)], dtype=np.float32))
-    faiss.write_index(vectors, str(folder / "index"))
-    (folder / "docid").write_text("".join(f"{each.docid}\n" for each in reversed(MILL)))
-    return folder
+    """In another order than the passages."""
+    return pyserini_index(
+        tmp_path / "pyserini", DPRQuestions(str(encoder)), MILL[::-1]
+    )  # not the order of the passages
 
 
 def test_an_index_of_pyserini_s_is_searched_with_passages_of_ours(
@@ -189,7 +155,3 @@ def test_an_index_and_passages_that_do_not_belong_together_are_told(
         open_retriever(f"dpr:{pyserini},{encoder},{tmp_path / 'texts'}")
     with pytest.raises(UsageError, match=r"^dpr needs a pyserini index, a question encoder, and one of our indexes"):
         open_retriever(f"dpr:{pyserini}")
-
-
-def test_the_probe_is_what_the_encoder_made(index: Path) -> None:
-    assert json.loads((index / "probe.json").read_text()) == Words().embed_query(PROBE)

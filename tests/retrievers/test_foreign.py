@@ -12,7 +12,6 @@ from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
-from langchain_tests.integration_tests import RetrieversIntegrationTests
 from transformers import BertConfig, BertForSequenceClassification
 
 from sottovoce.core.errors import CorpusError, ModelError, RetrievalError, UsageError
@@ -89,22 +88,6 @@ class Backwards(BaseDocumentCompressor):
 
     def compress_documents(self, documents: Sequence[Document], query: str, callbacks: Any = None) -> list[Document]:
         return [*reversed(documents[1:])]
-
-
-class TestStandard(RetrieversIntegrationTests):
-    """langchain-tests' suite, over a vector store."""
-
-    @property
-    def retriever_constructor(self) -> type[PassageRetriever]:
-        return PassageRetriever
-
-    @property
-    def retriever_constructor_params(self) -> dict[str, Any]:
-        return {"searcher": open_searcher(STORE)}
-
-    @property
-    def retriever_query_example(self) -> str:
-        return QUESTION
 
 
 @pytest.mark.parametrize("source", [STORE, STORE.as_retriever(), f"{HERE}:STORE", f"{HERE}:store"])

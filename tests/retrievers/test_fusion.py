@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from sottovoce.core.errors import RetrievalError, UsageError
-from sottovoce.retrievers import Hit, Passage, PassageRetriever, open_retriever
-from sottovoce.retrievers.bm25 import BM25Builder, BM25Index
+from sottovoce.retrievers import Hit, Passage, open_retriever
+from sottovoce.retrievers.bm25 import BM25Builder
 from sottovoce.retrievers.building import build_index
 from sottovoce.retrievers.fusion import Hybrid, share, specs
-from tests.retrievers.support import MILL, QUESTION, Canned, docids, written
-
-
-class TestStandard(RetrieversIntegrationTests):
-    """langchain-tests' suite."""
-
-    @property
-    def retriever_constructor(self) -> type[PassageRetriever]:
-        return PassageRetriever
-
-    @property
-    def retriever_constructor_params(self) -> dict[str, Any]:
-        return {"searcher": Hybrid([BM25Index.build(MILL), canned("a", "b")])}
-
-    @property
-    def retriever_query_example(self) -> str:
-        return QUESTION
+from tests.retrievers.support import Canned, docids, written
 
 
 def canned(*docids: str, prefix: str = "") -> Canned:
@@ -47,11 +29,6 @@ def test_each_is_asked_for_more_than_are_wanted() -> None:
     searchers = [canned("a"), canned("b")]
     Hybrid(searchers).search("q", 2)
     assert [each.asked for each in searchers] == [[("q", 6)]] * 2
-
-
-def test_joined_with_itself_a_searcher_ranks_as_before() -> None:
-    index = BM25Index.build(MILL)
-    assert docids(Hybrid([index, index]).search(QUESTION, 4)) == docids(index.search(QUESTION, 4))
 
 
 def test_the_fingerprint_is_known_where_all_are() -> None:

@@ -6,25 +6,23 @@ import copy
 import json
 import logging
 import traceback
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from langchain_core.load import dumps
-from langchain_tests.integration_tests import RetrieversIntegrationTests
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
+from typing_extensions import TypedDict
 
 from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.retrievers import PassageRetriever, open_retriever
 from sottovoce.retrievers.google import VARIABLE, Google
-from sottovoce.retrievers.pool import pool_of
+from sottovoce.retrievers.pool import Pool, merged, pool_of
 from tests.retrievers.services import AT_ONCE, HTML, Reply, Service, serving
 from tests.retrievers.support import docids
-from tests.retrievers.test_pool import State
 
 KEY = "planted-key-0123456789"
 RESULTS = [{"title": f"Title {n}", "link": f"https://x.test/{n}", "snippet": f"Snippet {n}."} for n in range(1, 6)]
@@ -40,34 +38,12 @@ BROKEN = replace(HTML, status=502)
 GONE = Reply(hang_up=True)
 
 
+class State(TypedDict):
+    evidence: Annotated[Pool, merged]
+
+
 def google(service: Service, **options: Any) -> Google:
     return Google(KEY, backend=service.address, **{"patience": AT_ONCE, **options})
-
-
-@pytest.fixture(scope="class")
-def service() -> Iterator[Service]:
-    with serving(FOUND) as service:
-        yield service
-
-
-class TestStandard(RetrieversIntegrationTests):
-    """langchain-tests' suite."""
-
-    @pytest.fixture(autouse=True)
-    def _served(self, service: Service) -> None:
-        self.service = service
-
-    @property
-    def retriever_constructor(self) -> type[PassageRetriever]:
-        return PassageRetriever
-
-    @property
-    def retriever_constructor_params(self) -> dict[str, Any]:
-        return {"searcher": google(self.service)}
-
-    @property
-    def retriever_query_example(self) -> str:
-        return "mill"
 
 
 def test_results_are_passages_in_their_order_without_those_that_say_nothing() -> None:
@@ -160,13 +136,6 @@ def test_nothing_that_a_service_says_of_the_key_is_kept(tmp_path: Path) -> None:
     with serving(echoing) as service:
         found = google(service, saved=tmp_path).search("mill", 3)
     assert KEY not in f"{found} {next(tmp_path.iterdir()).read_text()}"
-
-
-def test_nobody_listening_is_one_clear_line() -> None:
-    with serving(FOUND) as service:
-        pass
-    with pytest.raises(RetrievalError, match=r"^google cannot be reached \(ConnectionError\) \(asked 3 times\)$"):
-        google(service).search("mill", 3)
 
 
 def test_what_passes_is_asked_again_until_it_is_answered() -> None:

@@ -69,7 +69,7 @@ def test_without_pyserini_it_says_what_brings_it(name: str, tmp_path: Path, monk
 
 
 def test_without_faiss_it_says_what_brings_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sottovoce.retrievers.vectors import mapped
+    from sottovoce.retrievers.dense import mapped
 
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(UsageError, match=r"^dense retrieval needs FAISS: pip install 'sottovoce\[dense\]'$"):

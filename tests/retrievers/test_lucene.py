@@ -9,13 +9,11 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
-from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from sottovoce.core.errors import CorpusError, UsageError
-from sottovoce.retrievers import Passage, PassageRetriever, jvm, open_retriever
+from sottovoce.retrievers import Passage, jvm, open_retriever
 from sottovoce.retrievers.bm25 import BM25Index
 from sottovoce.retrievers.building import build_index
 from sottovoce.retrievers.lucene import LuceneBuilder, LuceneIndex, LuceneSettings
@@ -27,26 +25,6 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lucene")
     build_index(LuceneBuilder(), written(folder), folder / "index", shard=2)
     return folder / "index"
-
-
-class TestStandard(RetrieversIntegrationTests):
-    """langchain-tests' suite."""
-
-    @pytest.fixture(autouse=True)
-    def _made(self, index: Path) -> None:
-        self.index = LuceneIndex.open(index)
-
-    @property
-    def retriever_constructor(self) -> type[PassageRetriever]:
-        return PassageRetriever
-
-    @property
-    def retriever_constructor_params(self) -> dict[str, Any]:
-        return {"searcher": self.index}
-
-    @property
-    def retriever_query_example(self) -> str:
-        return QUESTION
 
 
 @pytest.mark.parametrize("query", [QUESTION, "O'Neill's market", "honey bee", "mills", "1821"])

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 from functools import reduce
-from typing import Annotated
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import END, START, StateGraph
-from typing_extensions import TypedDict
 
 from sottovoce.retrievers import Hit, Passage, PassageRetriever
 from sottovoce.retrievers.fusion import share
 from sottovoce.retrievers.passage import key_of
-from sottovoce.retrievers.pool import Pool, canonical, contained, folded, fused, merged, numbered, pool_of
+from sottovoce.retrievers.pool import Pool, canonical, contained, fused, merged, numbered, pool_of
 from tests.retrievers.support import Canned
 
 LONG = "The mill of Harrow was built by Ana Brook in 1821 and it stands on the river Tamsin to this day."
@@ -123,17 +119,6 @@ def test_a_text_is_contained_where_four_fifths_of_its_grams_are(short: str, long
     assert contained(short.split(), long.split()) is expected
 
 
-def test_numbers_stay_when_more_is_found() -> None:
-    pool = pool_of(found("web", SNIPPET, "moss"))
-    before = numbered(fused(pool))
-    more = merged(pool, pool_of(found("wiki", LONG, "fern grows")))
-
-    after = numbered(fused(more), before)
-
-    assert after == [*before, key_of("fern grows")]  # LONG holds SNIPPET, which has its number
-    assert folded(more)[key_of(LONG)] == (key_of(SNIPPET),)
-
-
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
@@ -145,21 +130,3 @@ def test_numbers_stay_when_more_is_found() -> None:
 )
 def test_addresses_lose_what_does_not_matter(url: str | None, expected: str | None) -> None:
     assert canonical(url) == expected
-
-
-class State(TypedDict):
-    evidence: Annotated[Pool, merged]
-
-
-def test_nodes_that_search_side_by_side_fill_one_pool_through_strict_checkpoints() -> None:
-    graph = StateGraph(State)
-    for source, texts in {"wiki": ("moss", LONG), "web": (SNIPPET,)}.items():
-        graph.add_node(source, lambda state, source=source, texts=texts: {"evidence": pool_of(found(source, *texts))})
-        graph.add_edge(START, source)
-        graph.add_edge(source, END)
-    app = graph.compile(checkpointer=InMemorySaver())
-
-    app.invoke({"evidence": {}}, {"configurable": {"thread_id": "1"}})
-
-    kept = app.get_state({"configurable": {"thread_id": "1"}}).values["evidence"]
-    assert set(kept) == {key_of("moss"), key_of(LONG), key_of(SNIPPET)}

@@ -5,23 +5,54 @@ from __future__ import annotations
 import pkgutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from langchain_tests.integration_tests import RetrieversIntegrationTests
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from sottovoce import retrievers
 from sottovoce.core.errors import UsageError
-from sottovoce.retrievers import Hit, Passage, PassageRetriever, open_retriever
+from sottovoce.retrievers import Hit, Passage, PassageRetriever, Searcher
 from sottovoce.retrievers.bm25 import BM25Index
+from sottovoce.retrievers.building import build_index
+from sottovoce.retrievers.dense import DenseIndex
+from sottovoce.retrievers.fusion import Hybrid
+from sottovoce.retrievers.lucene import LuceneBuilder, LuceneIndex
 from sottovoce.retrievers.pool import pool_of
-from sottovoce.retrievers.registry import register_retriever
-from tests.retrievers.support import MILL, QUESTION, Canned
+from sottovoce.retrievers.registry import open_searcher
+from tests.retrievers import test_foreign, test_google, test_wikipedia
+from tests.retrievers.services import Reply, serving
+from tests.retrievers.support import MILL, QUESTION, Canned, written
+from tests.retrievers.vectors import Words
 
 
-class TestBM25(RetrieversIntegrationTests):
+@pytest.fixture(scope="module", params=["bm25", "dense", "langchain store", "hybrid", "lucene", "google", "wikipedia"])
+def searcher(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searcher]:
+    def lucene() -> Searcher:
+        folder = tmp_path_factory.mktemp("lucene")
+        build_index(LuceneBuilder(), written(folder), folder / "index")
+        return LuceneIndex.open(folder / "index")
+
+    with serving(Reply({**test_google.FOUND.body, **test_wikipedia.FOUND.body})) as service:
+        makers: dict[str, Callable[[], Searcher]] = {
+            "bm25": lambda: BM25Index.build(MILL),
+            "dense": lambda: DenseIndex.build(MILL, Words(), "words"),
+            "langchain store": lambda: open_searcher(test_foreign.STORE),
+            "hybrid": lambda: Hybrid([BM25Index.build(MILL), canned()]),
+            "lucene": lucene,
+            "google": lambda: test_google.google(service),
+            "wikipedia": lambda: test_wikipedia.wikipedia(service),
+        }
+        yield makers[request.param]()
+
+
+class TestStandard(RetrieversIntegrationTests):
     """langchain-tests' suite."""
+
+    @pytest.fixture(autouse=True)
+    def _over(self, searcher: Searcher) -> None:
+        self.searcher = searcher
 
     @property
     def retriever_constructor(self) -> type[PassageRetriever]:
@@ -29,7 +60,7 @@ class TestBM25(RetrieversIntegrationTests):
 
     @property
     def retriever_constructor_params(self) -> dict[str, Any]:
-        return {"searcher": BM25Index.build(MILL)}
+        return {"searcher": self.searcher}
 
     @property
     def retriever_query_example(self) -> str:
@@ -86,24 +117,6 @@ def test_a_k_below_one_is_refused_in_one_line() -> None:
         PassageRetriever(searcher=canned(), k=0)
     with pytest.raises(UsageError, match=r"^k is 0: expected at least 1 passage$"):
         PassageRetriever(searcher=canned()).invoke("a", k=0)
-
-
-def test_documents_survive_a_strict_checkpoint() -> None:
-    found = PassageRetriever(searcher=BM25Index.build(MILL)).invoke(QUESTION)
-    told = [{"id": each.id, "text": each.page_content, **each.metadata} for each in found]
-    strict = JsonPlusSerializer(allowed_msgpack_modules=None)
-
-    assert strict.loads_typed(strict.dumps_typed(told)) == told
-
-
-def test_a_searcher_of_somebody_else_s_is_opened_by_name() -> None:
-    register_retriever("canned", lambda where: canned(int(where)))
-    assert len(open_retriever("canned:2").invoke("a")) == 2
-
-
-def test_an_unknown_retriever_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"^unknown retriever 'bm26'; choose from: .*bm25"):
-        open_retriever("bm26:x")
 
 
 def test_importing_the_retrievers_loads_no_index_library_no_torch_and_no_java() -> None:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
-from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from sottovoce.core.errors import RetrievalError, UsageError
-from sottovoce.retrievers import PassageRetriever, open_retriever
+from sottovoce.retrievers import open_retriever
 from sottovoce.retrievers.wikipedia import VARIABLE, Wikipedia
 from tests.retrievers.services import AT_ONCE, HTML, Reply, Service, serving
 from tests.retrievers.support import docids
@@ -38,32 +34,6 @@ MISSING = pages({"title": "Mill", "missing": True})
 
 def wikipedia(service: Service) -> Wikipedia:
     return Wikipedia(service.address, contact=CONTACT, patience=AT_ONCE)
-
-
-@pytest.fixture(scope="class")
-def service() -> Iterator[Service]:
-    with serving(FOUND) as service:
-        yield service
-
-
-class TestStandard(RetrieversIntegrationTests):
-    """langchain-tests' suite."""
-
-    @pytest.fixture(autouse=True)
-    def _served(self, service: Service) -> None:
-        self.service = service
-
-    @property
-    def retriever_constructor(self) -> type[PassageRetriever]:
-        return PassageRetriever
-
-    @property
-    def retriever_constructor_params(self) -> dict[str, Any]:
-        return {"searcher": wikipedia(self.service)}
-
-    @property
-    def retriever_query_example(self) -> str:
-        return "mill"
 
 
 def test_articles_come_in_the_order_of_the_search_with_their_address() -> None:
@@ -110,13 +80,6 @@ def test_a_title_in_other_letters_opens_as_on_the_search_page() -> None:
     assert (service.asked[1]["srsearch"], service.asked[1]["srwhat"]) == ("MILL 1", "nearmatch")
 
 
-def test_a_near_title_that_names_several_is_no_page() -> None:
-    with serving(MISSING, near("Mill"), pages(page(1, pageprops={"disambiguation": ""}))) as service:
-        assert wikipedia(service).page("MILL") is None
-    with serving(MISSING, near()) as service:
-        assert wikipedia(service).page("Mil") is None and len(service.asked) == 2
-
-
 def test_a_page_that_tells_what_its_name_may_mean_is_none() -> None:
     """It was opened as an article: "Mill may refer to:"."""
     with serving(pages(page(1, pageprops={"disambiguation": ""}))) as service:
@@ -159,11 +122,6 @@ def test_what_goes_wrong_is_one_clear_line(reply: Reply, told: str, times: int) 
     with serving(reply) as service, pytest.raises(RetrievalError, match=f"^wikipedia {told}$"):
         wikipedia(service).search("mill", 3)
     assert len(service.asked) == times
-
-
-def test_a_lagging_database_is_asked_again() -> None:
-    with serving(LAG, FOUND) as service:
-        assert len(wikipedia(service).search("mill", 3)) == 3
 
 
 def test_nobody_to_contact_and_no_address_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

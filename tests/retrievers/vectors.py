@@ -1,14 +1,20 @@
-"""Encoders for tests: one of counted words, and a tiny DPR whose weights are set so that it counts them too."""
+"""Encoders for tests: one of counted words, and a tiny DPR with an index of pyserini's."""
 
 from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
+import faiss
+import numpy as np
 import torch
 from langchain_core.embeddings import Embeddings
 from transformers import BertTokenizer, DPRConfig, DPRQuestionEncoder
+
+from sottovoce.retrievers import Passage
+from sottovoce.retrievers.encoders import DPRQuestions
 
 WIDTH = 64
 
@@ -30,28 +36,23 @@ class Words(Embeddings):
         return [self.embed_query(text) for text in texts]
 
 
-def tiny_dpr(folder: Path, words: list[str]) -> Path:
-    """A question encoder whose pooled vector is the mean of its words' random vectors.
-
-    Attention is uniform (queries and keys are zero), values pass unchanged, positions and the feed-forward
-    layer add nothing.
-    """
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *sorted(set(words))]
+def tiny_dpr(folder: Path, words: Sequence[str]) -> Path:
+    """A question encoder of one layer with random weights."""
+    folder.mkdir(exist_ok=True)
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *sorted({*words})]
     (folder / "vocab.txt").write_text("\n".join(vocabulary))
     BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
-    config = DPRConfig(
-        vocab_size=len(vocabulary), hidden_size=WIDTH, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8
-    )
-    model = DPRQuestionEncoder(config)
-    parameters = {name.partition("bert_model.")[2]: each.data for name, each in model.named_parameters()}
-    generator = torch.Generator().manual_seed(0)
-    for name, values in parameters.items():
-        if name.endswith(("value.weight", "attention.output.dense.weight")):
-            values.copy_(torch.eye(WIDTH))
-        elif "LayerNorm" not in name:
-            values.zero_()
-        if name.endswith("word_embeddings.weight"):
-            values.copy_(torch.randn(values.shape, generator=generator))
-            values[:5] = 0
-    model.save_pretrained(folder)
+    torch.manual_seed(0)
+    shape = {"hidden_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+    DPRQuestionEncoder(DPRConfig(vocab_size=len(vocabulary), **shape)).save_pretrained(folder)
+    return folder
+
+
+def pyserini_index(folder: Path, encoder: DPRQuestions, passages: Sequence[Passage]) -> Path:
+    """A FAISS index as pyserini writes one, without a manifest."""
+    folder.mkdir()
+    vectors = faiss.IndexFlatIP(WIDTH)
+    vectors.add(np.array([encoder.embed_query(each.contents) for each in passages], dtype=np.float32))
+    faiss.write_index(vectors, str(folder / "index"))
+    (folder / "docid").write_text("".join(f"{each.docid}\n" for each in passages))
     return folder

@@ -17,7 +17,7 @@ from sottovoce.cli.experiment import report
 from sottovoce.cli.main import main
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.outputs import check_no_link
-from sottovoce.experiments.folder import save
+from sottovoce.experiments.files import save
 from sottovoce.experiments.rows import Row
 from sottovoce.experiments.runner import RowRunner
 from sottovoce.experiments.schema import Experiment

@@ -113,7 +113,7 @@ def test_the_command_fails_where_a_payload_is_wrong(store: PayloadStore, capsys:
 
     assert main(["payloads", "verify"]) == 1
     assert main(["payloads", "gc", "--dry-run"]) == 0
-    assert capsys.readouterr().out.endswith("every payload is named by a log or a checkpoint\n")
+    assert capsys.readouterr().out.endswith("every payload file is referred to by a log or a checkpoint\n")
 
 
 def test_what_no_log_of_a_run_names_is_collected_and_what_is_young_stays(store: PayloadStore) -> None:

@@ -23,9 +23,9 @@ from sottovoce.runs.discussion import OUTSIDE
 from sottovoce.runs.events import Level
 from sottovoce.runs.log import LOG
 from sottovoce.runs.manifest import AgentModel, new_manifest
-from sottovoce.runs.parse_statistics import ParseStatistics
+from sottovoce.runs.measures import ParseStatistics
 from sottovoce.runs.read import load_run
-from sottovoce.runs.results import table
+from sottovoce.runs.results import Results
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all, run_one
 from sottovoce.settings import Debate, ReConcile, Settings
@@ -90,7 +90,11 @@ def test_a_run_in_which_a_discussion_overflowed_counts_it_as_wrong_beside_accura
     score = results["sum"].score or 0
     both = f"{score:.1%} right of 1 ({score / 2:.1%} of 2 with failures as wrong)"
     assert outcome(run.counts).startswith(both) and outcome(run.counts).endswith(", 1 failed")
-    assert table(list(results.values())).splitlines()[0].split(",")[5:8] == ["score", "score_failed_wrong", "target"]
+    assert Results(results.values()).to_csv().splitlines()[0].split(",")[5:8] == [
+        "score",
+        "score_failed_wrong",
+        "target",
+    ]
     (ours, *_, whole) = audit(load_run(tmp_path / "run"))
     assert (whole.policy, whole.accuracy.value) == ("failed as wrong", score / 2)
     assert (ours.counted, whole.counted) == (1, 2)
@@ -193,7 +197,7 @@ def test_a_message_of_nobody_and_half_a_character_are_no_error_of_ours(tmp_path:
 
 
 def test_a_folder_without_a_run_is_told_so(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=r"holds no run: log\.jsonl cannot be read"):
+    with pytest.raises(RecordError, match=r"contains no run: log\.jsonl cannot be read"):
         load_run(tmp_path)
 
 

@@ -23,8 +23,8 @@ from sottovoce.runs.replay import Branch, replay
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all
 from sottovoce.settings import Debate
+from tests.graphs.support import Once
 from tests.nodes.test_guard import monitor
-from tests.nodes.test_interventions import At
 
 QUESTION: Question = {"id": "q", "question": "What is 14 + 5 * 3 - 7?", "target": "22"}
 
@@ -117,7 +117,7 @@ def test_a_run_that_was_not_watched_cannot_be_replayed(tmp_path: Path) -> None:
 def test_a_seat_that_was_handed_over_cannot_be_replayed_whatever_watched(tmp_path: Path) -> None:
     settings, model = Debate(agents=2, rounds=1), ScriptedChatModel(["The answer is 22."] * 2)
     run = Run.start(new_manifest("debate", settings, [QUESTION], [7], models=model), [QUESTION], tmp_path / "run")
-    watch = At("agent_1", 0, "human")
+    watch = Once("human", "agent_1", 0)
     run_all(run, settings, run.store(), models=model, watch=watch, person=lambda _: "22")
 
     with pytest.raises(UsageError, match="a human's words cannot be replayed"):

@@ -4,29 +4,16 @@ import random
 import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.models import BUNDLED_FOLDER
 from sottovoce.nodes import mad
-from sottovoce.training import debates, problems, product, schemes, skills, tokenizer
+from sottovoce.training import debates, problems, product, schemes, skills
 from sottovoce.training.data import Encoder
+from sottovoce.training.measure_roles import ROWS, WORK, Result, places_of, read, results_of, tables
 from sottovoce.training.problems import pose
 from sottovoce.training.product import trained_prompts
 from sottovoce.training.sources import Source, renamed
 from tests.graphs.support import built, held
 
 LONGEST_CHAT = 1000
-
-
-@pytest.fixture(scope="module")
-def source() -> Source:
-    rng = random.Random(0)
-    asked = [problems.plain(rng), problems.split(rng, debates.names(3))]
-    talks = [debates.imagined(rng, problem, debates.names(3), 2, 0.4) for problem in asked]
-    return Source(trained_prompts(), problems.HARDER, talks)
-
-
-@pytest.fixture(scope="module")
-def encoder() -> Encoder:
-    return Encoder(tokenizer.load(BUNDLED_FOLDER))
 
 
 @pytest.mark.parametrize("skill", [*schemes.ROLES, "claim", "label", "option"])
@@ -50,6 +37,9 @@ def test_chats_fit_the_models_context_and_end_in_a_lesson(skill: str, source: So
 
 def test_training_never_draws_a_held_out_expression_and_measuring_no_other(source: Source) -> None:
     rng, held_out = random.Random(0), Source(trained_prompts(), problems.HARDER, part="held_out")
+    drawn = [make(rng) for make in (problems.plain, problems.claim, problems.hard) for _ in range(300)]
+    drawn += [problems.split(rng, debates.names(2)) for _ in range(300)]
+    assert not any(problem.expression.held_out for problem in drawn)
     for _ in range(200):
         assert not source.alone(rng, "label").expression.held_out
         assert held_out.alone(rng, "label").expression.held_out
@@ -146,3 +136,32 @@ def test_only_very_small_sums_are_answered_without_steps(source: Source) -> None
     for _ in range(20):
         chat = skills.without_steps(rng, source)
         assert 0 <= int(chat.right.removeprefix("The answer is ").removesuffix(".")) <= 20
+
+
+# Measuring them
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_what_is_right_counts_as_readable_and_right(name: str) -> None:
+    places = places_of(name, 20)
+    result = read(places, [place.right for place in places])
+    assert result["readable"] == result["right"] == [True] * 20
+
+
+def test_a_text_that_breaks_off_is_neither_readable_nor_right() -> None:
+    places = places_of("moderator", 20)
+    result = read(places, [place.right[:40] for place in places])
+    assert result["readable"] == result["right"] == [False] * 20
+
+
+def test_the_table_tells_how_sure_right_and_wrong_answers_are() -> None:
+    right, sure = [True, True, False, False], [1.0, 0.9, 0.5, None]
+    result: Result = {"readable": [True] * 4, "right": right, "sure": sure}
+    line = "| ReConcile, first answer | 100.0% | 50.0% | 15.0% to 85.0% | 0.95, 0.50 | `reconcile-first` |"
+    assert tables({"reconcile-first": result}).splitlines()[-1] == line
+
+
+def test_the_rows_of_another_model_are_kept_in_a_file_of_their_own() -> None:
+    kept = {results_of(model) for model in ("bundled", "Qwen/Qwen3-0.6B", "../bundled")}
+    assert len(kept) == 3
+    assert {path.parent for path in kept} == {WORK}

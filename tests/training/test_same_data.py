@@ -9,8 +9,7 @@ import pytest
 
 from sottovoce.experiments.files import read_experiment
 from sottovoce.experiments.rows import prepare
-from sottovoce.models import BUNDLED_FOLDER
-from sottovoce.training import debates, problems, tokenizer
+from sottovoce.training import debates
 from sottovoce.training.data import Encoder
 from sottovoce.training.debates import Talk
 from sottovoce.training.measure_roles import ROWS, places_of
@@ -29,21 +28,9 @@ def digest(data: object) -> str:
     return hashlib.sha256(json.dumps(data).encode()).hexdigest()[:16]
 
 
-@pytest.fixture(scope="module")
-def encoder() -> Encoder:
-    return Encoder(tokenizer.load(BUNDLED_FOLDER))
-
-
-@pytest.fixture(scope="module")
-def talks() -> list[Talk]:
-    rng = random.Random(0)
-    asked = [problems.plain(rng), problems.split(rng, debates.names(3))]
-    return [debates.imagined(rng, problem, debates.names(3), 2, 0.4) for problem in asked]
-
-
 @pytest.mark.parametrize("skill", SKILLS)
-def test_a_skill_makes_the_same_chats(skill: str, encoder: Encoder, talks: list[Talk]) -> None:
-    rng, source = random.Random(skill), Source(trained_prompts(), problems.HARDER, talks)
+def test_a_skill_makes_the_same_chats(skill: str, encoder: Encoder, source: Source) -> None:
+    rng = random.Random(skill)
     encoded = [encoder(SKILLS[skill][0](rng, source)) for _ in range(MADE)]
     assert digest([[chat.ids, chat.learned] for chat in encoded]) == DIGESTS[f"skill/{skill}"]
 

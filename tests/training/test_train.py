@@ -4,11 +4,10 @@ import pytest
 import torch
 
 from sottovoce.training import debates, tokenizer
-from sottovoce.training.plan import Plan, Stage
 from sottovoce.training.publish import publish, record
 from sottovoce.training.skills import corpus
 from sottovoce.training.tokenizer import carried
-from sottovoce.training.train import TALKS, Run
+from sottovoce.training.train import TALKS, Plan, Run, Stage
 
 TINY = Plan(hidden=32, layers=2, heads=2, mlp=64, warm_up=5, stages=(Stage("copy", 90_000, 5e-3, 0.1),))
 

@@ -20,7 +20,6 @@ from sottovoce.runs.events import to_json
 from sottovoce.runs.log import LOG
 from sottovoce.runs.manifest import digest
 from sottovoce.runs.read import load_run
-from sottovoce.runs.results import table
 from sottovoce.runs.run import PAYLOADS
 from sottovoce.verify.replay import replay
 
@@ -291,7 +290,7 @@ def weights(forger: Forger) -> None:
 
 
 def edited_table(folder: Path, out: Path) -> None:
-    rows = table(load_run(folder).results()).splitlines(keepends=True)
+    rows = load_run(folder).results().to_csv().splitlines(keepends=True)
     cells = rows[1].split(",")
     cells[2] = "7"
     out.write_text("".join([rows[0], ",".join(cells), *rows[2:]]))

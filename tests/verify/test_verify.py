@@ -324,7 +324,7 @@ def test_what_is_no_table_and_no_card_is_refused_in_one_line_and_a_run_that_goes
     (tmp_path / "other").write_text("a,b\n1,2\n")
     with pytest.raises(RecordError, match="is not a table of results: expected the columns question, seed"):
         findings(true_run, table=tmp_path / "other")
-    with pytest.raises(RecordError, match="is not a card of a run: it is no JSON"):
+    with pytest.raises(RecordError, match="is not a card of a run: it is not JSON"):
         findings(true_run, card=tmp_path / "other")
 
     log = copy / LOG

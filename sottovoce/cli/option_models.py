@@ -1,0 +1,121 @@
+"""Models of options that a file of commands shares with the files that do the work, which load more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from sottovoce.cli.options import argument
+from sottovoce.core.bounds import Agents, Count, Few, Rounds
+from sottovoce.core.errors import UsageError
+from sottovoce.core.outputs import FORCE, RUN, OutputFile, check_folder
+from sottovoce.core.validation import Checked
+
+
+class Output(Checked):
+    """The wanted output of a run."""
+
+    model_config = ConfigDict(title="Output")
+
+    as_json: bool = Field(default=False, alias="json", description="Print one JSON object on stdout, and nothing else.")
+    save: Path | None = Field(default=None, description="Save the run in this folder, not with those of `runs list`.")
+    continue_: bool = Field(default=False, description="Resume the latest unfinished run of this kind, if any.")
+    markdown: Path | None = Field(default=None, description="Write the transcript to this file.")
+    force: bool = Field(default=False, description=FORCE)
+    show_prompts: bool = Field(default=False, description="Also print the prompt of each message.")
+    quiet: bool = Field(default=False, description="Print only the decision.")
+    verbose: bool = Field(default=False, description="Log on stderr what is loaded, read and saved.")
+
+
+def check_places(output: Output) -> OutputFile | None:
+    """Check that the wanted file can be written and the folder has no other run; return the file, if one is wanted."""
+    if output.save is not None:
+        if (output.save / RUN).exists() and not output.continue_:
+            raise UsageError(
+                f"{str(output.save)!r} already contains a run; choose another folder for --save, or --continue that run"
+            )
+        check_folder(output.save, "--save", RUN)
+    if output.markdown is None:
+        return None
+    return OutputFile(output.markdown, "--markdown", force=output.force, endings=(".md", ".markdown", ".txt"))
+
+
+class ExperimentOptions(Checked):
+    """The experiment, and how much of it to run."""
+
+    model_config = ConfigDict(title="Experiment")
+
+    file: Path = argument("A YAML file of rows and questions, or the folder of an experiment that has started.", "FILE")
+    rows: list[str] = Field(default=[], description="Run only this row.")
+    limit: Count | None = Field(default=None, ge=1, description="Ask only this many questions, from the first.")
+    save: Path | None = Field(
+        default=None, description="Save it in this folder, not with the other runs under the file's name."
+    )
+
+
+class ReproduceOptions(Checked):
+    """The table or figure, and how much of it to run."""
+
+    model_config = ConfigDict(title="Reproduce")
+
+    name: str | None = argument("A table or figure; if omitted, all are listed.", "NAME", default=None)
+    data: Path = Field(default=Path("data"), description="Folder of data sets and of other required files.")
+    model: list[str] = Field(default=[], description="Run only this model of the table, by its name there.")
+    part: list[str] = Field(default=[], description="Run only this part of the table.")
+    row: list[str] = Field(default=[], description="Run only this row.")
+    instead: str | None = Field(
+        default=None, description="A model to use instead of the table's; the figures are then of another model."
+    )
+    small: bool = Field(default=False, description="Run everything at a small size, on the bundled model.")
+    plan: bool = Field(default=False, description="Print what would run and what is missing for it; run nothing.")
+    save: Path | None = Field(
+        default=None, description="Save it in this folder, not with the other runs under the table's name."
+    )
+
+
+SAVE = "Save its runs and results in this folder; the same command resumes there."
+
+
+class LayersOptions(Checked):
+    """Options of the search for layers."""
+
+    model_config = ConfigDict(title="Layers")
+
+    scheme: Literal["ia", "debate"] = Field(default="ia", description="The scheme to run; SDE's authors used ia.")
+    halving: bool = Field(
+        default=False,
+        description="Run a tenth of the discussions: few questions for all layers, more for the better half.",
+    )
+    agents: Agents | None = Field(default=None, description="Number of agents. If not set: the scheme's.")
+    rounds: Rounds | None = Field(default=None, description="Number of rounds. If not set: the scheme's.")
+    save: Path = Field(description=SAVE)
+
+
+class TuneOptions(Checked):
+    """Options of the search for temperatures."""
+
+    model_config = ConfigDict(title="Tune")
+
+    trials: Few = Field(default=30, ge=1, description="Number of temperatures to try, as proposed by optuna's TPE.")
+    grid: Few | None = Field(
+        default=None, ge=2, description="Try this many values for each agent instead, in all combinations."
+    )
+    from_: float = Field(default=0.05, description="Lowest temperature, a multiple of 0.01.")
+    to: float = Field(default=1.5, description="Highest temperature, a multiple of 0.01.")
+    objective: Literal["decision", "first"] = Field(
+        default="decision",
+        description="The answer that is scored: the decision, or the first debater's last answer (CIPHER).",
+    )
+    validation: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="Share of the questions to search on, drawn by --seed; the best is tested once on the rest. "
+        "If not set: all questions, without a test.",
+    )
+    map: bool = Field(
+        default=False, description="Draw CIPHER's map for two agents: the first one's last answer in both orders."
+    )
+    save: Path = Field(description=SAVE)

@@ -1,0 +1,150 @@
+"""Tests of the commands of `data`: generated games, indexes of passages, and convincing samples."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.datasets.arithmetic import questions
+from sottovoce.environments import SPLITS
+from sottovoce.environments.whodunit.games import split_of
+from sottovoce.nodes.convincing_samples import read_samples
+from sottovoce.retrievers import open_retriever
+from sottovoce.runs.read import load_run
+from sottovoce.runs.run_directory import saved_runs
+from tests.cli.conftest import Call, Models
+from tests.cli.test_commands import start
+from tests.retrievers.support import QUESTION, written
+from tests.support import tiny_model, tiny_tokenizer
+
+SMALL = ("--suspects", 4, "--attributes", 7)
+
+
+def drawn(call: Call, to: Path, *more: object) -> list[dict[str, Any]]:
+    answer = call("data", "games", "whodunit", *SMALL, "--to", to, *more)
+    assert (answer.code, answer.err) == (0, "")
+    return [json.loads(line) for line in to.read_text().splitlines()]
+
+
+def test_a_file_holds_the_games_of_a_split_and_tells_how_they_are_played(call: Call, tmp_path: Path) -> None:
+    to = tmp_path / "a.jsonl"
+    answer = call("data", "games", "whodunit", *SMALL, "--n", 3, "--seed", 5, "--split", "test", "--to", to)
+
+    assert answer.out.splitlines() == [
+        f"3 games of whodunit/test/5 written to {to}",
+        f"play them with `whodunit --questions {to}` and the settings of this call",
+    ]
+    rows = [json.loads(line) for line in to.read_text().splitlines()]
+    assert [row["id"] for row in rows] == [f"whodunit/test/5/{i}" for i in range(3)]
+    assert all(row["target"] == str(row["game"]["culprit"] + 1) and "decoys" not in row for row in rows)
+    assert {(row["sample"], row["sample_seed"]) for row in rows} == {("whodunit/test", 5)}
+
+
+def test_splits_share_no_character_and_a_seed_draws_the_same_games(call: Call, tmp_path: Path) -> None:
+    of = {split: drawn(call, tmp_path / f"{split}.jsonl", "--split", split) for split in SPLITS}
+
+    for split, rows in of.items():
+        assert len(rows) == 100
+        assert {split_of(person) for row in rows for person in row["game"]["suspects"]} == {split}
+    assert drawn(call, tmp_path / "again.jsonl", "--split", "train") == of["train"]
+    assert drawn(call, tmp_path / "fewer.jsonl", "--split", "train", "--n", 7) == of["train"][:7]
+    assert drawn(call, tmp_path / "other.jsonl", "--split", "train", "--seed", 1) != of["train"]
+
+
+def test_a_split_with_too_few_characters_is_refused_and_leaves_no_file(call: Call, tmp_path: Path) -> None:
+    few = ("--suspects", 6, "--attributes", 3, "--split", "test")
+    answer = call("data", "games", "whodunit", *few, "--to", tmp_path / "a.jsonl")
+
+    assert answer.code == 2 and not [*tmp_path.iterdir()]
+    assert "suspects is 6, but of 8 characters split test has fewer; give fewer suspects" in answer.err
+
+
+def test_a_file_of_games_is_played_with_the_settings_of_its_call(call: Call, tmp_path: Path) -> None:
+    tiny_model(max_position_embeddings=4096).save_pretrained(tmp_path / "model")
+    tiny_tokenizer().save_pretrained(tmp_path / "model")
+    peers = ("--variant", "sym", "--agents", 2, "--facts", 6)
+    drawn(call, tmp_path / "games.jsonl", *peers, "--n", 4)
+    few = ("--limit", 2, "--guide", "off", "--max-tokens", 4, "--model", tmp_path / "model")  # no action can be read
+
+    shown = call("whodunit", "--questions", tmp_path / "games.jsonl", *peers, *few)
+
+    run = load_run(saved_runs()[0])
+    assert shown.code == 0 and [*run.records] == [("whodunit/0/0", 0), ("whodunit/0/1", 0)]
+    assert all(record.decision is not None and record.messages for record in run.records.values())
+    assert call("runs", "compare", saved_runs()[0].name).out.startswith("| run | ")
+
+
+def test_an_index_is_made_and_searched_by_the_name_that_is_printed(call: Call, tmp_path: Path) -> None:
+    written(tmp_path)
+
+    answer = call(
+        "data", "index", tmp_path / "mill.jsonl", "--to", tmp_path / "mills", "--stemmer", "none", "--shard", 2
+    )
+
+    first, second = answer.out.splitlines()
+    assert (answer.code, answer.err) == (0, "") and first.startswith(f"5 passages in {tmp_path / 'mills'}, 0.0 MB, ")
+    name, _, fingerprint = second.removeprefix("search it as ").partition("; fingerprint ")
+    (found,) = open_retriever(name, k=1).invoke(QUESTION)
+    assert (found.metadata["docid"], found.metadata["index"]) == ("1", fingerprint)
+
+
+def test_an_index_that_was_stopped_is_gone_on_with(call: Call, tmp_path: Path) -> None:
+    corpus, index = tmp_path / "many.jsonl", tmp_path / "index"
+    corpus.write_text("".join(f'{{"id": "{n}", "text": "moss {n} stone {n % 7}"}}\n' for n in range(20_000)))
+    arguments = ["data", "index", str(corpus), "--to", str(index), "--shard", "200"]
+    making = start(*arguments, stderr=subprocess.PIPE)
+    while not (progress := tmp_path / ".index.partial" / "progress.json").exists():
+        assert making.poll() is None, making.communicate()
+        time.sleep(0.01)
+    os.kill(making.pid, signal.SIGINT)
+    _, said = making.communicate()
+
+    assert (making.returncode, said) == (
+        130,
+        "sottovoce: stopped; what was indexed is kept, and the same command resumes\n",
+    )
+    assert progress.exists() and not index.exists()
+    assert call(*arguments).code == 0 and not progress.parent.exists()
+    assert [each.metadata["docid"] for each in open_retriever(f"bm25:{index}", k=1).invoke("moss 19999")] == ["19999"]
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> Path:
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps(question) + "\n" for question in questions(3, seed=5)))
+    return path
+
+
+def test_convince_asks_the_bundled_model(call: Call, training: Path, tmp_path: Path) -> None:
+    out = tmp_path / "samples.json"
+
+    answer = call("data", "convince", training, "--out", out, "--samples", 1, "--max-tokens", 60)
+
+    if answer.code == 0:
+        assert "1 convinced" in answer.out and answer.err == ""
+        samples = read_samples(out)
+        assert samples.model == "bundled" and samples.weights and len(samples.samples) == 1
+    else:
+        assert (answer.code, answer.out, out.exists()) == (1, "", False)
+        assert (
+            answer.err.startswith("sottovoce: 3 questions asked, ") and "0 convinced: nothing was written" in answer.err
+        )
+
+
+def test_a_model_that_says_no_json_convinces_nobody_and_leaves_nothing(
+    call: Call, training: Path, models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOTTOVOCE_STORE", str(tmp_path / "store"))
+
+    answer = call("data", "convince", training, "--out", tmp_path / "s", "--model", models.tiny, "--max-tokens", 4)
+
+    assert answer.code == 1
+    assert answer.err.startswith("sottovoce: 3 questions asked, 3 wrong, 0 convinced: nothing was written; ")
+    assert [path.name for path in tmp_path.iterdir()] == ["train.jsonl"]

@@ -1,0 +1,240 @@
+"""Games and problems of worlds as questions of a run: drawn, of a split, stored, kept with the run, and measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.analysis.symmetry import Looked, show_symmetry
+from sottovoce.core.errors import UsageError
+from sottovoce.datasets.question_source import QuestionOptions, questions_of
+from sottovoce.datasets.samples import samples
+from sottovoce.environments.govsim.fishery import Game, starts
+from sottovoce.environments.problems import Problem
+from sottovoce.environments.sandbox import why_not
+from sottovoce.graphs import record_of, scheme
+from sottovoce.graphs.govsim import games as lakes
+from sottovoce.graphs.whodunit import games
+from sottovoce.runs.read import load_run
+from sottovoce.settings import CodeGen, Debate, GovSim, Settings, WhoDunit
+from tests.cli.screen import printed
+from tests.graphs.coding import block, reviews
+from tests.runs import schemes
+from tests.runs.schemes import LIVED, PLAYED
+
+SMALL = WhoDunit(suspects=3, attributes=3)
+ROW = {
+    "task_id": "HumanEval/0",
+    "prompt": 'def twice(n):\n    """Two times n."""\n',
+    "canonical_solution": "    return 2 * n\n",
+    "test": "\n\ndef check(candidate):\n    assert candidate(2) == 4\n",
+    "entry_point": "twice",
+}
+
+
+def asked(settings: Settings = SMALL, **options: Any) -> Any:
+    return questions_of(QuestionOptions(**options), settings)
+
+
+# Drawn
+
+
+def test_games_are_what_is_asked_where_nothing_else_is() -> None:
+    (question,), origin = asked()
+    assert question["question"] == "Which character is the winner?" and question["id"] == "whodunit/0/0"
+    assert question["target"] == str(question["game"]["culprit"] + 1)
+    assert origin.words == "sample whodunit/0 made from a seed"
+    (question,), _ = asked(WhoDunit(variant="sym", agents=4, suspects=5, vocabulary="negative"))
+    assert question["question"] == "Which suspect is the culprit?"
+    assert (question["game"]["suspect_count"], len(question["game"]["agents"])) == (5, 4)
+
+    (question,), origin = asked(GovSim(months=6, start=80))
+    assert question["question"] == "How many tons of fish do you catch this month?" and question["id"] == "govsim/0/0"
+    assert (question["target"], question["game"]["start"]) == ("6 months", 80)
+
+    (question,), origin = asked(CodeGen())
+    assert question["id"] == "problems/0/0" and question["question"].startswith("def double_all(")
+    assert question["kind"] == "text" and "target" not in question
+    assert asked(CodeGen(), question="Write a function add(a, b).")[0][0]["kind"] == "text"
+
+
+def test_a_set_of_games_begins_with_the_one_of_its_seed_and_is_as_large_as_asked_for() -> None:
+    many, _ = asked(WhoDunit(), sample="whodunit/3", limit=20)
+    (one,), _ = asked(WhoDunit(), sample="whodunit/3")
+    assert many[0]["game"] == one["game"] and len({str(each["game"]) for each in many}) == 20
+    assert [each["id"] for each in many[:2]] == ["whodunit/3/0", "whodunit/3/1"]
+
+
+@pytest.mark.parametrize(("split", "n"), [("train", 26), ("validation", 14), ("test", 20)])
+def test_a_split_of_lakes_has_its_start_values_each_game_a_seed_of_its_own(split: Any, n: int) -> None:
+    questions, _ = asked(GovSim(), sample=f"govsim/{split}/3", limit=n)
+    assert [each["game"]["start"] for each in questions] == starts(split, 3)
+    assert len({each["id"] for each in questions}) == n and questions[1]["id"] == f"govsim/{split}/3/1"
+    assert len({each["game"]["seed"] for each in questions}) == n
+
+
+def test_a_seed_mixes_all_problems_and_there_are_no_more() -> None:
+    first, other = (asked(CodeGen(), sample=f"problems/{seed}", limit=16)[0] for seed in (0, 1))
+    names = [[each["game"]["entry_point"] for each in found] for found in (first, other)]
+    assert names[0] != names[1] and sorted(names[0]) == sorted(names[1])
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "said"),
+    [
+        (Debate(), {"sample": "whodunit"}, "--sample whodunit cannot be used here; --sample whodunit belongs to `who"),
+        (SMALL, {"sample": "split"}, "--sample split cannot be used here; --sample whodunit belongs to `whodunit`"),
+        (WhoDunit(), {"sample": "govsim/test"}, "--sample govsim/test cannot be used here; --sample govsim belongs to"),
+        (CodeGen(), {"sample": "arithmetic"}, "--sample arithmetic cannot be used here; --sample problems belongs to"),
+        (CodeGen(), {"limit": 17}, "--limit is 17; --sample problems has at most 16 different ones"),
+        (GovSim(), {"sample": "govsim/test", "limit": 21}, "--sample govsim/test has at most 20 different ones"),
+        (GovSim(start=50), {"sample": "govsim/test"}, "--start is 50, but --sample govsim/test sets its own"),
+        (GovSim(start=4), {}, "a game starts with 4 tons and collapses below 5"),
+        (GovSim(months=3, newcomer=3), {}, "the newcomer joins after month 3, but the game has 3"),
+        (Debate(), {"game": ["a.json"]}, "--game is only for whodunit and govsim; drop it"),
+        (SMALL, {"game": ["a.json"], "sample": "whodunit"}, "--sample and --game were given; give one of them"),
+        (SMALL, {"game": ["no/such.json"]}, r"game file 'no/such\.json' cannot be read: No such file"),
+    ],
+)
+def test_what_cannot_be_played_is_refused(settings: Settings, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        asked(settings, **options)
+
+
+@pytest.mark.parametrize("name", ["whodunit", "govsim", "codegen"])
+def test_why_a_game_has_no_symmetry_is_told(name: str) -> None:
+    with pytest.raises(UsageError, match=rf"{name} has no symmetries to show: in a world, .*messages depend"):
+        show_symmetry(name, scheme(name).settings(), Looked())
+
+
+# In files
+
+
+def in_file(folder: Path, *changes: dict[str, Any]) -> Path:
+    """A question file of games, a line each, with these changes of its fields."""
+    rows = [{**each, **change} for each, change in zip(games(len(changes), SMALL), changes, strict=True)]
+    file = folder / "games.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def test_a_file_of_games_is_asked_in_its_order(tmp_path: Path) -> None:
+    found, origin = asked(questions=in_file(tmp_path, {}, {"split": "test"}), limit=2)
+    assert [each["game"] for each in found] == [each["game"] for each in games(2, SMALL)]
+    assert origin.words == "all 2 rows of games.jsonl" and origin.metadata == {"whodunit/0/1": {"split": "test"}}
+
+
+def test_rows_of_humaneval_are_problems(tmp_path: Path) -> None:
+    path = tmp_path / "humaneval.jsonl"
+    path.write_text(json.dumps({**ROW, "split": "test"}) + "\n")
+    (question,), origin = asked(CodeGen(), questions=path)
+    assert (question["id"], question["question"], question["kind"]) == ("HumanEval/0", ROW["prompt"], "text")
+    assert question["solution"] == ROW["prompt"] + ROW["canonical_solution"]
+    assert Problem.model_validate(question["game"]).program.endswith("check(twice)\n")
+    assert origin.metadata == {"HumanEval/0": {"split": "test"}}
+
+
+@pytest.mark.parametrize(
+    ("change", "settings", "said"),
+    [
+        ({"game": {"suspect_count": 2, "suspects": [{"a": "b"}, {"a": "c"}]}}, SMALL, "Game has no 'culprit'"),
+        ({"id": "whodunit/0/0"}, SMALL, "has the id 'whodunit/0/0', like line 1; give each row its own"),
+        ({"game": 3}, SMALL, "game is 3: expected a valid dictionary"),
+        ({"target": "9"}, SMALL, "the target is '9', but the game's winner is "),
+        ({}, Debate(), "the question has a game, but this scheme plays none"),
+        ({}, WhoDunit(variant="sym"), "the game has no facts for agents, which sym needs"),
+    ],
+)
+def test_a_file_with_a_wrong_game_is_refused_with_its_line(
+    tmp_path: Path, change: dict[str, Any], settings: Settings, said: str
+) -> None:
+    with pytest.raises(UsageError, match=r"line \d of question file .*games\.jsonl") as caught:
+        asked(settings, questions=in_file(tmp_path, {}, change))
+    assert said in str(caught.value) and ("line 2" in str(caught.value) or not change)
+
+
+def test_stored_games_are_asked_by_their_files_names(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.json").write_text(SMALL.game(name).to_json())
+    found, origin = asked(game=[str(tmp_path / "one.json"), str(tmp_path / "two.json")])
+    assert [each["id"] for each in found] == ["one", "two"] and origin.words == "stored games"
+    assert found[1]["game"] == SMALL.game("two").model_dump(mode="json")
+
+    (tmp_path / "lake.json").write_text(Game(start=60, months=1).to_json())
+    (question,), origin = asked(GovSim(), game=[tmp_path / "lake.json"])
+    assert (question["id"], question["target"], question["game"]["start"]) == ("lake", "1 month", 60)
+    assert origin.words == "stored game"
+
+
+@pytest.mark.parametrize(
+    ("settings", "made", "said"),
+    [
+        (GovSim(months=3), GovSim(), "months is 3, but the game has 12; leave it out"),
+        (GovSim(start=50), GovSim(start=100), "start is 50, but the game has 100"),
+        (WhoDunit(suspects=5), WhoDunit(suspects=4), "suspects is 5, but the game has 4"),
+    ],
+)
+def test_a_lever_that_a_stored_game_has_otherwise_is_not_passed_over(
+    settings: Settings, made: Settings, said: str
+) -> None:
+    (question,) = samples(record_of(made).sample, 1, made, 0)
+
+    made.check_game(question)
+    with pytest.raises(UsageError, match=said):
+        settings.check_game(question)
+
+
+# In runs
+
+
+def test_a_run_keeps_its_game_and_its_measures(tmp_path: Path) -> None:
+    question = games(1, SMALL)[0]
+    run = schemes.held(*PLAYED, tmp_path / "game", question=question)
+    read = load_run(tmp_path / "game" / "run").only
+    assert read.question.get("game") == question.get("game")
+    right = float(question["target"] == "2")
+    for each in (run, read):
+        found = each.result().measures
+        assert found == {"success": right, "precision": right, "turns": 3, "cancelled": 0, "resets": 0}
+
+    settings = LIVED[0]
+    assert isinstance(settings, GovSim)
+    question = lakes(1, settings)[0]
+    run = schemes.held(*LIVED, tmp_path / "lake", question=question)
+    read = load_run(tmp_path / "lake" / "run").only
+    assert read.question.get("game") == question.get("game")
+    for decision in (run.decision, read.decision):
+        assert decision is not None and decision["measures"]["gain"] == 57.5 and decision["score"] == 1.0
+
+
+def test_a_cancelled_game_is_counted_as_one(tmp_path: Path) -> None:
+    run = schemes.held(SMALL, {"Beth": ["Hm."] * 21}, tmp_path, question=games(1, SMALL)[0])
+    assert run.result().measures == {"success": 0, "precision": None, "turns": 1, "cancelled": 1, "resets": 0}
+
+
+def test_a_run_is_told_round_by_round_with_tests_and_what_the_best_solution_came_to(tmp_path: Path) -> None:
+    if why := why_not("limits"):
+        pytest.skip(f"no program can be run here: {why}")
+    settings = CodeGen(agents=2, rounds=2, sandbox="isolated", unsafe=True, seconds=20)
+    minus, times = (f"def double_all(numbers):\n    return [number {sign} 2 for number in numbers]" for sign in "-*")
+    replies = {
+        "PythonAssistant": [block(minus), block(minus, "[[1, 2, 3]]")],
+        "AlgorithmDeveloper": [block(times), block(times, "[[1, 2, 3]]")],
+        "Tester": ["assert double_all([3]) == [6]"],
+        "Reflector": [reviews("Fine.", "Fine.")],
+        "Ranker": ["[1, 2]"],
+    }
+    run = schemes.held(settings, replies, tmp_path, question=asked(settings)[0][0])
+
+    for shown in (printed(each, 120) for each in (run, load_run(tmp_path / "run").only)):
+        for text in (
+            "2 coders, at most 2 rounds · sandbox: isolated, unsafe", "Before round 2", "─ Passer",
+            "(PythonAssistant): runs",
+            "assert double_all([3]) == [6]: [1]", "ranked best: 1, 2", "helped by Passer 1, Tester 2, Reflector 3",
+            "by tests: AlgorithmDeveloper's solution passes 1 of 1 tests; it solves the problem",
+        ):  # fmt: skip
+            assert text in " ".join(shown.split())
+    assert run.decision is not None and run.decision["measures"] == {"pass": 1.0}

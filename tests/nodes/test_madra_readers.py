@@ -1,0 +1,160 @@
+"""MADRA replies of careful models: which evidence they choose, whether a judge agrees, what they answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sottovoce.nodes.madra_readers import agree, selected, stated, verdict
+
+CHOICES: list[tuple[str, list[int]]] = [
+    # The line that the prompt asks for
+    ("Evidence: 3, 0", [3, 0]),
+    ("Evidence: [3, 0]", [3, 0]),
+    ("Evidence: [3] and [0]", [3, 0]),
+    ("Evidence: [3][0]", [3, 0]),
+    ("Evidence: passages 3 and 0", [3, 0]),
+    ("Evidence: 3; 0; 4; 1", [3, 0, 4]),
+    ("**Evidence:** [3], [0]", [3, 0]),
+    ("- **Evidence**: 3 & 0", [3, 0]),
+    ("evidence: #3 and #0.", [3, 0]),
+    ("[2] names his town, and [0] only the fair.\n\nEvidence: [2]", [2]),
+    ("### Evidence\n- [3] On w3\n- [0] On holt", [3, 0]),
+    ("Evidence:\n1. [3] On w3, which tells his birthplace\n2. [0] On holt", [3, 0]),
+    ("Evidence: [3] (born 1912, two years before [1]) and [0]", [3, 0]),
+    ("Evidence: [3], not [1]", [3]),
+    ("Evidence: [3] On w3 (2 mills), [0] On holt", [3, 0]),
+    ("Let me weigh the evidence: [1] is a mill, [2] a river. Only [4] tells where he was born.\nEvidence: [4]", [4]),
+    ("I first took [1] for it.\nEvidence: [1]\nOn a second look it is another man.\nEvidence: [2]", [2]),
+    ("Evidence: [No Found]", []),
+    ("Evidence: No Found", []),
+    ("Evidence: none of them", []),
+    ("[0] is about him, but I need none.\nEvidence: [No Found]", []),
+    ("Evidence: none; [1] comes closest, but tells of another town. [No Found]", []),
+    ("Evidence: [7], [1]", [1]),
+    ("Evidence: [3] [0]? No: [No Found]", []),
+    ("Evidence numbers: 3, 0", [3, 0]),
+    ("Evidence: [7] [1] [1]", [1]),
+    # Without that line
+    ("None helps: [0] is about a fair, [1] about a mill. [No Found]", []),
+    ("None of the passages helps. [No Found] ([0] and [1] are about fairs.)", []),
+    ("[No Found] would be wrong, since [3] names his town. I choose [3].", [3]),
+    ("[0] tells of the fair, which does not matter. I would use [3] and [4].", [3, 4]),
+    ("Passages 3 and 0 name the town and the year.", [3, 0]),
+    ("The most useful passages are 3 and 0.", [3, 0]),
+    ("3, 0", [3, 0]),
+    ("[3] and [0]", [3, 0]),
+    ("[4] and [1], then [0], [3] and [4]", [4, 1, 0]),
+    ("Number 3 helps.", [3]),
+    ("[no found]", []),
+    ("Nothing [99999999999999] [x] []", []),
+    ("He was born in 1903, three years after the fire, and had 2 brothers.", []),
+]
+"""Replies to the question which of five passages help, at most three, and what their writers meant."""
+
+VERDICTS: list[tuple[str, bool]] = [
+    ("[Yes]", True),
+    ("[NO]", False),
+    ("Yes.", True),
+    ("Both answers are the same. Yes.", True),
+    ("No, they differ", False),
+    ("No, they differ: one says Aldmoor, the other Kell.", False),
+    ("Both name Aldmoor, so **Yes**.", True),
+    ("The first says Aldmoor and the second says Aldmoor in Ostmark, which is the same town. [Yes]", True),
+    ("**[No]**\n\nAgent 1 says Aldmoor; agent 2 says Kell.", False),
+    ("Agent 1 answers yes and agent 2 answers no. [No]", False),
+    ('Agent 1 says "yes" and agent 2 says "yes", so the verdict is [Yes].', True),
+    ("All of them answer no. They agree: [Yes]", True),
+    ("Both agents answer no. Yes, they give the same answer.", True),
+    ("One says yes, the other says no. No.", False),
+    ("Answer: Yes", True),
+    ("Verdict: No", False),
+    ("**Verdict:** Yes - both name the Orla.", True),
+    ("\\boxed{Yes}", True),
+    ("At first sight [Yes], but the second agent means another town, so [No].", False),
+    ("No, wait: both mean the same river. [Yes]", True),
+    ("Yes, although their reasons differ, the answer is the same.", True),
+    ("Yes, they differ.", False),
+    ("Yes and no.", False),
+    ("[Yes] or [No]", False),
+    ("No two of them say the same thing.\n\n[No]", False),
+    ("Their answers do not match in every detail (one adds the country), but name the same place.\n\nYes", True),
+    ("They agree: yes.", True),
+    ("I would say yes.", True),
+    ("Both conclude that the answer is no, so my verdict is yes.", True),
+    ("Yes, the answer is no for both.", True),
+    ("<answer>No</answer>", False),
+    ("Reply: Yes", True),
+    ("[Yes, all of them]", True),
+    ("They agree.", False),
+    ("Hm.", False),
+    ("", False),
+]
+"""Replies of a judge, and whether it found the answers the same."""
+
+CLEO: Any = {"question": "Which band had more members?", "kind": "text"}
+LONG: Any = {"question": "How long is Tern Bridge, in metres?", "kind": "number"}
+FAIR: Any = {"question": "Is there a fair in Aldmoor?", "kind": "yes_no"}
+CLAIM: Any = {
+    "question": "Aldmoor has a fair.",
+    "kind": "label",
+    "choices": ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"],
+}
+ANSWERS: list[tuple[Any, str, str]] = [
+    (CLEO, "Letters to Cleo [0].", "Letters to Cleo"),
+    (CLEO, "[Letters to Cleo]", "Letters to Cleo"),
+    (
+        CLEO,
+        "Letters to Cleo had five members [0], Screaming Trees four [3].\nAnswer: Letters to Cleo",
+        "Letters to Cleo",
+    ),
+    (CLEO, "Answer: Letters to Cleo [0]", "Letters to Cleo"),
+    (CLEO, "Answer: Letters to Cleo [0][3].", "Letters to Cleo"),
+    (CLEO, "**Answer:** Letters to Cleo (see [0] and [3])", "Letters to Cleo"),
+    (CLEO, "Answer: Letters to Cleo [0, 3]", "Letters to Cleo"),
+    (CLEO, "By [0] it had five members.\nAnswer: [Letters to Cleo]", "Letters to Cleo"),
+    (LONG, "Tern Bridge is 340 metres long [0].", "340"),
+    (LONG, "By [0] it is 340 metres.\nAnswer: 340 [0]", "340"),
+    (LONG, "[1] has 300 and [3] adds 40, so the answer is [340].", "340"),
+    (LONG, "Answer: [340]", "340"),
+    (LONG, "They say [34].", "34"),
+    (FAIR, "The fair is held there [0].\nAnswer: yes [0]", "yes"),
+    (FAIR, "Yes [0].", "yes"),
+    (CLEO, "He wrote [The Mill], and then [Letters to Cleo]", "Letters to Cleo"),
+    (CLEO, "It is told in [The Mill].\nAnswer: Letters to Cleo", "Letters to Cleo"),
+    (FAIR, "[Yes]", "yes"),
+    (FAIR, "Of [Keel Bridge] it is told, so no.", "no"),
+    (CLAIM, "As [0] says: [Refutes]", "REFUTES"),
+    (CLAIM, "[0] says that the fair is held there.\nAnswer: SUPPORTS [0]", "SUPPORTS"),
+]
+
+
+@pytest.mark.parametrize(("text", "chosen"), CHOICES)
+def test_a_choice_is_read_as_it_is_meant(text: str, chosen: list[int]) -> None:
+    assert selected(text, 5, 3) == chosen
+
+
+@pytest.mark.parametrize(
+    ("text", "chosen"),
+    [
+        ("[0] tells of the fair, [1] of the mill, and [2] of", []),
+        ("[0] tells of the fair.\nEvidence: [3] and [", [3]),
+    ],
+)
+def test_a_reply_that_was_cut_before_its_line_chooses_nothing(text: str, chosen: list[int]) -> None:
+    assert selected(text, 5, 3, cut=True) == chosen
+
+
+@pytest.mark.parametrize(("text", "same"), VERDICTS)
+def test_a_judge_is_read_by_its_last_verdict(text: str, same: bool) -> None:
+    assert agree(text) is same
+
+
+def test_a_judge_without_a_verdict_is_told_from_one_that_says_no() -> None:
+    assert (verdict("They name towns."), verdict("[No]"), verdict("Yes and no.")) == (None, False, False)
+
+
+@pytest.mark.parametrize(("question", "text", "answer"), ANSWERS)
+def test_an_answer_that_cites_is_read_without_its_citations(question: Any, text: str, answer: str) -> None:
+    assert stated(text, question) == answer

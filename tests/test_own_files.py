@@ -1,0 +1,84 @@
+"""Only a scheme's own files name it, and only channels ask which protocol it is, but for the exceptions listed here."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from sottovoce.channels import PROTOCOLS
+from sottovoce.graphs import NAMES, scheme, shipped
+from tests.test_words import sources
+
+OUTSIDE = ("benchmarks", "docs", "examples", "training")
+"""Folders that may name schemes and protocols: they are about given ones."""
+NAMES_SCHEMES = {
+    "environments/problems.py": "runs CodeGen's tests",
+    "experiments/convincing.py": "ReConcile's samples, found with a single agent",
+    "experiments/matching.py": "the baselines that a row is matched with",
+    "experiments/schema.py": "the baseline with a number of samples",
+    "graphs/discussion.py": "CMD's Algorithm 2, with its secretary",
+    "graphs/scheme.py": "the list of bundled schemes",
+    "nodes/discussion.py": "CMD's Algorithm 2, with its secretary",
+    "nodes/retrieval.py": "the relay's library",
+    "prompts/packs/__init__.py": "the schemes that a bundled model was trained on",
+    "sottovoce/analysis/llm_judge.py": "a judge is a single agent",
+    "sottovoce/cli/convince.py": "ReConcile's samples, found with a single agent",
+    "sottovoce/cli/judge.py": "a judge is a single agent",
+    "sottovoce/cli/option_models.py": "the schemes of SDE's search for layers",
+    "sottovoce/runs/manifest.py": "its prompts are shared; the digest of this folder is in saved runs",
+    "sottovoce/settings/__init__.py": "the list of settings",
+}
+NAMES_PROTOCOLS = {
+    "models/doctor/diagnosis.py": "says which protocols a model can use",
+    "sottovoce/cli/search.py": "SDE is the protocol of the search for layers if none is given",
+}
+PLAIN = "nl"
+"""The protocol of plain text, in which judges and secretaries reply under every protocol."""
+
+
+def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield each string of a file with its line, except docstrings."""
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
+            yield node.lineno, node.value
+
+
+def scheme_names(path: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the schemes that a file names, in strings and imports, unless the file or its folder is named after one."""
+    own = tuple(part.removesuffix(".py") for part in path.split("/"))
+    known = {name: name for name in NAMES} | {each.command: each.name for each in shipped()}
+    known |= {each.settings.__name__: each.name for each in shipped()}
+    imported = (
+        (node.lineno, word)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sottovoce")
+        for word in (*(node.module or "").split("."), *(alias.name for alias in node.names))
+    )
+    for line, word in [*texts(tree), *imported]:
+        if (name := known.get(word)) and not any(part.startswith(name) for part in own):
+            yield line, name
+
+
+def protocol_names(path: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the protocols that a file outside channels names, except plain text."""
+    known = {*PROTOCOLS.names()} - {PLAIN}
+    yield from ((line, text) for line, text in texts(tree) if text in known and not path.startswith("channels/"))
+
+
+@pytest.mark.parametrize(
+    ("find", "exceptions"),
+    [(scheme_names, NAMES_SCHEMES), (protocol_names, NAMES_PROTOCOLS)],
+    ids=["scheme", "protocol"],
+)
+def test_nothing_else_names_it(find, exceptions) -> None:  # type: ignore[no-untyped-def]
+    found = {path: [*find(path, tree)] for path, tree in sources() if not path.startswith(OUTSIDE)}
+
+    assert {path: lines for path, lines in found.items() if lines and path not in exceptions} == {}
+    assert {path for path in exceptions if not found[path]} == set(), "these exceptions are no longer needed"
+
+
+def test_every_settings_class_is_of_one_scheme() -> None:
+    assert len({each.settings for each in map(scheme, NAMES)}) == len(NAMES)
