@@ -160,7 +160,7 @@ class Scheme:
             for name in given.keys() - own.keys():
                 if not SERVERS.search(name):
                     raise UsageError(nearest("setting:", name, self.settings.model_fields))
-            built, allow = of_server(self.name, self.settings, _kinds)
+            built, allow = of_server(self.name, self.settings, lambda: {each.name: each.settings for each in schemes()})
             settings = self.settings.model_validate({**built.model_dump(exclude_unset=True), **own})
             Allowed.of(allow, self.settings).check(settings, built)
             graph: Graph = self.create(settings, allow=allow)
@@ -204,10 +204,6 @@ def record_of(settings: Settings) -> Scheme:
         if (found := scheme(name)).settings is type(settings):
             return found
     raise UsageError(f"no scheme has the settings {type(settings).__name__}; register its record in SCHEMES")
-
-
-def _kinds() -> dict[str, type[Settings]]:
-    return {each.name: each.settings for each in schemes()}
 
 
 def schemes() -> list[Scheme]:

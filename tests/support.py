@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from functools import cache
 from typing import Any
@@ -248,3 +249,20 @@ def rows_in(asked: Request) -> torch.Tensor:
     """The one latent piece of a prompt."""
     (piece,) = [piece for piece in asked.prompt if isinstance(piece, Rows)]
     return piece.rows
+
+
+@cache
+def endless_loaded() -> LoadedModel:
+    """Greedy, it goes on to the token limit, for seconds, with equal bits whatever else is in its batch."""
+    model = tiny_model(max_position_embeddings=4096)
+    model.get_output_embeddings().weight.data[[0, 2]] = 0  # its end-of-sequence ids, never the largest logit
+    return assemble("endless", model, tiny_tokenizer(), exact=True, max_batch=4)
+
+
+async def rows_are_free(tokens: int) -> bool:
+    """Whether its engine drops a reply of so many tokens long before its end, however slow the machine."""
+    statistics = endless_loaded().engine.statistics
+    complete = statistics.stepped + tokens // 2
+    while statistics.running:
+        await asyncio.sleep(0.01)
+    return statistics.stepped < complete

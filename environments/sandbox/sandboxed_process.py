@@ -17,8 +17,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, Any
 
-import psutil
-
 from sottovoce.environments.sandbox.backends import (
     NOBODY,
     Interpreter,
@@ -193,6 +191,8 @@ def other_processes(backend: str, user: int | None) -> int:
     version = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2])
     if user is not None or (backend != "limits" and version >= COUNTS_WITHIN):
         return 2  # the supervisor, and the process that it waits in
+    import psutil  # late: the help of commands loads this module, and needs no processes
+
     count = 2
     for process in psutil.process_iter():
         with suppress(psutil.Error):

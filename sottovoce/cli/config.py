@@ -162,9 +162,9 @@ def _checked(path: Path, content: Values) -> Config:
         for name, values in _table(content.get("models", {}), "models").items()
     }
     everywhere, of_scheme = Values(), dict[str, Values]()
-    commands = [_command(name) for name in SCHEMES]
+    commands = [name.replace("_", "-") for name in SCHEMES]
     for key, value in _table(content.get("defaults", {}), "defaults").items():
-        if (name := _command(key)) in commands:
+        if (name := key.replace("_", "-")) in commands:
             of_scheme[name] = named(_table(value, f"defaults.{name}"), scheme(name).settings.model_fields)
         else:
             everywhere[key] = value
@@ -214,10 +214,6 @@ def _table(value: Any, key: str) -> Values:  # Any: a TOML value
     if not isinstance(value, dict):
         raise UnknownName(f"{key} is {value!r}; expected a table: [{key}]")
     return value
-
-
-def _command(key: str) -> str:
-    return key.replace("_", "-")
 
 
 def show_config() -> None:

@@ -116,11 +116,7 @@ def _label(token: str) -> str:
 
 
 def prompt_of(record: DiscussionRecord, settings: Settings, said: Message, head: RunManifest) -> list[Turn]:
-    """Return the prompt of a message, including the messages in it, as the run's own graph renders it.
-
-    Raises:
-        UsageError: the discussion has interventions, or the graph no longer asks for this message.
-    """
+    """Return the prompt of a message, including the messages in it, as the run's own graph renders it."""
     if record.interventions:
         raise UsageError("the discussion has interventions and cannot be replayed for a figure; drop --attention")
     replies: dict[str, list[str]] = {}

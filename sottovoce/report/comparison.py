@@ -34,11 +34,7 @@ class Table(NamedTuple):
 
 
 def comparison_of(runs: Mapping[str, Run], against: str | None = None) -> Comparison:
-    """Compare the runs in which a discussion ended, with notes on matched runs.
-
-    Raises:
-        UsageError: see `compare`.
-    """
+    """Compare the runs in which a discussion ended, with notes on matched runs."""
     return compare(ended(runs), against, [*budget_notes(runs), *_uncounted(runs)])
 
 

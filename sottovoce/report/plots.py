@@ -58,11 +58,7 @@ class Plot:
 
 
 def plots(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> list[Plot]:
-    """Return plots of accuracy by round, cost against accuracy, and bytes per message against accuracy, if known.
-
-    Raises:
-        UsageError: the extra `eval` is not installed.
-    """
+    """Return plots of accuracy by round, cost against accuracy, and bytes per message against accuracy, if known."""
     scored = [summary for summary in summaries if summary.failed_wrong]
     of = looks(runs)
     drawn = [_rounds(runs, of), _cost(scored, of), _bytes(scored, of)]
@@ -157,11 +153,7 @@ def _logarithmic(axes: Any, at: Sequence[float]) -> None:  # Any: Axes
 
 
 def drawing(size: tuple[float, float] = SIZE, panels: int = 1) -> tuple[Any, list[Any]]:  # Any: a Figure, its Axes
-    """Return an empty figure and its panels, one below the other.
-
-    Raises:
-        UsageError: the extra `eval` is not installed.
-    """
+    """Return an empty figure and its panels, one below the other."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

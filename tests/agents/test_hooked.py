@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import json
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,10 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Message, MessageRef, Role, Turn
 from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.core.errors import ContextOverflow, EngineError, PayloadError, UsageError
-from sottovoce.models import Ids, LoadedModel, Rows, assemble, load
+from sottovoce.models import Ids, Rows, assemble, load
 from sottovoce.models.base_temperature import CAUTIOUS, USUAL
 from tests.chats import DEEPSEEK, QWEN_3, tokenizer_with
-from tests.support import reciting_loaded, tiny_loaded, tiny_model, tiny_tokenizer
+from tests.support import endless_loaded, reciting_loaded, rows_are_free, tiny_loaded, tiny_model, tiny_tokenizer
 
 PROTOCOLS = ["nl", "cipher", "sde", "hidden"]
 QUESTION = "What is 14 + 3?"
@@ -39,14 +38,6 @@ def agent(protocol: str, store: PayloadStore, **more: Any) -> HookedChatModel:
 
 
 ENDLESS = 3500  # tokens
-
-
-@cache
-def endless_loaded() -> LoadedModel:
-    """Greedy, it goes on to the token limit, for seconds."""
-    model = tiny_model(max_position_embeddings=4096)
-    model.get_output_embeddings().weight.data[[0, 2]] = 0  # its end-of-sequence ids, never the largest logit
-    return assemble("endless", model, tiny_tokenizer())
 
 
 def endless(store: PayloadStore, **more: Any) -> HookedChatModel:
@@ -164,15 +155,6 @@ def test_stop_strings_end_the_reply_and_are_not_part_of_it(store: PayloadStore) 
 # Trouble
 
 
-async def is_free() -> bool:
-    """Whether the engine drops a reply that nobody waits for, however slow the machine, before it is complete."""
-    statistics = endless_loaded().engine.statistics
-    complete = statistics.stepped + ENDLESS // 2
-    while statistics.running:
-        await asyncio.sleep(0.01)
-    return statistics.stepped < complete
-
-
 async def leave_stream(model: HookedChatModel) -> None:
     stream = model.astream(QUESTION)
     await anext(stream)
@@ -196,7 +178,7 @@ async def leave_plain_stream(model: HookedChatModel) -> None:
 @pytest.mark.parametrize("leave", [leave_stream, cancel_task, leave_plain_stream])
 async def test_a_reply_that_nobody_waits_for_frees_its_row(leave: Any, store: PayloadStore) -> None:
     await leave(endless(store))
-    assert await is_free()
+    assert await rows_are_free(ENDLESS)
 
 
 def invoke(model: HookedChatModel) -> object:
@@ -220,7 +202,7 @@ async def test_a_late_reply_is_one_clear_error_and_frees_its_row(call: Any, stor
     model = endless(store, timeout=0.3)
     with pytest.raises(EngineError, match=r"^no reply within 0\.3 s; raise `timeout` or lower `max_tokens`$"):
         await result if inspect.isawaitable(result := call(model)) else None
-    assert await is_free()
+    assert await rows_are_free(ENDLESS)
 
 
 @pytest.mark.parametrize("way", ["invoke", "stream"])

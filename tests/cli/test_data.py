@@ -17,9 +17,12 @@ from sottovoce.environments import SPLITS
 from sottovoce.environments.whodunit.games import split_of
 from sottovoce.nodes.convincing_samples import read_samples
 from sottovoce.retrievers import open_retriever
+from sottovoce.runs.read import load_run
+from sottovoce.runs.run_directory import saved_runs
 from tests.cli.conftest import Call, Models
 from tests.cli.test_commands import start
 from tests.retrievers.support import QUESTION, written
+from tests.support import tiny_model, tiny_tokenizer
 
 SMALL = ("--suspects", 4, "--attributes", 7)
 
@@ -61,6 +64,21 @@ def test_a_split_with_too_few_characters_is_refused_and_leaves_no_file(call: Cal
 
     assert answer.code == 2 and not [*tmp_path.iterdir()]
     assert "suspects is 6, but of 8 characters split test has fewer; give fewer suspects" in answer.err
+
+
+def test_a_file_of_games_is_played_with_the_settings_of_its_call(call: Call, tmp_path: Path) -> None:
+    tiny_model(max_position_embeddings=4096).save_pretrained(tmp_path / "model")
+    tiny_tokenizer().save_pretrained(tmp_path / "model")
+    peers = ("--variant", "sym", "--agents", 2, "--facts", 6)
+    drawn(call, tmp_path / "games.jsonl", *peers, "--n", 4)
+    few = ("--limit", 2, "--guide", "off", "--max-tokens", 4, "--model", tmp_path / "model")  # no action can be read
+
+    shown = call("whodunit", "--questions", tmp_path / "games.jsonl", *peers, *few)
+
+    run = load_run(saved_runs()[0])
+    assert shown.code == 0 and [*run.records] == [("whodunit/0/0", 0), ("whodunit/0/1", 0)]
+    assert all(record.decision is not None and record.messages for record in run.records.values())
+    assert call("runs", "compare", saved_runs()[0].name).out.startswith("| run | ")
 
 
 def test_an_index_is_made_and_searched_by_the_name_that_is_printed(call: Call, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from sottovoce.environments.problems import (
     Failed,
     Problem,
     Report,
+    Runner,
     bundled_problems,
     report,
     tried,
@@ -164,13 +165,11 @@ def test_what_a_program_only_prints_is_no_verdict() -> None:
     )
 
 
-def actual(solution: str, test: str) -> str | None:
-    """What a solution gave instead, in the best sandbox that is there; None where it passed."""
+def runner(seconds: float = 60.0, backend: str = "isolated") -> Runner:
+    """A sandbox, the best that is there, or a skipped test where there is none."""
     if why := why_not("limits"):
         pytest.skip(f"no program can be run here: {why}")
-    runner = partial(run, limits=Limits(seconds=60.0), backend="isolated", unsafe=True)
-    failed = report(solution, [test], runner).failed
-    return failed[0].actual if failed else None
+    return partial(run, limits=Limits(seconds=seconds), backend=backend, unsafe=True)
 
 
 @pytest.mark.parametrize(
@@ -207,9 +206,9 @@ def actual(solution: str, test: str) -> str | None:
     ],
 )
 def test_a_solution_is_tested_in_a_sandbox(solution: str, test: str, found: str | None) -> None:
-    got = actual(solution, test)
+    failed = report(solution, [test], runner()).failed
 
-    assert got is None if found is None else (got or "").startswith(found)
+    assert not failed if found is None else failed[0].actual.startswith(found)
 
 
 ADDS = "\nadd = lambda *_: Add()"
@@ -235,13 +234,11 @@ HOSTILE = {
 @pytest.mark.parametrize("backend", ["isolated", "limits"])
 def test_whatever_a_solution_does_is_a_verdict(solution: str, backend: str) -> None:
     # Seen: one that replaced json.dumps crashed the judge, and its question left accuracy.
-    if why := why_not("limits"):
-        pytest.skip(f"no program can be run here: {why}")
-    runner = partial(run, limits=Limits(seconds=60.0), backend=backend, unsafe=True)
+    sandbox = runner(60.0, backend)
     solution = solution if "add" in solution else f"{solution}\nadd = lambda *_: 3"
 
-    found = report(solution, ["assert add(1, 2) == 4"], runner)
-    wrong = tried(solution, "assert add(1, 2) == 4", runner)
+    found = report(solution, ["assert add(1, 2) == 4"], sandbox)
+    wrong = tried(solution, "assert add(1, 2) == 4", sandbox)
 
     assert found.passed == () and wrong
     assert all(text.isprintable() for text in (found.failed[0].actual, wrong))
@@ -258,12 +255,10 @@ def test_no_verdict_that_is_broken_is_taken_for_one_that_passed(said: str) -> No
 
 
 def test_a_test_that_never_ends_costs_the_others_nothing() -> None:
-    if why := why_not("limits"):
-        pytest.skip(f"no program can be run here: {why}")
-    runner = partial(run, limits=Limits(seconds=4.0), backend="isolated", unsafe=True)
+    sandbox = runner(4.0, "isolated")
     tests = ["assert f(1) == 1", "assert f(2) == 1", "assert f(1) == 1, 'again'"]
 
-    got = report("def f(n):\n    while n > 1: pass\n    return n", tests, runner)
+    got = report("def f(n):\n    while n > 1: pass\n    return n", tests, sandbox)
 
     assert got.passed == (tests[0], tests[2])
     assert got.failed == (Failed(tests[1], "ran longer than 4 s"),)
@@ -274,13 +269,11 @@ def test_a_test_that_never_ends_costs_the_others_nothing() -> None:
 
 @pytest.mark.parametrize("problem", bundled_problems(), ids=lambda problem: problem.name)
 def test_the_solution_of_a_problem_that_ships_solves_it_and_its_beginning_does_not(problem: BundledProblem) -> None:
-    if why := why_not("limits"):
-        pytest.skip(f"no program can be run here: {why}")
-    runner = partial(run, limits=Limits(seconds=20.0), backend="isolated", unsafe=True)
+    sandbox = runner(20.0, "isolated")
     hidden = Problem(test=[f"assert {test}" for test in problem.tests], entry_point=problem.name).program
 
-    assert tried(problem.prompt + problem.body, hidden, runner) is None
-    assert tried(f"{problem.prompt}    pass\n", hidden, runner) == "AssertionError: "
+    assert tried(problem.prompt + problem.body, hidden, sandbox) is None
+    assert tried(f"{problem.prompt}    pass\n", hidden, sandbox) == "AssertionError: "
 
 
 def test_problems_that_ship_have_names_of_their_own_and_some_tests_each() -> None:

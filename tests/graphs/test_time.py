@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import cache
 from typing import Any
 
 import pytest
@@ -14,10 +13,9 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import LateReply
 from sottovoce.graphs.debate import create_debate
-from sottovoce.models import LoadedModel, assemble
 from sottovoce.settings import Debate
 from tests.graphs.support import KEYS, QUESTION, Graph, Recording, State
-from tests.support import tiny_model, tiny_tokenizer
+from tests.support import endless_loaded, rows_are_free
 
 NAMES = ("agent_1", "agent_2", "agent_3")
 SETTINGS = Debate(agents=3, rounds=2, temperature=[0], answer_turn=False)
@@ -25,21 +23,16 @@ THREAD: Any = {"configurable": {"thread_id": "1"}}
 LONG, SHORT = 3000, 6  # tokens: seconds of a reply, and none
 
 
-@cache
-def endless() -> LoadedModel:
-    """Goes on to the token limit, with equal bits whatever else is in its batch."""
-    model = tiny_model(max_position_embeddings=4096)
-    model.get_output_embeddings().weight.data[[0, 2]] = 0  # its ends of sequence, never the largest logit
-    loaded = assemble("endless", model, tiny_tokenizer(), exact=True, max_batch=4)
-    HookedChatModel(preloaded=loaded, max_tokens=1).invoke("warm")
-    return loaded
+@pytest.fixture(scope="module", autouse=True)
+def warm() -> None:
+    HookedChatModel(preloaded=endless_loaded(), max_tokens=1).invoke("warm")
 
 
 def models(slow: int = LONG, **more: Any) -> dict[str, Recording]:
     """Three agents of one engine, of whom the second talks at length."""
     lengths = (SHORT, slow, SHORT)
     return {
-        name: Recording(preloaded=endless(), max_tokens=n, **(more if n == slow else {}))
+        name: Recording(preloaded=endless_loaded(), max_tokens=n, **(more if n == slow else {}))
         for name, n in zip(NAMES, lengths, strict=True)
     }
 
@@ -53,21 +46,12 @@ def said(state: State) -> list[tuple[str, str]]:
     return [(message.text, message.payload.sha256) for message in state["board"]]
 
 
-async def freed() -> bool:
-    """Whether the engine's rows are free long before the reply would have ended, however slow the machine."""
-    statistics = endless().engine.statistics
-    complete = statistics.stepped + LONG // 2
-    while statistics.running:
-        await asyncio.sleep(0.01)
-    return statistics.stepped < complete
-
-
 async def test_who_is_too_late_is_named_and_alone_asked_again(store: PayloadStore) -> None:
     saver = InMemorySaver()
     late = debate(models(timeout=0.3), store, saver)
     with pytest.raises(LateReply, match=r"^agent_2, answer: no reply within 0\.3 s; raise `timeout` or lower"):
         await late.ainvoke(QUESTION, THREAD)
-    assert await freed() and (await late.aget_state(THREAD)).next == ("agent_2",)
+    assert await rows_are_free(LONG) and (await late.aget_state(THREAD)).next == ("agent_2",)
 
     again = models(SHORT)
     graph = debate(again, store, saver)
@@ -81,7 +65,7 @@ async def test_who_is_too_late_is_named_and_alone_asked_again(store: PayloadStor
 def test_a_late_reply_frees_its_row_in_a_thread_too(store: PayloadStore) -> None:
     with pytest.raises(LateReply, match=r"^agent_2, answer: no reply within 0\.3 s"):
         debate(models(timeout=0.3), store).invoke(QUESTION)
-    assert asyncio.run(freed())
+    assert asyncio.run(rows_are_free(LONG))
 
 
 def test_the_setting_reaches_the_models_of_a_run(folder: str, store: PayloadStore) -> None:
@@ -94,7 +78,7 @@ async def stopped_listening(graph: Graph) -> None:
     stream = graph.astream(QUESTION, stream_mode="updates")
     for _ in range(4):  # opening, next_round, and the two whose replies are short
         await anext(stream)
-    assert endless().engine.statistics.running
+    assert endless_loaded().engine.statistics.running
     await stream.aclose()  # type: ignore[attr-defined]  # LangGraph promises an iterator and returns a generator
 
 
@@ -116,4 +100,4 @@ async def test_a_caller_who_goes_away_leaves_no_row_behind(
     leave: Callable[[Graph], Awaitable[None]], store: PayloadStore
 ) -> None:
     await leave(debate(models(), store))
-    assert await freed()
+    assert await rows_are_free(LONG)
