@@ -14,8 +14,8 @@ from sottovoce.channels.message import Place
 from sottovoce.channels.store import PayloadStore
 from sottovoce.datasets.samples import samples
 from sottovoce.graphs import schemes
-from sottovoce.nodes.monitor_node import Intervention, Watch
 from sottovoce.nodes.question import Question, question_id
+from sottovoce.nodes.watch import Intervention, Watch
 from sottovoce.runs.log import read
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
