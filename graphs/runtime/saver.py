@@ -4,7 +4,7 @@
         graph = create_debate().compile(checkpointer=saver)
 
 The state of our graphs is plain JSON: other values are refused when they are written, and nothing is ever unpickled.
-Nothing here imports langgraph before a saver is opened: the command line uses this module to check its options.
+Nothing here imports langgraph before a saver is opened.
 """
 
 from __future__ import annotations
@@ -74,15 +74,14 @@ class open_saver:  # used like the function `open`
         where: `memory`; a SQLite file, created if it is missing; or `postgresql://USER:PASSWORD@HOST:PORT/DATABASE`,
             where missing tables are created. libpq finds what the address leaves out: the password, for example, in
             `PGPASSWORD` or `~/.pgpass`.
-        also: Another base of the saver's class, before LangGraph's own.
 
     Raises:
         UsageError: `where` is none of these, or the extra `postgres` is not installed.
         RecordError: the file or the database cannot be opened; the message never shows a password.
     """
 
-    def __init__(self, where: str | Path = "memory", *, also: type | None = None) -> None:
-        self._where, self._kind, self._also = where, kind_of(where), also
+    def __init__(self, where: str | Path = "memory") -> None:
+        self._where, self._kind = where, kind_of(where)
         self._open, self._aopen = ExitStack(), AsyncExitStack()
 
     def __enter__(self) -> BaseCheckpointSaver[Any]:
@@ -112,16 +111,15 @@ class open_saver:  # used like the function `open`
     async def __aexit__(self, *error: Any) -> None:
         await self._aopen.__aexit__(*error)
 
-    def _manager(self, kind: type) -> Any:  # Any: a context manager, sync or async
-        """Return LangGraph's own context manager of the saver, or one of the class with the extra base."""
-        made: Any = type(kind.__name__, (self._also, kind), {}) if self._also else kind
+    def _manager(self, kind: Any) -> Any:  # Any: a class, and its context manager, sync or async
+        """Return LangGraph's own context manager of the saver."""
         if self._kind == "memory":
-            return nullcontext(made())
+            return nullcontext(kind())
         if self._kind == "sqlite":
             # aiosqlite (0.22) leaves a thread behind if a file cannot be opened.
             sqlite3.connect(self._where).close()
-            return made.from_conn_string(str(self._where))
-        return made.from_conn_string(_address(str(self._where)))
+            return kind.from_conn_string(str(self._where))
+        return kind.from_conn_string(_address(str(self._where)))
 
     @contextmanager
     def _database_errors(self) -> Iterator[None]:

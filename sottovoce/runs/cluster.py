@@ -275,7 +275,7 @@ def _node() -> str:
 def _restart(run: Run) -> None:
     """Restart unfinished discussions: workers do not have their checkpoints."""
     for key in run.unfinished:
-        if run.records[key].tasks:
+        if run.records[key].steps:
             run.restart(key)
 
 

@@ -1,56 +1,64 @@
-"""One running discussion: writes that the saver commits become events for the record, the log and the observer."""
+"""One running discussion: what each step of its graph wrote becomes events for the record, the log and the observer.
+
+A resumed discussion repeats its recorded steps: their nodes return what the log has, until a step is not recorded.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 from langchain_core.messages import AIMessageChunk
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import Command
+from langgraph.types import Command, Interrupt
 
 from sottovoce.agents.hosted import failure
 from sottovoce.channels.message import Message, Place
 from sottovoce.core.errors import PayloadError, RecordError, RetrievalError, SottovoceError
-from sottovoce.nodes.state import JSON
-from sottovoce.runs.checkpoints import Writes
+from sottovoce.nodes.state import JSON, Update
 from sottovoce.runs.events import Asked, Listener, Reading, Speaking
 from sottovoce.runs.run import Key, Observer, Run
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]  # Any: of every scheme
-Saver = BaseCheckpointSaver[str]
 Reply = str | JSON
 OUTSIDE = (OSError, PayloadError, RecordError, RetrievalError)
 """Errors that neither scheme nor protocol can cause, like those of hosted models; all others count as wrong answers."""
 HumanReply = Callable[[JSON], Reply]
 """A callback that replies to an `interrupt`: in an agent's place (nodes.people), or with an approval (approve)."""
+DISCUSSION = "discussion"
+"""The key of a `LiveDiscussion` in LangGraph's configuration."""
 
 
 def thread_of(key: Key) -> str:
-    """Return the name of a discussion's thread in the checkpoints."""
+    """Return the name of a discussion's thread."""
     question, seed = key
     return f"{seed}/{question}"
 
 
 class LiveDiscussion:
-    """A discussion of a run, from its current state to its decision."""
+    """A discussion of a run, from its first step to its decision; recorded steps are repeated."""
 
     def __init__(
         self, run: Run, key: Key, observe: Observer, agents: Sequence[str], person: HumanReply | None = None
     ) -> None:
         """Take `Settings.names()` as `agents`; `person` replies when a human is asked."""
+        if None in run.records[key].steps.values():  # logged by a version that did not record updates
+            run.restart(key)
         self.record = run.records[key]
-        self.thread = run.saver["threads"] + thread_of(key)
         self._run, self._key, self._observe, self._agents, self._person = run, key, observe, agents, person
         self._reading, self._texts, self._shown = Reading(), dict[str | None, str](), dict[Place, str]()
         self._began, self._before = time.monotonic(), self.record.seconds
-        self._task = asyncio.current_task()
+        self.repeats = bool(self.record.steps)
+        """True until a step is taken that is not recorded; the state before it is from a file, so it is checked."""
+        self._task, self._requests = asyncio.current_task(), Counter[str]()
         self.broken: BaseException | None = None
         """The error that occurred while a step was recorded: the disk is full, or the observer failed."""
 
@@ -59,43 +67,51 @@ class LiveDiscussion:
         """How long it ran, including the time before it was resumed."""
         return round(self._before + time.monotonic() - self._began, 3)
 
-    async def run(self, graph: Graph, saver: Saver, *, live: bool) -> None:
-        """Run the discussion to its decision; `live` streams what agents say.
+    async def run(self, graph: Graph, *, live: bool) -> None:
+        """Run the discussion on a graph from `recorded`, to its decision; `live` streams what agents say.
 
         Raises:
-            Exception: whatever ended it; what was committed before stays.
+            Exception: whatever ended it; what was recorded before stays.
         """
+        thread = thread_of(self._key)
         config: RunnableConfig = {
-            "configurable": {"thread_id": self.thread},
+            "configurable": {"thread_id": thread, DISCUSSION: self},
             "callbacks": [Listener(self._record_prompt)],
         }
-        has_checkpoints = self.record.decision is not None or await self._catch_up(saver, config)
-        start, context = None if has_checkpoints else self.record.question, {"seed": self.record.seed}
-        options: Any = {"context": context, "durability": "sync"}  # Any: keywords
         try:
-            if self.record.decision is None:
-                await self._run_graph(graph, start, config, options, live=live)
-            while self.record.decision is None and (asked := (await graph.aget_state(config)).interrupts):
-                first = asked[0]  # one at a time: a human who leaves loses no earlier reply
-                reply = await self._replied(first.value)
-                await self._run_graph(graph, Command(resume={first.id: reply}), config, options, live=live)
+            await self._run_graph(graph, self.record.question, config, live=live)
+            while self.record.decision is None and (waiting := await _waiting(graph, config)):
+                reply = await self._replied(*waiting)
+                await self._run_graph(graph, Command(resume={waiting[1].id: reply}), config, live=live)
         except asyncio.CancelledError:
             if self.broken is None:
                 raise
+        finally:
+            graph.checkpointer.delete_thread(thread)  # type: ignore[union-attr]  # of `recorded`
         if self.broken is not None:
             raise self.broken
-        await saver.adelete_thread(self.thread)  # the log has all of it
 
-    async def _run_graph(self, graph: Graph, start: Any, config: RunnableConfig, options: Any, *, live: bool) -> None:
+    async def _run_graph(self, graph: Graph, start: Any, config: RunnableConfig, *, live: bool) -> None:
         """Run the graph to the decision, or until a human must reply."""
+        options: Any = {"context": {"seed": self.record.seed}, "durability": "exit"}  # Any: keywords
         if not live:
             await graph.ainvoke(start, config, output_keys=[], **options)
             return
         async for chunk, about in graph.astream(start, config, stream_mode="messages", **options):
             self._speaks(chunk, about)
 
-    async def _replied(self, request: JSON) -> Reply:
-        """Return the human's reply, from a daemon thread: a stop (Ctrl-C) would wait for asyncio's own threads."""
+    async def _replied(self, step: str, request: Interrupt) -> Reply:
+        """Return the recorded reply to a human's request, or ask for one and record it."""
+        number, replies = self._requests[step], self.record.replies.get(step, [])
+        self._requests[step] += 1
+        if number < len(replies):
+            return replies[number]
+        reply = await self._ask(request.value)
+        self._run.record_reply(self._key, step, reply)
+        return reply
+
+    async def _ask(self, request: JSON) -> Reply:
+        """Ask the human in a daemon thread: a stop (Ctrl-C) would wait for asyncio's own threads."""
         assert self._person is not None, "a run that asks humans has a `person` that replies"
         person, reply = self._person, Future[Reply]()
         reply.set_running_or_notify_cancel()
@@ -109,42 +125,18 @@ class LiveDiscussion:
         threading.Thread(target=ask, daemon=True).start()
         return await asyncio.wrap_future(reply)
 
-    async def _catch_up(self, saver: Saver, config: RunnableConfig) -> bool:
-        """Log what was committed before a stop and not logged; return whether checkpoints are there to continue."""
-        by_task: dict[str, list[tuple[str, Any]]] = {}  # Any: see Writes
-        try:
-            checkpoints = [each async for each in saver.alist(config)]
-            consistent = not checkpoints or self._agrees(checkpoints[0].checkpoint["channel_values"])
-            for checkpoint in reversed(checkpoints):
-                for task, channel, value in checkpoint.pending_writes or []:
-                    by_task.setdefault(task, []).append((channel, value))
-        except (ValueError, TypeError, KeyError, AttributeError):  # not a checkpoint, or a damaged one
-            consistent = False
-        # After a power cut the log may be ahead of the checkpoints: then the discussion restarts.
-        if not consistent or self.record.tasks - by_task.keys():
-            await saver.adelete_thread(self.thread)
-            self.record, self._before = self._run.restart(self._key), 0.0
-            return False
-        for task, writes in by_task.items():
-            self.committed(task, writes)
-        return bool(checkpoints)
+    def repeat(self, step: str) -> Update | None:
+        """Return the recorded update of a step; None if it was not taken yet."""
+        update = self.record.steps.get(step)
+        if update is not None:
+            list(self._reading.events(update))  # for the epoch and round of later events
+        return update
 
-    def _agrees(self, state: Mapping[str, Any]) -> bool:  # Any: by channel
-        """Return whether checkpoints agree with the log as far as it goes; a disk may have changed them."""
-        logged = {message.place: message.text for message in self.record.messages}
-        board = map(Message.from_dict, state.get("board", []))
-        question = state.get("question", self.record.question["question"])
-        return question == self.record.question["question"] and all(
-            logged.get(message.place, message.text) == message.text for message in board
-        )
-
-    def committed(self, task: str, writes: Writes) -> None:
-        """Record and show the events of a task whose writes are in the checkpoints."""
-        events = list(self._reading.events(dict(writes)))
-        if not events or task in self.record.tasks:
-            return
+    def take(self, step: str, update: Update) -> None:
+        """Record a step, and show its events."""
         try:
-            self._run.record_step(self._key, task, events, self.seconds)
+            events = list(self._reading.events(update))
+            self._run.record_step(self._key, step, events, update, self.seconds)
             for event in events if self.broken is None else ():
                 self._show_whole(event)
                 self._observe(self.record, event)
@@ -187,3 +179,53 @@ class LiveDiscussion:
         """Show a message whose step was committed before its last chunk was shown."""
         if isinstance(event, Message) and self._shown.get(event.place, event.text) != event.text:
             self._show(event)
+
+
+async def _waiting(graph: Graph, config: RunnableConfig) -> tuple[str, Interrupt] | None:
+    """Return the first step that waits for a human, and its request; None if there is none."""
+    state = await graph.aget_state(config)
+    number = (state.metadata or {}).get("step", -1) + 1
+    return next(((_step(number, task.name), each) for task in state.tasks for each in task.interrupts), None)
+
+
+def _step(number: int, node: str) -> str:
+    """Return the name of a step: the number of the superstep, and the node."""
+    return f"{number}/{node}"
+
+
+def recorded(graph: Any) -> Graph:  # Any: a StateGraph
+    """Compile a graph for discussions that record their steps, and repeat those that are recorded.
+
+    Its saver is in memory: LangGraph needs one for requests to humans.
+    """
+    compiled: Graph = graph.compile(checkpointer=InMemorySaver())
+    check = getattr(compiled, "check", None)
+    for name, node in compiled.nodes.items():
+        if name != START:
+            node.bound = _RecordedNode(node.bound, name, check)
+    return compiled
+
+
+class _RecordedNode(Runnable[Any, Any]):  # Any: here and below a state, and its update
+    """A node that returns the recorded update of its step, or runs and has the step recorded."""
+
+    def __init__(self, node: Runnable[Any, Any], name: str, check: Callable[..., None] | None) -> None:
+        self._node, self._name, self._check = node, name, check
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+        raise NotImplementedError("runs are async")
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+        assert config is not None, "LangGraph passes one"
+        discussion: LiveDiscussion = config["configurable"][DISCUSSION]
+        step = _step(config["metadata"]["langgraph_step"], self._name)
+        update = discussion.repeat(step)
+        if update is None:
+            if self._check and discussion.repeats:
+                self._check(input, started=True)
+                discussion.repeats = False
+            update = await self._node.ainvoke(input, config, **options) or {}
+            if not isinstance(update, dict):
+                raise TypeError(f"node {self._name!r} returned a {type(update).__name__}; expected an update, a dict")
+            discussion.take(step, update)
+        return update

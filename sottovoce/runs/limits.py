@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from sottovoce.core.bounds import LONGEST_WAIT, Count
 from sottovoce.core.errors import UsageError
 from sottovoce.core.validation import Checked
-from sottovoce.graphs.runtime.saver import POSTGRES, shown
 
 
 class Limits(Checked):
@@ -44,24 +43,10 @@ class Limits(Checked):
         description="GPUs of each worker: a fraction (0.5) or whole (2), 0 for none (default: 1 if there are any).",
     )
 
-    saver: str | None = Field(
-        default=None,
-        repr=False,  # it may hold a password
-        description="Where checkpoints of unfinished discussions are saved: sqlite (in the run's folder), memory (a "
-        "killed discussion restarts), or postgresql://USER@HOST/DB (default: sqlite).",
-    )
-
     lost: Literal["refuse", "words"] = Field(
         default="refuse",
         description="If a message's payload is missing or damaged: refuse to continue, or read only its words.",
     )
-
-    @field_validator("saver")
-    @classmethod
-    def _place(cls, saver: str | None) -> str | None:
-        if saver not in (None, "sqlite", "memory") and not POSTGRES.match(saver):
-            raise UsageError(f"saver is {shown(saver)!r}; expected sqlite, memory or postgresql://USER@HOST/DATABASE")
-        return saver
 
     @field_validator("workers")
     @classmethod

@@ -2,12 +2,13 @@
 
     {"line": "run", ...}                        the run's manifest, always first (`RunManifest`)
     {"line": "question", "question": {...}}     every question, before the first is asked
-    {"line": "saver", "kind": "postgres", "threads": ...}
-                                                its checkpoints are in a database; threads: prefix of their names
     {"line": "asked", "of": [id, seed], ...}    an agent was asked to say something (`Asked`)
-    {"line": "step", "of": ..., "task": ..., "seconds": ..., "events": [...]}
-                                                a task of the graph, once its writes are committed
-    {"line": "again", "of": ...}                the discussion restarts, e.g. as its checkpoints were lost
+    {"line": "step", "of": ..., "task": "3/agent_1", "seconds": ..., "events": [...], "update": {...}}
+                                                a step of the graph: superstep and node, its events, and its update
+                                                without messages, by which a resumed run repeats it
+    {"line": "replied", "of": ..., "task": ..., "reply": ...}
+                                                a human replied to a request of a step
+    {"line": "again", "of": ...}                the discussion restarts
     {"line": "failed", "of": ..., "error": ..., "seconds": ...}
     {"line": "stopped", "why": ..., "nbytes": ..., "digest": ...}, {"line": "resumed"}, {"line": "done", ...}
                                                 nbytes: of all payloads; digest: the sha256 of all bytes before it

@@ -164,6 +164,14 @@ class _StepLine(BaseModel):
     task: str
     seconds: Seconds
     events: list[Event]
+    update: JSON | None = None
+
+
+class _RepliedLine(BaseModel):
+    line: Literal["replied"]
+    of: Key
+    task: str
+    reply: str | JSON
 
 
 class _AgainLine(BaseModel):
@@ -197,6 +205,7 @@ Line = Annotated[
     | _SaverLine
     | Annotated[_AskedLine, AfterValidator(_places)]
     | _StepLine
+    | _RepliedLine
     | _AgainLine
     | _FailedLine
     | _ClosingLine

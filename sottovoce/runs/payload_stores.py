@@ -14,10 +14,8 @@ from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.files import bytes_of, opened
 from sottovoce.graphs.runtime.saver import is_of_saver, kind_of, open_saver, shown, told_of
 from sottovoce.runs import run_directory
-from sottovoce.runs.checkpoints import FILE
 from sottovoce.runs.log import LOG, in_use, read
 from sottovoce.runs.log_lines import wrong_in
-from sottovoce.runs.read import load_run
 from sottovoce.runs.run import PAYLOADS
 
 Named = dict[str, list[str]]
@@ -75,19 +73,10 @@ def _of_run(folder: Path, checkpoints: Sequence[str]) -> Place:
         return place
     try:
         place.named = named_by_run(folder)
-        place.keep_reason = "it is running" if in_use(folder) else _in_database(folder, checkpoints)
+        place.keep_reason = "it is running" if in_use(folder) else ""
     except RecordError as error:
         place.keep_reason = str(error)
     return place
-
-
-def _in_database(folder: Path, checkpoints: Sequence[str]) -> str:
-    """Return why nothing of a run may be deleted if its checkpoints are in a database that was not named; else ""."""
-    run = load_run(folder)
-    named = any(kind_of(each) == "postgres" for each in checkpoints)
-    if run.saver["kind"] != "postgres" or not run.unfinished or named:
-        return ""
-    return "it is not over, and its checkpoints are in a database; name that by --checkpoints"
 
 
 def wrong(digest: str, path: Path | None) -> str:
@@ -139,8 +128,6 @@ def named_by_run(folder: Path) -> Named:
     """
     lines, _, _ = read(folder, wrong_in)
     found = collected((each for line in lines for each in _digests_in(line)), str(folder.name))
-    if (folder / FILE).exists():
-        add(found, named_by_checkpoints(str(folder / FILE)))
     return found
 
 

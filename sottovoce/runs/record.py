@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_serializer
+from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
 from sottovoce.channels.board import Board
 from sottovoce.channels.message import Message
 from sottovoce.graphs import scheme
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.question import Question, document_digests, question_digest, question_id
-from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened, Vote, current_messages
+from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened, Update, Vote, current_messages
 from sottovoce.runs.cost import Cost, flops, payload_measures
 from sottovoce.runs.events import Asked, Count, Decided, Intervention, Level, LoggedEvent, Opened, Reset
 from sottovoce.runs.log import FORMAT, VERSION
@@ -65,7 +65,10 @@ class DiscussionRecord(BaseModel):
     cost: Cost = Field(default_factory=Cost)
     seconds: float = 0.0
     """How long it ran, including the time before it was resumed."""
-    _tasks: set[str] = PrivateAttr(default_factory=set)
+    steps: dict[str, Update | None] = Field(default={}, exclude=True, repr=False)
+    """The updates of the graph's steps before the decision, by which they are repeated; None in earlier logs."""
+    replies: dict[str, list[str | JSON]] = Field(default={}, exclude=True, repr=False)
+    """The replies of humans by step."""
 
     @field_serializer("messages")
     def _plain(self, messages: list[Message]) -> list[JSON]:
@@ -76,22 +79,20 @@ class DiscussionRecord(BaseModel):
         """Return the record as it is printed and exported."""
         return self.model_dump_json(indent=2) + "\n"
 
-    @property
-    def tasks(self) -> frozenset[str]:
-        """The graph's tasks whose events the record has."""
-        return frozenset(self._tasks)
-
     def restarted(self) -> DiscussionRecord:
         """Return the record of the same discussion before anybody spoke."""
         kept = {"scheme", "settings", "question", "seed", "origin", "versions", "models"}
         return DiscussionRecord(**{name: getattr(self, name) for name in kept})
 
-    def step(self, task: str, events: list[LoggedEvent], seconds: float) -> None:
-        """Add the events of one task."""
-        self._tasks.add(task)
+    def step(self, step: str, events: list[LoggedEvent], update: Update | None, seconds: float) -> None:
+        """Add the events of a step of the graph, and its update, whose messages are those of the events."""
         self.seconds = seconds
         for event in events:
             self.take(event)
+        board = [event.to_dict() for event in events if isinstance(event, Message)]
+        self.steps[step] = {**update, "board": board} if update is not None and board else update
+        if self.decision is not None:
+            self.steps, self.replies = {}, {}
 
     def take(self, event: LoggedEvent) -> None:
         """Add one event."""

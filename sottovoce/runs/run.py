@@ -1,16 +1,14 @@
 """A run: its manifest, the records of its discussions, and its directory if it is saved.
 
-RUN/log.jsonl           the event log (see `log`)
-RUN/payloads/           the payloads of the messages
-RUN/judged/             the run in which a model judged the answers, if any
-RUN/checkpoints.sqlite  checkpoints of unfinished discussions
+RUN/log.jsonl   the event log (see `log`)
+RUN/payloads/   the payloads of the messages
+RUN/judged/     the run in which a model judged the answers, if any
 """
 
 from __future__ import annotations
 
 import logging
 import shutil
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,9 +20,8 @@ from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.core.bounds import MAX_COUNT
 from sottovoce.core.errors import RecordError, UsageError, command
 from sottovoce.nodes.question import Question, question_id
-from sottovoce.nodes.state import JSON
+from sottovoce.nodes.state import JSON, Update
 from sottovoce.retrievers.trec import Qrels, bare
-from sottovoce.runs.checkpoints import CHECKPOINTS
 from sottovoce.runs.cost import Cost
 from sottovoce.runs.events import Asked, Event, LoggedEvent, from_json, to_json
 from sottovoce.runs.log import LOCK, LOG, Log, read
@@ -73,8 +70,6 @@ class Run:
         self.why = ""
         """The reason why it was stopped."""
         self._log: Log | None = None
-        self.saver: JSON = {"kind": "sqlite", "threads": ""}
-        """The kind of saver that has its checkpoints, and the prefix of its thread names there."""
         self.lines = 0
         """Number of lines of the log that it was read from."""
         for question in questions:
@@ -202,11 +197,17 @@ class Run:
         self.records[key].take(event)
         self.write({"line": "asked", "of": key, **to_json(event)})
 
-    def record_step(self, key: Key, task: str, events: list[LoggedEvent], seconds: float) -> None:
-        """Record the events of a task whose writes were committed."""
-        self.records[key].step(task, events, seconds)
-        made = {"task": task, "seconds": seconds, "events": [to_json(event) for event in events]}
+    def record_step(self, key: Key, step: str, events: list[LoggedEvent], update: Update, seconds: float) -> None:
+        """Record the events of a step of the graph, and its update, by which a resumed run repeats it."""
+        self.records[key].step(step, events, update, seconds)
+        rest = {name: value for name, value in update.items() if name != "board"}  # the events have the messages
+        made = {"task": step, "seconds": seconds, "events": [to_json(event) for event in events], "update": rest}
         self.write({"line": "step", "of": key, **made})
+
+    def record_reply(self, key: Key, step: str, reply: str | JSON) -> None:
+        """Record a human's reply to a request of a step."""
+        self.records[key].replies.setdefault(step, []).append(reply)
+        self.write({"line": "replied", "of": key, "task": step, "reply": reply})
 
     def record_failure(self, key: Key, error: str, seconds: float, *, outside: bool = False) -> None:
         """Record that a discussion ended without a decision; `outside`: the cause is not the scheme or protocol."""
@@ -219,22 +220,6 @@ class Run:
         record = self.records[key] = self.records[key].restarted()
         self.write({"line": "again", "of": key})
         return record
-
-    def use_saver(self, kind: str) -> None:
-        """Use checkpoints of this kind from now on; a database has those of many runs.
-
-        Raises:
-            UsageError: unfinished discussions have their checkpoints elsewhere.
-        """
-        if "postgres" not in (kind, self.saver["kind"]) or kind == self.saver["kind"]:
-            return  # sqlite and memory may alternate: a discussion without checkpoints restarts
-        if any(self.records[key].tasks for key in self.unfinished):
-            option = "--saver postgresql://USER@HOST/DATABASE" if kind != "postgres" else "no --saver"
-            raise UsageError(
-                f"the checkpoints of run {str(self.folder)!r} are in {self.saver['kind']}; continue with {option}"
-            )
-        self.saver = {"kind": kind, "threads": f"{uuid.uuid4().hex}/" if kind == "postgres" else ""}
-        self.write({"line": "saver", **self.saver})
 
     def end(self, why: str = "") -> None:
         """Record that the run is done, or that it stopped for the reason `why`."""
@@ -275,7 +260,7 @@ class Run:
         """Close the run and delete its files; for a run in which nobody spoke."""
         self.close()
         if self.folder is not None:
-            for name in (LOG, LOCK, *CHECKPOINTS):
+            for name in (LOG, LOCK):
                 (self.folder / name).unlink(missing_ok=True)
             shutil.rmtree(self.folder / PAYLOADS, ignore_errors=True)
             if not any(self.folder.iterdir()):
@@ -296,6 +281,8 @@ class Run:
             raise RecordError(f"run {str(self.folder)!r} was continued by another process meanwhile; try again")
         if cut:
             self._log.cut(sound)
+        for file in self.folder.glob("checkpoints.sqlite*"):  # of a version that did not resume from the log
+            file.unlink()
         self.status = "running"
         self.write({"line": "resumed"})
 
@@ -308,15 +295,17 @@ class Run:
             now: dict[str, Status] = {"stopped": "stopped", "resumed": "running", "done": "done"}
             self.status, self.why = now[line["line"]], line.get("why", "")
             return
-        if line["line"] == "saver":
-            self.saver = {"kind": line["kind"], "threads": line["threads"]}
+        if line["line"] == "saver":  # earlier versions wrote where their checkpoints were
             return
         record = self.records[line["of"][0], line["of"][1]]
         match line["line"]:
             case "asked":
                 record.take(from_json({name: value for name, value in line.items() if name not in ("line", "of")}))
             case "step":
-                record.step(line["task"], list(map(from_json, line["events"])), line["seconds"])
+                events = list(map(from_json, line["events"]))
+                record.step(line["task"], events, line.get("update"), line["seconds"])
+            case "replied":
+                record.replies.setdefault(line["task"], []).append(line["reply"])
             case "again":
                 self.records[line["of"][0], line["of"][1]] = record.restarted()
             case "failed":

@@ -13,16 +13,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import PayloadError, RecordError, UsageError, command
 from sottovoce.graphs import scheme
-from sottovoce.graphs.runtime.saver import is_of_saver, kind_of, told_of
 from sottovoce.nodes.contexts import Models
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.watch import Watch
-from sottovoce.runs.checkpoints import CHECKPOINTS, FILE, Writes, place_of, saver
 from sottovoce.runs.cluster import run_on_cluster
-from sottovoce.runs.discussion import HumanReply, LiveDiscussion, Saver
+from sottovoce.runs.discussion import HumanReply, LiveDiscussion, recorded
+from sottovoce.runs.events import Event
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.log import FULL
 from sottovoce.runs.manifest import new_manifest
@@ -135,14 +135,9 @@ def run_all(
             asyncio.run(runner.run(graph))
             over = runner.over
         run.end(over)
-        _clear(run)
     except Exception as error:
-        of_saver = is_of_saver(error)
-        if (of_saver or isinstance(error, (UsageError, RecordError))) and not run.spoken:
+        if isinstance(error, (UsageError, RecordError)) and not run.spoken:
             run.discard()  # refused before anything was said: leave nothing, so that it can be corrected and re-run
-        if of_saver:
-            why = told_of(error, place_of(limits.saver if limits else None, run.folder))
-            raise RecordError(f"the checkpoints of {str(run.folder)!r} cannot be written: {_mended(why)}") from None
         if _is_full(error) and run.spoken:
             name = str(run.folder)
             again = command("runs", "resume", name)
@@ -158,20 +153,11 @@ def _hands_over(settings: Settings, watch: Watch | None) -> bool:
 
 
 def _check_for_workers(settings: Settings, limits: Limits, models: Models, watch: Watch | None) -> None:
-    """Raise UsageError for models, watches, humans and savers, which cannot be sent to another process."""
+    """Raise UsageError for models, watches and humans, which cannot be sent to another process."""
     if models is not None or watch is not None:
         raise UsageError("workers make their models and monitors from the settings; name them there, or drop --workers")
     if settings.asks_people or _hands_over(settings, watch):
         raise UsageError("workers cannot ask a human; drop --workers, or let only models take part")
-    if limits.saver is not None:
-        raise UsageError("workers keep checkpoints of their own; leave out --saver, or --workers")
-
-
-def _clear(run: Run) -> None:
-    """Delete the checkpoints of a run whose discussions all have a decision: the log has everything."""
-    if run.folder is not None and run.status == "done":
-        for name in CHECKPOINTS:
-            (run.folder / name).unlink(missing_ok=True)
 
 
 class Runner:
@@ -191,40 +177,33 @@ class Runner:
         """The limit that was reached, in words; empty if none was."""
         self._run, self._agents, self._observe, self._limits, self._alone = run, agents, observe, limits, alone
         self._person = person
-        self._live: dict[str, LiveDiscussion] = {}
         self._workers: list[asyncio.Task[None]] = []
 
     async def run(self, graph: Any) -> None:  # Any: a StateGraph
         """Run all unfinished discussions, or as many as the limits allow."""
-        waiting, place = iter(self._run.unfinished), place_of(self._limits.saver, self._run.folder)
-        async with saver(place, self._committed) as opened:
-            self._run.use_saver(kind_of(place))
-            compiled = graph.compile(checkpointer=opened)
-            workers = [self._work(waiting, compiled, opened) for _ in range(self._limits.at_once)]
-            self._workers = [asyncio.create_task(each) for each in (*workers, self._sync())]
-            timer = self._after(self._limits.time_limit)
-            ended = await asyncio.gather(*self._workers[:-1], return_exceptions=True)
-            self._stop()
-            if timer is not None:
-                timer.cancel()
+        waiting, compiled = iter(self._run.unfinished), recorded(graph)
+        workers = [self._work(waiting, compiled) for _ in range(self._limits.at_once)]
+        self._workers = [asyncio.create_task(each) for each in (*workers, self._sync())]
+        timer = self._after(self._limits.time_limit)
+        ended = await asyncio.gather(*self._workers[:-1], return_exceptions=True)
+        self._stop()
+        if timer is not None:
+            timer.cancel()
         errors = [error for error in ended if error is not None]
         errors.sort(key=lambda error: isinstance(error, asyncio.CancelledError))  # the cause before the cancellations
         if errors and not (self.over and isinstance(errors[0], asyncio.CancelledError)):
             raise errors[0]
 
-    async def _work(self, waiting: Iterator[Key], graph: Any, opened: Saver) -> None:  # Any: a compiled graph
+    async def _work(self, waiting: Iterator[Key], graph: Any) -> None:  # Any: a compiled graph
         """Run the waiting discussions one after another."""
         for key in waiting:
-            discussion = LiveDiscussion(self._run, key, self._observe, self._agents, self._person)
-            self._live[discussion.thread] = discussion
+            discussion = LiveDiscussion(self._run, key, self._observed, self._agents, self._person)
             try:
-                await discussion.run(graph, opened, live=self._alone)
+                await discussion.run(graph, live=self._alone)
             except Exception as error:
                 if not self._failed(discussion, error):
                     self._stop()
                     raise
-            finally:
-                del self._live[discussion.thread]
 
     def _failed(self, discussion: LiveDiscussion, error: Exception) -> bool:
         """Record a failed discussion; return whether the run continues."""
@@ -234,16 +213,13 @@ class Runner:
             discussion.fail(error)
         return not self._alone and discussion.broken is None
 
-    def _committed(self, thread: str, task: str, writes: Writes) -> None:
-        if thread in self._live:
-            self._live[thread].committed(task, writes)
-            if self._limits.counts:
-                cost = self._run.cost
-                self._stop_if(self._limits.reached(cost.calls, cost.tokens_in + cost.tokens_out))
-
-    def _stop_if(self, why: str) -> None:
-        if why:
-            self._stop(why)
+    def _observed(self, record: DiscussionRecord, event: Event) -> None:
+        """Show an event, and stop all discussions at a limit of calls or tokens."""
+        self._observe(record, event)
+        if self._limits.counts and isinstance(event, Message):
+            cost = self._run.cost
+            if why := self._limits.reached(cost.calls, cost.tokens_in + cost.tokens_out):
+                self._stop(why)
 
     def _stop(self, why: str = "") -> None:
         """Cancel all workers."""
@@ -263,11 +239,6 @@ class Runner:
             await asyncio.to_thread(self._run.sync)
 
 
-def _mended(why: str) -> str:
-    """Add what to do if SQLite's file itself is damaged."""
-    return f"{why}; delete {FILE} there, and unfinished discussions restart" if "malformed" in why else why
-
-
 def _is_full(error: BaseException) -> bool:
     """Return whether an error says that the disk is full, directly or as the cause of a PayloadError."""
     told = error.__cause__ if isinstance(error, PayloadError) else error
@@ -276,4 +247,4 @@ def _is_full(error: BaseException) -> bool:
 
 def _of_the_disk(error: Exception) -> bool:
     """Return whether an error says that the run cannot be saved, which holds for all its discussions."""
-    return _is_full(error) or isinstance(error, RecordError) or is_of_saver(error)
+    return _is_full(error) or isinstance(error, RecordError)

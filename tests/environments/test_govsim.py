@@ -239,11 +239,14 @@ def test_the_report_tells_every_catch_and_an_agent_alone_its_wish() -> None:
 # What it comes to
 
 
+SIXTH: Any = pytest.approx(100 / 600)  # Any: compared with a float
+
+
 @pytest.mark.parametrize(
     ("tons", "expected"),
     [
         (10, Ended(12, True, dict.fromkeys(AGENTS, 120), 1.0, 1.0, 0.0)),
-        (20, Ended(1, False, dict.fromkeys(AGENTS, 20), pytest.approx(100 / 600), 1.0, 1.0)),
+        (20, Ended(1, False, dict.fromkeys(AGENTS, 20), SIXTH, 1.0, 1.0)),
         (0, Ended(12, True, dict.fromkeys(AGENTS, 0), 0.0, 1.0, 0.0)),
     ],
 )

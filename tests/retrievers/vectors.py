@@ -6,6 +6,7 @@ import math
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import faiss
 import numpy as np
@@ -43,7 +44,12 @@ def tiny_dpr(folder: Path, words: Sequence[str]) -> Path:
     (folder / "vocab.txt").write_text("\n".join(vocabulary))
     BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
     torch.manual_seed(0)
-    shape = {"hidden_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+    shape: dict[str, Any] = {
+        "hidden_size": WIDTH,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 1,
+        "intermediate_size": 8,
+    }
     DPRQuestionEncoder(DPRConfig(vocab_size=len(vocabulary), **shape)).save_pretrained(folder)
     return folder
 

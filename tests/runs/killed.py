@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import random
-import sqlite3
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-
-from sottovoce.channels.message import Message, Place
+from sottovoce.channels.message import Place
 from sottovoce.nodes.question import Question
-from sottovoce.runs.checkpoints import FILE
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.log import read
 from sottovoce.runs.manifest import new_manifest
@@ -83,22 +79,8 @@ def places_asked(folder: Path) -> list[tuple[Any, ...]]:
 
 
 def places_committed(folder: Path) -> set[tuple[Any, ...]]:
-    """Discussion and place of every message that log or checkpoints hold; the latter are those of what is not over."""
-    records = _records(folder)
-    found = {(*key, *message.place) for key, record in records.items() for message in record.messages}
-    if (folder / FILE).exists():
-        plain, database = JsonPlusSerializer(), sqlite3.connect(folder / FILE)
-        try:
-            rows = database.execute("SELECT thread_id, type, value FROM writes WHERE channel = 'board'").fetchall()
-        except sqlite3.OperationalError:  # killed before there was a table
-            rows = []
-        finally:
-            database.close()
-        for thread, kind, value in rows:
-            seed, _, question = thread.partition("/")
-            messages = map(Message.from_dict, plain.loads_typed((kind, value)))
-            found |= {(question, int(seed), *message.place) for message in messages}
-    return found
+    """Discussion and place of every message in the log."""
+    return {(*key, *message.place) for key, record in _records(folder).items() for message in record.messages}
 
 
 def _records(folder: Path) -> dict[Key, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.main import main
 from sottovoce.core.errors import PayloadError, RecordError, SottovoceError
-from sottovoce.runs.checkpoints import CHECKPOINTS
 from sottovoce.runs.events import Event
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
@@ -25,7 +23,7 @@ from sottovoce.runs.runner import run_all
 from sottovoce.runs.start import resume_run, settings_of
 from sottovoce.settings import Debate
 from tests.runs.support import QUESTION
-from tests.runs.test_saved_runs import ROUNDS, Stop, begin, fresh, hold, stop_after
+from tests.runs.test_saved_runs import ROUNDS, Stop, begin, fresh, hold
 
 
 def stopped(model: str, folder: Path, protocol: str) -> Run:
@@ -120,9 +118,9 @@ def test_a_disk_that_is_full_when_a_payload_is_written_stops_the_run_and_says_ho
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a small disk is mounted by root alone")
-@pytest.mark.parametrize("room", [1, 40, 120])
+@pytest.mark.parametrize("room", [1, 20, 40])
 def test_a_small_disk_ends_the_run_in_one_line_and_what_it_held_goes_on(tmp_path: Path, room: int) -> None:
-    """Kilobytes: for no log at all, for no checkpoints, for a part of the run."""
+    """Kilobytes: for no log at all, and for a part of the run."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={room}k", "tmpfs", str(disk)]
@@ -151,28 +149,3 @@ def test_a_place_that_holds_no_run_is_refused_in_a_line(
 
     (line,) = capsys.readouterr().err.splitlines()
     assert code in (1, 2) and place in line and (tmp_path / "file").read_text() == "mine"
-
-
-def test_a_flipped_byte_of_checkpoints_changes_no_result(tmp_path: Path) -> None:
-    with pytest.raises(Stop):
-        hold(begin(tmp_path / "run"), observe=stop_after(4))
-    checkpoints = tmp_path / "run" / "checkpoints.sqlite"
-    sqlite3.connect(checkpoints).execute("PRAGMA wal_checkpoint(TRUNCATE)").connection.close()
-    whole, log = checkpoints.read_bytes(), (tmp_path / "run" / "log.jsonl").read_bytes()
-    for at in range(50, len(whole), max(1, len(whole) // 10)):
-        for name in CHECKPOINTS:
-            (tmp_path / "run" / name).unlink(missing_ok=True)
-        checkpoints.write_bytes(whole[:at] + bytes([whole[at] ^ 0x20]) + whole[at + 1 :])
-        (tmp_path / "run" / "log.jsonl").write_bytes(log)
-        run = resume_run(load_run(tmp_path / "run"), models=fresh())
-        try:
-            hold(run)
-        except SottovoceError as error:
-            assert "\n" not in str(error)
-        if run.status != "done":  # what the line says, or `runs resume` did not help
-            assert "\n" not in (run.only.error or "")
-            for name in CHECKPOINTS:
-                (tmp_path / "run" / name).unlink(missing_ok=True)
-            run = hold(resume_run(load_run(tmp_path / "run"), models=fresh()))
-        said = [message.text for message in run.only.messages]
-        assert sorted(said) == [f"The answer is {20 + i}." for i in (1, 2) for _ in range(ROUNDS)]

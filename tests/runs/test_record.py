@@ -162,7 +162,7 @@ def test_a_run_of_every_scheme_reads_back_as_it_was(scheme: tuple[Settings, sche
         ('"format":"sottovoce.run"', '"format":1', "is not a run: its format is 1; expected 'sottovoce.run'"),
         ('"version":3', '"version":2', "has version 2 of the format; expected 3: run its questions again"),
         ('"scheme":"debate"', '"scheme":1', "is damaged: line 1: scheme is 1"),
-        ('"event":"decided"', '"event":"ended"', "is damaged: line 12: events.0.event is 'ended': expected one of"),
+        ('"event":"decided"', '"event":"ended"', "is damaged: line 16: events.0.event is 'ended': expected one of"),
         ('"line":"step"', '"line":"walk"', ": line is 'walk': expected one of 'run', 'question'"),
         ('"line":"asked"', f'"line":{[0] * 9000}', "... (27,0"),  # seen: quoted in full
         ('"event":"said"', '"event":"said","evidence":[{}]', "said.evidence.0 has no 'title'"),  # seen: a KeyError

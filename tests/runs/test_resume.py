@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.message import Place
+from sottovoce.channels.store import PayloadStore
 from sottovoce.datasets.samples import samples
+from sottovoce.graphs import schemes
+from sottovoce.nodes.question import Question, question_id
+from sottovoce.nodes.watch import Intervention, Watch
+from sottovoce.runs.log import read
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
-from sottovoce.settings import Debate
+from sottovoce.runs.run import Run
+from sottovoce.runs.runner import run_all
+from sottovoce.runs.start import resume_run
+from sottovoce.settings import CodeGen, Debate, Settings
+from sottovoce.verify.replay import RecordedChatModel
 from tests.runs.killed import hold, killed_often, said
+from tests.runs.schemes import (
+    ASKED,
+    CHOSEN,
+    DEALT,
+    JUDGED,
+    LIVED,
+    LOOKED_UP,
+    PLAYED,
+    SENT,
+    WATCHED,
+    WEIGHED,
+    Replies,
+    says,
+)  # fmt: skip
+from tests.runs.support import QUESTION
 
 EXACT = Debate(rounds=2, exact=True, max_tokens=120)
 LONG = Debate(rounds=6, agents=3, exact=True, max_tokens=60)
@@ -33,9 +61,7 @@ def test_a_run_that_was_killed_three_times_has_the_result_of_an_unbroken_one(
 
     killed_often(tmp_path / "run", 3, 2.0, 1, *told)
 
-    run = load_run(tmp_path / "run")
-    assert said(tmp_path / "run") == said(whole) and run.status == "done"
-    assert not (tmp_path / "run" / "checkpoints.sqlite").exists()
+    assert said(tmp_path / "run") == said(whole) and load_run(tmp_path / "run").status == "done"
 
 
 @pytest.mark.slow
@@ -61,3 +87,74 @@ def test_fifty_kills_change_nothing(tmp_path: Path) -> None:
         assert said(folder) == said(tmp_path / "whole")
 
     print(f"{kills} kills in {runs} runs")
+
+
+# A log that ends after any of its lines
+
+
+class At:
+    """A watch without a memory: it intervenes at the first attempt of an agent in a round."""
+
+    def __init__(self, what: Any, agent: str = "agent_1", round: int = 1) -> None:
+        self.what, self.at = what, (agent, round)
+
+    def __call__(self, run: Any, state: Any, messages: Any) -> Intervention | None:
+        last = messages[-1]
+        first = (last.agent, last.round) == self.at and not last.attempt and not state.get("epochs")
+        return Intervention(self.what, "it wavers") if first else None
+
+
+def replied(value: Any) -> Any:
+    """The reply of a person, which differs by request and cannot be read at first."""
+    if "approve" in value:
+        return {"approve": True}
+    return f"{value['act']}: 22" if value["begun"] else "Hm."
+
+
+CODED: tuple[Settings, Replies] = (
+    CodeGen(agents=2, rounds=1, sandbox="limits", unsafe=True),
+    {"": ["```python\ndef add(a, b):\n    return a + b\n```\n[reflection 1]: fine"] * 40},
+)
+BOOK = Question(question="Where was the author of The Salt Ledger born?", kind="text", target="Greyholt")
+CASES: dict[str, tuple[tuple[Settings, Replies], Watch | None, Question]] = {
+    "judged": (JUDGED, None, QUESTION), "weighed": (WEIGHED, None, QUESTION), "asked": (ASKED, None, QUESTION),
+    "sent": (SENT, None, QUESTION), "looked up": (LOOKED_UP, None, BOOK), "chosen": (CHOSEN, None, BOOK),
+    "dealt": (DEALT, None, QUESTION), "played": (PLAYED, None, QUESTION), "lived": (LIVED, None, QUESTION),
+    "coded": (CODED, None, samples("problems", 1, CODED[0], 0)[0]),
+    **{what: ((Debate(rounds=2), WATCHED), At(what), QUESTION) for what in ("again", "reset", "mute", "human")},
+    "approved": ((Debate(rounds=2, approve=["answer"]), WATCHED), None, QUESTION),
+    "a person": ((Debate(rounds=1, human=["agent_1"]), {"agent_2": [says(22)] * 3}), None, QUESTION),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_run_is_resumed_from_its_log_alone_after_any_line_to_the_same_steps(case: str, tmp_path: Path) -> None:
+    (settings, replies), watch, question = CASES[case]
+    scheme = next(each.name for each in schemes() if each.settings is type(settings))
+    settings = settings.model_copy(update={"intervention": "human"} if case == "human" else {})
+
+    def run_on(run: Run, models: Any) -> None:
+        run_all(run, settings, PayloadStore(tmp_path / "p"), models=models, watch=watch, person=replied)
+
+    def steps(folder: Path) -> list[Any]:
+        lines = [line for line in read(folder)[0] if line["line"] in ("step", "replied")]
+        return sorted((line["task"], json.dumps({**line, "seconds": 0})) for line in lines)
+
+    whole, first = tmp_path / "whole", ScriptedChatModel(replies)
+    manifest = new_manifest(scheme, settings, [question], models=first)
+    run_on(Run.start(manifest, [question], whole), first)
+    done = load_run(whole).only
+    assert done.decision is not None
+    said = {(f"{settings.seed}/{question_id(question)}", each.place): (None, each) for each in done.messages}
+    lines = (whole / "log.jsonl").read_text().splitlines(keepends=True)
+    for n in range(2, len(lines) - 1, max(1, len(lines) // 7)):
+        folder = tmp_path / str(n)
+        folder.mkdir()
+        (folder / "log.jsonl").write_text("".join(lines[:n]))
+        models = RecordedChatModel(said=said, temperatures={}, hooked=first.hooked)
+        before = load_run(folder)
+        spoken = {each.place for each in before.only.messages}
+        run_on(resume_run(before, models=models, settings=settings), models)
+        assert steps(folder) == steps(whole), n
+        asked = [line for line in read(folder)[0][n:] if line["line"] == "asked"]
+        assert not [line for line in asked if Place(*(line[name] for name in Place._fields)) in spoken]
