@@ -1,7 +1,6 @@
 """`python -m benchmarks.keeping`: the cost of saving a run, questions per minute, and memory.
 
-The same questions are discussed without saving, with checkpoints in memory (as every run has), and in a folder
-with log, payloads and SQLite. Each run is a process of its own; the modes of a repeat run one after another, so that
+The same questions are discussed without saving, with records in memory, and in a folder with log and payloads. Each run is a process of its own; the modes of a repeat run one after another, so that
 a busy machine slows all of them. With workers of a Ray cluster, memory is that of the process that saves the run.
 """
 
@@ -103,7 +102,7 @@ def frame(options: argparse.Namespace) -> str:
     runs = [measured("parts", options) for _ in range(options.repeats)]
     shares = [f"{median(run[name] / run['whole'] for run in runs):.2%}" for name in ("graph", "store")]
     whole = f"{median(run['whole'] for run in runs) / options.n:.3f}"
-    return table("CPU seconds per question | graph, log and checkpoints | writing payloads", [[whole, *shares]])
+    return table("CPU seconds per question | graph and log | writing payloads", [[whole, *shares]])
 
 
 # In the process of one run
@@ -125,7 +124,7 @@ def run_one(options: argparse.Namespace, folder: Path) -> Figures:
 
 
 def run_parts(options: argparse.Namespace, folder: Path) -> Figures:
-    """Return the CPU seconds of a run, of its graph, log and checkpoints alone, and of writing its payloads."""
+    """Return the CPU seconds of a run, of its graph and log alone, and of writing its payloads."""
     settings, questions = prepared(options, folder)
     run = Run.start(new_manifest("debate", settings, questions), questions, folder / "run")
     whole = _used(lambda: discuss(settings, questions, options.at_once, folder / "run", run))
