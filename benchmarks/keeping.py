@@ -1,7 +1,8 @@
 """`python -m benchmarks.keeping`: the cost of saving a run, questions per minute, and memory.
 
 The same questions are discussed without saving, with records in memory, and in a folder with log and payloads. Each
-run is a process of its own; the modes of a repeat run one after another, so that a busy machine slows all of them. With workers of a Ray cluster, memory is that of the process that saves the run.
+run is a process of its own; the modes of a repeat run one after another, so that a busy machine slows all of them.
+With workers of a Ray cluster, memory is that of the process that saves the run.
 """
 
 from __future__ import annotations
