@@ -157,7 +157,7 @@ class MessageRef:
 
     @property
     def prefill(self) -> str:
-        """The prefill of the reply, if it is read too."""
+        """The prefill of the reply, if receivers read it too."""
         return "" if self.spans or self.in_public else self.message.begun
 
     @property

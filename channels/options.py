@@ -71,8 +71,8 @@ class ProtocolOptions(Checked):
     )
     probe_from: Annotated[str, Names("run")] = Field(
         default="",
-        description="For --probe shuffled and noise_cov: the finished run whose payloads are heard; its folder, or its "
-        "name next to this run (in an experiment: an earlier row).",
+        description="For --probe shuffled and noise_cov: the finished run whose payloads are heard: its folder, or its "
+        "name if it is in the same folder as this run (in an experiment: an earlier row).",
     )
 
     @model_validator(mode="after")

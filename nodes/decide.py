@@ -22,7 +22,7 @@ NUMBERS = "No One Two Three Four Five Six Seven Eight Nine Ten Eleven Twelve".sp
 
 @dataclass(frozen=True)
 class Viewpoint:
-    """An answer and the votes for it, in agents' order."""
+    """An answer and the votes for it, in the order of the agents."""
 
     answer: str
     votes: tuple[Vote, ...]

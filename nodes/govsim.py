@@ -113,7 +113,7 @@ def next_month(run: RunContext[GovSim], state: Fishery) -> Update:
 
 
 def harvest(run: RunContext[GovSim], state: Fishery) -> Update:
-    """Share out the fish by the wishes, which cannot be undone."""
+    """Share out the fish according to the agents' wishes. This cannot be undone."""
     game, wanted = game_of(state), {each.agent: read_tons(each.full_text) for each in wishes(state)}
     if fishery_rules.is_harvested(state["world"]) or set(wanted) != set(present(state)):
         raise UsageError(f"in this month there are wishes of {sorted(wanted)}; resume the run from an earlier step")

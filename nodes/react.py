@@ -187,7 +187,7 @@ def _of_claims(builder: PromptBuilder) -> tuple[str, ...]:
 
 
 def _step_parts(said: Said, hearer: str, settings: ReAct, *, latest: bool) -> list[Part]:
-    """Return a step for another agent's prompt; the action of a second call follows the thought of the first."""
+    """Return a step for another agent; of two replies, the thought of the first and the action of the second."""
 
     def part(message: Message, *spans: Span) -> MessageRef:
         carried = message if latest or settings.carry == "all" else replace(message, payload=None)

@@ -154,7 +154,7 @@ def _own_files(name: str, folder: Path) -> dict[str, str]:
     """Return the prompts of another package's scheme, under the scheme's name."""
     files = _files(folder)
     if not files:
-        raise PromptError(f"scheme {name!r} names {str(folder)!r} for its prompts, where no .md file is; add one")
+        raise PromptError(f"scheme {name!r} names {str(folder)!r} as its prompt folder, which has no .md file; add one")
     for file, text in files.items():
         if not DECLARED.match(text):
             raise PromptError(f"prompt '{folder / file}.md' declares no slots; begin it with {{# slots: ... #}}")
@@ -192,7 +192,7 @@ def _marked(value: Any, messages: list[MessageRef]) -> Any:  # Any: see render
     if isinstance(value, (list, tuple)):
         return [_marked(item, messages) for item in value]
     if isinstance(value, str) and MARK.search(value):
-        raise PromptError("a prompt's text contains U+E000 digits U+E001, which mark messages; remove them")
+        raise PromptError("a prompt's text contains U+E000, digits and U+E001, which mark messages; remove them")
     return value
 
 
@@ -205,6 +205,6 @@ def _split(text: str, messages: list[MessageRef]) -> tuple[Part, ...]:
     pieces = MARK.split(text)  # text, index, text, index, ..., text
     by_index = {str(i): message for i, message in enumerate(messages)}
     if not by_index.keys() >= {*pieces[1::2]}:
-        raise TemplateError("it writes U+E000 digits U+E001, which mark messages; remove them")
+        raise TemplateError("it writes U+E000, digits and U+E001, which mark messages; remove them")
     parts: list[Part] = [by_index[piece] if i % 2 else piece for i, piece in enumerate(pieces)]
     return tuple(part for part in parts if part != "")

@@ -84,7 +84,7 @@ class Google:
 
         content = answer("google", ask, _judge, self._patience, key).get("organic_results", [])
         if (results := _listed(content)) is None:
-            raise RetrievalError(f"google answered results that are not a list of objects: {words(content)!r}")
+            raise RetrievalError(f"google returned results that are not a list of objects: {words(content)!r}")
         return results
 
     def _secret(self) -> SecretStr:

@@ -94,7 +94,7 @@ class Study:
         run = self._runner.run(row)
         if failed := [record for record in run.records.values() if record.status == "failed"]:
             raise SottovoceError(
-                f"{len(failed)} of {len(run.records)} discussions of {row.name} failed, the first one: "
+                f"{len(failed)} of {len(run.records)} discussions of {row.name} failed; the first error: "
                 f"{failed[0].error}; run the same command to try them again"
             )
         shutil.rmtree(self._runner.folder / row.name / PAYLOADS, ignore_errors=True)

@@ -2,8 +2,8 @@
 
 Messages of 48 steps are decoded on six prompts at each temperature, from the highest down, and scored as plain text:
 the mean log-probability (nats) of their nearest tokens. A temperature is readable if its score is at least that of text
-drawn at 0.7, less twice the standard deviation over the prompts. The reference is not 1: text that SmolLM2 draws at 1
-is so poor (-2.7) that means at 0.6, half of them noise (-2.9), would pass.
+drawn at 0.7, minus twice the standard deviation over the prompts. The reference is not 1, because text sampled from
+SmolLM2 at 1 is so poor (-2.7) that mean embeddings at 0.6 would pass, although half of them are noise (-2.9).
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def check_tokenizer(name: str, tokenizer: PreTrainedTokenizerBase, rows: int) ->
     """
     if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
         raise ModelError(
-            f"model {name!r} has no tokenizer; expected tokenizer.json or its family's own files beside it"
+            f"model {name!r} has no tokenizer; expected tokenizer.json, or its family's own files, in the same folder"
         )
     if tokenizer.vocab_size > rows:
         raise ModelError(

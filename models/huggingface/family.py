@@ -18,7 +18,7 @@ LAYERS_READ_IDS = "its layers look token ids up besides the embeddings"
 
 
 def layers_read_ids(model: PreTrainedModel) -> bool:
-    """Return True if embeddings do not determine what was read (Gemma-3n, Gemma-4): no row can replace a token."""
+    """Return True if layers also read token ids (Gemma-3n, Gemma-4), so that an embedding cannot replace a token."""
     return bool(getattr(model.config.get_text_config(), "hidden_size_per_layer_input", 0))
 
 

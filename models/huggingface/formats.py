@@ -51,7 +51,7 @@ def _check_packed(dtype: Dtype, packing: Packing, place: Place, exact: bool) -> 
     if place != "cpu":
         where = place if isinstance(place, str) else "a map"
         raise ModelError(
-            f"weights in {packing} require a CPU, but the device is {where!r}; give device cpu, or weights bfloat16"
+            f"weights in {packing} require a CPU, but the device is {where!r}; use device cpu, or bfloat16 weights"
         )
     if dtype not in ("auto", "float32"):
         raise ModelError(
@@ -90,7 +90,7 @@ def check_memory(name: str, folder: Path, dtype: Dtype, packing: Packing | None,
         less = "use a smaller model" if packing else "give weights int8 or int4, or use a smaller model"
         raise ModelError(
             f"model {name!r} takes {amount(after)} in {'float32' if form == 'auto' else form}{also}, and "
-            f"{amount(free)} of memory are free; free some, or {less}"
+            f"{amount(free)} of memory is available; free some, or {less}"
         )
 
 

@@ -192,7 +192,7 @@ def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
     target = str(question.get("target", 0))
     is_plain = re.fullmatch(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", target.strip())
     if not is_plain or not math.isfinite(float(target)):
-        raise UsageError(f"target is {target!r}; expected a plain number, as answers are read: 22, -3.5")
+        raise UsageError(f"target is {target!r}; expected a plain number, as in answers, such as 22 or -3.5")
 
 
 DIGITS = Form(pattern=r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,9})?", optional=True)

@@ -3,15 +3,15 @@
 Only the audit uses them, since published figures were counted this way. A scorer takes the texts of the last round, the
 right answer as in the data set's file, and the question's choices.
 
-Du et al. (2023), gsm/eval_gsm.py and mmlu/eval_mmlu.py: the majority of the last round, ties to the first agent. Of a
-right answer with a thousands comma only the last group of digits counts, and its sign is lost; if most agents give no
+Du et al. (2023), gsm/eval_gsm.py and mmlu/eval_mmlu.py: the majority of the last round, ties to the first agent. If the
+right answer has a thousands comma, only its last group of digits counts, and its sign is lost; if most agents give no
 number, "none" wins the vote and scores 1.
 
 CIPHER (arXiv 2310.06272): the majority of the last round, ties to the last agent. The sign of a number in braces is
 lost; a reply without a number counts as -99999 and can win the vote; one without a letter counts as its last character.
 
 SDE (arXiv 2506.19209, StateDelta): the mean over the agents' answers of the last round. Signs are lost; "42.", "18.00"
-and "3.0" are not integers and count as wrong; of a right answer with a thousands comma only the last group of digits
+and "3.0" are not integers and count as wrong; if the right answer has a thousands comma, only its last group of digits
 counts; any character in parentheses is a letter; an unclosed brace drops the last character.
 """
 

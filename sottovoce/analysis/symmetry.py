@@ -163,7 +163,7 @@ class Looked(Checked):
 
 
 def show_symmetry(name: str, settings: Settings, looked: Looked) -> None:
-    """Print the symmetries of a scheme with these settings, with edges labelled by what they carry and bare.
+    """Print the symmetries of a scheme with these settings, both with labeled edges and with unlabeled ones.
 
     Raises:
         UsageError: the scheme's calls are not known before they are made.

@@ -127,7 +127,7 @@ class VerifyOptions(Checked):
         default=3, ge=0, alias="k", description="Number of discussions to run again with their models."
     )
     seed: int = Field(default=0, description="Seed that selects these discussions.")
-    no_model: bool = Field(default=False, description="Run no discussion again, and load no model.")
+    no_model: bool = Field(default=False, description="Do not rerun any discussion or load a model.")
     questions: Path | None = Field(default=None, description="The file that the run's questions came from.")
     table: Path | None = Field(default=None, description="Also check a CSV file of results that `runs export` wrote.")
     card: Path | None = Field(

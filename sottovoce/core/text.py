@@ -21,9 +21,9 @@ def harmless(text: str) -> str:
 
 
 def steady(text: str) -> str:
-    """Return a harmless text of the same width on every terminal: emoji are neither joined nor modified.
+    """Return the text in a form that has the same width on every terminal, without joined or modified emoji.
 
-    Terminals disagree on the width of such sequences, and a line that is wider than its layout breaks borders.
+    Terminals disagree on the width of emoji sequences, and a line that is wider than its layout breaks borders.
     """
     return JOINING.sub("", harmless(text))
 

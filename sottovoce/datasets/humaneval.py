@@ -46,7 +46,7 @@ def _livecodebench(row: Row) -> Fields:
     """Read a row that asks for a function or method; programs that read standard input cannot be tested."""
     starter = str(row.values.get("starter_code") or "").strip()
     if not starter:
-        raise UsageError("it reads standard input, which CodeGen does not provide; use the part functional")
+        raise UsageError("it reads standard input, which CodeGen does not provide; use the part 'functional'")
     tests = [*_tests(row, "public_test_cases"), *([] if row.part == "public" else _tests(row, "private_test_cases"))]
     entry, call = _entry_point(starter)
     lines = "".join(f"    assert {call}(*{args!r}) == {wanted!r}\n" for args, wanted in tests)

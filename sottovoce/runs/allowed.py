@@ -33,7 +33,7 @@ class Trust(Checked):
         default=None,
         description="Sandbox in which programs of models run, as for `codegen`; the run's own choice is not used.",
     )
-    unsafe: bool = Field(default=False, description="Run the programs even if only limits contain them.")
+    unsafe: bool = Field(default=False, description="Run programs even without isolation, under resource limits alone.")
     trust_paths: bool = TRUST_PATHS
 
     @model_validator(mode="after")

@@ -80,9 +80,9 @@ def computed_tokens(message: Message) -> float:
 
 
 def payload_measures(messages: Sequence[Message]) -> dict[str, float]:
-    """Return the bytes that a message carries besides words, and the share of messages heard with them.
+    """Return the mean bytes that messages carry besides words, and the share of messages heard with their payload.
 
-    The bytes are a mean over the messages that carry any. The share exists only if the discussion may escalate.
+    The mean is over messages that carry any. The share is defined only if the discussion may escalate.
     """
     sizes = [size for message in messages if (size := message.stats.get("carried_bytes"))]
     latent, plain = (sum(each.stats.get(name, 0) for each in messages) for name in (HEARD_LATENT, HEARD_PLAIN))

@@ -39,7 +39,7 @@ class Asked(BaseModel):
 
     @property
     def place(self) -> Place:
-        """The place of the message that was asked for."""
+        """The place of the requested message."""
         return Place(**{name: getattr(self, name) for name in Place._fields})
 
 

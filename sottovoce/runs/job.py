@@ -133,4 +133,4 @@ def check_failures(runs: Iterable[Run]) -> None:
     records = [record for run in runs for record in run.records.values()]
     failed = [record for record in records if record.status == "failed"]
     if failed:
-        raise SottovoceError(f"{len(failed)} of {len(records)} discussions failed, the first one: {failed[0].error}")
+        raise SottovoceError(f"{len(failed)} of {len(records)} discussions failed; the first error: {failed[0].error}")

@@ -68,7 +68,7 @@ def _reference(ref: PayloadRef) -> None:
 
 
 def _decision(decision: Decision) -> Decision:
-    """Check that the score is from 0 to 1 and measures are finite."""
+    """Check that the score is between 0 and 1, and that all measures are finite."""
     score = decision["score"]
     if score is not None and not 0 <= score <= 1:
         raise PydanticCustomError("score", "its score should be from 0 to 1, or null")

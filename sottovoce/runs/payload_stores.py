@@ -107,7 +107,7 @@ def size_of(path: Path) -> int:
 
 
 def runs_in(folders: Iterable[Path]) -> list[Path]:
-    """Return the directories of all runs in these folders, at any depth: also rows of experiments and judge runs.
+    """Return the directories of all runs in these folders, at any depth, including rows of experiments and judge runs.
 
     Raises:
         UsageError: one of them is not a folder.

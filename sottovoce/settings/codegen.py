@@ -39,7 +39,7 @@ class CodeGen(Settings):
         "available), bwrap, namespaces, docker[:IMAGE], or limits, which isolates nothing. Required.",
     )
     unsafe: Annotated[bool, Names("sandbox", opens=False)] = Field(
-        default=False, description="Run programs even if only limits contain them."
+        default=False, description="Run programs even without isolation, under resource limits alone."
     )
     seconds: Annotated[float, Names("time limit", opens=False)] = Field(
         default=5.0,

@@ -30,7 +30,7 @@ class MADRA(Pooled):
         default=True, description="Let each debater choose its evidence; otherwise all of them read all of it."
     )
     most: Few = Field(default=3, ge=1, description="Maximum number of pieces of evidence that a debater chooses.")
-    select_tokens: Tokens = Field(default=512, ge=1, description="Maximum tokens of a selection of evidence.")
+    select_tokens: Tokens = Field(default=512, ge=1, description="Maximum length of an evidence selection, in tokens.")
     search_again: bool = Field(
         default=False, description="Search again before each later round, with the debaters' messages."
     )

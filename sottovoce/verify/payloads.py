@@ -28,7 +28,7 @@ def check_payloads(run: Run, key: Key) -> Iterator[Finding]:
 
 
 def refs_of(message: Message) -> list[PayloadRef]:
-    """Return the payloads that a message names: its own, the measured one, and those that a probe let it hear."""
+    """Return the payloads that a message names: its own, the one that was measured, and the donors of a probe."""
     return [ref for ref in (message.payload, message.measured, *message.donors) if ref is not None]
 
 

@@ -53,9 +53,9 @@ def test_a_model_is_loaded_in_each_format_by_itself(folder: Path, packing: Packi
         ),
         (
             {"weights": "int8", "device": "cuda:0"},
-            "weights in int8 require a CPU, but the device is 'cuda:0'; give device cpu, or weights",
+            "weights in int8 require a CPU, but the device is 'cuda:0'; use device cpu, or ",
         ),
-        ({"weights": "int8", "device": {"": "cpu"}}, "require a CPU, but the device is 'a map'; give device cpu"),
+        ({"weights": "int8", "device": {"": "cpu"}}, "require a CPU, but the device is 'a map'; use device cpu"),
         ({"weights": "int4", "exact": True}, "exact requires weights in float32, but they are in int4"),
     ],
 )
@@ -113,9 +113,11 @@ def huge(folder: Path, kind: str = "F32") -> Path:
 
 def test_too_little_memory_is_told_in_figures_before_anything_is_read(tmp_path: Path) -> None:
     less = r"free some, or give weights int8 or int4, or use a smaller model"
-    with pytest.raises(ModelError, match=rf"'x' takes 4,402 GB in float32, and .* of memory are free; {less}"):
+    with pytest.raises(ModelError, match=rf"'x' takes 4,402 GB in float32, and .* of memory is available; {less}"):
         check_memory("x", huge(tmp_path), *settled("auto", "auto", "cpu"), "cpu")
-    with pytest.raises(ModelError, match=r"'x' takes 692 GB in int4 and 4,402 GB while it is loaded, and .* are free"):
+    with pytest.raises(
+        ModelError, match=r"'x' takes 692 GB in int4 and 4,402 GB while it is loaded, and .* is available"
+    ):
         check_memory("x", huge(tmp_path, "BF16"), *settled("auto", "int4", "cpu"), "cpu")
 
 

@@ -13,7 +13,7 @@ from sottovoce.prompts.kinds import lettered, right, target_of
 from sottovoce.prompts.kinds.choices import bare
 from sottovoce.settings import Debate
 
-PLAIN = "expected a plain number, as answers are read: 22, -3.5"
+PLAIN = "expected a plain number, as in answers, such as 22 or -3.5"
 RED_BLUE = ["red", "blue"]
 
 
@@ -55,15 +55,15 @@ RED_BLUE = ["red", "blue"]
         ({"kind": "yes_no", "target": "maybe"}, "target is 'maybe'; expected yes or no"),
         (
             {"kind": "number", "target": "nan"},
-            "target is 'nan'; expected a plain number, as answers are read: 22, -3.5",
+            "target is 'nan'; expected a plain number, as in answers, such as 22 or -3.5",
         ),
         (
             {"kind": "number", "target": "1e999"},
-            "target is '1e999'; expected a plain number, as answers are read: 22, -3.5",
+            "target is '1e999'; expected a plain number, as in answers, such as 22 or -3.5",
         ),
         (
             {"kind": "number", "target": "1,200"},
-            "target is '1,200'; expected a plain number, as answers are read: 22, -3.5",
+            "target is '1,200'; expected a plain number, as in answers, such as 22 or -3.5",
         ),
         ({"kind": "text", "target": " "}, "target is ' '; expected a few words"),
     ],

@@ -159,6 +159,6 @@ def test_words_have_no_grammar(kind: str) -> None:
 
 
 def test_a_number_s_target_is_a_plain_number_and_another_kind_s_need_not_be() -> None:
-    with pytest.raises(UsageError, match=r"^target is 'two'; expected a plain number, as answers are read: 22, -3.5$"):
+    with pytest.raises(UsageError, match=r"^target is 'two'; expected a plain number, as in answers"):
         check_question({"question": "1 + 1?", "target": "two"}, None)
     check_question({"question": "1 + 1?", "kind": "text", "target": "two"}, None)

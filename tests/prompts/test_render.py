@@ -62,7 +62,7 @@ def test_a_message_is_heard_as_often_as_the_prompt_names_it(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("mark", ["\ue0000\ue001", "a\ue00012\ue001b"])
 def test_a_text_with_our_mark_is_refused(mark: str) -> None:
-    with pytest.raises(PromptError, match=r"U\+E000 digits U\+E001, which mark messages; remove them"):
+    with pytest.raises(PromptError, match=r"U\+E000, digits and U\+E001, which mark messages; remove them"):
         Prompts().render("shared/question", **{**ASKED, "question": mark})
     with pytest.raises(PromptError, match="mark messages"):
         Prompts().render("shared/question", **{**ASKED, "choices": ["fine", mark]})

@@ -73,7 +73,7 @@ TROUBLES = {
     "nothing": (Reply(), r"google answered 200 with an empty body", 1),
     "typeless": (Reply("No."), r"google answered 200 with text of unknown type instead of JSON: 'No\.'", 1),
     "list": (Reply([1]), r"google answered 200 with JSON that is not an object: '\[1\]'", 1),
-    "results": (Reply({"organic_results": "x"}), r"google answered results that are not a list of objects: 'x'", 1),
+    "results": (Reply({"organic_results": "x"}), r"google returned results that are not a list of objects: 'x'", 1),
     "error": (Reply({"error": "Unsupported."}), r"google answered 200: Unsupported\.", 1),
     "echo": (Reply({"organic_results": f"?api_key={KEY}&k={KEY}"}), r".*: '\?api_key=\*\*\*&k=\*\*\*'", 1),
     "named": (
