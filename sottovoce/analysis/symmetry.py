@@ -169,7 +169,7 @@ def show_symmetry(name: str, settings: Settings, looked: Looked) -> None:
         UsageError: the scheme's calls are not known before they are made.
     """
     if why := scheme(name).unrolls:
-        raise UsageError(f"{name} has no symmetries to show: {why}; draw {name} shows its graph")
+        raise UsageError(f"{name} has no symmetries to show: {why}; `graph draw {name}` shows its graph")
     from sottovoce.analysis.calls import unroll  # late: it imports langchain
 
     record, owners = scheme(name), settings.owners() if looked.private else None
