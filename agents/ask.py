@@ -39,6 +39,8 @@ class Ask:
     temperature: float | None = None
     protocol: str | None = None
     """The protocol of the reply: with `nl`, an agent that hears by a latent protocol answers in words."""
+    silent: bool = False
+    """True if the reply needs no words: a protocol that carries enough without them then writes none."""
 
     @property
     def prefill_text(self) -> str:
@@ -104,6 +106,7 @@ class Call:
             "speaks": ask.protocol,
             "prefill": ask.prefill if isinstance(ask.prefill, str) else [block(part) for part in ask.prefill],
             "response_format": asdict(ask.response_format) if ask.response_format else None,
+            "silent": ask.silent,
         }
         options |= {name: value for name, value in ours.items() if value}
         return to_messages(ask.turns), options | {"seed": self.seed}
