@@ -45,6 +45,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "madra": {"rounds": 1, "n_wiki": 2, "select_tokens": 8},
     "react": {"agents": 2, "steps": 2, "step_tokens": 8},
     "ia": {"rounds": 2, "library": "encyclopedia", "passages": 2},
+    "pipeline": {},
     "self_consistency": {"samples": 2},
     "whodunit": {"suspects": 3, "attributes": 3, "turns": 2},
     "govsim": {"agents": 2, "months": 1, "utterances": 1},

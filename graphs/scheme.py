@@ -39,6 +39,7 @@ NAMES = (
     "madra",
     "react",
     "ia",
+    "pipeline",
     "single",
     "self_consistency",
     "whodunit",

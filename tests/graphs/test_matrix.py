@@ -31,6 +31,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "madra": {"rounds": 2, "n_wiki": 2, "select_tokens": 4, "guide": "off"},
     "react": {"agents": 2, "steps": 2, "guide": "off"},
     "ia": {"rounds": 2},
+    "pipeline": {},
     "single": {},
     "self_consistency": {"samples": 2},
     "codegen": {"agents": 2, "rounds": 2, "guide": "off"},
