@@ -42,6 +42,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "madra": ("madra", {"rounds": 2, "n_wiki": 2}),
     "react": ("react", {"agents": 2, "steps": 3}),
     "ia": ("ia", {"rounds": 3}),
+    "pipeline": ("pipeline", {}),
+    "pipeline_hierarchical": ("pipeline", {"shape": "hierarchical", "agents": 4}),
     "single": ("single", {}),
     "self_consistency": ("self_consistency", {"samples": 3}),
     "govsim": ("govsim", {"agents": 2, "months": 2, "utterances": 2}),
