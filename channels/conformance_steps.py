@@ -20,7 +20,7 @@ from sottovoce.channels.payload import COMPRESSED, Payload
 from sottovoce.channels.protocol import Protocol, Speech
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.errors import ProtocolError, UsageError
-from sottovoce.models import Ids, LoadedModel, Reply, Request, Rows, Sampling, assemble, load, tensor_digest
+from sottovoce.models import Cached, Ids, LoadedModel, Reply, Request, Rows, Sampling, assemble, load, tensor_digest
 
 Difference = Literal["other weights", "other shape", "other vocabulary"]
 """The differences between a hearer and the speaker; all else is equal, except that weights differ in all three."""
@@ -141,6 +141,8 @@ class ProtocolSteps:
         loaded = loaded or self.loaded
         ids: list[int] = []
         for piece in request.prompt:
+            if isinstance(piece, Cached):
+                continue
             ids += piece.ids if isinstance(piece, Ids) else loaded.table.nearest(piece.rows).tolist()
         text = loaded.detokenizer(special=True).text(ids)
         self.demand(words in text, f"a prompt reads {text!r}; expected {words!r} in it: read its tokens, or its words")
@@ -184,9 +186,13 @@ def positions(request: Request) -> list[str]:
     """Return what a model reads at each position of a prompt: a token or an embedding row, and added states."""
     read: list[str] = []
     for piece in request.prompt:
-        read += of_words(piece.ids) if isinstance(piece, Ids) else [f"row {tensor_digest(row)}" for row in piece.rows]
+        if isinstance(piece, Cached):
+            read += [f"position {i} of {piece.digest.hex()}" for i in range(len(piece))]
+        else:
+            rows = () if isinstance(piece, Ids) else piece.rows
+            read += of_words(piece.ids) if isinstance(piece, Ids) else [f"row {tensor_digest(row)}" for row in rows]
     for edit in request.edits:
-        for at, row in enumerate(edit.delta, start=edit.at):
+        for at, row in enumerate(edit.delta, start=edit.start(request.length)):
             read[at] += f" with {tensor_digest(row)} added at layer {edit.layer}"
     return read
 

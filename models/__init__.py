@@ -13,9 +13,12 @@ from sottovoce.models.base_temperature import (
 )
 from sottovoce.models.engine.engine import Engine
 from sottovoce.models.engine.request import (
+    Cached,
     Edit,
     Feed,
     Ids,
+    KeysValues,
+    Origin,
     Piece,
     Record,
     Reply,
@@ -26,6 +29,7 @@ from sottovoce.models.engine.request import (
     Statistics,
     Stats,
     Stop,
+    Thinking,
     Usage,
     Weigh,
 )
@@ -43,6 +47,7 @@ from sottovoce.models.sources.pull import pull, pulled
 __all__ = [
     "BUNDLED_FOLDER",
     "Base",
+    "Cached",
     "ChatTemplate",
     "ChatTurn",
     "Dtype",
@@ -51,7 +56,9 @@ __all__ = [
     "Feed",
     "Form",
     "Ids",
+    "KeysValues",
     "LoadedModel",
+    "Origin",
     "Piece",
     "Record",
     "Reply",
@@ -64,6 +71,7 @@ __all__ = [
     "Stats",
     "Stop",
     "Table",
+    "Thinking",
     "Usage",
     "Weigh",
     "Weights",

@@ -14,8 +14,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from sottovoce.core.errors import UsageError
 from sottovoce.models.engine.engine import Engine
-from sottovoce.models.engine.request import Edit, Ids, Piece, Sampling
-from sottovoce.models.engine.runner import added, embedded
+from sottovoce.models.engine.request import Cached, Edit, Ids, Piece, Sampling
+from sottovoce.models.engine.runner import Addition, added, embedded
 from sottovoce.models.huggingface.chat import ChatTemplate
 from sottovoce.models.huggingface.embedding_table import Table, weights_digest
 from sottovoce.models.huggingface.network import Network
@@ -160,11 +160,15 @@ def attention_of_last(loaded: LoadedModel, pieces: Sequence[Piece], edits: Seque
     Negative layers count from the end.
 
     Raises:
-        UsageError: the layer is out of range.
+        UsageError: the layer is out of range, or a piece is cached keys and values.
     """
     if not -loaded.layers <= layer < loaded.layers:
         raise UsageError(f"layer {layer} is out of range; {loaded.name!r} has layers 0 to {loaded.layers - 1}")
-    by_layer = {at: [(0, edit.at, edit.delta) for edit in edits if edit.layer == at] for at in {e.layer for e in edits}}
+    if any(isinstance(piece, Cached) for piece in pieces):
+        raise UsageError("attention to keys and values that were handed over cannot be drawn; drop --attention")
+    by_layer: dict[int, list[Addition]] = {}
+    for edit in edits:
+        by_layer.setdefault(edit.layer, []).append((0, edit.at, edit.delta, edit.how))
     changes = {at: partial(added, additions) for at, additions in by_layer.items()}
     words = [piece.ids for piece in pieces if isinstance(piece, Ids)]
     with torch.inference_mode():
