@@ -192,7 +192,7 @@ def positions(request: Request) -> list[str]:
             rows = () if isinstance(piece, Ids) else piece.rows
             read += of_words(piece.ids) if isinstance(piece, Ids) else [f"row {tensor_digest(row)}" for row in rows]
     for edit in request.edits:
-        for at, row in enumerate(edit.delta, start=edit.start(request.length)):
+        for at, row in enumerate(edit.delta, start=edit.at):
             read[at] += f" with {tensor_digest(row)} added at layer {edit.layer}"
     return read
 

@@ -188,8 +188,9 @@ def _check_shapes(request: Request, network: Network) -> None:
         if not 0 <= layer < count:
             raise UsageError(f"layer {layer} is out of range; the model has layers 0 to {count - 1}")
     for edit in request.edits:
-        flat, start = edit.delta.dim() != 2 or not 0 < edit.delta.shape[1] <= hidden, edit.start(request.length)
-        if flat or start < 0 or start + len(edit.delta) > request.length:
+        widths = [hidden] if edit.how == "add" else range(1, hidden + 1)
+        flat = edit.delta.dim() != 2 or edit.delta.shape[1] not in widths
+        if flat or edit.at < 0 or edit.at + len(edit.delta) > request.length:
             raise UsageError(
                 f"an edit of shape {tuple(edit.delta.shape)} at position {edit.at} does not fit "
                 f"a prompt of {request.length} positions and hidden size {hidden}"

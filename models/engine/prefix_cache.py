@@ -116,7 +116,7 @@ def position_keys(request: Request, dtype: torch.dtype) -> list[bytes]:
             keys += id_keys(piece.ids) if isinstance(piece, Ids) else row_keys(piece.rows.to(dtype))
     for edit in request.edits:
         what = (b"e" if edit.how == "add" else edit.how.encode()) + edit.layer.to_bytes(2, "big")
-        for at, digest in enumerate(row_digests(edit.delta), edit.start(len(keys))):
+        for at, digest in enumerate(row_digests(edit.delta), edit.at):
             keys[at] += what + digest
     return keys
 

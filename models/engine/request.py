@@ -76,19 +76,14 @@ How = Literal["add", "replace", "mean"]
 class Edit:
     """A change of the output of decoder layer `layer` (0-based) by `delta` (n, w) at prompt positions at .. at+n.
 
-    It acts on the last w of a state's H coordinates.
+    A change other than an addition may have w < H, and then acts on the last w coordinates.
     """
 
     layer: int
     at: int
-    """A negative one counts from the end of the prompt: -1 is its last position."""
     delta: torch.Tensor
     how: How = "add"
     """`delta` is added to the states, replaces them, or is averaged with them."""
-
-    def start(self, length: int) -> int:
-        """Return the first position in a prompt of `length` positions."""
-        return self.at if self.at >= 0 else length + self.at
 
 
 @dataclass(frozen=True)

@@ -180,10 +180,9 @@ def changes_of(batch: Batch, n: int) -> abc.Mapping[int, Change]:
     for i, (sequence, take) in enumerate(zip(batch.sequences, batch.num_tokens, strict=True)):
         start, end = sequence.filled, sequence.filled + take
         for edit in sequence.request.edits:
-            at = edit.start(sequence.length)
-            a, b = max(start, at), min(end, at + len(edit.delta))
+            a, b = max(start, edit.at), min(end, edit.at + len(edit.delta))
             if a < b:
-                addition = i, n - (end - a), edit.delta[a - at : b - at], edit.how
+                addition = i, n - (end - a), edit.delta[a - edit.at : b - edit.at], edit.how
                 by_layer.setdefault(edit.layer, []).append(addition)
     return {layer: partial(added, additions) for layer, additions in by_layer.items()}
 
