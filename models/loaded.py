@@ -28,6 +28,7 @@ KNOWN_LAYERS = {  # chosen in arXiv 2506.19209, by (family, layers, hidden size,
     ("llama", 32, 4096, 128256): (17, 20),  # Llama-3.1-8B-Instruct
     ("qwen2", 48, 5120, 152064): (21, 23, 33),  # Qwen2.5-14B-Instruct
 }
+RIDGE = 1e-5  # of the realignment, as in the published code of LatentMAS
 TOP_K = 50  # default of `transformers.generate` if the generation configuration names none
 
 
@@ -130,6 +131,22 @@ class LoadedModel:
         """The layers that a paper chose for a model of this shape; empty if none did."""
         config = self.model.config.get_text_config()
         return KNOWN_LAYERS.get((config.model_type, self.layers, self.network.hidden, config.vocab_size), ())
+
+    @cached_property
+    def realignment(self) -> torch.Tensor:
+        """The least-squares map (H, E) from states after the final norm to input embeddings (LatentMAS, section 3).
+
+        Raises:
+            UsageError: the output head has no matrix of floating-point numbers.
+        """
+        head = getattr(self.network.head, "weight", None)
+        if not isinstance(head, torch.Tensor) or not head.is_floating_point() or head.dim() != 2:
+            raise UsageError(f"the output head of {self.name!r} is stored packed; load it with weights auto to realign")
+        with torch.inference_mode():
+            w, e = head[: len(self.table)].float(), self.table.rows.float()
+            ridge = RIDGE * torch.eye(w.shape[1], device=w.device)
+            found: torch.Tensor = torch.linalg.solve(w.T @ w + ridge, w.T @ e)
+        return found
 
     @cached_property
     def parameters(self) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -146,18 +146,29 @@ class Network:
         `edits` change the outputs of decoder layers at all positions but the last. Only the last position is computed
         with transformers' eager attention, the only kind that returns its weights.
         """
-        config = self.model.config.get_text_config()
-        kind = config._attn_implementation
         with self._lock, torch.inference_mode():
             with hooked(self.layers, edits):
                 cache = self.model(**_named(inputs[:, :-1]), use_cache=True).past_key_values
-            try:
-                self.model.set_attn_implementation("eager")
+            with self._eager():
                 last = self.model(**_named(inputs[:, -1:]), past_key_values=cache, output_attentions=True)
-            finally:
-                self.model.set_attn_implementation(kind)
         weights: torch.Tensor = last.attentions[layer]
         return weights[0, :, -1].float()
+
+    def attentions(self, ids: Sequence[int]) -> list[torch.Tensor]:
+        """Return the attention weights (heads, n, n) of each layer over a sequence of n tokens, in float32."""
+        with self._lock, torch.inference_mode(), self._eager():
+            found = self.model(torch.tensor([list(ids)], device=self.device), output_attentions=True).attentions
+        return [weights[0].float() for weights in found]
+
+    @contextmanager
+    def _eager(self) -> Iterator[None]:
+        """Use transformers' eager attention inside the block, the only kind that returns its weights."""
+        kind = self.model.config.get_text_config()._attn_implementation
+        self.model.set_attn_implementation("eager")
+        try:
+            yield
+        finally:
+            self.model.set_attn_implementation(kind)
 
     @property
     def hooked(self) -> bool:
