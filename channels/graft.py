@@ -17,7 +17,7 @@ from sottovoce.channels.options import GraftOptions, Merge
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Encoded, Protocol, in_words, payload_ids
 from sottovoce.core.errors import ProtocolError, UsageError
-from sottovoce.models import Edit, Ids, LoadedModel, Record, Reply, streams
+from sottovoce.models import LAST, Edit, Ids, LoadedModel, Record, Reply, streams
 from sottovoce.models.engine.request import How
 
 DEPTH = 26 / 32  # of the layers, as in the paper
@@ -81,7 +81,7 @@ class Graft(Protocol):
         state = state[:, -hidden:]  # of different widths, the last coordinates that both have
         if how == "add":
             state = torch.nn.functional.pad(state, (hidden - state.shape[1], 0))
-        return words, (Edit(self._layer(loaded, self.options.layer_to) - 1, -1, state, how),)
+        return words, (Edit(self._layer(loaded, self.options.layer_to) - 1, LAST, state, how),)
 
     def _layers(self, loaded: LoadedModel) -> tuple[int, ...]:
         return (self._layer(loaded, self.options.layer_from),)

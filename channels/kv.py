@@ -132,17 +132,21 @@ class KV(Protocol):
 
     def encode_before(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Cached | None:
         """Return the keys and values that stand before the whole prompt; None if they stand in place of words."""
-        if self.options.place == "quoted" or not self._carries(reference, payload, loaded):
+        if self._quotes(payload) or not self._carries(reference, payload, loaded):
             return None
         return self._piece(payload, loaded, [*range(payload.positions or 0)])
 
     def _encode(self, reference: MessageRef, payload: Payload, loaded: LoadedModel, words: Ids) -> Encoded:
-        if self.options.place == "before" or not self._carries(reference, payload, loaded):
+        if not self._quotes(payload) or not self._carries(reference, payload, loaded):
             return words, ()
         n, own = payload.positions or 0, len(payload)
         if not reference.spans:
             return self._piece(payload, loaded, [*range(n)]), ()
         return self._piece(payload, loaded, [n - own + at for at in payload.tokens(reference.spans)]), ()
+
+    def _quotes(self, payload: Payload) -> bool:
+        """Return True if keys and values stand in place of the message's words, which must be among them."""
+        return self.options.place == "quoted" and (not len(payload) or NAMES["words"] in payload.label.origin)
 
     def _carries(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> bool:
         """Return True if a message is read with its keys and values: they exist, and fit the reader."""
@@ -192,7 +196,8 @@ class KV(Protocol):
         return chosen_layers(loaded, self.options.layer_share, self.options.layer_alpha)
 
     def _origin(self) -> str:
-        return " and ".join(NAMES[each] for each in self.origins)
+        *first, last = (NAMES[each] for each in self.origins)
+        return f"{', '.join(first)} and {last}" if first else last
 
     def _check_positions(self, loaded: LoadedModel) -> None:
         """Refuse a model whose keys cannot stand at other positions than their own."""

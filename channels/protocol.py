@@ -21,6 +21,7 @@ from sottovoce.channels.store import PayloadRef
 from sottovoce.core.errors import PayloadError, UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.models import (
+    LAST,
     Base,
     Cached,
     Edit,
@@ -75,10 +76,10 @@ class Prompt:
     def with_encoded(self, piece: Piece, edits: Sequence[Edit] = ()) -> Prompt:
         """Return the prompt followed by a piece; the positions of its edits count from its beginning.
 
-        An edit at -1 belongs to the last position of the whole prompt.
+        An edit at LAST belongs to the last position of the whole prompt.
         """
         start = sum(map(len, self.pieces))
-        moved = (replace(edit, at=start + edit.at) if edit.at >= 0 else edit for edit in edits)
+        moved = (replace(edit, at=start + edit.at) if edit.at != LAST else edit for edit in edits)
         return Prompt((*self.pieces, piece) if len(piece) else self.pieces, (*self.edits, *moved))
 
     def with_front(self, piece: Cached) -> Prompt:
@@ -87,13 +88,13 @@ class Prompt:
         n = next((i for i, each in enumerate(self.pieces) if not isinstance(each, Cached)), len(self.pieces))
         if not len(piece) or any(each.digest == piece.digest for each in front[:n]):
             return self
-        moved = (replace(edit, at=edit.at + len(piece)) if edit.at >= 0 else edit for edit in self.edits)
+        moved = (replace(edit, at=edit.at + len(piece)) if edit.at != LAST else edit for edit in self.edits)
         return Prompt((*self.pieces[:n], piece, *self.pieces[n:]), tuple(moved))
 
     def placed(self) -> tuple[Edit, ...]:
         """Return the edits with their positions, those of the last position included."""
         last = sum(map(len, self.pieces)) - 1
-        return tuple(edit if edit.at >= 0 else replace(edit, at=last) for edit in self.edits)
+        return tuple(edit if edit.at != LAST else replace(edit, at=last) for edit in self.edits)
 
 
 class Protocol:
@@ -298,24 +299,38 @@ class Protocol:
         return ""
 
     def _with_reference(self, prompt: Prompt, reference: MessageRef, loaded: LoadedModel, load: Load) -> Prompt:
-        """Return the prompt followed by a message, and by what stands before the prompt in addition."""
+        """Return the prompt followed by a message, and behind what stands before the prompt in addition."""
+        prompt = prompt.with_encoded(*self._encode_reference(reference, loaded, load))
+        if not self.hands_over or reference.own or reference.plain:
+            return prompt
+        heard = self._heard(reference, loaded, load)
+        before = self.encode_before(reference, heard, loaded) if heard else None
+        return prompt if before is None else prompt.with_front(before)
+
+    def _encode_reference(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Encoded:
+        heard = self._heard(reference, loaded, load)
+        if heard is None:
+            return in_words(reference.body, loaded), ()
+        shared = heard.label.vocabulary == loaded.vocabulary_key
+        if reference.plain:
+            return payload_ids(reference, heard) if shared else in_words(reference.body, loaded), ()
+        encode = self.encode_message if shared else self.encode_across_vocabularies
+        return encode(reference, heard, loaded)
+
+    def _heard(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Payload | None:
+        """Return the payload of a message as it is heard, under the probe of the options; None for words alone."""
         ref = reference.message.latent
         if ref is None or reference.in_public:
-            return prompt.with_encoded(in_words(reference.body, loaded))
+            return None
         try:
             payload = load(ref)
         except PayloadError as error:
             message = reference.message
             raise PayloadError(f"message of {message.agent!r}, round {message.round}: {error}") from error
         shared = payload.label.vocabulary == loaded.vocabulary_key
-        if reference.plain:
-            return prompt.with_encoded(payload_ids(reference, payload) if shared else in_words(reference.body, loaded))
-        probes = (shared or self.hands_over) and not reference.own
-        heard = self._probed(reference, payload, loaded, load) if probes else payload
-        encode = self.encode_message if shared else self.encode_across_vocabularies
-        prompt = prompt.with_encoded(*encode(reference, heard, loaded))
-        before = self.encode_before(reference, heard, loaded)
-        return prompt if before is None else prompt.with_front(before)
+        if reference.plain or reference.own or not (shared or self.hands_over):
+            return payload
+        return self._probed(reference, payload, loaded, load)
 
     def _probed(self, reference: MessageRef, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
         """Return another agent's payload as the probe of the options replaces it."""

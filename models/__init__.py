@@ -13,6 +13,7 @@ from sottovoce.models.base_temperature import (
 )
 from sottovoce.models.engine.engine import Engine
 from sottovoce.models.engine.request import (
+    LAST,
     Cached,
     Edit,
     Feed,
@@ -46,6 +47,7 @@ from sottovoce.models.sources.pull import pull, pulled
 
 __all__ = [
     "BUNDLED_FOLDER",
+    "LAST",
     "Base",
     "Cached",
     "ChatTemplate",

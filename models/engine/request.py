@@ -69,6 +69,8 @@ class Cached:
 
 
 Piece = Ids | Rows | Cached
+LAST = -(1 << 30)
+"""In place of a position: the last one of a prompt. A protocol's `Prompt` knows it, an engine does not."""
 How = Literal["add", "replace", "mean"]
 
 

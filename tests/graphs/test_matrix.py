@@ -22,7 +22,7 @@ from tests.graphs.support import QUESTION, State, board, built, held, lonely
 from tests.support import tiny_model, tiny_tokenizer
 from tests.tables import pairs
 
-PROTOCOLS = ["nl", "cipher", "sde", "hidden"]
+PROTOCOLS = ["nl", "cipher", "sde", "hidden", "kv", "thoughts", "graft"]
 SMALL: dict[str, dict[str, Any]] = {
     "debate": {"agents": 2, "rounds": 2},
     "mad": {"rounds": 2, "guide": "off"},  # the tiny models have few tokens
