@@ -102,10 +102,12 @@ def check_edges(run: RunContext[Any]) -> list[str]:  # Any: any scheme
         if getattr(settings, name) is not None:
             notes.append(f"{name} has no effect on messages by {settings.protocol}")
     notes += [*_unnamed(run), *_cold(run)]
-    for speaker, hearer in settings.edges():
-        if note := _edge(run.models[speaker], run.models[hearer], words=settings.fallback == WORDS):
-            notes.append(f"{hearer} hears {speaker} {note}")
-    return notes
+    words, edges = settings.fallback == WORDS, settings.edges()
+    found = [_edge(run.models[speaker], run.models[hearer], words=words) for speaker, hearer in edges]
+    if len(found) > 1 and len({*found}) == 1 and found[0] and not found[0].startswith(IN_WORDS):
+        return [*notes, f"agents hear one another {found[0]}"]
+    heard = zip(edges, found, strict=True)
+    return [*notes, *(f"{hearer} hears {speaker} {note}" for (speaker, hearer), note in heard if note)]
 
 
 def carries_all(run: RunContext[Any], agent: str) -> bool:  # Any: any scheme
