@@ -52,7 +52,7 @@ def word_pieces(request: Request) -> list[str]:
 
 def heard_ids(request: Request, loaded: LoadedModel) -> list[int]:
     """The tokens of a prompt, and the nearest tokens of its rows."""
-    read = [list(p.ids) if isinstance(p, Ids) else loaded.table.nearest(p.rows).tolist() for p in request.prompt]
+    read = [list(p.ids) if isinstance(p, Ids) else loaded.table.nearest(p.rows).tolist() for p in request.prompt]  # type: ignore[union-attr]
     return [id for piece in read for id in piece]
 
 
