@@ -88,7 +88,7 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     [
         ("sottovoce re", ["reconcile", "react"]),
         ("sottovoce debate --esc", ["--escalate", "--escalate-above"]),
-        ("sottovoce debate --protocol ", ["nl", "cipher", "sde", "hidden"]),
+        ("sottovoce debate --protocol ", ["nl", "cipher", "sde", "hidden", "kv", "thoughts", "graft"]),
         ("sottovoce debate --model ", ["bundled", "small", "smollm2"]),
         ("sottovoce runs show ", ["latest", "2026-b", "2026-a"]),
         ("sottovoce runs compare la", ["latest"]),
