@@ -21,7 +21,7 @@ class Pipeline(Settings):
     """
 
     acts: ClassVar[tuple[str, ...]] = ("plan", "critique", "refine", "contribute", "answer")
-    default_temperature: ClassVar[float | None] = 0.6  # the authors' README; their code's default is 0.7
+    default_temperature: ClassVar[float | None] = 0.6  # the default of the authors' run.py, with top-p 0.95
 
     shape: Literal["sequential", "hierarchical"] = Field(
         default="sequential",

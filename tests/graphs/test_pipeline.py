@@ -111,6 +111,14 @@ def test_private_documents_are_shown_to_their_agent_and_a_list_to_all(shape: str
     assert all("The lake is deep." in asked.text for asked in model.calls)
 
 
+def test_only_the_last_agent_is_asked_for_an_answer_in_the_task_s_form() -> None:
+    model = scripted("sequential")
+    task = {"description": "Sums.", "demonstrations": ["1 + 1 is 2."], "answer_description": "Close with N alone."}
+    piped("sequential", model, task)
+    assert all("Sums." in asked.text and "1 + 1 is 2." in asked.text for asked in model.calls)
+    assert [asked.text.endswith("Close with N alone.") for asked in model.calls] == [False, False, False, True]
+
+
 def test_an_answer_that_cannot_be_read_is_asked_for_once_more_and_then_abstains() -> None:
     read = piped("sequential", scripted("sequential", judge=["Hm.", "22"]))["decision"]
     assert (read["answer"], read["why"]) == ("22", "the judge answered (asked for the answer)")
