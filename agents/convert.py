@@ -100,15 +100,15 @@ def parts_of(content: str | list[str | dict[Any, Any]]) -> tuple[Part, ...]:
 PROVIDER = "sottovoce"
 
 
-def message(reply: Reply, payload: Payload, ref: PayloadRef, temperature: float) -> AIMessage:
-    """Return the message of a reply; it contains no tensors."""
+def message(reply: Reply, payload: Payload, ref: PayloadRef, temperature: float, thoughts: str = "") -> AIMessage:
+    """Return the message of a reply; it contains no tensors. `thoughts` is a note on latent steps."""
     used, new = reply.usage.prompt, reply.usage.new
     return AIMessage(
         content=payload.label.text,
         additional_kwargs={
             "payload": ref.to_dict(),
             "stats": summary(payload, temperature),
-            "notes": list(degenerate.signs(payload)),
+            "notes": [*degenerate.signs(payload), *([thoughts] if thoughts else [])],
         },
         response_metadata={
             "model_name": payload.label.model,
@@ -160,5 +160,6 @@ def summary(payload: Payload, temperature: float) -> dict[str, float]:
         "repeated": round(degenerate.repeated(payload.ids), 4),
         "surprise": round(degenerate.surprise(payload), 4),
         **bridge.measured(payload),
+        **({"thoughts": float(len(thoughts))} if (thoughts := payload.tensors.get("thought_ids")) is not None else {}),
         **({"carried_bytes": float(payload.carried_bytes)} if payload.carried_bytes else {}),
     }

@@ -29,6 +29,7 @@ from sottovoce.channels.options import LONGEST_REPLY
 from sottovoce.core.bounds import Size
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.response_format import Form
+from sottovoce.core.text import one_line
 from sottovoce.prompts.packs import TRAINED
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ class HookedChatModel(BaseChatModel):
 
     Values left None are the model's own defaults. A call may override temperature, top_p, top_k,
     repetition_penalty, max_tokens, seed and stop. It may also pass `speaks="nl"` (hear by the protocol, answer in
-    words), `prefill` (text or content blocks, which the reply continues and does not include) and `response_format`
-    (fields of a `Form`).
+    words), `silent=True` (no words, if the protocol needs none), `prefill` (text or content blocks, which the reply
+    continues and does not include) and `response_format` (fields of a `Form`).
     """
 
     model: str = "bundled"
@@ -159,8 +160,10 @@ class HookedChatModel(BaseChatModel):
         from sottovoce.channels.protocol import Speech
 
         start = Turn("assistant", parts_of(kwargs.get("prefill", "")))
+        spoken = self._spoken(**kwargs)
+        longest = self.max_tokens if kwargs.get("max_tokens") is None else kwargs["max_tokens"]
         speech = Speech(
-            self.max_tokens if kwargs.get("max_tokens") is None else kwargs["max_tokens"],
+            0 if kwargs.get("silent") and spoken.silent else longest,
             self._sampling(**kwargs),
             tuple(stop or self.stop or ()),
             tuple(hearer.loaded for hearer in self.hearers),
@@ -169,7 +172,7 @@ class HookedChatModel(BaseChatModel):
         )
         prompt = self.channel.encode_prompt(self._with_readable_messages(to_turns(messages)), self.loaded, self._load)
         prompt = self.channel.with_prefill(prompt, self._with_readable_messages([start])[0], self.loaded, self._load)
-        request = self._spoken(**kwargs).make_request(prompt, self.loaded, speech)
+        request = spoken.make_request(prompt, self.loaded, speech)
         if request.form is not None:
             self.loaded.engine.check(request)  # here, since the first format of a vocabulary takes a while
         return request
@@ -257,4 +260,12 @@ class HookedChatModel(BaseChatModel):
     def _message(self, reply: Reply, **kwargs: Any) -> AIMessage:
         """Return the reply as a LangChain message, after storing its payload."""
         payload = self._spoken(**kwargs).record_reply(reply, self.loaded)
-        return convert.message(reply, payload, self.payloads.put(payload), self._sampling(**kwargs).temperature)
+        heat = self._sampling(**kwargs).temperature
+        return convert.message(reply, payload, self.payloads.put(payload), heat, self._thoughts(payload))
+
+    def _thoughts(self, payload: Payload) -> str:
+        """Return a note on latent steps for readers: the tokens nearest to them, which nobody hears."""
+        if (found := payload.tensors.get("thought_ids")) is None or not len(found):
+            return ""
+        text = self.loaded.detokenizer(special=True).text(tuple(found.tolist()))
+        return f"thinks {len(found)} steps; the nearest tokens, which nobody hears: {one_line(text)!r}"

@@ -20,6 +20,9 @@ PROTOCOLS: Registry[type[Protocol]] = Registry(
         "cipher": "sottovoce.channels.cipher:Cipher",
         "sde": "sottovoce.channels.sde:SDE",
         "hidden": "sottovoce.channels.sde:Hidden",
+        "kv": "sottovoce.channels.kv:KV",
+        "thoughts": "sottovoce.channels.kv:Thoughts",
+        "graft": "sottovoce.channels.graft:Graft",
     },
 )
 

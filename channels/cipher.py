@@ -106,7 +106,7 @@ class Cipher(Protocol):
                 keep=self.rules.keep_stop_row,
                 special=self._special,
             ),
-            edits=prompt.edits,
+            edits=prompt.placed(),
             feed=Feed("mean", self._weigh(), (*_others(loaded, speech), *self._bridged(loaded, speech))),
             sampling=sampling,
             record=self.to_record(loaded),

@@ -16,7 +16,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from sottovoce.channels.options import Carry, LatentOptions
+from sottovoce.channels.options import CarryAs, LatentOptions
 
 if TYPE_CHECKING:
     import torch
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 KEPT = "kept"
 FACTORS = (".left", ".right")
 SCALE = ".scale"
+CARRIED = ("states", "rows", "keys", "values", "first_keys", "first_values", "state")
+"""Carried tensors, by the first part of their names."""
 UNCOMPRESSED = (KEPT, "bridged")
 """Carried tensors that are not compressed, by the first part of their names."""
 LARGEST = 127
@@ -34,8 +36,8 @@ def compressed(carried: Tensors, entropy: torch.Tensor, options: LatentOptions) 
     """Return the tensors to store instead of the carried ones; `entropy` (n,) determines the uncertain tokens."""
     tensors = dict(carried)
     names = [name for name in carried if is_carried(name)]
-    if options.keep < 1:
-        tensors[KEPT] = uncertain(entropy, options.keep)
+    if options.kept_share < 1:
+        tensors[KEPT] = uncertain(entropy, options.kept_share)
         tensors |= {name: carried[name][..., tensors[KEPT], :] for name in names}
     for name in names:
         tensors |= _encoded(name, tensors.pop(name), options)
@@ -44,7 +46,7 @@ def compressed(carried: Tensors, entropy: torch.Tensor, options: LatentOptions) 
 
 def is_carried(name: str) -> bool:
     """Return True for a tensor that is read in addition to words, or a part of one."""
-    return name.partition(".")[0] in ("states", "rows")
+    return name.partition(".")[0] in CARRIED
 
 
 def carried_names(tensors: Tensors) -> list[str]:
@@ -103,7 +105,7 @@ def _factors(tensor: torch.Tensor, rank: int) -> tuple[torch.Tensor, torch.Tenso
     return (u[..., :rank] * root[..., None, :]).float(), (root[..., None] * v[..., :rank, :]).float()
 
 
-def _stored(name: str, tensor: torch.Tensor, dtype: Carry) -> dict[str, torch.Tensor]:
+def _stored(name: str, tensor: torch.Tensor, dtype: CarryAs) -> dict[str, torch.Tensor]:
     import torch
 
     if dtype != "int8":

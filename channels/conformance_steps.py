@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import cache, cached_property
-from itertools import zip_longest
+from itertools import dropwhile, zip_longest
 from typing import Any, Literal
 from unittest import SkipTest  # pytest reads it as a skip
 
@@ -20,7 +21,8 @@ from sottovoce.channels.payload import COMPRESSED, Payload
 from sottovoce.channels.protocol import Protocol, Speech
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.errors import ProtocolError, UsageError
-from sottovoce.models import Ids, LoadedModel, Reply, Request, Rows, Sampling, assemble, load, tensor_digest
+from sottovoce.models import Cached, Ids, LoadedModel, Reply, Request, Rows, Sampling, assemble, load, tensor_digest
+from sottovoce.models.huggingface.layers import is_idle
 
 Difference = Literal["other weights", "other shape", "other vocabulary"]
 """The differences between a hearer and the speaker; all else is equal, except that weights differ in all three."""
@@ -124,7 +126,10 @@ class ProtocolSteps:
         """Return the positions of a heard message, after checking that the words around it are unchanged."""
         if self.retokenises:
             raise SkipTest("the protocol tokenizes a message together with the words around it")
-        chat, found = [Turn("user", (BEFORE, reference, AFTER))], positions(self.request_with(reference))
+        chat, request = [Turn("user", (BEFORE, reference, AFTER))], self.request_with(reference)
+        if any(isinstance(piece, Cached) for piece in besides(request).prompt):
+            raise SkipTest("keys and values stand in place of the message's words")
+        found = positions(besides(request) if self.protocol.hands_over else request)
         start = self.expected(chat, ["here"]).index("here")
         place = found[start : start + len(found) - len(self.expected(chat, []))]
         self.equal(found, self.expected(chat, place), "the words around a message", "edits count from its first token")
@@ -141,12 +146,20 @@ class ProtocolSteps:
         loaded = loaded or self.loaded
         ids: list[int] = []
         for piece in request.prompt:
+            if isinstance(piece, Cached):
+                continue
             ids += piece.ids if isinstance(piece, Ids) else loaded.table.nearest(piece.rows).tolist()
         text = loaded.detokenizer(special=True).text(ids)
         self.demand(words in text, f"a prompt reads {text!r}; expected {words!r} in it: read its tokens, or its words")
 
     def _shaped(self, payload: Payload) -> None:
         n, layers = len(payload), len(payload.label.layers)
+        if payload.positions is not None:
+            sizes = {
+                tensor.shape[-2] for name, tensor in payload.tensors.items() if name in ("keys", "values", "state")
+            }
+            self.equal(sizes, {payload.positions}, "the number of positions", "keep what the reply brings")
+            return
         for name in carried_names(payload.tensors):
             read = payload.states if name == "states" else payload.rows(name.removeprefix("rows."))
             shape = (layers, n, self.loaded.network.hidden) if name == "states" else (n,)
@@ -167,8 +180,10 @@ class ProtocolSteps:
         return found
 
     def _hooks(self) -> int:
-        modules = list(self.loaded.model.modules())
-        return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in modules)
+        own = [
+            hooks for each in self.loaded.model.modules() for hooks in (each._forward_hooks, each._forward_pre_hooks)
+        ]
+        return sum(not is_idle(hook) for hooks in own for hook in hooks.values())
 
     def _refusal(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
         try:
@@ -184,11 +199,23 @@ def positions(request: Request) -> list[str]:
     """Return what a model reads at each position of a prompt: a token or an embedding row, and added states."""
     read: list[str] = []
     for piece in request.prompt:
-        read += of_words(piece.ids) if isinstance(piece, Ids) else [f"row {tensor_digest(row)}" for row in piece.rows]
+        if isinstance(piece, Cached):
+            read += [f"position {i} of {piece.digest.hex()}" for i in range(len(piece))]
+        else:
+            rows = () if isinstance(piece, Ids) else piece.rows
+            read += of_words(piece.ids) if isinstance(piece, Ids) else [f"row {tensor_digest(row)}" for row in rows]
     for edit in request.edits:
         for at, row in enumerate(edit.delta, start=edit.at):
             read[at] += f" with {tensor_digest(row)} added at layer {edit.layer}"
     return read
+
+
+def besides(request: Request) -> Request:
+    """Return a request without keys and values before its prompt, and without changes of its last position."""
+    pieces = list(dropwhile(lambda piece: isinstance(piece, Cached), request.prompt))
+    last = request.length - 1
+    edits = tuple(edit for edit in request.edits if edit.at != last)
+    return replace(request, prompt=tuple(pieces), edits=edits)
 
 
 def of_words(ids: Sequence[int]) -> list[str]:
@@ -198,7 +225,7 @@ def of_words(ids: Sequence[int]) -> list[str]:
 
 def is_latent(request: Request) -> bool:
     """Return whether a prompt has rows or edits besides tokens."""
-    return bool(request.edits) or any(isinstance(piece, Rows) for piece in request.prompt)
+    return bool(request.edits) or any(isinstance(piece, Rows | Cached) for piece in request.prompt)
 
 
 def unlike(actual: Reply, expected: Reply) -> str:

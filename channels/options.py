@@ -18,7 +18,12 @@ CompatName = Literal["paper", "reference"]
 Partial = Literal["entropy", "entropy_reversed", "max", "max_reversed"]
 CriterionAt = Literal["one", "generation"]
 Inject = Literal["latest", "all"]
-Carry = Literal["model", "bfloat16", "int8"]
+CarryAs = Literal["model", "bfloat16", "int8"]
+Carry = Literal["prompt", "reply", "both"]
+Keep = Literal["all", "added", "thoughts"]
+Positions = Literal["shifted", "paper"]
+PlaceOfCache = Literal["before", "quoted"]
+Merge = Literal["replace", "sum", "mean"]
 Probe = Literal["none", "shuffled", "zeroed", "noise", "noise_cov", "text"]
 FROM_A_RUN = ("shuffled", "noise_cov")
 """Probes that need the payloads of another run."""
@@ -93,24 +98,28 @@ class ProtocolOptions(Checked):
 class LatentOptions(ProtocolOptions):
     """Options that compress the payload of a message."""
 
-    carry_as: Carry = Field(
-        default="model", description="cipher, sde, hidden: dtype of carried tensors; int8 has a scale for each row."
+    carry_as: CarryAs = Field(
+        default="model", description="All but nl: dtype of carried tensors; int8 has a scale for each row."
     )
-    keep: float = Field(
+    keep: Annotated[float, Field(gt=0, le=1)] | Keep = Field(
         default=1.0,
-        gt=0,
-        le=1,
         description="cipher, sde, hidden: carry this share of a message's tokens, the most uncertain; "
-        "the others are heard as words.",
+        "the others are heard as words. kv, thoughts: all (what the sender received too), added (what it added), or "
+        "thoughts (latent steps alone); 1.0 is added for kv and all for thoughts.",
     )
     rank: Few | None = Field(
         default=None, ge=1, description="cipher, sde, hidden: carry an approximation of this rank, for each layer."
     )
 
     @property
+    def kept_share(self) -> float:
+        """The share of tokens that carry a payload."""
+        return 1.0 if isinstance(self.keep, str) else self.keep
+
+    @property
     def compresses(self) -> bool:
         """True if the payload is compressed."""
-        return (self.carry_as, self.keep, self.rank) != ("model", 1.0, None)
+        return (self.carry_as, self.kept_share, self.rank) != ("model", 1.0, None)
 
 
 class CipherOptions(LatentOptions):
@@ -148,19 +157,87 @@ class CipherOptions(LatentOptions):
         return self
 
 
-class StateOptions(LatentOptions):
-    """Options of SDE and `hidden`: which states are read and added."""
+class HeardOptions(LatentOptions):
+    """Options of protocols that change more than the words that are read."""
+
+    inject: Inject = Field(
+        default="latest", description="All but nl, cipher: messages that are heard with their payload."
+    )
+
+
+class LayerOptions(HeardOptions):
+    """Options of protocols that carry several layers."""
 
     layers: tuple[Annotated[Few, Field(ge=0)], ...] = Field(
-        default=(), description="sde, hidden: decoder layers, 0-based."
+        default=(), description="sde, hidden, kv, thoughts: decoder layers, 0-based. kv, thoughts: if not set, all."
     )
+
+
+class StateOptions(LayerOptions):
+    """Options of SDE and `hidden`: which states are read and added."""
+
     strength: float = Field(
         default=1.0,
         ge=0,
         allow_inf_nan=False,
         description="sde, hidden: factor on states added to the reader's; 1 as in the paper, 0 adds nothing.",
     )
-    inject: Inject = Field(default="latest", description="sde, hidden: messages that carry their states.")
     allow_other_weights: bool = Field(
         default=False, description="sde, hidden: let models of equal shape exchange states."
+    )
+
+
+class CacheOptions(LayerOptions):
+    """Options of `kv` and `thoughts`: which keys and values are handed over, and where they stand."""
+
+    carry: Carry | None = Field(
+        default=None,
+        description="kv, thoughts: hand over keys and values of the sender's prompt (with its documents and role), of "
+        "its reply, or of both. If not set: prompt for kv, both for thoughts.",
+    )
+    layer_share: float = Field(
+        default=1.0, gt=0, le=1, description="kv, thoughts: share of layers to hand over; of the others one position."
+    )
+    layer_alpha: float = Field(
+        default=1.0,
+        ge=0,
+        le=1,
+        description="kv, thoughts: choose that share by attention to a calibration question (1), by nearness to the "
+        "middle layer (0), or by a mean of both.",
+    )
+    positions: Positions = Field(
+        default="shifted",
+        description="kv, thoughts: rotate keys on to where they stand (shifted), or leave those of several senders as "
+        "they are (paper, as in the published code).",
+    )
+    place: PlaceOfCache = Field(
+        default="before",
+        description="kv, thoughts: keys and values stand before the prompt, or in place of the quoted words.",
+    )
+
+
+class ThoughtsOptions(CacheOptions):
+    """Options of `thoughts`."""
+
+    latent_steps: Few = Field(default=10, ge=0, description="thoughts: latent steps before a message.")
+    realign: bool = Field(
+        default=False,
+        description="thoughts: map states to input embeddings by least squares; otherwise only their length is set.",
+    )
+
+
+class GraftOptions(HeardOptions):
+    """Options of `graft`: which state is taken, and where and how it is put in."""
+
+    layer_from: Few | None = Field(
+        default=None,
+        ge=1,
+        description="graft: decoder layer, 0-based, that the state enters in the sender. "
+        "If not set: at 26/32 of the depth.",
+    )
+    layer_to: Few | None = Field(
+        default=None, ge=1, description="graft: decoder layer that it enters in the receiver. If not set: likewise."
+    )
+    merge: Merge = Field(
+        default="replace", description="graft: it replaces the receiver's state, is added to it, or averaged with it."
     )

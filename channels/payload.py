@@ -10,6 +10,10 @@ would be written in random order, and equal payloads would differ). Tensors by n
     bridged.<table key>.<vocabularies> (n, E + 1)   cipher over a bridge: unscaled means, and the mass on shared tokens
     sparse.ids, sparse.weights (n, k), sparse.covered (n,)   cipher: the largest weights and their mass
     states (L, n, H)                            sde: differences; hidden: states; of the layers listed
+    keys, values (l, heads, p, w), at (p,)      kv, thoughts: of the layers listed; positions of the keys' rotations
+    first_keys, first_values (L - l, heads, 1, w)    the first position of all other layers
+    thought_ids (m,)                            thoughts: the tokens nearest to the latent steps, for readers only
+    state (1, H)                                graft: the state that enters the layer listed
 
 Rows and states may be compressed (`channels.compress`); a payload returns them decoded.
 """
@@ -55,8 +59,10 @@ class Label:
     vocabulary: str
     """`LoadedModel.vocabulary_key` of the speaker."""
     layers: tuple[int, ...] = ()
-    """Decoder layers (0-based) of `states`, in their order."""
+    """Decoder layers (0-based) of what is carried, in their order."""
     format: int = FORMAT
+    origin: str = ""
+    """What keys, values or a state belong to, for readers: "its prompt"; empty for the words of the message."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +79,13 @@ class Payload:
     def ids(self) -> tuple[int, ...]:
         """Token ids as generated (cipher: the nearest tokens)."""
         return tuple(self.tensors["ids"].tolist())
+
+    @property
+    def positions(self) -> int | None:
+        """Number of positions whose keys and values, or whose state, it carries; None if these are its tokens."""
+        if "state" in self.tensors:
+            return 1
+        return len(self.tensors["at"]) if "at" in self.tensors else None
 
     @property
     def spans(self) -> list[Span]:
@@ -128,7 +141,10 @@ class Payload:
 
     @property
     def carried(self) -> torch.Tensor | None:
-        """The states, or the rows in one receiver's space; None for nl."""
+        """The states, the keys, or the rows in one receiver's space; None for nl."""
+        for name in ("keys", "state"):
+            if (found := vectors(self.tensors, name)) is not None:
+                return found
         tables = (name.split(".")[1] for name in self.tensors if name.startswith("rows."))
         return self.states if self.states is not None else next(map(self.rows, tables), None)
 
@@ -144,7 +160,8 @@ class Payload:
         """Return the safetensors file; equal payloads give equal bytes."""
         import safetensors.torch  # late: it imports torch
 
-        line = json.dumps(asdict(self.label), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        label = {name: value for name, value in asdict(self.label).items() if (name, value) != ("origin", "")}
+        line = json.dumps(label, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         # safetensors refuses views and shared storage.
         tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in self.tensors.items()}
         return bytes(safetensors.torch.save(tensors, metadata={METADATA: line}))

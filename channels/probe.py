@@ -4,7 +4,8 @@
 belong to tokens, so a donor's states are added to as many tokens as both have, and tokens beyond its end have none, as
 with `--keep`. `noise`: for each token (and layer) a Gaussian vector of equal norm; `noise_cov`: one with the mean and
 covariance of other questions' messages, at that norm. `zeroed`: no states; rows are the mean of the table. `text`:
-only the tokens, for rows the nearest ones.
+only the tokens, for rows the nearest ones. Of keys and values, or a grafted state, nothing stays under `zeroed` and
+`text`, the donor's whole under `shuffled`, and under noise each vector of each layer and head has its own norm.
 
 Ids, text and statistics stay unchanged. Random numbers depend on the run's seed, the question and the message's place,
 never on the bytes of the payload, which rounding may change.
@@ -18,7 +19,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from sottovoce.channels.options import Probe
+from sottovoce.channels.compress import is_carried, vectors
+from sottovoce.channels.options import FROM_A_RUN, Probe
 from sottovoce.channels.payload import Payload
 from sottovoce.core.errors import UsageError
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 CARRIED = ("states", "rows", "sparse", "kept")
 """Tensors other than words and statistics, by the first part of their names."""
+HANDED = ("keys", "values", "first_keys", "first_values", "state")
+"""Tensors that do not belong to the tokens of a message."""
 
 
 def probed(
@@ -38,6 +42,8 @@ def probed(
         UsageError: there is nothing to replace, or no donor of the same kind.
     """
     words = {name: tensor for name, tensor in payload.tensors.items() if name.partition(".")[0] not in CARRIED}
+    if payload.positions is not None:
+        return _handed(payload, probe, seed, [_of_the_same_kind(payload, donor, loaded) for donor in substitutes])
     states, rows = payload.states, payload.rows_over(loaded.table)
     if states is None and rows is None:
         raise UsageError(f"protocol {payload.label.protocol!r} carries neither rows nor states; it has no probes")
@@ -49,8 +55,7 @@ def probed(
         if states is None or donated is None:
             return others[0]
         return Payload(payload.label, {**words, "states": common(donated, len(payload))})
-    chance = torch.Generator().manual_seed(int.from_bytes(hashlib.sha256(seed.encode()).digest()[:7], "big"))
-    found = dict(words)
+    chance, found = _chance(seed), dict(words)
     if states is not None and probe.startswith("noise"):
         samples = [each.states for each in others if each.states is not None]
         found["states"] = _where_kept(payload, _noise(states, samples, others, chance), states)
@@ -64,10 +69,34 @@ def probed(
     return Payload(payload.label, found)
 
 
-def noise(vectors: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
+def _handed(payload: Payload, probe: Probe, seed: str, donors: Sequence[Payload]) -> Payload:
+    """Return a payload with other keys and values, or another state: a donor's, noise, or none at all."""
+    names = [name for name in HANDED if vectors(payload.tensors, name) is not None]
+    words = {name: tensor for name, tensor in payload.tensors.items() if not is_carried(name) and name != "at"}
+    if probe in ("zeroed", "text"):
+        return Payload(payload.label, words)
+    if probe in FROM_A_RUN and not donors:
+        raise UsageError(f"probe {probe!r} found no donor for a message; run a whole discussion with --probe-from")
+    if probe == "shuffled":
+        handed = {name: each for name, each in donors[0].tensors.items() if is_carried(name) or name == "at"}
+        return Payload(payload.label, {**words, **handed})
+    chance, found = _chance(seed), {name: payload.tensors[name] for name in payload.tensors if name == "at"}
+    for name in names:
+        own = vectors(payload.tensors, name)
+        samples = [each for donor in donors if (each := vectors(donor.tensors, name)) is not None]
+        assert own is not None, "it is among the names"
+        found[name] = noise_like(own, torch.cat(samples, dim=-2), chance) if samples else noise(own, chance)
+    return Payload(payload.label, {**words, **found})
+
+
+def _chance(seed: str) -> torch.Generator:
+    return torch.Generator().manual_seed(int.from_bytes(hashlib.sha256(seed.encode()).digest()[:7], "big"))
+
+
+def noise(like: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
     """Return Gaussian vectors (..., H) with the norms and the dtype of the vectors that they replace."""
-    drawn = torch.randn(vectors.shape, generator=chance)  # the same noise on every device
-    return _at_norm(drawn, vectors)
+    drawn = torch.randn(like.shape, generator=chance)  # the same noise on every device
+    return _at_norm(drawn, like)
 
 
 def noise_like(vectors: torch.Tensor, samples: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
@@ -123,7 +152,7 @@ def _of_the_same_kind(payload: Payload, donor: Payload, loaded: LoadedModel) -> 
             raise UsageError(
                 f"the donor's {name} is {other!r}, the message's {mine!r}; use payloads of a run with the same {name}"
             )
-    if payload.states is None and donor.rows_over(loaded.table) is None:
+    if payload.positions is None and payload.states is None and donor.rows_over(loaded.table) is None:
         said = donor.label
         raise UsageError(f"the donor {said.text!r} of {said.model!r} has no row that {loaded.name!r} reads")
     return donor

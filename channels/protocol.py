@@ -21,7 +21,9 @@ from sottovoce.channels.store import PayloadRef
 from sottovoce.core.errors import PayloadError, UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.models import (
+    LAST,
     Base,
+    Cached,
     Edit,
     Ids,
     LoadedModel,
@@ -72,12 +74,27 @@ class Prompt:
         return self.with_encoded(in_words(text, loaded)) if text else self
 
     def with_encoded(self, piece: Piece, edits: Sequence[Edit] = ()) -> Prompt:
-        """Return the prompt followed by a piece; the positions of its edits count from its beginning."""
-        if not len(piece):
-            return self
+        """Return the prompt followed by a piece; the positions of its edits count from its beginning.
+
+        An edit at LAST belongs to the last position of the whole prompt.
+        """
         start = sum(map(len, self.pieces))
-        moved = (replace(edit, at=start + edit.at) for edit in edits)
-        return Prompt((*self.pieces, piece), (*self.edits, *moved))
+        moved = (replace(edit, at=start + edit.at) if edit.at != LAST else edit for edit in edits)
+        return Prompt((*self.pieces, piece) if len(piece) else self.pieces, (*self.edits, *moved))
+
+    def with_front(self, piece: Cached) -> Prompt:
+        """Return the prompt with keys and values before it, behind those that stand there; each stands there once."""
+        front = [each for each in self.pieces if isinstance(each, Cached)]
+        n = next((i for i, each in enumerate(self.pieces) if not isinstance(each, Cached)), len(self.pieces))
+        if not len(piece) or any(each.digest == piece.digest for each in front[:n]):
+            return self
+        moved = (replace(edit, at=edit.at + len(piece)) if edit.at != LAST else edit for edit in self.edits)
+        return Prompt((*self.pieces[:n], piece, *self.pieces[n:]), tuple(moved))
+
+    def placed(self) -> tuple[Edit, ...]:
+        """Return the edits with their positions, those of the last position included."""
+        last = sum(map(len, self.pieces)) - 1
+        return tuple(edit if edit.at != LAST else replace(edit, at=last) for edit in self.edits)
 
 
 class Protocol:
@@ -86,6 +103,7 @@ class Protocol:
     A subclass has a `name` and overrides what it changes, most often one of
 
         encode_message   a message as a piece of the prompt: token ids or embedding rows, and edits of hidden states
+        encode_before    keys and values that stand before the whole prompt
         make_request     the request for a reply: sampled tokens or mean embeddings
         to_record        the tensors that the engine records of a reply
         payload_tensors  the tensors that the message carries besides its words
@@ -117,6 +135,8 @@ class Protocol:
     """Sampling settings that have no effect under this protocol."""
     _special: ClassVar[bool] = False
     """True if special tokens stay in the text of a message."""
+    hands_over: ClassVar[bool] = False
+    """True if a message may carry what its words do not need: keys and values, or a state."""
 
     def __init__(self, options: ProtocolOptions | None = None, **values: Any) -> None:  # Any: of the options' own types
         """Store the options, or build them from `values`.
@@ -132,8 +152,23 @@ class Protocol:
         if self.options.probe != "none" and not self.latent:
             raise UsageError(
                 f"probe is {self.options.probe!r}, and protocol {self.name!r} carries only words; leave it out, "
-                "or choose a protocol that carries more: cipher, sde, hidden"
+                "or choose a protocol that carries more: cipher, sde, hidden, kv, thoughts, graft"
             )
+        self.check_options()
+
+    def check_options(self) -> None:
+        """Refuse options that this protocol cannot follow.
+
+        Raises:
+            UsageError: they are for other protocols.
+        """
+        if isinstance(self.options, LatentOptions) and isinstance(self.options.keep, str):
+            raise UsageError(f"keep is {self.options.keep!r}; for {self.name} it is a share of tokens, such as 0.5")
+
+    @property
+    def silent(self) -> bool:
+        """True if a message needs no words."""
+        return False
 
     @property
     def compat(self) -> CompatName:
@@ -183,8 +218,10 @@ class Protocol:
         chat = [replace(turn, parts=tuple(_with_prefills(turn))) for turn in turns]
         prompt = Prompt(())
         for part in loaded.chat.encode(chat, pasted=self.latent and self.rules.pasted):
-            encoded = (Ids(part), ()) if isinstance(part, tuple) else self._encode_reference(part, loaded, load)
-            prompt = prompt.with_encoded(*encoded)
+            if isinstance(part, tuple):
+                prompt = prompt.with_encoded(Ids(part))
+            else:
+                prompt = self._with_reference(prompt, part, loaded, load)
         return prompt
 
     def with_prefill(self, prompt: Prompt, prefill: Turn, loaded: LoadedModel, load: Load) -> Prompt:
@@ -193,7 +230,7 @@ class Protocol:
             if isinstance(part, str):
                 prompt = prompt.with_text(part, loaded)
             else:
-                prompt = prompt.with_encoded(*self._encode_reference(part, loaded, load))
+                prompt = self._with_reference(prompt, part, loaded, load)
         return prompt
 
     def make_request(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
@@ -201,7 +238,7 @@ class Protocol:
         return Request(
             prompt.pieces,
             Stop(speech.max_new, loaded.stop_ids, speech.stop),
-            edits=prompt.edits,
+            edits=prompt.placed(),
             sampling=speech.sampling,
             record=self.to_record(loaded),
             form=self.form(speech),
@@ -227,6 +264,7 @@ class Protocol:
             loaded.weights_key,
             loaded.vocabulary_key,
             self._layers(loaded),
+            origin=self._origin(),
         )
         tensors = {
             "ids": torch.tensor(reply.ids, dtype=torch.long),
@@ -250,30 +288,55 @@ class Protocol:
         """Return a message in another vocabulary than the reader's as a piece of its prompt, with edits: its words."""
         return in_words(reference.body, loaded), ()
 
+    def encode_before(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Cached | None:
+        """Return keys and values of a message that stand before the whole prompt; None if there are none."""
+        return None
+
     def _layers(self, loaded: LoadedModel) -> tuple[int, ...]:
         return ()
 
+    def _origin(self) -> str:
+        return ""
+
+    def _with_reference(self, prompt: Prompt, reference: MessageRef, loaded: LoadedModel, load: Load) -> Prompt:
+        """Return the prompt followed by a message, and behind what stands before the prompt in addition."""
+        prompt = prompt.with_encoded(*self._encode_reference(reference, loaded, load))
+        if not self.hands_over or reference.own or reference.plain:
+            return prompt
+        heard = self._heard(reference, loaded, load)
+        before = None if heard is None else self.encode_before(reference, heard, loaded)
+        return prompt if before is None else prompt.with_front(before)
+
     def _encode_reference(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Encoded:
+        heard = self._heard(reference, loaded, load)
+        if heard is None:
+            return in_words(reference.body, loaded), ()
+        shared = heard.label.vocabulary == loaded.vocabulary_key
+        if reference.plain:
+            return payload_ids(reference, heard) if shared else in_words(reference.body, loaded), ()
+        encode = self.encode_message if shared else self.encode_across_vocabularies
+        return encode(reference, heard, loaded)
+
+    def _heard(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Payload | None:
+        """Return the payload of a message as it is heard, under the probe of the options; None for words alone."""
         ref = reference.message.latent
         if ref is None or reference.in_public:
-            return in_words(reference.body, loaded), ()
+            return None
         try:
             payload = load(ref)
         except PayloadError as error:
             message = reference.message
             raise PayloadError(f"message of {message.agent!r}, round {message.round}: {error}") from error
         shared = payload.label.vocabulary == loaded.vocabulary_key
-        if reference.plain:
-            return payload_ids(reference, payload) if shared else in_words(reference.body, loaded), ()
-        if not shared:
-            return self.encode_across_vocabularies(reference, payload, loaded)
-        heard = payload if reference.own else self._probed(reference, payload, loaded, load)
-        return self.encode_message(reference, heard, loaded)
+        if reference.plain or reference.own or not (shared or self.hands_over):
+            return payload
+        return self._probed(reference, payload, loaded, load)
 
     def _probed(self, reference: MessageRef, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
         """Return another agent's payload as the probe of the options replaces it."""
         probe = self.options.probe
-        if probe == "none" or not len(payload) or payload.label.protocol != self.name:  # the latter carries words
+        length = len(payload) if payload.positions is None else payload.positions
+        if probe == "none" or not length or payload.label.protocol != self.name:  # the latter carries words
             return payload
         seed = json.dumps([reference.chance, *reference.message.place, "probe"])
         return probed(payload, loaded, probe, seed=seed, substitutes=list(map(load, reference.donors)))

@@ -28,7 +28,7 @@ from pydantic import Field
 from sottovoce.channels.payload import Payload, Span, entropies
 from sottovoce.core.errors import PayloadError
 from sottovoce.core.files import bytes_of
-from sottovoce.core.text import amount
+from sottovoce.core.text import amount, counted
 
 SUFFIX = ".safetensors"
 DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -58,14 +58,30 @@ class PayloadRef:
     """Width of the carried rows or states; None if there are none (nl)."""
     dtype: str | None = None
     layers: tuple[int, ...] = ()
-    """0-based decoder layers of the carried states, ascending."""
+    """0-based decoder layers of what is carried, ascending."""
+    positions: int | None = None
+    """Number of positions whose keys and values, or whose state, are carried; None if these are the tokens."""
+    origin: str = ""
+    """What they belong to: "its prompt"."""
     summary: str = field(init=False, compare=False)
     """A description for readers: "cipher: 57 rows × 128, float32, 74 kB". It is a field so that Studio shows it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "summary", f"{self.protocol}: {self._shape()}, {amount(self.nbytes)}")
 
+    @property
+    def length(self) -> int:
+        """Number of carried positions, or of tokens."""
+        return self.tokens if self.positions is None else self.positions
+
     def _shape(self) -> str:
+        if self.positions is not None:
+            what = (
+                "the state" if self.protocol == "graft" else f"keys and values of {counted(self.positions, 'position')}"
+            )
+            words = f"{counted(self.tokens, 'token')}, " if self.tokens else "no words, "
+            layers = f"layer {self.layers[0]}" if len(self.layers) == 1 else counted(len(self.layers), "layer")
+            return f"{words}{what} of {self.origin} × {layers} × {self.hidden}, {self.dtype}"
         shape = f"{self.tokens} {'row' if self.hidden and not self.layers else 'token'}{'s' * (self.tokens != 1)}"
         if self.layers:
             shape += f" × {len(self.layers)} layer{'s' * (len(self.layers) != 1)} ({', '.join(map(str, self.layers))})"
@@ -97,14 +113,20 @@ class PayloadRef:
             text_sha256=text_digest(payload.label.text),
             tokens=len(payload),
             nbytes=len(data),
-            hidden=None if carried is None else int(carried.shape[-1]),
+            hidden=None
+            if carried is None
+            else int(carried.shape[-1] * (carried.shape[1] if carried.dim() == 4 else 1)),
             dtype=payload.carried_dtype,
             layers=payload.label.layers,
+            positions=payload.positions,
+            origin=payload.label.origin,
         )
 
     def to_dict(self) -> dict[str, Any]:  # Any: plain JSON
         """Return plain JSON."""
-        return {**asdict(self), "layers": list(self.layers)}
+        plain = {**asdict(self), "layers": list(self.layers)}
+        unset = {"positions": None, "origin": ""}
+        return {name: value for name, value in plain.items() if name not in unset or value != unset[name]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PayloadRef:  # Any: JSON

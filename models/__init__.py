@@ -13,9 +13,13 @@ from sottovoce.models.base_temperature import (
 )
 from sottovoce.models.engine.engine import Engine
 from sottovoce.models.engine.request import (
+    LAST,
+    Cached,
     Edit,
     Feed,
     Ids,
+    KeysValues,
+    Origin,
     Piece,
     Record,
     Reply,
@@ -26,6 +30,7 @@ from sottovoce.models.engine.request import (
     Statistics,
     Stats,
     Stop,
+    Thinking,
     Usage,
     Weigh,
 )
@@ -42,7 +47,9 @@ from sottovoce.models.sources.pull import pull, pulled
 
 __all__ = [
     "BUNDLED_FOLDER",
+    "LAST",
     "Base",
+    "Cached",
     "ChatTemplate",
     "ChatTurn",
     "Dtype",
@@ -51,7 +58,9 @@ __all__ = [
     "Feed",
     "Form",
     "Ids",
+    "KeysValues",
     "LoadedModel",
+    "Origin",
     "Piece",
     "Record",
     "Reply",
@@ -64,6 +73,7 @@ __all__ = [
     "Stats",
     "Stop",
     "Table",
+    "Thinking",
     "Usage",
     "Weigh",
     "Weights",

@@ -14,8 +14,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from sottovoce.core.errors import UsageError
 from sottovoce.models.engine.engine import Engine
-from sottovoce.models.engine.request import Edit, Ids, Piece, Sampling
-from sottovoce.models.engine.runner import added, embedded
+from sottovoce.models.engine.request import Cached, Edit, Ids, Piece, Sampling
+from sottovoce.models.engine.runner import Addition, added, embedded
 from sottovoce.models.huggingface.chat import ChatTemplate
 from sottovoce.models.huggingface.embedding_table import Table, weights_digest
 from sottovoce.models.huggingface.network import Network
@@ -28,6 +28,7 @@ KNOWN_LAYERS = {  # chosen in arXiv 2506.19209, by (family, layers, hidden size,
     ("llama", 32, 4096, 128256): (17, 20),  # Llama-3.1-8B-Instruct
     ("qwen2", 48, 5120, 152064): (21, 23, 33),  # Qwen2.5-14B-Instruct
 }
+RIDGE = 1e-5  # of the realignment, as in the published code of LatentMAS
 TOP_K = 50  # default of `transformers.generate` if the generation configuration names none
 
 
@@ -132,6 +133,22 @@ class LoadedModel:
         return KNOWN_LAYERS.get((config.model_type, self.layers, self.network.hidden, config.vocab_size), ())
 
     @cached_property
+    def realignment(self) -> torch.Tensor:
+        """The least-squares map (H, E) from states after the final norm to input embeddings (LatentMAS, section 3).
+
+        Raises:
+            UsageError: the output head has no matrix of floating-point numbers.
+        """
+        head = getattr(self.network.head, "weight", None)
+        if not isinstance(head, torch.Tensor) or not head.is_floating_point() or head.dim() != 2:
+            raise UsageError(f"the output head of {self.name!r} is stored packed; load it with weights auto to realign")
+        with torch.inference_mode():
+            w, e = head[: len(self.table)].float(), self.table.rows.float()
+            ridge = RIDGE * torch.eye(w.shape[1], device=w.device)
+            found: torch.Tensor = torch.linalg.solve(w.T @ w + ridge, w.T @ e)
+        return found
+
+    @cached_property
     def parameters(self) -> int:
         """Number of trained parameters; tied parameters count once."""
         return parameters_of(self.model)
@@ -160,11 +177,15 @@ def attention_of_last(loaded: LoadedModel, pieces: Sequence[Piece], edits: Seque
     Negative layers count from the end.
 
     Raises:
-        UsageError: the layer is out of range.
+        UsageError: the layer is out of range, or a piece is cached keys and values.
     """
     if not -loaded.layers <= layer < loaded.layers:
         raise UsageError(f"layer {layer} is out of range; {loaded.name!r} has layers 0 to {loaded.layers - 1}")
-    by_layer = {at: [(0, edit.at, edit.delta) for edit in edits if edit.layer == at] for at in {e.layer for e in edits}}
+    if any(isinstance(piece, Cached) for piece in pieces):
+        raise UsageError("attention to keys and values that were handed over cannot be drawn; drop --attention")
+    by_layer: dict[int, list[Addition]] = {}
+    for edit in edits:
+        by_layer.setdefault(edit.layer, []).append((0, edit.at, edit.delta, edit.how))
     changes = {at: partial(added, additions) for at, additions in by_layer.items()}
     words = [piece.ids for piece in pieces if isinstance(piece, Ids)]
     with torch.inference_mode():

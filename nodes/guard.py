@@ -96,9 +96,9 @@ class Guard:
         measured = {role: _measure(monitor) for role, monitor in self.monitors.items() if not monitor.is_random}
         notes = [
             f"the monitor of {role} reads positions {measure.positions!r}; "
-            f"in this scheme {run.settings.positions!r} matter"
+            f"in this scheme {run.settings.measured_at!r} matter"
             for role, measure in measured.items()
-            if measure.positions != run.settings.positions
+            if measure.positions != run.settings.measured_at
         ]
         if not watched or run.settings.intervention not in AGAIN:
             return notes

@@ -68,10 +68,10 @@ class Donors:
         """
         here, pool = self._pool(message, question, seed)
         if here and question in pool:
-            return pool[deranged({each: ref.tokens for each, ref in pool.items()}, _name(message, seed))[question]]
-        length = message.payload.tokens if message.payload else 0
+            return pool[deranged({each: ref.length for each, ref in pool.items()}, _name(message, seed))[question]]
+        length = message.payload.length if message.payload else 0
         others = {each: ref for each, ref in pool.items() if each != question}
-        nearest = min(others, key=lambda key: (abs(others[key].tokens - length), _hash(_name(message, seed), key)))
+        nearest = min(others, key=lambda key: (abs(others[key].length - length), _hash(_name(message, seed), key)))
         return others[nearest]
 
     def some(self, message: Message, question: str, seed: int) -> tuple[PayloadRef, ...]:
@@ -172,13 +172,16 @@ def donated(turns: tuple[Turn, ...]) -> tuple[tuple[PayloadRef, ...], tuple[str,
     """Return the donors of a prompt, each once, and notes on the messages that they replace, with both lengths."""
     parts = [part for turn in turns for part in turn.parts if isinstance(part, MessageRef) and part.donors]
     refs = {ref.sha256: ref for part in parts for ref in part.donors}
-    notes = [
-        f"hears {part.message.agent} of round {part.message.round + 1} ({part.message.payload.tokens} tokens) by "
-        f"another question's {' + '.join(str(ref.tokens) for ref in part.donors)} tokens"
-        for part in parts
-        if part.message.payload
-    ]
+    notes = [_donation(part, part.message.payload) for part in parts if part.message.payload]
     return tuple(refs.values()), tuple(dict.fromkeys(notes))
+
+
+def _donation(part: MessageRef, own: PayloadRef) -> str:
+    counted = "tokens" if own.positions is None else "positions"
+    return (
+        f"hears {part.message.agent} of round {part.message.round + 1} ({own.length} {counted}) by another question's "
+        f"{' + '.join(str(ref.length) for ref in part.donors)} {counted}"
+    )
 
 
 def donors_of(run: RunContext[Any], agent: str) -> Donors | None:
@@ -211,7 +214,7 @@ def read_donors(folder: Path, protocol: str) -> Donors:
         asked = {question_id(each): (each["question"], content_of(each)) for each in questions}
         for seed, id, message in _messages(lines):
             ref = message.latent
-            if ref is not None and ref.protocol == protocol and ref.tokens and not message.withdrawn:
+            if ref is not None and ref.protocol == protocol and ref.length and not message.withdrawn:
                 place = (message.agent, message.act, message.round)
                 said.setdefault(seed, {}).setdefault(place, {})[asked[id][1]] = ref
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -21,6 +21,7 @@ from sottovoce.nodes.human_input import HUMAN
 from sottovoce.nodes.probes import donated, with_donors
 from sottovoce.nodes.prompt_builder import blocks, own_turn
 from sottovoce.nodes.question import Question
+from sottovoce.nodes.setup import carries_all
 from sottovoce.nodes.state import NOTE, Discussion, Update, attempt_of, current_messages, moment
 from sottovoce.nodes.uncertainty import measured
 from sottovoce.nodes.watch import redrawn
@@ -134,7 +135,8 @@ def _attempt(
         resampled = redrawn(run, state, place, own)
         temperature = own if resampled is None else resampled
     turns = with_donors(run, state, ask.agent, escalated(run, state, ask.turns))
-    ask = replace(ask, response_format=run.constraint(ask.response_format), turns=turns)
+    silent = ask.silent and carries_all(run, ask.agent)
+    ask = replace(ask, response_format=run.constraint(ask.response_format), turns=turns, silent=silent)
     call = Call(ask, run.model(ask.agent), place, run.seed(state, ask.agent, ask.act, attempt), temperature, reason)
     reply = reply_to(call, state)
     message, (notes, numbers) = message_of(call, reply, run.order(ask.agent)), hearing(run, turns)

@@ -23,6 +23,8 @@ from sottovoce.nodes.state import Discussion, Update, marked
 from sottovoce.nodes.streams import report
 from sottovoce.nodes.watch import Watch, check_watch
 
+IN_WORDS = "in words"
+"""The beginning of a note on an edge that does not carry the protocol."""
 Begin = Callable[[RunContext[Any], Any], Update]  # Any: the settings and the state of every scheme
 """Returns the first values of a scheme's own keys, or raises an error."""
 
@@ -100,10 +102,19 @@ def check_edges(run: RunContext[Any]) -> list[str]:  # Any: any scheme
         if getattr(settings, name) is not None:
             notes.append(f"{name} has no effect on messages by {settings.protocol}")
     notes += [*_unnamed(run), *_cold(run)]
-    for speaker, hearer in settings.edges():
-        if note := _edge(run.models[speaker], run.models[hearer], words=settings.fallback == WORDS):
-            notes.append(f"{hearer} hears {speaker} {note}")
-    return notes
+    words, edges = settings.fallback == WORDS, settings.edges()
+    found = [_edge(run.models[speaker], run.models[hearer], words=words) for speaker, hearer in edges]
+    if len(found) > 1 and len({*found}) == 1 and found[0] and not found[0].startswith(IN_WORDS):
+        return [*notes, f"agents hear one another {found[0]}"]
+    heard = zip(edges, found, strict=True)
+    return [*notes, *(f"{hearer} hears {speaker} {note}" for (speaker, hearer), note in heard if note)]
+
+
+def carries_all(run: RunContext[Any], agent: str) -> bool:  # Any: any scheme
+    """Return True if the protocol carries all edges from an agent, so that it may leave out words."""
+    words = run.settings.fallback == WORDS
+    edges = [(run.models[one], run.models[other]) for one, other in run.settings.edges() if one == agent]
+    return not any((_edge(*edge, words=words) or "").startswith(IN_WORDS) for edge in edges)
 
 
 def _unnamed(run: RunContext[Any]) -> list[str]:  # Any: as above
@@ -144,12 +155,12 @@ def _edge(speaker: BaseChatModel, hearer: BaseChatModel, *, words: bool) -> str 
     if not isinstance(speaker, HookedChatModel) or not isinstance(hearer, HookedChatModel):
         other = "a person" if any(isinstance(each, Person) for each in (speaker, hearer)) else "a hosted model"
         latent = any(isinstance(each, HookedChatModel) and each.channel.latent for each in (speaker, hearer))
-        return f"in words: one of them is {other}" if latent else None
+        return f"{IN_WORDS}: one of them is {other}" if latent else None
     if speaker.protocol != hearer.protocol:
-        return f"in words: they speak {speaker.protocol} and {hearer.protocol}"
+        return f"{IN_WORDS}: they speak {speaker.protocol} and {hearer.protocol}"
     try:
         return speaker.channel.check(speaker.loaded, hearer.loaded)
     except ProtocolError as problem:
         if not words:
             raise
-        return f"in words: {problem}"
+        return f"{IN_WORDS}: {problem}"

@@ -104,7 +104,7 @@ class CacheManager:
 
 def _columns(job: Job) -> int:
     """Return the columns that a sequence may fill, rounded up to a multiple of ROUND."""
-    return whole_rounds(job.request.length + job.request.stop.max_new + 1)
+    return whole_rounds(job.request.longest + 1)
 
 
 def _roomy(columns: int) -> int:

@@ -22,7 +22,7 @@ from sottovoce.models.engine.cache_manager import Limits
 from sottovoce.models.engine.grammar import Grammar, grammar_of
 from sottovoce.models.engine.loop import Loop, Worker
 from sottovoce.models.engine.prefix_cache import chain, position_keys
-from sottovoce.models.engine.request import Reply, Request, Rows, Statistics
+from sottovoce.models.engine.request import Cached, Reply, Request, Rows, Statistics
 from sottovoce.models.engine.sequence import Job
 from sottovoce.models.huggingface.family import unscaled
 from sottovoce.models.huggingface.network import Network
@@ -139,8 +139,10 @@ class Engine:
 
 
 def _check_length(request: Request, network: Network) -> None:
-    need, limit, scaling = request.length + request.stop.max_new, network.context, unscaled(network.model)
-    found = f"the prompt has {request.length} tokens and the reply may take {request.stop.max_new}: {need} in all, but"
+    need, limit, scaling = request.longest, network.context, unscaled(network.model)
+    thoughts = f", its latent steps {request.steps}," if request.steps else ""
+    reply = f"the reply may take {request.stop.max_new}"
+    found = f"the prompt has {request.length} tokens{thoughts} and {reply}: {need} in all, but"
     remedy = "shorten the prompt or lower max_tokens"
     if limit is not None and need > limit:
         raise ContextOverflow(f"{found} the model reads {limit}; {remedy}")
@@ -161,7 +163,12 @@ def _check_values(request: Request) -> None:
         (not isinstance(stop.texts, str), f"stop.texts is the text {stop.texts!r}; expected a tuple of strings"),
         ("" not in stop.texts, "a stop string is empty; expected at least one character"),
         (isinstance(stop.max_new, int), f"max_new is {stop.max_new!r}; expected a whole number"),
-        (stop.max_new >= 1, f"max_new is {stop.max_new}; expected at least 1"),
+        (stop.max_new >= 0, f"max_new is {stop.max_new}; expected at least 1"),
+        (
+            stop.max_new > 0 or record.cache or record.layers,
+            "max_new is 0; expected at least 1, unless keys, values or states are recorded",
+        ),
+        (request.steps >= 0, f"the latent steps are {request.steps}; expected 0 or more"),
         (0 <= sampling.temperature < math.inf, f"temperature is {sampling.temperature}; expected 0 or more"),
         (0 < sampling.top_p <= 1, f"top_p is {sampling.top_p}; expected above 0, at most 1"),
         (sampling.top_k >= 0, f"top_k is {sampling.top_k}; expected 0 (all tokens) or more"),
@@ -181,13 +188,18 @@ def _check_shapes(request: Request, network: Network) -> None:
         if not 0 <= layer < count:
             raise UsageError(f"layer {layer} is out of range; the model has layers 0 to {count - 1}")
     for edit in request.edits:
-        flat = edit.delta.dim() != 2 or edit.delta.shape[1] != hidden
+        widths = [hidden] if edit.how == "add" else range(1, hidden + 1)
+        flat = edit.delta.dim() != 2 or edit.delta.shape[1] not in widths
         if flat or edit.at < 0 or edit.at + len(edit.delta) > request.length:
             raise UsageError(
                 f"an edit of shape {tuple(edit.delta.shape)} at position {edit.at} does not fit "
                 f"a prompt of {request.length} positions and hidden size {hidden}"
             )
+    if any(isinstance(piece, Cached) for piece in request.prompt) or request.record.cache:
+        _check_cached(request, network)
     for piece in request.prompt:
+        if isinstance(piece, Cached):
+            continue
         if isinstance(piece, Rows):
             if piece.rows.dim() != 2 or piece.rows.shape[1] != width:
                 raise UsageError(f"embedding rows have shape {tuple(piece.rows.shape)}; expected (n, {width})")
@@ -195,3 +207,21 @@ def _check_shapes(request: Request, network: Network) -> None:
         for id in (min(piece.ids, default=0), max(piece.ids, default=0)):
             if not 0 <= id < len(network.table):  # on an accelerator it would end the process, not the request
                 raise UsageError(f"token id {id} is out of range; the model has ids 0 to {len(network.table) - 1}")
+
+
+def _check_cached(request: Request, network: Network) -> None:
+    """Refuse keys and values of another shape than the model's, and a prompt that ends with them."""
+    heads, width = network.cache_shape
+    for piece in request.prompt:
+        if not isinstance(piece, Cached):
+            continue
+        n, rest = len(piece), len(network.layers) - len(piece.layers)
+        shapes = [tuple(each.shape) for each in (piece.keys, piece.values, piece.first_keys, piece.first_values)]
+        expected = [(len(piece.layers), heads, n, width)] * 2 + [(rest, heads, 1, width)] * 2
+        if shapes != expected or not set(piece.layers) <= {*range(len(network.layers))}:
+            raise UsageError(
+                f"keys and values of layers {piece.layers} have shapes {shapes}; this model needs {expected}"
+            )
+    read = [piece for piece in request.prompt if len(piece)]
+    if read and isinstance(read[-1], Cached):
+        raise UsageError("the prompt ends with keys and values; expected a token after them, from which to go on")

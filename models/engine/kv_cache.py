@@ -10,7 +10,9 @@ from collections import abc
 
 import torch
 
+from sottovoce.models.engine.request import Cached, KeysValues
 from sottovoce.models.huggingface.passes import Kind, Pages
+from sottovoce.models.huggingface.rotary import Rotary
 
 
 class KVCache:
@@ -63,6 +65,36 @@ class KVCache:
         """Write the first n positions of `pages` to a slot, from `column` on."""
         for tensor, page in zip(self.tensors, pages, strict=True):
             tensor[:, slot, :, column : column + n] = page[:, :, :n]
+
+    def insert(self, slot: int, column: int, piece: Cached, start: int, rotary: Rotary) -> None:
+        """Write a cached piece, from its position `start` on, to a slot from `column` on.
+
+        Layers of which the piece has only the first position get zeros at the others, which they must not see.
+        """
+        (tensor,), (kind,) = self.tensors, self.kinds
+        rest = tuple(layer for layer in range(len(kind.members) // 2) if layer not in piece.layers)
+        tensor[:, slot, :, column : column + len(piece) - start] = 0
+        for layers, keys, values in (
+            (piece.layers, piece.keys[:, :, start:], piece.values[:, :, start:]),
+            (rest, piece.first_keys[:, :, start:], piece.first_values[:, :, start:]),
+        ):
+            if not (n := keys.shape[2]) or not layers:
+                continue
+            by = torch.arange(column, column + n) - piece.at[start : start + n]
+            turned = rotary.turn(keys.to(tensor.device), layers, by) if piece.turned else keys
+            for j, new in enumerate((turned, values)):
+                members = [kind.members.index((layer, j)) for layer in layers]
+                tensor[members, slot, :, column : column + n] = new.to(tensor)
+
+    def keys_values(self, slot: int, columns: abc.Sequence[int]) -> KeysValues:
+        """Return a copy of some columns of a slot, on the CPU; its model has keys and values of one shape."""
+        (tensor,), (kind,) = self.tensors, self.kinds
+        at = torch.tensor(columns, dtype=torch.long)
+        kept = tensor[:, slot, :, at.to(tensor.device)].cpu()
+        keys, values = (
+            torch.stack([kept[i] for i, (_, j) in enumerate(kind.members) if j == which]) for which in (0, 1)
+        )
+        return KeysValues(keys, values, at)
 
     def window(self, start: int, end: int) -> Pages:
         """Return a view of slots start .. end for `CacheView`; writes to it change the cache."""

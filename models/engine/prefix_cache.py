@@ -18,7 +18,7 @@ from hashlib import blake2b
 import torch
 
 from sottovoce.models.engine.kv_cache import KVCache
-from sottovoce.models.engine.request import Ids, Request
+from sottovoce.models.engine.request import Cached, Ids, Request
 from sottovoce.models.huggingface.devices import out_of_memory
 from sottovoce.models.huggingface.passes import Pages
 
@@ -110,11 +110,14 @@ def position_keys(request: Request, dtype: torch.dtype) -> list[bytes]:
     """Return one key for each position of the prompt; rows count as cast to `dtype`, in which the model computes."""
     keys: list[bytes] = []
     for piece in request.prompt:
-        keys += id_keys(piece.ids) if isinstance(piece, Ids) else row_keys(piece.rows.to(dtype))
+        if isinstance(piece, Cached):
+            keys += [b"k" + piece.digest + i.to_bytes(4, "big") for i in range(len(piece))]
+        else:
+            keys += id_keys(piece.ids) if isinstance(piece, Ids) else row_keys(piece.rows.to(dtype))
     for edit in request.edits:
-        layer = edit.layer.to_bytes(2, "big")
+        what = (b"e" if edit.how == "add" else edit.how.encode()) + edit.layer.to_bytes(2, "big")
         for at, digest in enumerate(row_digests(edit.delta), edit.at):
-            keys[at] += b"e" + layer + digest
+            keys[at] += what + digest
     return keys
 
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
 from typing import Literal
 
 import torch
 
 from sottovoce.core.response_format import Form
-from sottovoce.models.huggingface.embedding_table import Table
+from sottovoce.models.huggingface.embedding_table import Table, tensor_digest
 
 Weigh = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """(raw logits (b, V), probabilities at the request's temperature (b, V)) -> averaging weights (b, V)."""
@@ -38,16 +40,52 @@ class Rows:
         return len(self.rows)
 
 
-Piece = Ids | Rows
+@dataclass(frozen=True, eq=False)
+class Cached:
+    """A piece of a prompt as keys and values that another sequence computed: it is pasted, not read.
+
+    `keys` and `values` (l, heads, n, width) belong to `layers`, ascending. The other layers have only the first
+    position, `first_keys` and `first_values` (L - l, heads, 1, width), and see nothing of the others.
+    """
+
+    keys: torch.Tensor
+    values: torch.Tensor
+    layers: tuple[int, ...]
+    at: torch.Tensor
+    """The positions (n,) for which the keys are rotated."""
+    first_keys: torch.Tensor
+    first_values: torch.Tensor
+    turned: bool = True
+    """Rotate the keys on to the positions where the piece stands; otherwise they keep their own rotations."""
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """A digest of all that changes what is read behind the piece."""
+        tensors = tensor_digest(self.keys, self.values, self.at, self.first_keys, self.first_values)
+        return blake2b(f"{tensors} {self.layers} {self.turned}".encode(), digest_size=16).digest()
+
+
+Piece = Ids | Rows | Cached
+LAST = -(1 << 30)
+"""In place of a position: the last one of a prompt. A protocol's `Prompt` knows it, an engine does not."""
+How = Literal["add", "replace", "mean"]
 
 
 @dataclass(frozen=True, eq=False)
 class Edit:
-    """An addition of `delta` (n, H) to the output of decoder layer `layer` (0-based) at prompt positions at .. at+n."""
+    """A change of the output of decoder layer `layer` (0-based) by `delta` (n, w) at prompt positions at .. at+n.
+
+    A change other than an addition may have w < H, and then acts on the last w coordinates.
+    """
 
     layer: int
     at: int
     delta: torch.Tensor
+    how: How = "add"
+    """`delta` is added to the states, replaces them, or is averaged with them."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +115,24 @@ class Feed:
     """Tables of other models over the same vocabulary, averaged with the same weights."""
 
 
+@dataclass(frozen=True, eq=False)
+class Thinking:
+    """Latent steps before the words of a reply (LatentMAS, arXiv 2511.20639, section 3).
+
+    The state h (H,) after the final norm at the last position, times `matrix` and scaled to the length `norm`, is the
+    next input; no token is chosen.
+    """
+
+    steps: int
+    norm: float
+    matrix: torch.Tensor | None = None
+    """From states to input embeddings, (H, E); None is the identity."""
+
+
+Origin = Literal["received", "prompt", "thoughts", "words"]
+"""Where a position of a sequence comes from: a cached piece, the rest of its prompt, a latent step, its reply."""
+
+
 @dataclass(frozen=True)
 class Record:
     """The parts of a pass to record besides the reply's ids."""
@@ -90,6 +146,8 @@ class Record:
     """With `stats`: number of most probable tokens to record per position."""
     sparse: int = 0
     """With a mean feed: number of largest averaging weights to record per position."""
+    cache: tuple[Origin, ...] = ()
+    """Record the keys and values of positions of these origins."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +155,7 @@ class Stop:
     """The conditions that end a reply."""
 
     max_new: int
+    """0 for a reply without words, of which something is recorded."""
     ids: tuple[int, ...] = ()
     texts: tuple[str, ...] = ()
     """Strings in the decoded text; the reply is cut before the first token that overlaps one."""
@@ -120,11 +179,22 @@ class Request:
     record: Record = Record()
     form: Form | None = None
     """The response format. With a mean feed, it is fed as tokens, except for means in the middle of a text."""
+    thinking: Thinking | None = None
 
     @property
     def length(self) -> int:
         """Positions of the prompt."""
         return sum(len(piece) for piece in self.prompt)
+
+    @property
+    def steps(self) -> int:
+        """Number of latent steps."""
+        return self.thinking.steps if self.thinking else 0
+
+    @property
+    def longest(self) -> int:
+        """Positions of the prompt, the latent steps, and the longest reply."""
+        return self.length + self.steps + self.stop.max_new
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +222,15 @@ class Sparse:
     covered: torch.Tensor
 
 
+@dataclass(frozen=True, eq=False)
+class KeysValues:
+    """Keys and values (L, heads, n, width) of some positions of a sequence, and these positions (n,), on the CPU."""
+
+    keys: torch.Tensor
+    values: torch.Tensor
+    at: torch.Tensor
+
+
 @dataclass(frozen=True)
 class Usage:
     """The number of positions read and of tokens generated."""
@@ -159,7 +238,7 @@ class Usage:
     prompt: int
     new: int
     reused: int = 0
-    """Prompt positions that an earlier request had read."""
+    """Prompt positions that another request had read: found in the prefix cache, or handed over."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +255,9 @@ class Reply:
     """The states (n + 1, H) by layer; row 0 is at the last prompt position."""
     stats: Stats | None = None
     sparse: Sparse | None = None
+    cache: KeysValues | None = None
+    thoughts: torch.Tensor | None = None
+    """The inputs (m, E) of the latent steps; None if there were none."""
 
 
 @dataclass

@@ -11,18 +11,19 @@ from torch import nn
 
 from sottovoce.models.engine.decode import choose
 from sottovoce.models.engine.kv_cache import KVCache
-from sottovoce.models.engine.request import Ids, Piece
+from sottovoce.models.engine.request import Cached, How, Ids, Piece, Rows, Thinking
 from sottovoce.models.engine.sequence import SampledToken, Sequence
 from sottovoce.models.huggingface.devices import upload
 from sottovoce.models.huggingface.layers import Change
 from sottovoce.models.huggingface.network import Network
-from sottovoce.models.huggingface.passes import FINAL, Reading
+from sottovoce.models.huggingface.passes import FINAL, Pass, Reading
 
 ROUND = 64  # exact passes attend to a multiple of this many columns, and cache prefixes in such blocks
+SHORTEST_THOUGHT = 1e-6  # as in the published code of LatentMAS: nothing is divided by less
 SHORTEST = 256  # columns of a captured step: attending to a few more costs less than another capture
 
-Addition = tuple[int, int, torch.Tensor]
-"""Index in the batch, first position, and the delta (n, H) to add there."""
+Addition = tuple[int, int, torch.Tensor, How]
+"""Index in the batch, first position, the delta (n, w), and what happens with it there."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,9 @@ class Runner:
         """Read the batch, and choose the next input of sequences whose prompts are read."""
         sequences, network = batch.sequences, self._network
         layers = recorded(sequences, len(network.layers) - 1)
+        for slot, sequence in enumerate(sequences, batch.first):
+            for column, piece, start in sequence.to_paste:
+                cache.insert(slot, column, piece, start, network.rotary)
         if batch.prompts:
             reading = self._prompts(batch, cache)
             seen = network.forward(reading, layers, changes_of(batch, reading.inputs.shape[1]))
@@ -65,11 +69,22 @@ class Runner:
             seen = network.step(self._step(sequences, cache), layers)
         last = zip(sequences, batch.num_tokens, strict=True)
         done = [i for i, (sequence, n) in enumerate(last) if sequence.filled + n >= sequence.length]
-        if not done:
-            return StepOutput(seen.states, {})
-        logits = seen.logits[: len(sequences)] if len(done) == len(sequences) else seen.logits[done]
-        choices = choose(network.table, [sequences[i] for i in done], logits, self._at_least)
-        return StepOutput(seen.states, dict(zip(done, choices, strict=True)))
+        choices = {i: self._without_words(sequences[i], seen, i) for i in done if sequences[i].wordless}
+        speak = [i for i in done if i not in choices]
+        if speak:
+            logits = seen.logits[: len(sequences)] if len(speak) == len(sequences) else seen.logits[speak]
+            chosen = choose(network.table, [sequences[i] for i in speak], logits, self._at_least)
+            choices |= dict(zip(speak, chosen, strict=True))
+        return StepOutput(seen.states, choices)
+
+    def _without_words(self, sequence: Sequence, seen: Pass, i: int) -> SampledToken:
+        """Return the next latent step of a sequence, or the end of its reply without words."""
+        logits, thinking, table = seen.logits[i], sequence.request.thinking, self._network.table
+        if not sequence.thinks or thinking is None:
+            return SampledToken(None if logits.isfinite().all() else -1, -1, logits, wordless=True)
+        thought = next_thought(seen.states[FINAL][i], thinking).to(table.rows)
+        good = bool(thought.isfinite().all())
+        return SampledToken(None if good else -1, -1, logits, {table.key: thought}, wordless=True)
 
     def _prompts(self, batch: Batch, cache: KVCache) -> Reading:
         """Return the next positions of prompts.
@@ -88,6 +103,7 @@ class Runner:
             torch.arange(whole_rounds(end) if self._exact else end, device=device),
             cache.window(batch.first, batch.first + len(sequences)),
             plain=not self._exact and not any(pads) and not any(each.filled for each in sequences),
+            hidden=hidden_columns(sequences, whole_rounds(end) if self._exact else end, device),
         )
 
     def _step(self, sequences: list[Sequence], cache: KVCache) -> Reading:
@@ -102,10 +118,10 @@ class Runner:
             inputs = torch.cat([inputs, inputs.new_zeros(idle, *inputs.shape[1:])])
         positions = upload(filled + [0] * idle, device)[:, None]
         columns = upload(filled + [cache.columns] * idle, device)[:, None] if idle else positions
-        plain = not self._exact and not self._network.uses_cuda_graphs and min(filled) == max(filled)
-        return Reading(
-            inputs[:, None], positions, columns, torch.arange(end, device=device), cache.window(0, queries), plain
-        )
+        hidden = hidden_columns(sequences, end, device, queries)
+        equal = not self._exact and not self._network.uses_cuda_graphs and min(filled) == max(filled)
+        span, window = torch.arange(end, device=device), cache.window(0, queries)
+        return Reading(inputs[:, None], positions, columns, span, window, equal and not hidden, hidden)
 
     def _shape(self, sequences: int, columns: int, cache: KVCache) -> tuple[int, int]:
         """Return the queries and columns of a step, for a number of sequences and the columns of the longest one."""
@@ -124,8 +140,8 @@ def whole_rounds(columns: int) -> int:
 
 def _prompt_inputs(network: Network, sequences: list[Sequence], read: list[range], n: int) -> torch.Tensor:
     """Return ids (b, n), or embeddings (b, n, E) if any sequence has latent pieces."""
-    if all(isinstance(piece, Ids) for each in sequences for piece in each.request.prompt):
-        taken = [each.prompt_ids[at.start : at.stop] for each, at in zip(sequences, read, strict=True)]
+    if not any(isinstance(piece, Rows) for each in sequences for piece in each.request.prompt):
+        taken = [each.prompt_inputs[at.start : at.stop] for each, at in zip(sequences, read, strict=True)]
         return upload([[0] * (n - len(ids)) + list(ids) for ids in taken], network.device)
     latent = [
         embedded(network, each.request.prompt)[at.start : at.stop] for each, at in zip(sequences, read, strict=True)
@@ -134,10 +150,15 @@ def _prompt_inputs(network: Network, sequences: list[Sequence], read: list[range
 
 
 def embedded(network: Network, pieces: abc.Sequence[Piece]) -> torch.Tensor:
-    """Return a prompt as embeddings (n, E)."""
+    """Return a prompt as embeddings (n, E), with zeros where keys and values are pasted."""
     table = network.table.rows
-    found = [network.embed(upload(p.ids, table.device)) if isinstance(p, Ids) else p.rows.to(table) for p in pieces]
-    return torch.cat([rows.to(table) for rows in found])
+
+    def rows_of(piece: Piece) -> torch.Tensor:
+        if isinstance(piece, Cached):
+            return table.new_zeros(len(piece), table.shape[1])
+        return network.embed(upload(piece.ids, table.device)) if isinstance(piece, Ids) else piece.rows
+
+    return torch.cat([rows_of(piece).to(table) for piece in pieces])
 
 
 def _step_inputs(network: Network, sequences: list[Sequence]) -> torch.Tensor:
@@ -161,21 +182,55 @@ def changes_of(batch: Batch, n: int) -> abc.Mapping[int, Change]:
         for edit in sequence.request.edits:
             a, b = max(start, edit.at), min(end, edit.at + len(edit.delta))
             if a < b:
-                by_layer.setdefault(edit.layer, []).append((i, n - (end - a), edit.delta[a - edit.at : b - edit.at]))
+                addition = i, n - (end - a), edit.delta[a - edit.at : b - edit.at], edit.how
+                by_layer.setdefault(edit.layer, []).append(addition)
     return {layer: partial(added, additions) for layer, additions in by_layer.items()}
 
 
 def added(additions: abc.Sequence[Addition], hidden: torch.Tensor) -> torch.Tensor:
-    """Return states (b, n, H) with each delta added in float32."""
+    """Return states (b, n, H), each changed by its delta in float32, on the last coordinates if the delta has fewer."""
     hidden = hidden.clone()
-    for i, at, delta in additions:
-        states = hidden[i, at : at + len(delta)]
-        states.copy_(states.float() + delta.to(states.device).float())
+    for i, at, delta, how in additions:
+        states = hidden[i, at : at + len(delta), -delta.shape[1] :]
+        new = delta.to(states.device).float()
+        if how != "replace":
+            new = (states.float() + new) / (2 if how == "mean" else 1)
+        states.copy_(new)
     return hidden
+
+
+def next_thought(state: torch.Tensor, thinking: Thinking) -> torch.Tensor:
+    """Return the input (E,) of a latent step from the state (H,) after the final norm, in float32.
+
+    Each sequence is computed by itself, so that a thought does not depend on the batch.
+    """
+    thought = state.float() if thinking.matrix is None else state.float() @ thinking.matrix.to(state.device).float()
+    longer: torch.Tensor = thinking.norm / thought.norm().clamp_min(SHORTEST_THOUGHT)
+    return thought * longer
+
+
+def hidden_columns(
+    sequences: list[Sequence], end: int, device: torch.device, rows: int = 0
+) -> abc.Mapping[int, torch.Tensor]:
+    """Return the columns (b, end) that layers must not see, by layer; the other layers see all."""
+    masks: dict[tuple[tuple[tuple[int, int], ...], ...], torch.Tensor] = {}
+    found: dict[int, torch.Tensor] = {}
+    for layer in {layer for each in sequences for layer in each.hidden}:
+        ranges = tuple(each.hidden.get(layer, ()) for each in sequences)
+        if ranges not in masks:
+            mask = torch.zeros(max(rows, len(sequences)), end, dtype=torch.bool)
+            for i, hidden in enumerate(ranges):
+                for a, b in hidden:
+                    mask[i, a:b] = True
+            masks[ranges] = mask.to(device)
+        found[layer] = masks[ranges]
+    return found
 
 
 def recorded(sequences: list[Sequence], last: int) -> list[int]:
     """Return the layers whose states any sequence records; FINAL stands for the last one after the final norm."""
     found = {layer for each in sequences for layer in each.request.record.layers}
-    normed = any(each.request.record.final_norm and last in each.request.record.layers for each in sequences)
+    normed = any(
+        each.thinks or (each.request.record.final_norm and last in each.request.record.layers) for each in sequences
+    )
     return [*sorted(found), *([FINAL] if normed else [])]

@@ -77,10 +77,13 @@ class Scheduler:
         first, sequences = self.decoding, self.running[self.decoding :]
         chunk = max((MAX_PREFILL_TOKENS if first else MAX_PREFILL_TOKENS * IDLE_PREFILL_FACTOR) // len(sequences), 1)
         if self._limits.exact:
-            sequences, chunk = sequences[:1], ROUND
+            sequences = sequences[:1]
         elif self._network.attention.alone:
             sequences = sequences[:1]
-        return Batch(sequences, first, [min(each.length - each.filled, chunk) for each in sequences], True)
+        self._statistics.reused += sum(each.skip() for each in sequences)
+        # An exact chunk ends where one of a prompt without a cached beginning does, so that sums have one order.
+        chunks = [ROUND - each.filled % ROUND if self._limits.exact else chunk for each in sequences]
+        return Batch(sequences, first, [min(each.readable, n) for each, n in zip(sequences, chunks, strict=True)], True)
 
     def _let_decode(self) -> None:
         """Move sequences that have read their prompts to the end of the decoding ones."""
@@ -159,6 +162,11 @@ class Scheduler:
         """Remove a sequence that ended, for whatever reason."""
         if sequence.finish is not None and not self._limits.exact:
             self.remember(sequence, replied=True)
+        if sequence.finish is not None and sequence.error is None:
+            try:
+                sequence.take_cache(self.caches.kv, self.running.index(sequence))
+            except Exception as error:  # memory may be too short
+                sequence.fail(error)
         self._remove(sequence)
         self._done(sequence.job, sequence.reply())
 

@@ -7,6 +7,7 @@ from collections import abc
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import Literal
 
 import torch
@@ -15,9 +16,10 @@ from transformers import PreTrainedTokenizerBase
 from sottovoce.core.errors import EngineError, SottovoceError
 from sottovoce.models.engine.constrained_decoding import Chosen, Effect, Finish, Free, constraint_of
 from sottovoce.models.engine.grammar import Grammar
+from sottovoce.models.engine.kv_cache import KVCache
 from sottovoce.models.engine.prefix_cache import id_keys, row_keys
 from sottovoce.models.engine.recorder import Largest, Pending, Recorder
-from sottovoce.models.engine.request import Ids, Reply, Request, Usage
+from sottovoce.models.engine.request import Cached, Ids, KeysValues, Reply, Request, Usage
 from sottovoce.models.engine.sampling import Uniforms
 from sottovoce.models.engine.vocabulary import Mask
 from sottovoce.models.huggingface.text import Detokenizer, TextStream, first_stop, overlapping, partial_stop, settled
@@ -65,6 +67,8 @@ class SampledToken:
     """The largest weights of a mean, at least as many as are recorded."""
     effect: Effect | None = None
     """The effect of the response format on the choice; None if there is no format."""
+    wordless: bool = False
+    """True for a latent step, whose input is in `rows`, and for the end of a reply without words."""
 
     @property
     def is_finite(self) -> bool:
@@ -85,7 +89,12 @@ class Sequence:
         """Number of reply tokens so far."""
         self.next_id = -1
         self.next_rows: abc.Mapping[str, torch.Tensor] = {}
-        """The next input: a token, or in its place a mean by table key."""
+        """The next input: a token, or in its place a mean or a thought by table key."""
+        self.thoughts: list[torch.Tensor] = []
+        """The inputs (E,) of the latent steps so far."""
+        self.to_paste: list[tuple[int, Cached, int]] = []
+        """Cached pieces that the next pass pastes: from which column, and from which of their positions on."""
+        self._cache: KeysValues | None = None
         self._fed: list[int] = []
         stop, record = job.request.stop, job.request.record
         self._uniforms = Uniforms(job.request.sampling.seed)
@@ -105,6 +114,55 @@ class Sequence:
         """The token ids of the prompt, without its latent pieces."""
         return tuple(id for piece in self.request.prompt if isinstance(piece, Ids) for id in piece.ids)
 
+    @cached_property
+    def prompt_inputs(self) -> tuple[int, ...]:
+        """A prompt without rows as one id for each position, which is 0 where keys and values are pasted."""
+        pieces = self.request.prompt
+        return tuple(id for each in pieces for id in (each.ids if isinstance(each, Ids) else (0,) * len(each)))
+
+    @cached_property
+    def cached_pieces(self) -> list[tuple[int, Cached]]:
+        """The cached pieces of the prompt, each with its first position."""
+        starts = accumulate(map(len, self.request.prompt), initial=0)
+        placed = zip(starts, self.request.prompt, strict=False)
+        return [(start, piece) for start, piece in placed if isinstance(piece, Cached) and len(piece)]
+
+    @cached_property
+    def hidden(self) -> abc.Mapping[int, tuple[tuple[int, int], ...]]:
+        """Ranges of columns that a layer must not see, by layer."""
+        found: dict[int, tuple[tuple[int, int], ...]] = {}
+        for start, piece in self.cached_pieces:
+            for layer in range(len(piece.layers) + len(piece.first_keys)):
+                if layer not in piece.layers:
+                    found[layer] = (*found.get(layer, ()), (start + 1, start + len(piece)))
+        return found
+
+    def skip(self) -> int:
+        """Pass over the cached pieces that come next, for the next pass to paste; return their positions."""
+        before = self.filled
+        for start, piece in self.cached_pieces:
+            if start <= self.filled < start + len(piece):
+                self.to_paste.append((self.filled, piece, self.filled - start))
+                self.filled = start + len(piece)
+        self.reused += self.filled - before
+        return self.filled - before
+
+    @property
+    def readable(self) -> int:
+        """Number of prompt positions to read before the end, or the next cached piece."""
+        starts = [start for start, _ in self.cached_pieces if start > self.filled]
+        return min([*starts, self.length]) - self.filled
+
+    @property
+    def thinks(self) -> bool:
+        """True if a latent step comes next."""
+        return len(self.thoughts) < self.request.steps
+
+    @property
+    def wordless(self) -> bool:
+        """True if the next choice is no token: a latent step, or the end of a reply without words."""
+        return self.thinks or self.request.stop.max_new == 0
+
     @property
     def ids(self) -> list[int]:
         """The tokens of the reply so far; for means the nearest tokens, whose lookup takes time."""
@@ -115,11 +173,15 @@ class Sequence:
         """True once it needs no further forward pass."""
         if self.error or self.job.future.done():
             return True
-        return self.finish is not None and not self._needs_state
+        return self.finish is not None and not self._needs_state and not self._needs_cache
 
     @property
     def _needs_state(self) -> bool:
         return bool(self.request.record.layers) and self._recorder.n < self.n + 1
+
+    @property
+    def _needs_cache(self) -> bool:
+        return "words" in self.request.record.cache and self.filled < self.length + len(self.thoughts) + self.n
 
     @property
     def u(self) -> float:
@@ -180,17 +242,20 @@ class Sequence:
         if self.filled >= self.length:
             self._fed.append(self.next_id)
         self.filled += n
+        self.to_paste.clear()
 
     def keys(self) -> list[bytes]:
         """Return the keys of all positions read so far."""
+        thoughts = self.thoughts[: len(self._fed)]
+        keys, fed = [*self.job.keys, *(row_keys(torch.stack(thoughts)) if thoughts else ())], self._fed[len(thoughts) :]
         if self.request.feed.kind == "token":
-            return [*self.job.keys, *id_keys(self._fed)]
-        means = self._recorder.mean_rows(len(self._fed))  # each is recorded before it is read
-        return [*self.job.keys, *(row_keys(means[self._own_table]) if means else ())]
+            return [*keys, *id_keys(fed)]
+        means = self._recorder.mean_rows(len(fed))  # each is recorded before it is read
+        return [*keys, *(row_keys(means[self._own_table]) if means else ())]
 
     def see(self, i: int, states: abc.Mapping[int, torch.Tensor]) -> None:
         """Record the states of a forward pass by layer; i is the sequence's index in the batch."""
-        if self.finish is None or self._needs_state:
+        if not self.thinks and (self.finish is None or self._needs_state):
             self._recorder.see(i, states)
 
     def keep(self, choice: SampledToken) -> None:
@@ -199,6 +264,10 @@ class Sequence:
         if self.finish is not None:  # it only waited for its last state
             return
         self.next_id, self.next_rows = choice.id or 0, choice.rows
+        if choice.wordless:
+            self.thoughts += choice.rows.values()
+            self.finish = None if choice.rows else "length"
+            return
         kept, finish = self._take(choice)
         if kept:
             self.n += 1
@@ -219,6 +288,14 @@ class Sequence:
     def fail(self, error: Exception) -> None:
         """End without a reply; the values read may not be finite."""
         self.finish, self.error = None, failure(error)
+
+    def take_cache(self, kv: KVCache, slot: int) -> None:
+        """Copy the keys and values that are recorded of its slot."""
+        origins = [o for p in self.request.prompt for o in ["received" if isinstance(p, Cached) else "prompt"] * len(p)]
+        origins += ["thoughts"] * len(self.thoughts) + ["words"] * self.n
+        wanted = self.request.record.cache
+        if wanted:
+            self._cache = kv.keys_values(slot, [at for at, origin in enumerate(origins) if origin in wanted])
 
     def _cut(self) -> Finish | None:
         """Cut the reply before the first token that overlaps a stop string."""
@@ -273,6 +350,8 @@ class Sequence:
             states=kept.states(n + 1),
             stats=kept.stats(n),
             sparse=kept.sparse(n),
+            cache=self._cache,
+            thoughts=torch.stack(self.thoughts).cpu() if self.thoughts else None,
         )
 
 

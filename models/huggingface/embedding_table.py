@@ -65,6 +65,11 @@ class Table:
         return tensor_digest(torch.tensor(self.rows.shape), flat[::step].float())[:16]
 
     @cached_property
+    def mean_norm(self) -> float:
+        """The mean length of the rows."""
+        return float(self.rows.float().norm(dim=-1).mean())
+
+    @cached_property
     def centre(self) -> torch.Tensor:
         """The mean of all rows, (E,), in the table's dtype."""
         return self.rows.float().mean(0).to(self.rows.dtype)

@@ -81,11 +81,15 @@ class Attention:
         """True if prompts must be read one by one, because the mask cannot tell where each one's queries begin."""
         return self.form == "columns"
 
-    def mask(self, positions: torch.Tensor, span: torch.Tensor) -> Mask:
-        """Return the mask of queries at positions (b, n) over the columns of `span` (c,), 0 .. c - 1."""
+    def mask(self, positions: torch.Tensor, span: torch.Tensor, hidden: torch.Tensor | None = None) -> Mask:
+        """Return the mask of queries at positions (b, n) over the columns of `span` (c,), 0 .. c - 1.
+
+        Columns in `hidden` (b, c) are masked for all.
+        """
         if self.form == "columns":
             return (span <= positions[:, -1:]).long()
         seen = span <= positions[:, None, :, None]  # (b, 1, n, c)
+        seen = seen if hidden is None else seen & ~hidden[:, None, None]
         if self.window is None:
             return self._formed(seen)
         near = self._formed(seen & (span > positions[:, None, :, None] - self.window))

@@ -113,6 +113,10 @@ class Hooks:
 
     def __bool__(self) -> bool:
         """Return True while there are any; call it between passes, when our own hooks are removed."""
-        idle = "transformers.utils.output_capturing"  # its hooks stay after states were requested, and do nothing
         hooks = (hook for each in self._hooks for hook in each.values())
-        return any(self._hooks) and any(getattr(hook, "__module__", None) != idle for hook in hooks)
+        return any(self._hooks) and not all(map(is_idle, hooks))
+
+
+def is_idle(hook: object) -> bool:
+    """Return True for a hook of transformers that stays after states were requested, and does nothing."""
+    return getattr(hook, "__module__", None) == "transformers.utils.output_capturing"

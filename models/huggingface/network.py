@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -16,11 +16,12 @@ from transformers import DynamicCache, PreTrainedModel
 from sottovoce.core.errors import ModelError
 from sottovoce.models.huggingface.cuda_graphs import CudaGraphs
 from sottovoce.models.huggingface.embedding_table import Table
-from sottovoce.models.huggingface.family import Attention
+from sottovoce.models.huggingface.family import Attention, Mask
 from sottovoce.models.huggingface.layers import Change, Hooks, capture, decoder_layers, hooked
 from sottovoce.models.huggingface.onednn_linear import OneDNNLinear
 from sottovoce.models.huggingface.packing import parameters_of
 from sottovoce.models.huggingface.passes import FINAL, CacheView, Kind, Pass, Reading, kinds_of
+from sottovoce.models.huggingface.rotary import Rotary
 
 SMALL = 20_000_000  # parameters; below this, one thread is faster than two
 
@@ -84,6 +85,24 @@ class Network:
             self.model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=self.device), past_key_values=cache)
         return kinds_of(cache)
 
+    @property
+    def cache_shape(self) -> tuple[int, int]:
+        """Heads and width of keys and values, which are the same in all layers.
+
+        Raises:
+            ModelError: they differ between layers, are compressed, or some layers have none of their own.
+        """
+        members = sorted(member for kind in self.kinds for member in kind.members)
+        if len(self.kinds) != 1 or members != [(layer, j) for layer in range(len(self.layers)) for j in (0, 1)]:
+            raise ModelError(f"the layers of {type(self.model).__name__} do not all have keys and values of one shape")
+        return self.kinds[0].heads, self.kinds[0].width
+
+    @cached_property
+    def rotary(self) -> Rotary:
+        """How positions turn the model's keys. Raises a ModelError if they do not, see `Rotary.of`."""
+        with self._lock, torch.inference_mode():
+            return Rotary.of(self.model, self.table)
+
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
         """Return the embeddings of token ids, from the model's own module."""
         embedded: torch.Tensor = self.embedding(ids)
@@ -100,6 +119,9 @@ class Network:
             states[layer] = hidden[:, -1].clone()  # (b, H); a view would keep the whole prompt in memory
 
         with self._lock, ExitStack() as stack:
+            for layer, hidden in reading.hidden.items():
+                mask = self.attention.mask(reading.positions, reading.span, hidden)
+                stack.callback(self.layers[layer].register_forward_pre_hook(_masked(mask), with_kwargs=True).remove)
             stack.enter_context(hooked(self.layers, edits or {}))  # first, so that states are taken after them
             stack.enter_context(hooked(self.layers, capture([at for at in layers if at != FINAL], keep)))
             if FINAL in layers:
@@ -111,7 +133,8 @@ class Network:
     def step(self, reading: Reading, layers: Sequence[int] = ()) -> Pass:
         """Make a pass like `forward` with one query per sequence; it may return the states of other layers too."""
         with self._lock:
-            again = self._cuda_graphs.step(reading, layers) if self._cuda_graphs and not self.hooked else None
+            usual = not self.hooked and not reading.hidden
+            again = self._cuda_graphs.step(reading, layers) if self._cuda_graphs and usual else None
             return again or self.forward(reading, layers)
 
     def attention_of_last(self, inputs: torch.Tensor, layer: int, edits: Mapping[int, Change]) -> torch.Tensor:
@@ -120,18 +143,29 @@ class Network:
         `edits` change the outputs of decoder layers at all positions but the last. Only the last position is computed
         with transformers' eager attention, the only kind that returns its weights.
         """
-        config = self.model.config.get_text_config()
-        kind = config._attn_implementation
         with self._lock, torch.inference_mode():
             with hooked(self.layers, edits):
                 cache = self.model(**_named(inputs[:, :-1]), use_cache=True).past_key_values
-            try:
-                self.model.set_attn_implementation("eager")
+            with self._eager():
                 last = self.model(**_named(inputs[:, -1:]), past_key_values=cache, output_attentions=True)
-            finally:
-                self.model.set_attn_implementation(kind)
         weights: torch.Tensor = last.attentions[layer]
         return weights[0, :, -1].float()
+
+    def attentions(self, ids: Sequence[int]) -> list[torch.Tensor]:
+        """Return the attention weights (heads, n, n) of each layer over a sequence of n tokens, in float32."""
+        with self._lock, torch.inference_mode(), self._eager():
+            found = self.model(torch.tensor([list(ids)], device=self.device), output_attentions=True).attentions
+        return [weights[0].float() for weights in found]
+
+    @contextmanager
+    def _eager(self) -> Iterator[None]:
+        """Use transformers' eager attention inside the block, the only kind that returns its weights."""
+        kind = self.model.config.get_text_config()._attn_implementation
+        self.model.set_attn_implementation("eager")
+        try:
+            yield
+        finally:
+            self.model.set_attn_implementation(kind)
 
     @property
     def hooked(self) -> bool:
@@ -174,6 +208,15 @@ class Network:
         if "position_ids" in self._accepts:  # alibi families count positions from the mask
             arguments["position_ids"] = reading.positions
         return arguments
+
+
+def _masked(mask: Mask) -> Any:  # Any: a hook with keyword arguments
+    """Return a hook that replaces the attention mask of a layer."""
+
+    def hook(_module: nn.Module, inputs: Any, named: dict[str, Any]) -> Any:
+        return inputs, {**named, "attention_mask": mask}
+
+    return hook
 
 
 def _named(inputs: torch.Tensor) -> dict[str, torch.Tensor]:

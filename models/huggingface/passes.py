@@ -7,7 +7,7 @@ Tensors of equal shape are stored together: the keys and values of a usual model
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
@@ -34,6 +34,8 @@ class Reading:
     window: Pages
     plain: bool = False
     """True if no mask is needed: one query each that sees all columns, or whole prompts from column 0."""
+    hidden: Mapping[int, torch.Tensor] = field(default_factory=dict)
+    """Columns (b, c) that a layer must not see, by layer."""
 
 
 @dataclass(frozen=True, eq=False)

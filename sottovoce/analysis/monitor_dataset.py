@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def measure_of(runs: Sequence[Run], measure: Measure) -> Measure:
     """Return how rows of these runs are measured: at the requested positions, else at those of their scheme."""
-    known = {settings_of(run).positions for run in runs}
+    known = {settings_of(run).measured_at for run in runs}
     if "positions" in measure.model_fields_set or len(known) != 1:
         return measure
     return measure.model_copy(update={"positions": known.pop()})

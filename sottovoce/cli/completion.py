@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import CompletionItem, get_completion_class
 
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.files import config_folder, models_folder
@@ -23,8 +23,13 @@ def choices(values: Sequence[str], ctx: click.Context, parameter: click.Paramete
     return _matching(values, typed)
 
 
-def models(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
-    """Return the bundled model, those in the config file, and pulled ones. The shell itself completes folders."""
+def files(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Let the shell itself complete the name of a file or a folder."""
+    return [CompletionItem(typed, type="file")]
+
+
+def models(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[str] | list[CompletionItem]:
+    """Return the bundled model, those in the config file, and pulled ones; files if none of them matches."""
     from sottovoce.cli.config import read_config
 
     try:
@@ -32,14 +37,15 @@ def models(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[s
     except UsageError:  # running a command reports it
         configured = []
     pulled = [record.parent.name for record in models_folder().glob("*/source.json")]
-    return _matching(["bundled", *configured, *sorted(pulled)], typed)
+    return _matching(["bundled", *configured, *sorted(pulled)], typed) or files(ctx, parameter, typed)
 
 
-def runs(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
-    """Return saved runs, the newest first."""
+def runs(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[str] | list[CompletionItem]:
+    """Return saved runs, the newest first; files if none of them matches."""
     from sottovoce.runs.run_directory import saved_runs
 
-    return _matching(["latest", *(folder.name for folder in reversed(saved_runs()))], typed)
+    names = ["latest", *(folder.name for folder in reversed(saved_runs()))]
+    return _matching(names, typed) or files(ctx, parameter, typed)
 
 
 def show(ctx: click.Context) -> None:

@@ -61,7 +61,7 @@ class Argument(click.Argument):
             metavar=f"{metavar} ..." if repeated and not metavar.endswith("]") else metavar,
             nargs=-1 if repeated else 1,
             type=click.UNPROCESSED,
-            shell_complete=completion.runs if metavar.strip("[").startswith("RUN") else None,
+            shell_complete=completion.runs if metavar.strip("[").startswith("RUN") else completion.files,
         )
         self.about, self.is_path = info.description or "", _kind(info) is Path
         self.brief = _clause(self.about)
@@ -86,7 +86,7 @@ class Option(click.Option):
         also = [str(extra["also"])] if isinstance(extra, dict) and "also" in extra else []
         plain = name.strip("_").replace("_", "-")  # fields named after a Python keyword end in _
         word = "|".join(choices) or METAVARS.get(get_origin(kind) or kind, METAVARS.get(kind, "TEXT"))
-        complete = completion.models if name == "model" else partial(completion.choices, choices) if choices else None
+        complete = partial(completion.choices, choices) if choices else completion.files
         default = _default(info)
         super().__init__(
             [*also, f"-{name}" if info.alias and len(name) == 1 else f"--{plain}", name],
@@ -96,7 +96,7 @@ class Option(click.Option):
             required=info.is_required(),
             type=None if flag else click.UNPROCESSED,
             is_flag=flag or None,
-            shell_complete=None if flag else complete,  # None: the shell completes file names
+            shell_complete=completion.models if name == "model" else complete,
         )
         self.brief = f"{_clause(info.description or '')}{default}"
         self.heading, self.common, self.is_path = heading, common, kind is Path

@@ -19,7 +19,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, MessageRef, Place, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
-from sottovoce.models import Ids, Piece, Rows, attention_of_last
+from sottovoce.models import Cached, Ids, Piece, Rows, attention_of_last
 from sottovoce.nodes.context import made_from
 from sottovoce.nodes.question import question_digest
 from sottovoce.report.plots import Plot, drawing, svg
@@ -103,6 +103,7 @@ def _tokens(pieces: Sequence[Piece], model: HookedChatModel) -> tuple[str, ...]:
     ids = [
         token
         for piece in pieces
+        if not isinstance(piece, Cached)
         for token in (piece.ids if isinstance(piece, Ids) else loaded.table.nearest(piece.rows).tolist())
     ]
     return tuple(text_of(token, loaded.tokenizer) for token in ids)

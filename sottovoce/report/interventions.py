@@ -86,7 +86,7 @@ def _drawn(run: DiscussionRecord) -> Iterator[str]:
     known = [value for value in highest.values() if value is not None]
     if not known:
         return
-    positions = scheme(run.scheme).settings.positions
+    positions = scheme(run.scheme).settings.measured_at
     where = WHERE.get(positions, f" at positions {positions!r}")
     yield f"highest entropy of each turn{where}, {figure(min(known))} to {figure(max(known))} nats"
     marked = {(entry["epoch"], entry["round"], entry["turn"]) for entry in run.interventions}
@@ -103,7 +103,7 @@ def _drawn(run: DiscussionRecord) -> Iterator[str]:
 def _highest(run: DiscussionRecord) -> dict[Turn, float | None]:
     """Return the highest entropy of each turn in order of time; withdrawn messages count."""
     entropies: dict[Turn, list[float]] = {}
-    positions = scheme(run.scheme).settings.positions
+    positions = scheme(run.scheme).settings.measured_at
     for message in run.messages:
         entropies.setdefault((message.epoch, *message.time), []).extend(_entropy(message, positions))
     return {turn: max(entropies[turn], default=None) for turn in sorted(entropies)}

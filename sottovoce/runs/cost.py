@@ -74,9 +74,14 @@ def flops(messages: Sequence[Message], models: Mapping[str, AgentModel]) -> floa
 
 
 def computed_tokens(message: Message) -> float:
-    """Return how many tokens a call computed: those read and not reused, and those written."""
+    """Return how many positions a call computed: those read and not reused, latent steps, and those written."""
     stats = message.stats
-    return stats.get("tokens_in", 0) - stats.get("tokens_reused", 0) + stats.get("tokens_out", 0)
+    return (
+        stats.get("thoughts", 0)
+        + stats.get("tokens_in", 0)
+        - stats.get("tokens_reused", 0)
+        + stats.get("tokens_out", 0)
+    )
 
 
 def payload_measures(messages: Sequence[Message]) -> dict[str, float]:

@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from sottovoce.channels import PROTOCOLS
-from sottovoce.channels.options import LONGEST_REPLY, CipherOptions, StateOptions
+from sottovoce.channels.options import LONGEST_REPLY, CipherOptions, GraftOptions, StateOptions, ThoughtsOptions
 from sottovoce.core.bounds import LONGEST_WAIT, Count, Seed, Size, Tokens
 from sottovoce.core.errors import UsageError, choose, nearest
 from sottovoce.core.trust import Names, Words
@@ -59,15 +59,15 @@ def _plain(value: str) -> Any:  # Any: JSON
         return value
 
 
-class Settings(People, Watched, CipherOptions, StateOptions):
+class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, GraftOptions):
     """The settings of every scheme, with the options of the built-in protocols as fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     protocol: Annotated[str, Words()] = Field(
         default="nl",
-        description="What a message carries: nl (text), cipher (mean embeddings), sde (state deltas) or hidden "
-        "(raw states).",
+        description="What a message carries: nl (text), cipher (mean embeddings), sde (state deltas), hidden "
+        "(raw states), kv (keys and values), thoughts (latent steps) or graft (one state).",
         json_schema_extra=lambda schema: schema.update(enum=[*PROTOCOLS.names()]),
     )
     option: Annotated[dict[str, Any], BeforeValidator(pairs), Words()] = Field(  # Any: each protocol's own
@@ -293,7 +293,9 @@ class Settings(People, Watched, CipherOptions, StateOptions):
     def options(self, agent: str) -> dict[str, Any]:  # Any: each protocol's own options
         """Return the options of an agent's protocol: fields not at their defaults, updated with `option`."""
         fields = type(self).model_fields
-        found = {name: getattr(self, name) for name in OF_PROTOCOL if getattr(self, name) != fields[name].default}
+        # A scheme may use a name for a setting of its own, as ReAct does `carry`: then `option` sets the protocol's.
+        ours = [name for name in OF_PROTOCOL if fields[name].annotation == Settings.model_fields[name].annotation]
+        found = {name: getattr(self, name) for name in ours if getattr(self, name) != fields[name].default}
         for name, value in sorted(self.option.items(), key=lambda pair: "." in pair[0]):  # an agent's own override
             owner, dot, own = name.rpartition(".")
             found |= {own: value} if not dot or owner == agent else {}

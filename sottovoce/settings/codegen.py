@@ -28,7 +28,7 @@ class CodeGen(Settings):
 
     default_temperature: ClassVar[float | None] = 0.0
     shows_documents: ClassVar[bool] = False
-    positions: ClassVar[str] = "scores"
+    measured_at: ClassVar[str] = "scores"
     answers_in: ClassVar[KindName | None] = "text"
     watched_from: ClassVar[int] = 1
     effects: ClassVar[Mapping[str, str]] = MappingProxyType({"run": "the program is submitted, and run with the tests"})

@@ -26,7 +26,7 @@ class GovSim(Settings):
 
     default_temperature: ClassVar[float | None] = 0.0
     shows_documents: ClassVar[bool] = False
-    positions: ClassVar[str] = "tons"
+    measured_at: ClassVar[str] = "tons"
     watched_from: ClassVar[int] = 1
     """The wishes of the first month follow no talk that could be repeated."""
     together: ClassVar[str] = "wish"

@@ -5,7 +5,7 @@ Nothing here imports torch or langgraph.
 
 from __future__ import annotations
 
-from sottovoce.channels.options import CipherOptions, StateOptions
+from sottovoce.channels.options import CipherOptions, GraftOptions, StateOptions, ThoughtsOptions
 from sottovoce.settings.oversight import People, Watched
 
 FIRST = (
@@ -15,7 +15,9 @@ FIRST = (
 """The options that most people need, in this order, including those of a run's output."""
 OF_SAMPLING = ("top_p", "top_k", "repetition_penalty")
 OF_LOADING = ("dtype", "weights", "device", "memory", "thinking", "exact")
-OF_PROTOCOL = tuple(CipherOptions.model_fields | StateOptions.model_fields)
+OF_PROTOCOL = tuple(
+    CipherOptions.model_fields | StateOptions.model_fields | ThoughtsOptions.model_fields | GraftOptions.model_fields
+)
 OF_CONTROL = ("control", "escalate", "escalate_above")
 COMPONENTS = ("question_description", "answer_description", "demonstrations", "chain_of_thought")
 GROUPS: dict[str, tuple[str, ...]] = {

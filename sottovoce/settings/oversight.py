@@ -74,7 +74,7 @@ class Watched(Checked):
 
     watched_from: ClassVar[int] = 0
     """The first round (0-based) in which monitors check messages."""
-    positions: ClassVar[str] = "all"
+    measured_at: ClassVar[str] = "all"
     """The positions of a reply at which uncertainty matters, by name (monitors.positions)."""
     together: ClassVar[str] = ""
     """The act whose messages of one round are checked together; empty if each is checked by itself."""

@@ -34,6 +34,6 @@ class ReAct(Searching):
         description="Page that a search opens: title (the page of that title, as in ReAct) or passages (the three best "
         "passages, as in SDE).",
     )
-    carry: Literal["latest", "all"] = Field(
+    carry: Literal["latest", "all"] = Field(  # type: ignore[assignment]  # in place of the protocol's option
         default="latest", description="Steps that the protocol carries; others are sent as text: latest or all."
     )

@@ -33,7 +33,7 @@ class WhoDunit(Settings):
 
     default_temperature: ClassVar[float | None] = 0.0
     shows_documents: ClassVar[bool] = False
-    positions: ClassVar[str] = "action"
+    measured_at: ClassVar[str] = "action"
     acts: ClassVar[tuple[str, ...]] = ("request", "reply", "act")
     effects: ClassVar[Mapping[str, str]] = MappingProxyType({"award": "it ends the game"})
 

@@ -89,7 +89,8 @@ def _label(
 def _tokens(payload: Payload) -> Iterator[Difference]:
     """Check that each tensor has a row per token, and each carried one a row per kept token."""
     n, kept, tensors = len(payload), payload.carrying, payload.tensors
-    whole = [name for name in tensors if not is_carried(name) and name not in (KEPT, "sparse.covered")]
+    others = (KEPT, "sparse.covered", "at", "thought_ids")
+    whole = [name for name in tensors if not is_carried(name) and name not in others]
     found = {name: len(tensors[name]) for name in whole}
     expected = dict.fromkeys(whole, n)
     if kept is not None and [*kept.tolist()] != sorted({*kept.tolist()} & {*range(n)}):
@@ -101,7 +102,8 @@ def _tokens(payload: Payload) -> Iterator[Difference]:
             yield f"the tensor {name}", str(error), "parts that fit together"
             continue
         found[name] = 0 if carried is None else carried.shape[-2]
-        expected[name] = n if kept is None else len(kept)
+        one = name.startswith("first_") or name == "state"
+        expected[name] = 1 if one else payload.positions or (n if kept is None else len(kept))
     yield from differences(found, expected, "the tokens of the tensor")
 
 

@@ -232,7 +232,9 @@ def test_what_a_text_model_cannot_read_is_refused(message: BaseMessage, expected
 
 
 def test_protocols_and_options_that_do_not_exist_are_refused(store: PayloadStore) -> None:
-    with pytest.raises(UsageError, match="unknown protocol 'cypher'; choose from: cipher, hidden, nl, sde"):
+    with pytest.raises(
+        UsageError, match="unknown protocol 'cypher'; choose from: cipher, graft, hidden, kv, nl, sde, thoughts"
+    ):
         agent("cypher", store).invoke(QUESTION)
     with pytest.raises(UsageError, match="protocol 'nl' has no option 'layers'"):
         agent("nl", store, options={"layers": (1,)}).invoke(QUESTION)

@@ -18,6 +18,8 @@ import torch
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.conformance import ProtocolTests
 from sottovoce.channels.conformance_steps import DIFFERENCES, Difference
+from sottovoce.channels.graft import Graft
+from sottovoce.channels.kv import KV, Thoughts
 from sottovoce.channels.message import MessageRef, Turn
 from sottovoce.channels.nl import NL
 from sottovoce.channels.payload import Payload
@@ -37,6 +39,11 @@ OURS: dict[str, tuple[Protocol, Collection[Difference]]] = {
         DIFFERENCES[1:],
     ),
     "states": (Hidden(), DIFFERENCES),
+    "keys and values of prompts": (KV(), DIFFERENCES[1:2]),
+    "keys and values in place of words": (KV(carry="both", place="quoted", carry_as="int8"), DIFFERENCES[1:2]),
+    "some layers": (KV(carry="reply", layer_share=0.5, inject="all", positions="paper"), DIFFERENCES[1:2]),
+    "thoughts": (Thoughts(latent_steps=3, realign=True), DIFFERENCES[1:2]),
+    "a state": (Graft(merge="sum"), ()),
     "deltas in fewer bytes": (SDE(carry_as="int8", keep=0.5, rank=2), DIFFERENCES),
 }
 

@@ -163,7 +163,7 @@ def test_prompt_and_reply_together_are_the_recorded_history(replays: dict[str, R
     text = loaded.detokenizer(special=True).text
     for call in replays[name].calls[-trace["n_agents"] :]:
         table = loaded.table
-        read = [piece.ids if isinstance(piece, Ids) else table.nearest(piece.rows) for piece in call.request.prompt]
+        read = [piece.ids if isinstance(piece, Ids) else table.nearest(piece.rows) for piece in call.request.prompt]  # type: ignore[union-attr]
         prompt = "".join(text([int(id) for id in ids]) for ids in read)
 
         history = trace["detail"][f"agent_{call.trace['agent']}"]["history"]
@@ -284,7 +284,7 @@ def rows_of(segment: Json, replay: Replay) -> torch.Tensor:
 
 
 def embedded(request: Request, loaded: LoadedModel) -> torch.Tensor:
-    pieces = [loaded.table.rows[list(p.ids)] if isinstance(p, Ids) else p.rows for p in request.prompt]
+    pieces = [loaded.table.rows[list(p.ids)] if isinstance(p, Ids) else p.rows for p in request.prompt]  # type: ignore[union-attr]
     return torch.cat(pieces)
 
 

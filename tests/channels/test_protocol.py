@@ -52,7 +52,7 @@ def word_pieces(request: Request) -> list[str]:
 
 def heard_ids(request: Request, loaded: LoadedModel) -> list[int]:
     """The tokens of a prompt, and the nearest tokens of its rows."""
-    read = [list(p.ids) if isinstance(p, Ids) else loaded.table.nearest(p.rows).tolist() for p in request.prompt]
+    read = [list(p.ids) if isinstance(p, Ids) else loaded.table.nearest(p.rows).tolist() for p in request.prompt]  # type: ignore[union-attr]
     return [id for piece in read for id in piece]
 
 
@@ -192,7 +192,7 @@ def test_the_reference_renders_the_first_turns_by_the_template(protocol: Protoco
 
 
 def test_every_protocol_is_made_by_its_name() -> None:
-    assert sorted(PROTOCOLS) == ["cipher", "hidden", "nl", "sde"]
+    assert sorted(PROTOCOLS) == ["cipher", "graft", "hidden", "kv", "nl", "sde", "thoughts"]
     assert all(create(name).name == name for name in PROTOCOLS)
     assert create("sde", layers=(1,), inject="all").options == StateOptions(layers=(1,), inject="all")
 
@@ -200,7 +200,7 @@ def test_every_protocol_is_made_by_its_name() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "complaint"),
     [
-        ("cypher", {}, "unknown protocol 'cypher'; choose from: cipher, hidden, nl, sde"),
+        ("cypher", {}, "unknown protocol 'cypher'; choose from: cipher, graft, hidden, kv, nl, sde, thoughts"),
         ("", {}, "unknown protocol ''"),
         ("nl", {"layers": (1,)}, "protocol 'nl' has no option 'layers'; it has: compat"),
         (

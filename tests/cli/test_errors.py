@@ -39,7 +39,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         (["data", "games", "debate"], "unknown world 'debate'; choose from: govsim, whodunit"),
         (["data", "games", "whodunit", "--n", "3"], "Missing option '--to'; see sottovoce data games whodunit --help"),
         (["data", "games", "whodunit", "--to", "no/such/games.jsonl"], "--to 'no/such/games.jsonl' cannot be written: 'no/such' is not a folder"),
-        (["debate", "--protocol", "cypher"], "unknown protocol 'cypher'; choose from: cipher, hidden, nl, sde"),
+        (["debate", "--protocol", "cypher"], "unknown protocol 'cypher'; choose from: cipher, graft, hidden, kv, nl, sde, thoughts"),
         (["debate", "--rounds", "0"], "rounds is '0': expected greater than or equal to 1"),
         (["debate", "--rounds", "two"], "rounds is 'two': expected a valid integer, unable to parse string as an integer"),
         (["debate", "--temperature", "-1"], "temperature.0 is '-1': expected greater than or equal to 0"),
@@ -228,7 +228,7 @@ def test_a_folder_without_permission_is_refused(call: Call, tmp_path: Path) -> N
 
 def test_an_error_that_quotes_a_text_stays_on_one_line_without_control_characters(call: Call) -> None:
     assert refused(call, USAGE, "debate", "--protocol", "a\nb\x1b[2J") == (
-        r"unknown protocol 'a\nb\x1b[2J'; choose from: cipher, hidden, nl, sde"
+        r"unknown protocol 'a\nb\x1b[2J'; choose from: cipher, graft, hidden, kv, nl, sde, thoughts"
     )
 
 

@@ -75,12 +75,12 @@ def test_a_pipe_gets_each_round_while_the_next_is_under_way(models: Models, tmp_
 
 
 def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str) -> list[str]:
-    """What bash is offered for the last word of a line."""
+    """What bash is offered for the last word of a line; `file:` before a beginning that bash itself completes."""
     monkeypatch.setenv("_SOTTOVOCE_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", line)
     monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
     assert main([]) == 0
-    return [offer.partition(",")[2] for offer in capsys.readouterr().out.split()]
+    return [offer.removeprefix("plain,").replace("file,", "file:") for offer in capsys.readouterr().out.split()]
 
 
 @pytest.mark.parametrize(
@@ -88,10 +88,14 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     [
         ("sottovoce re", ["reconcile", "react"]),
         ("sottovoce debate --esc", ["--escalate", "--escalate-above"]),
-        ("sottovoce debate --protocol ", ["nl", "cipher", "sde", "hidden"]),
+        ("sottovoce debate --protocol ", ["nl", "cipher", "sde", "hidden", "kv", "thoughts", "graft"]),
         ("sottovoce debate --model ", ["bundled", "small", "smollm2"]),
         ("sottovoce runs show ", ["latest", "2026-b", "2026-a"]),
         ("sottovoce runs compare la", ["latest"]),
+        ("sottovoce debate --questions d", ["file:d"]),
+        ("sottovoce debate --model ./m", ["file:./m"]),
+        ("sottovoce runs show runs/", ["file:runs/"]),
+        ("sottovoce experiment run ", ["file:"]),
     ],
 )
 def test_a_shell_is_offered_names(

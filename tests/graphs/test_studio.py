@@ -86,7 +86,7 @@ async def test_the_form_shows_every_setting_with_its_description_and_choices(
     (found,) = await client.assistants.search(graph_id=name, metadata={"created_by": "system"})
     schemas = await client.assistants.get_schemas(found["assistant_id"])
     fields = (schemas["context_schema"] or {})["properties"]
-    assert fields["protocol"]["enum"] == ["nl", "cipher", "sde", "hidden"]
+    assert fields["protocol"]["enum"] == ["nl", "cipher", "sde", "hidden", "kv", "thoughts", "graft"]
     assert fields["max_tokens"]["minimum"] == 1
     assert [*fields] == sorted(fields, key=place)
     assert all(field["description"] and ("default" in field) for field in fields.values())

@@ -90,7 +90,7 @@ def plain(
     loaded: LoadedModel, asked: Request, **options: Any
 ) -> Any:  # Any: a model's output, by the names it has there
     """One forward pass of the unmodified model over the prompt's embeddings, its edits added by hand."""
-    pieces = [loaded.table.rows[list(p.ids)] if isinstance(p, Ids) else p.rows for p in asked.prompt]
+    pieces = [loaded.table.rows[list(p.ids)] if isinstance(p, Ids) else p.rows for p in asked.prompt]  # type: ignore[union-attr]
 
     def by_hand(layer: int, hidden: torch.Tensor) -> torch.Tensor:
         hidden = hidden.clone()

@@ -77,7 +77,10 @@ def test_options_may_come_as_a_command_line_has_them() -> None:
             {"option": {"agent_7.layers": [1]}},
             "unknown agent among the options: 'agent_7'; choose from: agent_1, agent_2",
         ),
-        ({"protocol": "cypher"}, "unknown protocol 'cypher'; choose from: cipher, hidden, nl, sde"),
+        (
+            {"protocol": "cypher"},
+            "unknown protocol 'cypher'; choose from: cipher, graft, hidden, kv, nl, sde, thoughts",
+        ),
     ],
 )
 def test_what_does_not_fit_is_one_line(values: dict[str, object], line: str) -> None:

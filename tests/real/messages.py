@@ -112,7 +112,7 @@ def prompt_of_hearer(protocol: Protocol, payload: Payload, hearer: LoadedModel) 
 def distributions(prompt: Prompt, said: tuple[int, ...], hearer: LoadedModel) -> torch.Tensor:
     """The hearer's log-probabilities (len(said), V) at the tokens of a continuation."""
     rows = hearer.table.rows
-    pieces = [rows[list(each.ids)] if isinstance(each, Ids) else each.rows for each in (*prompt.pieces, Ids(said[:-1]))]
+    pieces = [rows[list(each.ids)] if isinstance(each, Ids) else each.rows for each in (*prompt.pieces, Ids(said[:-1]))]  # type: ignore[union-attr]
     with torch.inference_mode():
         logits: torch.Tensor = hearer.model(inputs_embeds=torch.cat(pieces)[None], logits_to_keep=len(said)).logits[0]
     return logits[:, : len(hearer.table)].float().log_softmax(-1)

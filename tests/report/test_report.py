@@ -19,7 +19,7 @@ from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import RecordError, UsageError
-from sottovoce.models import Rows, load
+from sottovoce.models import Ids, Rows, load
 from sottovoce.report import tensors
 from sottovoce.report.attention import attention_plot, looked
 from sottovoce.report.comparison import comparison_of, published_table, tables
@@ -173,9 +173,8 @@ def prompt_of(run: Run, agent: str, round: int) -> tuple[torch.Tensor, torch.Ten
     asked = next(each.turns for each in run.only.prompts if each.place == message.place)
     turns = [Turn(role, tuple(_parts(text, before))) for role, text in asked]  # type: ignore[arg-type]  # a role
     pieces = Cipher().encode_prompt(turns, loaded, lambda ref: ref.load(store)).pieces
-    embedded = [
-        each.rows if isinstance(each, Rows) else loaded.network.embed(torch.tensor(each.ids)) for each in pieces
-    ]
+    rows = loaded.network.embed
+    embedded = [rows(torch.tensor(each.ids)) if isinstance(each, Ids) else each.rows for each in pieces]  # type: ignore[union-attr]
     assert any(isinstance(each, Rows) for each in pieces) and message.payload is not None
     said = message.payload.load(store).rows(loaded.table.key)
     assert said is not None

@@ -21,7 +21,11 @@ from sottovoce.settings import Debate, SelfConsistency, Settings, Single
         (Debate, {"seed": "9" * 5000}, f"seed is '{'9' * 199}... (5,002 characters): "),
         (Debate, {"memory": ["9" * 30]}, f"memory.0 is {'9' * 30}: expected less than or equal to"),
         (Debate, {"temperature": ["1e999"]}, "temperature.0 is '1e999': expected a finite number"),
-        (Debate, {"protocol": "cypher"}, "unknown protocol 'cypher'; choose from: cipher, hidden, nl, sde"),
+        (
+            Debate,
+            {"protocol": "cypher"},
+            "unknown protocol 'cypher'; choose from: cipher, graft, hidden, kv, nl, sde, thoughts",
+        ),
         (Debate, {"round": 3}, "unknown field of Debate: 'round'; the nearest known one is 'rounds'"),
         (Debate, {"model": []}, "no model is set"),
         (Debate, {"agents": 3, "temperature": [0.1, 0.2]}, "temperature has 2 values for 3 agents"),

@@ -1,0 +1,244 @@
+"""The protocols kv and thoughts: an agent hands over the keys and values of what it read, thought or wrote.
+
+kv (KVComm, arXiv 2510.03346): the sender reads its prompt; its keys and values stand before the receiver's prompt.
+thoughts (LatentMAS, arXiv 2511.20639): the sender also makes latent steps, in which a state becomes the next input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+import torch
+
+from sottovoce.channels.compress import vectors
+from sottovoce.channels.layers import chosen_layers, layer_of
+from sottovoce.channels.message import MessageRef
+from sottovoce.channels.options import CacheOptions, Carry, Keep, ThoughtsOptions
+from sottovoce.channels.payload import Payload
+from sottovoce.channels.protocol import Encoded, Prompt, Protocol, Speech, in_words, payload_ids
+from sottovoce.core.errors import ModelError, ProtocolError, UsageError
+from sottovoce.models import Cached, Ids, LoadedModel, Origin, Record, Reply, Request, Thinking
+
+OF_CARRY: dict[Carry, tuple[Origin, ...]] = {
+    "prompt": ("prompt",),
+    "reply": ("thoughts", "words"),
+    "both": ("prompt", "thoughts", "words"),
+}
+NAMES: dict[Origin, str] = {
+    "received": "what it received",
+    "prompt": "its prompt",
+    "thoughts": "its thoughts",
+    "words": "its words",
+}
+
+
+class KV(Protocol):
+    """The protocol of shared keys and values."""
+
+    Options = CacheOptions
+    options: CacheOptions
+    name: ClassVar[str] = "kv"
+    hands_over: ClassVar[bool] = True
+    carry: ClassVar[Carry] = "prompt"
+    """What is handed over by default."""
+    keeps: ClassVar[Keep] = "added"
+    """What is kept of it by default."""
+    thinks: ClassVar[bool] = False
+    """True if the sender makes latent steps."""
+
+    def check_options(self) -> None:
+        """Refuse a share of tokens or a rank, and options of which nothing would be handed over."""
+        options = self.options
+        if options.kept_share < 1 or options.rank is not None:
+            raise UsageError(
+                f"keep {options.keep} and rank {options.rank} are not for {self.name}; leave them out, or use "
+                "layer_share or carry_as to carry less"
+            )
+        if options.place == "quoted" and "words" not in self.origins and not self.thinks:
+            raise UsageError("place 'quoted' puts keys and values in place of a reply's words; use carry reply or both")
+        if not self.origins or (self.origins == ("thoughts",) and not self.steps):
+            raise UsageError(
+                f"carry {options.carry} and keep {options.keep} leave nothing to hand over under {self.name}"
+            )
+        if options.layers and options.layer_share < 1:
+            raise UsageError("layers names the layers, and layer_share chooses them; leave one out")
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        """The origins of the positions that are handed over."""
+        keep = self.options.keep if isinstance(self.options.keep, str) else self.keeps
+        if keep == "thoughts":
+            return ("thoughts",) if self.thinks else ()
+        added = OF_CARRY[self.options.carry or self.carry]
+        added = added if self.thinks else tuple(each for each in added if each != "thoughts")
+        return ("received", *added) if keep == "all" else added
+
+    @property
+    def steps(self) -> int:
+        """The number of latent steps."""
+        return self.options.latent_steps if isinstance(self.options, ThoughtsOptions) else 0
+
+    @property
+    def silent(self) -> bool:
+        """True unless the words of a reply are all that is handed over."""
+        return "prompt" in self.origins or self.thinks
+
+    def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
+        """Require one architecture with equal heads and widths and rotary positions; depths may differ."""
+        for model in (speaker, hearer):
+            self._check_positions(model)
+        shapes = [_shape(model) for model in (speaker, hearer)]
+        if shapes[0] != shapes[1]:
+            raise ProtocolError(
+                f"{self.name} needs one architecture with equal heads on both sides, but {speaker.name!r} and "
+                f"{hearer.name!r} have (type, heads, width) {shapes[0]} and {shapes[1]}; use models of one family, or "
+                "carry that edge in words with --fallback nl"
+            )
+        told = f"with keys and values of {self._origin()}"
+        if "prompt" in self.origins:
+            told += ": all that it was told, its documents and role included"
+        if speaker.weights_key != hearer.weights_key:
+            told += "; between other weights"
+        return told
+
+    def make_request(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
+        """Return the request for a reply, whose keys and values are recorded."""
+        self._check_positions(loaded)
+        return super().make_request(prompt, loaded, speech)
+
+    def to_record(self, loaded: LoadedModel) -> Record:
+        """Record keys and values too."""
+        return replace(super().to_record(loaded), cache=self.origins)
+
+    def payload_tensors(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
+        """Return keys and values (l, heads, p, w) of the chosen layers, and the first position of the others."""
+        cache = reply.cache
+        assert cache is not None, "it was asked for"
+        layers = self._layers(loaded)
+        chosen, rest = list(layers), [layer for layer in range(loaded.layers) if layer not in layers]
+        carried = {"keys": cache.keys[chosen], "values": cache.values[chosen], "at": cache.at}
+        if rest:
+            carried |= {"first_keys": cache.keys[rest, :, :1], "first_values": cache.values[rest, :, :1]}
+        return carried
+
+    def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Encoded:
+        """Return the message's tokens, or keys and values in their place."""
+        return self._encode(reference, payload, loaded, payload_ids(reference, payload))
+
+    def encode_across_vocabularies(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Encoded:
+        """Return the message's words, or keys and values in their place."""
+        return self._encode(reference, payload, loaded, in_words(reference.body, loaded))
+
+    def encode_before(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Cached | None:
+        """Return the keys and values that stand before the whole prompt; None if they stand in place of words."""
+        if self._quotes(payload) or not self._carries(reference, payload, loaded):
+            return None
+        return self._piece(payload, loaded, [*range(payload.positions or 0)])
+
+    def _encode(self, reference: MessageRef, payload: Payload, loaded: LoadedModel, words: Ids) -> Encoded:
+        if not self._quotes(payload) or not self._carries(reference, payload, loaded):
+            return words, ()
+        n, own = payload.positions or 0, len(payload)
+        if not reference.spans:
+            return self._piece(payload, loaded, [*range(n)]), ()
+        return self._piece(payload, loaded, [n - own + at for at in payload.tokens(reference.spans)]), ()
+
+    def _quotes(self, payload: Payload) -> bool:
+        """Return True if keys and values stand in place of the message's words, which must be among them."""
+        return self.options.place == "quoted" and (not len(payload) or NAMES["words"] in payload.label.origin)
+
+    def _carries(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> bool:
+        """Return True if a message is read with its keys and values: they exist, and fit the reader."""
+        keys = payload.tensors.get("keys")
+        wanted = not reference.own and (reference.latest or self.options.inject == "all")
+        if not wanted or keys is None or payload.label.protocol != self.name:
+            return False
+        return (keys.shape[1], keys.shape[3]) == loaded.network.cache_shape
+
+    def _piece(self, payload: Payload, loaded: LoadedModel, at: list[int]) -> Cached:
+        """Return positions of a payload as a piece of a prompt, each layer in its place in the reader."""
+        keys, values, first_keys, first_values = (
+            vectors(payload.tensors, name) for name in ("keys", "values", "first_keys", "first_values")
+        )
+        assert keys is not None and values is not None, "checked by _carries"
+        layers = payload.label.layers
+        depth = len(layers) + (0 if first_keys is None else len(first_keys))
+        whole = {layer_of(layer, depth, loaded.layers): i for i, layer in enumerate(layers)}
+        others = [layer for layer in range(depth) if layer not in layers]
+        rest = [layer for layer in range(loaded.layers) if layer not in whole]
+        first: list[tuple[torch.Tensor, torch.Tensor]] = []
+        for layer in rest:
+            source = layer_of(layer, loaded.layers, depth)
+            if source in layers:
+                first.append((keys[layers.index(source), :, :1], values[layers.index(source), :, :1]))
+            else:
+                assert first_keys is not None and first_values is not None, (
+                    "layers that are not whole have one position"
+                )
+                first.append((first_keys[others.index(source)], first_values[others.index(source)]))
+        none = keys.new_zeros(0, keys.shape[1], 1, keys.shape[3])
+        order = sorted(whole)
+        chosen = [whole[layer] for layer in order]
+        return Cached(
+            keys[chosen][:, :, at],
+            values[chosen][:, :, at],
+            tuple(order),
+            payload.tensors["at"][at],
+            torch.stack([each[0] for each in first]) if first else none,
+            torch.stack([each[1] for each in first]) if first else none,
+            turned=self.options.positions == "shifted",
+        )
+
+    def _layers(self, loaded: LoadedModel) -> tuple[int, ...]:
+        if self.options.layers:
+            return tuple(sorted({0, *loaded.latent_layers(self.options.layers)}))
+        return chosen_layers(loaded, self.options.layer_share, self.options.layer_alpha)
+
+    def _origin(self) -> str:
+        *first, last = (NAMES[each] for each in self.origins)
+        return f"{', '.join(first)} and {last}" if first else last
+
+    def _check_positions(self, loaded: LoadedModel) -> None:
+        """Refuse a model whose keys cannot stand at other positions than their own."""
+        network = loaded.network
+        window, context = network.attention.window, network.context
+        try:
+            if network.attention.alone:
+                raise ModelError("it measures distances in the prompt (ALiBi)")
+            if window is not None and (context is None or window < context):
+                raise ModelError(f"some layers see only the last {window} positions (a sliding window)")
+            _ = network.cache_shape, network.rotary
+        except ModelError as error:
+            raise ProtocolError(
+                f"{self.name} cannot hand keys and values of {loaded.name!r} over: {error}; use nl, cipher or sde, or "
+                "carry its edges in words with --fallback nl"
+            ) from error
+
+
+class Thoughts(KV):
+    """The protocol of latent thoughts, handed over as keys and values."""
+
+    Options = ThoughtsOptions
+    options: ThoughtsOptions
+    name: ClassVar[str] = "thoughts"
+    carry: ClassVar[Carry] = "both"
+    keeps: ClassVar[Keep] = "all"
+    thinks: ClassVar[bool] = True
+
+    def make_request(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
+        """Return the request for latent steps, and then for the reply."""
+        matrix = loaded.realignment if self.options.realign else None
+        thinking = Thinking(self.options.latent_steps, loaded.table.mean_norm, matrix)
+        return replace(super().make_request(prompt, loaded, speech), thinking=thinking)
+
+    def payload_tensors(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
+        """Return keys and values, and the tokens nearest to the thoughts."""
+        thoughts = reply.thoughts if reply.thoughts is not None else torch.zeros(0, loaded.table.width)
+        nearest = loaded.table.nearest(thoughts.to(loaded.table.rows)).cpu() if len(thoughts) else torch.zeros(0).long()
+        return {**super().payload_tensors(reply, loaded), "thought_ids": nearest}
+
+
+def _shape(model: LoadedModel) -> tuple[str, int, int]:
+    """Return the architecture of a model, and heads and width of its keys."""
+    return (str(model.model.config.get_text_config().model_type), *model.network.cache_shape)

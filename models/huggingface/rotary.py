@@ -1,0 +1,104 @@
+"""The rotation of a model's keys by their position, measured on one token, and keys rotated on to other positions.
+
+A lone token sees only itself, so its states do not depend on its position: its keys at two positions differ by the
+rotation between them, in every layer. What differs in another way is not a rotary model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from transformers import DynamicCache, PreTrainedModel
+
+from sottovoce.core.errors import ModelError
+from sottovoce.models.huggingface.embedding_table import Table
+
+APART = 5  # positions between the two measurements
+TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3}
+ROUGH = 5e-2  # of a key's length: what half precision may lose
+Style = Literal["halves", "pairs"]
+"""Which coordinates turn together: i and i + half (Llama), or 2i and 2i + 1 (GPT-J, Cohere)."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Turn:
+    """The rotation of one layer: angles for each position apart, (rotated width / 2,)."""
+
+    angles: torch.Tensor
+    style: Style
+
+
+@dataclass(frozen=True, eq=False)
+class Rotary:
+    """The rotations of a model's layers."""
+
+    turns: Sequence[_Turn | None]
+    """By layer; None for a layer whose keys have no positions."""
+
+    @classmethod
+    def of(cls, model: PreTrainedModel, table: Table) -> Rotary:
+        """Measure the rotations on the longest row of the embedding table, since a padding token may have zeros.
+
+        Raises:
+            ModelError: keys depend on positions in another way, or the rotations change with the length of the input.
+        """
+        config = model.config.get_text_config()
+        refused = ModelError(
+            f"{type(model).__name__} does not turn its keys by fixed angles (it has learned positions, or angles that "
+            "change with the length), so keys cannot be moved"
+        )
+        if "dynamic" in str(getattr(config, "rope_parameters", None) or ""):
+            raise refused
+        buffers = [buffer for name, buffer in model.named_buffers() if name.endswith("inv_freq")]
+        known: list[_Turn | None] = [None]
+        known += [_Turn(buffer.detach().double(), style) for buffer in buffers for style in ("halves", "pairs")]
+        row = table.rows[table.rows.float().norm(dim=-1).argmax()]
+        try:
+            first, second = (_keys(model, at, row) for at in (0, APART))
+        except TypeError as error:
+            raise refused from error  # it takes no positions
+        fits = [[turn for turn in known if _fits(a, b, turn)] for a, b in zip(first, second, strict=True)]
+        if not all(fits) or not any(turn for each in fits for turn in each):
+            raise refused
+        return cls([each[0] for each in fits])
+
+    def turn(self, keys: torch.Tensor, layers: Sequence[int], by: torch.Tensor) -> torch.Tensor:
+        """Return keys (l, heads, n, width) of layers, each position rotated on by `by` (n,) positions."""
+        if not by.any():
+            return keys
+        return torch.stack([_turned(each, self.turns[layer], by) for each, layer in zip(keys, layers, strict=True)])
+
+
+def _keys(model: PreTrainedModel, at: int, row: torch.Tensor) -> list[torch.Tensor]:
+    """Return the keys (heads, 1, width) of one embedding row at a position, by layer."""
+    cache = DynamicCache()
+    model(inputs_embeds=row[None, None], position_ids=torch.tensor([[at]], device=row.device), past_key_values=cache)
+    layers: list[Any] = list(cache.layers)  # Any: transformers' type of layer has no keys
+    return [layer.keys[0].float() for layer in layers]
+
+
+def _fits(first: torch.Tensor, second: torch.Tensor, turn: _Turn | None) -> bool:
+    if turn is not None and 2 * len(turn.angles) > first.shape[-1]:
+        return False
+    apart = (_turned(first, turn, torch.tensor([APART])) - second).norm()
+    return bool(apart <= TOLERANCE.get(first.dtype, ROUGH) * second.norm())
+
+
+def _turned(keys: torch.Tensor, turn: _Turn | None, by: torch.Tensor) -> torch.Tensor:
+    """Return keys (heads, n, width) of one layer rotated on, computed in float32."""
+    if turn is None:
+        return keys
+    angles = by.to(turn.angles)[:, None] * turn.angles
+    cos, sin = angles.cos().float(), angles.sin().float()
+    width = 2 * len(turn.angles)
+    part, rest = keys[..., :width].float(), keys[..., width:]
+    if turn.style == "halves":
+        a, b = part.chunk(2, dim=-1)
+        new = torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+    else:
+        a, b = part[..., 0::2], part[..., 1::2]
+        new = torch.stack([a * cos - b * sin, b * cos + a * sin], dim=-1).flatten(-2)
+    return torch.cat([new.to(keys.dtype), rest], dim=-1)
