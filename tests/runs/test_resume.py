@@ -239,6 +239,6 @@ def test_a_damaged_step_ends_in_one_line_when_it_is_repeated(fan: Any) -> None:
     lines[opening] = json.dumps({**line, "update": {**line["update"], "notes": 7}}) + "\n"
 
     with pytest.raises(
-        RecordError, match="is damaged: the steps of question .* cannot be repeated .*; restore the log"
+        RecordError, match=r"is damaged: the steps of question .* cannot be repeated .*; restore the log"
     ):
         fan(opening + 2)
