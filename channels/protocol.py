@@ -304,7 +304,7 @@ class Protocol:
         if not self.hands_over or reference.own or reference.plain:
             return prompt
         heard = self._heard(reference, loaded, load)
-        before = self.encode_before(reference, heard, loaded) if heard else None
+        before = None if heard is None else self.encode_before(reference, heard, loaded)
         return prompt if before is None else prompt.with_front(before)
 
     def _encode_reference(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Encoded:

@@ -94,10 +94,7 @@ class Network:
         """
         members = sorted(member for kind in self.kinds for member in kind.members)
         if len(self.kinds) != 1 or members != [(layer, j) for layer in range(len(self.layers)) for j in (0, 1)]:
-            raise ModelError(
-                f"the layers of {type(self.model).__name__} do not all have keys and values of one shape, so none can "
-                "be handed over; use nl"
-            )
+            raise ModelError(f"the layers of {type(self.model).__name__} do not all have keys and values of one shape")
         return self.kinds[0].heads, self.kinds[0].width
 
     @cached_property

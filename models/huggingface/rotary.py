@@ -48,7 +48,7 @@ class Rotary:
         config = model.config.get_text_config()
         refused = ModelError(
             f"{type(model).__name__} does not turn its keys by fixed angles (it has learned positions, or angles that "
-            "change with the length), so keys cannot be moved; use nl, cipher or sde"
+            "change with the length), so keys cannot be moved"
         )
         if "dynamic" in str(getattr(config, "rope_parameters", None) or ""):
             raise refused

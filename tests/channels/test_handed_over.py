@@ -1,0 +1,400 @@
+"""kv, thoughts and graft: what is handed over, where it stands, and what a reader makes of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from sottovoce.channels import create
+from sottovoce.channels.graft import Graft
+from sottovoce.channels.kv import KV, Thoughts
+from sottovoce.channels.layers import calibrated, chosen_layers, importance_of, layer_of, layer_scores
+from sottovoce.channels.message import Message, MessageRef, Turn
+from sottovoce.channels.options import Probe
+from sottovoce.channels.payload import Payload
+from sottovoce.channels.protocol import Protocol, Speech
+from sottovoce.channels.store import PayloadStore
+from sottovoce.core.errors import PayloadError, ProtocolError, UsageError
+from sottovoce.models import Cached, Ids, LoadedModel, Reply, Request, assemble
+from sottovoce.models.huggingface.layers import hooked
+from tests.support import (
+    GREEDY,
+    HIDDEN,
+    close,
+    hear,
+    longer_tokenizer,
+    payload_of,
+    tiny_loaded,
+    tiny_model,
+)
+
+LOADED = tiny_loaded("llama", num_hidden_layers=4, sharp=0.15)
+FACT, QUESTION = "Mia has 3 apples.", "What is 14 + 3?"
+
+
+def hand(
+    protocol: Protocol, store: PayloadStore, prompt: str = FACT, *, max_new: int = 0, loaded: LoadedModel = LOADED
+) -> Message:
+    """What an agent hands over of a prompt, without words unless it may use some."""
+    asked = protocol.request([Turn("user", (prompt,))], loaded, store_load(store), Speech(max_new, GREEDY))
+    payload = protocol.record_reply(loaded.engine.run(asked), loaded)
+    return Message("agent_1", 0, "brief", payload.label.text, payload=store.put(payload))
+
+
+def store_load(store: PayloadStore) -> Any:
+    return lambda ref: ref.load(store)
+
+
+def asked(protocol: Protocol, store: PayloadStore, *parts: Any, loaded: LoadedModel = LOADED) -> Request:
+    """The request of an agent that reads messages before a question, and answers in words."""
+    prompt = protocol.encode_prompt([Turn("user", (*parts, QUESTION))], loaded, store_load(store))
+    return create("nl").make_request(prompt, loaded, Speech(6, GREEDY))
+
+
+def chat(loaded: LoadedModel, text: str) -> Ids:
+    (piece,) = loaded.chat.encode([Turn("user", (text,))])
+    assert isinstance(piece, tuple)
+    return Ids(piece)
+
+
+def logprobs(reply: Reply) -> torch.Tensor:
+    assert reply.stats is not None
+    return reply.stats.logprob
+
+
+def cached(request: Request) -> list[Cached]:
+    return [piece for piece in request.prompt if isinstance(piece, Cached)]
+
+
+# kv
+
+
+def test_a_prompt_handed_over_is_one_sequence_of_both_prompts(store: PayloadStore) -> None:
+    found = asked(KV(), store, MessageRef(hand(KV(), store)))
+    expected = replace(found, prompt=(chat(LOADED, FACT), chat(LOADED, QUESTION)))
+    one, other = LOADED.engine.run(found), LOADED.engine.run(expected)
+    assert one.ids == other.ids and close(logprobs(one), logprobs(other), 1e-4)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_several_senders_stand_in_the_order_in_which_they_are_heard(
+    store: PayloadStore, order: tuple[int, int]
+) -> None:
+    messages = [hand(KV(), store, prompt) for prompt in (FACT, "You know: 22 pears.")]
+    heard = [MessageRef(messages[i]) for i in order]
+    pieces = cached(asked(KV(), store, *heard, "And again: ", heard[0]))
+    lengths = [len(payload_of(messages[i], store).tensors["at"]) for i in order]
+    assert [len(piece) for piece in pieces] == lengths  # each once, however often it is referred to
+    assert all(piece.turned for piece in pieces)
+    assert not any(piece.turned for piece in cached(asked(KV(positions="paper"), store, *heard)))
+
+
+def test_words_stay_words_and_those_handed_over_are_not_read_again(store: PayloadStore) -> None:
+    for options, own in (({}, 0), ({"carry": "reply"}, 8), ({"carry": "both"}, 8)):
+        message = hand(create("kv", **options), store, max_new=8)
+        before = asked(create("kv", **options), store, MessageRef(message))
+        (piece,) = cached(before)
+        prompt = len(chat(LOADED, FACT))
+        assert len(piece) == (0 if options == {"carry": "reply"} else prompt) + own
+        words = asked(create("nl"), store, MessageRef(message))
+        assert before.prompt[1:] == words.prompt
+    protocol = KV(carry="reply", place="quoted")
+    message = hand(protocol, store, max_new=8)
+    quoted = asked(protocol, store, "You hear: ", MessageRef(message))
+    first, piece, last = quoted.prompt  # type: ignore[assignment]  # a cached piece
+    assert [type(each) for each in (first, piece, last)] == [Ids, Cached, Ids] and len(piece) == 8
+    start, end = payload_of(message, store).spans[2]
+    (part,) = cached(asked(protocol, store, "You hear: ", MessageRef(message, ((start, end),))))
+    assert part.at.tolist() == [piece.at.tolist()[2]]
+
+
+def test_a_quoted_reply_in_its_own_place_is_what_was_said_there(store: PayloadStore) -> None:
+    """Where all before it is the same, its keys and values are those that reading it would give."""
+    protocol = KV(carry="reply", place="quoted")
+    message = hand(protocol, store, max_new=8)
+    turns = [Turn("user", (FACT,)), Turn("assistant", (MessageRef(message),)), Turn("user", (QUESTION,))]
+    prompts = [each.encode_prompt(turns, LOADED, store_load(store)) for each in (protocol, create("nl"))]
+    one, other = (LOADED.engine.run(create("nl").make_request(each, LOADED, Speech(6, GREEDY))) for each in prompts)
+    assert one.ids == other.ids and close(logprobs(one), logprobs(other), 1e-4)
+
+
+@pytest.mark.parametrize("reference", ["own", "plain", "old", "public"])
+def test_what_is_not_heard_with_its_payload_is_words(store: PayloadStore, reference: str) -> None:
+    message = hand(KV(), store, max_new=4)
+    message = replace(message, public="22") if reference == "public" else message
+    heard = MessageRef(message, own=reference == "own", plain=reference == "plain", latest=reference != "old")
+    assert cached(asked(KV(), store, heard)) == []
+    assert len(cached(asked(KV(inject="all"), store, heard))) == (reference == "old")
+
+
+# Layers
+
+
+def test_layers_are_chosen_by_attention_and_a_gaussian_on_a_case_by_hand() -> None:
+    """Two heads, three tokens sent and two asked; the first position, an attention sink, is left out."""
+    weights = torch.zeros(2, 5, 5)
+    weights[0, 3, :4] = torch.tensor([0.5, 0.1, 0.2, 0.2])
+    weights[0, 4, :] = torch.tensor([0.2, 0.2, 0.2, 0.2, 0.2])
+    weights[1, 3, :4] = torch.tensor([0.1, 0.4, 0.4, 0.1])
+    weights[1, 4, :] = torch.tensor([0.9, 0.0, 0.1, 0.0, 0.0])
+    assert importance_of([weights, weights / 2], 3).tolist() == pytest.approx([0.4, 0.2])  # (.3 + .4 + .8 + .1) / 4
+    importance = torch.tensor([0.4, 0.2, 0.1, 0.3])
+    assert layer_scores(importance, 1.0).tolist() == pytest.approx([1, 1 / 3, 0, 2 / 3])
+    edge, middle = (torch.exp(torch.tensor(-(apart**2) / 200.0)).item() for apart in (1.5, 0.5))
+    assert edge < middle
+    assert layer_scores(importance, 0.0).tolist() == pytest.approx([0, 1, 1, 0])  # min-max of edge and middle
+    assert layer_scores(importance, 0.75).tolist() == pytest.approx([0.75, 0.5, 0.25, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("share", "alpha", "expected"),
+    [(1.0, 1.0, (0, 1, 2, 3)), (0.5, 0.0, (0, 1, 2)), (0.25, 0.0, (0, 1)), (0.3, 0.0, (0, 1))],
+)
+def test_a_share_of_layers_is_rounded_down_and_keeps_the_first(
+    share: float, alpha: float, expected: tuple[int, ...]
+) -> None:
+    assert chosen_layers(LOADED, share, alpha) == expected
+
+
+def test_calibration_measures_attention_once_and_leaves_the_model_as_it_was() -> None:
+    kind = LOADED.model.config._attn_implementation
+    found = calibrated(LOADED)
+    assert found.shape == (4,) and (found > 0).all() and (found < 1).all()
+    assert calibrated(LOADED) is found and LOADED.model.config._attn_implementation == kind
+    best = int(found.argmax())
+    assert chosen_layers(LOADED, 0.25, 1.0) == tuple(sorted({0, best}))
+
+
+def test_layers_left_out_carry_their_first_position_alone(store: PayloadStore) -> None:
+    whole, message = hand(KV(), store), hand(KV(layers=(2,)), store)
+    payload, full = payload_of(message, store), payload_of(whole, store)
+    assert payload.label.layers == (0, 2)
+    assert torch.equal(payload.tensors["keys"], full.tensors["keys"][[0, 2]])
+    assert torch.equal(payload.tensors["first_values"], full.tensors["values"][[1, 3], :, :1])
+    (piece,) = cached(asked(KV(layers=(2,)), store, MessageRef(message)))
+    assert piece.layers == (0, 2) and LOADED.engine.run(asked(KV(layers=(2,)), store, MessageRef(message))).ids
+    assert message.payload is not None and whole.payload is not None
+    assert message.payload.nbytes < 0.6 * whole.payload.nbytes
+
+
+def test_another_depth_takes_each_layer_at_its_relative_place(store: PayloadStore) -> None:
+    assert [layer_of(layer, 4, 8) for layer in range(4)] == [0, 2, 4, 6]
+    assert [layer_of(layer, 8, 4) for layer in range(8)] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert [layer_of(layer, 3, 3) for layer in range(3)] == [0, 1, 2]
+    deep = tiny_loaded("llama", num_hidden_layers=8, sharp=0.15)
+    told = KV().check(LOADED, deep)
+    assert told is not None and "documents and role included" in told and "between other weights" in told
+    (piece,) = cached(asked(KV(), store, MessageRef(hand(KV(), store)), loaded=deep))
+    assert piece.layers == (0, 2, 4, 6) and len(piece.first_keys) == 4
+    read = deep.engine.run(asked(KV(), store, MessageRef(hand(KV(), store)), loaded=deep)).usage
+    assert read.reused >= len(piece)
+
+
+def test_another_vocabulary_of_one_architecture_hears_what_was_read(store: PayloadStore) -> None:
+    longer = assemble("longer", tiny_model("llama", num_hidden_layers=4, vocab_size=301), longer_tokenizer())
+    assert KV().check(LOADED, longer) is not None
+    assert len(cached(asked(KV(), store, MessageRef(hand(KV(), store)), loaded=longer))) == 1
+
+
+@pytest.mark.parametrize(
+    ("family", "why"),
+    [
+        ("gemma2", "sliding window"),
+        ("qwen2-window", "sliding window"),
+        ("bloom", "ALiBi"),
+        ("mpt", "fixed angles"),
+        ("gpt2", "learned positions"),
+        ("opt", "learned positions"),
+    ],
+)
+def test_models_whose_keys_cannot_be_moved_are_refused_in_one_line(family: str, why: str, store: PayloadStore) -> None:
+    other = tiny_loaded(family)
+    for protocol in (KV(), Thoughts()):
+        with pytest.raises(
+            ProtocolError, match=f"{protocol.name} cannot hand keys and values .*{why}.*use nl, cipher or sde"
+        ) as told:
+            protocol.check(other, other)
+        assert "\n" not in str(told.value)
+
+
+def test_other_heads_are_refused() -> None:
+    wide = tiny_loaded("llama", hidden_size=64)
+    with pytest.raises(ProtocolError, match=r"needs one architecture with equal heads on both sides.*--fallback nl"):
+        KV().check(LOADED, wide)
+
+
+# Payloads
+
+
+@pytest.mark.parametrize("carry_as", ["bfloat16", "int8"])
+def test_fewer_bytes_are_read_back_close(store: PayloadStore, carry_as: str) -> None:
+    whole, message = (hand(create("kv", **options), store) for options in ({}, {"carry_as": carry_as}))
+    assert whole.payload is not None and message.payload is not None
+    assert message.payload.nbytes < 0.7 * whole.payload.nbytes and message.payload.dtype == carry_as
+    (one,), (other,) = (cached(asked(KV(), store, MessageRef(each))) for each in (message, whole))
+    assert close(one.keys.float(), other.keys, 1e-2) and close(one.values.float(), other.values, 1e-2)
+
+
+def test_a_reference_says_what_was_carried_and_survives_json(store: PayloadStore) -> None:
+    message = hand(Thoughts(latent_steps=2), store)
+    assert message.payload is not None
+    positions = len(chat(LOADED, FACT)) + 2
+    told = f"keys and values of {positions} positions of what it received, its prompt, its thoughts and its words"
+    assert message.payload.summary.startswith(f"thoughts: no words, {told} × 4 layers × 16, float32, ")
+    assert (message.payload.tokens, message.payload.length) == (0, positions)
+    back = Message.from_dict(json.loads(json.dumps(message.to_dict())))
+    assert back == message and back.payload is not None and back.payload.summary == message.payload.summary
+    words = hand(create("nl"), store, max_new=2).payload
+    assert words is not None and "positions" not in words.to_dict() and "origin" not in words.to_dict()
+
+
+def test_what_is_missing_or_damaged_is_one_line(store: PayloadStore) -> None:
+    message = hand(KV(), store)
+    assert message.payload is not None
+    payload = payload_of(message, store)
+    with pytest.raises(PayloadError, match="not a payload file"):
+        Payload.from_bytes(payload.to_bytes()[:500])
+    store.mdelete([message.payload.sha256])
+    with pytest.raises(PayloadError, match=r"message of 'agent_1', round 0: payload .* is missing"):
+        asked(KV(), store, MessageRef(message))
+
+
+# Thoughts
+
+
+def test_thoughts_are_made_with_the_table_s_mean_length_and_told_to_readers(store: PayloadStore) -> None:
+    for realign in (False, True):
+        protocol = Thoughts(latent_steps=3, realign=realign)
+        request = protocol.request([Turn("user", (FACT,))], LOADED, store_load(store), Speech(0, GREEDY))
+        assert request.thinking is not None
+        assert request.thinking.norm == pytest.approx(float(LOADED.table.rows.norm(dim=-1).mean()))
+        reply = LOADED.engine.run(request)
+        payload = protocol.record_reply(reply, LOADED)
+        assert reply.thoughts is not None
+        nearest = LOADED.table.nearest(reply.thoughts)
+        assert payload.tensors["thought_ids"].tolist() == nearest.tolist() and payload.ids == ()
+
+
+def test_realignment_is_the_ridge_solution() -> None:
+    w, e = LOADED.model.get_output_embeddings().weight.double(), LOADED.table.rows.double()
+    expected = torch.linalg.inv(w.T @ w + 1e-5 * torch.eye(HIDDEN, dtype=torch.float64)) @ w.T @ e
+    assert close(LOADED.realignment, expected.float(), 1e-3)
+
+
+@pytest.mark.parametrize(("keep", "positions"), [("all", (7, 9, 2)), ("added", (9, 2)), ("thoughts", (2,))])
+def test_what_is_kept_of_a_chain(store: PayloadStore, keep: str, positions: tuple[int, ...]) -> None:
+    protocol = Thoughts(latent_steps=2, keep=keep)
+    first = hand(KV(layers=()), store, "Hi")
+    assert first.payload is not None
+    first_length = first.payload.length
+    chain = hand(Thoughts(latent_steps=2, keep="added"), store, "Hi")
+    turns = [Turn("user", (MessageRef(chain), FACT))]
+    request = protocol.request(turns, LOADED, store_load(store), Speech(0, GREEDY))
+    payload = protocol.record_reply(LOADED.engine.run(request), LOADED)
+    sizes = {7: first_length + 2, 9: len(chat(LOADED, FACT)), 2: 2}
+    assert payload.positions == sum(sizes[each] for each in positions)
+    at = payload.tensors["at"].tolist()
+    assert at == [*range(at[0], at[0] + len(at))] and (at[0] == 0) == (keep == "all")
+
+
+def test_no_steps_hand_the_cache_over(store: PayloadStore) -> None:
+    for options in ({}, {"keep": "added"}):
+        message = hand(create("thoughts", latent_steps=0, **options), store)
+        assert message.payload is not None and message.payload.length == len(chat(LOADED, FACT))
+
+
+# Graft
+
+
+@pytest.mark.parametrize("merge", ["replace", "sum", "mean"])
+def test_a_state_is_put_into_the_last_position_while_the_prompt_is_read(store: PayloadStore, merge: Any) -> None:
+    protocol = Graft(layer_from=2, layer_to=3, merge=merge)
+    message = hand(protocol, store)
+    with torch.inference_mode():
+        states = LOADED.model(torch.tensor([chat(LOADED, FACT).ids]), output_hidden_states=True).hidden_states
+    state = states[2][0, -1]  # entering layer 2
+    assert close(payload_of(message, store).tensors["state"][0], state, 1e-4)
+    found = LOADED.engine.run(asked(protocol, store, MessageRef(message)))
+
+    def change(hidden: torch.Tensor) -> torch.Tensor:
+        if hidden.shape[1] == 1:  # it decodes
+            return hidden
+        own = hidden[:, -1]
+        hidden = hidden.clone()
+        hidden[:, -1] = {"replace": state, "sum": own + state, "mean": (own + state) / 2}[merge]
+        return hidden
+
+    prompt = torch.tensor([chat(LOADED, QUESTION).ids])
+    with hooked(LOADED.network.layers, {2: change}):
+        expected = LOADED.model.generate(prompt, max_new_tokens=6, min_new_tokens=6, do_sample=False)  # type: ignore[operator]
+    assert found.ids == tuple(expected[0, prompt.shape[1] :].tolist())[: len(found.ids)]
+
+
+@pytest.mark.parametrize("merge", ["replace", "sum", "mean"])
+def test_states_of_another_width_change_the_last_coordinates(store: PayloadStore, merge: Any) -> None:
+    wide, protocol = tiny_loaded("llama", hidden_size=64), Graft(layer_from=1, layer_to=1, merge=merge)
+    for speaker, hearer in ((LOADED, wide), (wide, LOADED)):
+        request = asked(protocol, store, MessageRef(hand(protocol, store, loaded=speaker)), loaded=hearer)
+        (change,) = request.edits
+        assert change.at == request.length - 1 and change.delta[0, -HIDDEN:].any()
+        assert hearer.engine.run(request).ids
+
+
+# Probes and refusals
+
+
+@pytest.mark.parametrize("kind", [KV, Thoughts, Graft])
+@pytest.mark.parametrize("probe", ["zeroed", "text", "noise"])
+def test_probes_leave_words_alone_or_noise_of_equal_norms(store: PayloadStore, kind: Any, probe: Probe) -> None:
+    message = hand(kind(), store, max_new=4)
+    plain, found = (asked(each, store, MessageRef(message)) for each in (kind(), kind(probe=probe)))
+    if probe != "noise":
+        words = asked(create("nl"), store, MessageRef(message))
+        assert found.prompt == words.prompt and found.edits == ()
+        return
+    pairs = [(one.keys, other.keys) for one, other in zip(cached(found), cached(plain), strict=True)]
+    pairs += [(one.delta, other.delta) for one, other in zip(found.edits, plain.edits, strict=True)]
+    assert pairs
+    for one, other in pairs:
+        assert close(one.norm(dim=-1), other.norm(dim=-1), 1e-4) and not close(one, other, 0.1)
+
+
+def test_another_question_s_cache_is_heard_whole(store: PayloadStore) -> None:
+    message, donor = hand(KV(), store), hand(KV(), store, "You know: 22 pears.")
+    protocol = KV(probe="shuffled", probe_from="a run")
+    assert donor.payload is not None
+    heard = asked(protocol, store, MessageRef(message, donors=(donor.payload,)))
+    assert cached(heard)[0].digest == cached(asked(KV(), store, MessageRef(donor)))[0].digest
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "told"),
+    [
+        ("kv", {"keep": 0.5}, "not for kv; leave them out, or use layer_share or carry_as"),
+        ("kv", {"rank": 2}, "not for kv"),
+        ("kv", {"keep": "thoughts"}, "leave nothing to hand over under kv"),
+        ("kv", {"place": "quoted"}, "use carry reply or both"),
+        ("kv", {"layers": (1,), "layer_share": 0.5}, "leave one out"),
+        ("kv", {"latent_steps": 5}, "protocol 'kv' has no option 'latent_steps'"),
+        ("thoughts", {"latent_steps": 0, "keep": "thoughts"}, "leave nothing to hand over under thoughts"),
+        ("sde", {"keep": "all"}, "for sde it is a share of tokens"),
+        ("graft", {"keep": 0.5}, "graft carries one state"),
+        ("graft", {"merge": "max"}, "replace"),
+    ],
+)
+def test_options_that_do_not_fit_are_one_line(name: str, options: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        create(name, **options)
+    with pytest.raises(UsageError, match="layer 9 is out of range"):
+        Graft(layer_from=9).check(LOADED, LOADED)
+
+
+def test_hearing_by_these_protocols_reads_words_of_others(store: PayloadStore) -> None:
+    message = Message("expert", 0, "answer", "It is 17.", source="expert")
+    for protocol in (KV(), Thoughts(), Graft()):
+        found, words = (hear(each, LOADED, store, MessageRef(message)) for each in (protocol, create("nl")))
+        assert found.prompt == words.prompt
