@@ -245,7 +245,7 @@ def _update(node: str, returned: Any) -> Update:  # Any: see above
     """Return what a node returned as the log has it."""
     goto: Any = ()
     if isinstance(returned, Command):
-        goto = [returned.goto] if isinstance(returned.goto, str) else [*returned.goto]
+        goto = [*returned.goto] if isinstance(returned.goto, (list, tuple)) else [returned.goto]
         returned = {**(returned.update or {}), GOTO: goto}
     if not isinstance(returned, dict) or not all(isinstance(name, str) for name in goto):
         found = f"{type(returned).__name__} with a Send" if goto else type(returned).__name__
