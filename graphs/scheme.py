@@ -39,7 +39,6 @@ NAMES = (
     "madra",
     "react",
     "ia",
-    "brief",
     "single",
     "self_consistency",
     "whodunit",

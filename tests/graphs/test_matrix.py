@@ -31,7 +31,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "madra": {"rounds": 2, "n_wiki": 2, "select_tokens": 4, "guide": "off"},
     "react": {"agents": 2, "steps": 2, "guide": "off"},
     "ia": {"rounds": 2},
-    "brief": {"know": "question"},
     "single": {},
     "self_consistency": {"samples": 2},
     "codegen": {"agents": 2, "rounds": 2, "guide": "off"},
@@ -42,7 +41,7 @@ DISCUSSING = [name for name in SMALL if scheme(name).settings.discusses]
 OTHERS = {"moderator", "judge", "secretary", "summarizer", "Tester", "Ranker"}
 SPOKEN = ("answer", "revise", "moderate")
 UNHEARD = ("select", "wish", "reflect")
-HANDED = "that it was told"
+HANDED = "that the sender was told"
 """In the note on edges that carry what the sender read."""
 GREEDY = "at temperature 0 cipher equals nl"
 """The note of schemes whose own temperature is 0."""
@@ -68,7 +67,6 @@ def check(state: State, protocol: str, scheme_name: str) -> None:
     assert decision["score"] in ((None,) if scheme_name == "codegen" else (0.0, 1.0))  # no tests: it knows no target
     for message in (message for message in board(state) if message.source == "model"):
         unheard = message.agent in OTHERS or message.act in UNHEARD or message.asked == "answer"
-        unheard |= (scheme_name, message.act) == ("brief", "answer")
         in_words = unheard or scheme_name == "self_consistency"
         spoken = "nl" if in_words else protocol
         assert message.payload is not None and message.payload.protocol == spoken
