@@ -42,7 +42,7 @@ DISCUSSING = [name for name in SMALL if scheme(name).settings.discusses]
 OTHERS = {"moderator", "judge", "secretary", "summarizer", "Tester", "Ranker"}
 SPOKEN = ("answer", "revise", "moderate")
 UNHEARD = ("select", "wish", "reflect")
-HANDED = "that it was told"
+HANDED = "that the sender was told"
 """In the note on edges that carry what the sender read."""
 GREEDY = "at temperature 0 cipher equals nl"
 """The note of schemes whose own temperature is 0."""
