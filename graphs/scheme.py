@@ -39,6 +39,7 @@ NAMES = (
     "madra",
     "react",
     "ia",
+    "brief",
     "single",
     "self_consistency",
     "whodunit",
