@@ -44,6 +44,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "cmd": {"agents": 4, "rounds": 1},
     "madra": {"rounds": 1, "n_wiki": 2, "select_tokens": 8},
     "react": {"agents": 2, "steps": 2, "step_tokens": 8},
+    "brief": {"know": "question"},
     "ia": {"rounds": 2, "library": "encyclopedia", "passages": 2},
     "pipeline": {},
     "self_consistency": {"samples": 2},

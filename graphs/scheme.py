@@ -39,6 +39,7 @@ NAMES = (
     "madra",
     "react",
     "ia",
+    "brief",
     "pipeline",
     "single",
     "self_consistency",

@@ -19,6 +19,7 @@ from sottovoce.core.errors import RetrievalError as RetrievalError
 from sottovoce.core.errors import SottovoceError as SottovoceError
 from sottovoce.core.errors import UsageError as UsageError
 from sottovoce.core.response_format import Form as Form
+from sottovoce.graphs.brief import create_brief as create_brief
 from sottovoce.graphs.cmd import create_cmd as create_cmd
 from sottovoce.graphs.codegen import create_codegen as create_codegen
 from sottovoce.graphs.debate import create_debate as create_debate
@@ -62,6 +63,7 @@ from sottovoce.settings import CMD as CMD
 from sottovoce.settings import IA as IA
 from sottovoce.settings import MAD as MAD
 from sottovoce.settings import MADRA as MADRA
+from sottovoce.settings import Brief as Brief
 from sottovoce.settings import CodeGen as CodeGen
 from sottovoce.settings import Debate as Debate
 from sottovoce.settings import GovSim as GovSim

@@ -5,6 +5,7 @@ Nothing here imports torch or langgraph: the command line needs it to print its 
 
 from sottovoce.settings.base import Answers, AnySettings, Settings
 from sottovoce.settings.baselines import SelfConsistency, Single
+from sottovoce.settings.brief import Brief
 from sottovoce.settings.cmd import CMD, SECRETARY, MesSync, grouped
 from sottovoce.settings.codegen import CodeGen
 from sottovoce.settings.debate import Debate, Order, Share
@@ -31,6 +32,7 @@ __all__ = [
     "SECRETARY",
     "Answers",
     "AnySettings",
+    "Brief",
     "CodeGen",
     "Debate",
     "GovSim",
