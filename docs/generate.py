@@ -79,7 +79,12 @@ def fields(subject: str) -> dict[str, Schema]:
         "graft": (GraftOptions, {*ProtocolOptions.model_fields, "rank", "keep"}),
     }
     model, known = tables.get(subject) or (scheme(subject).settings, Settings.model_fields)
-    return {name: schema for name, schema in model.model_json_schema()["properties"].items() if name not in known}
+    # A scheme may use a name for a setting of its own, as ReAct does `carry`.
+    ours = (
+        {name for name in OF_PROTOCOL if name in model.__annotations__} if issubclass(model, Settings) else set[str]()
+    )
+    schemas = model.model_json_schema()["properties"].items()
+    return {name: schema for name, schema in schemas if name not in known or name in ours}
 
 
 def values(schema: Schema) -> str:
