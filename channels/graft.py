@@ -52,7 +52,7 @@ class Graft(Protocol):
                 )
             self._layers(model)
             self._layer(model, self.options.layer_to)
-        told = "with the state of its prompt's last position, which comes from all that it was told"
+        told = "with the state of the prompt's last position, which comes from all that the sender was told"
         return told if speaker.weights_key == hearer.weights_key else f"{told}; between other weights"
 
     def to_record(self, loaded: LoadedModel) -> Record:
@@ -92,4 +92,4 @@ class Graft(Protocol):
         return chosen or max(min(round(DEPTH * loaded.layers), loaded.layers - 1), 1)
 
     def _origin(self) -> str:
-        return "its prompt"
+        return "the prompt"

@@ -26,10 +26,10 @@ OF_CARRY: dict[Carry, tuple[Origin, ...]] = {
     "both": ("prompt", "thoughts", "words"),
 }
 NAMES: dict[Origin, str] = {
-    "received": "what it received",
-    "prompt": "its prompt",
-    "thoughts": "its thoughts",
-    "words": "its words",
+    "received": "what was received",
+    "prompt": "the prompt",
+    "thoughts": "the thoughts",
+    "words": "the words",
 }
 
 
@@ -97,7 +97,7 @@ class KV(Protocol):
             )
         told = f"with keys and values of {self._origin()}"
         if "prompt" in self.origins:
-            told += ": all that it was told, its documents and role included"
+            told += ": all that the sender was told, its documents and role included"
         if speaker.weights_key != hearer.weights_key:
             told += "; between other weights"
         return told

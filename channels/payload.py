@@ -62,7 +62,7 @@ class Label:
     """Decoder layers (0-based) of what is carried, in their order."""
     format: int = FORMAT
     origin: str = ""
-    """What keys, values or a state belong to, for readers: "its prompt"; empty for the words of the message."""
+    """What keys, values or a state belong to, for readers: "the prompt"; empty for the words of the message."""
 
 
 @dataclass(frozen=True, eq=False)

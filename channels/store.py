@@ -62,7 +62,7 @@ class PayloadRef:
     positions: int | None = None
     """Number of positions whose keys and values, or whose state, are carried; None if these are the tokens."""
     origin: str = ""
-    """What they belong to: "its prompt"."""
+    """What they belong to: "the prompt"."""
     summary: str = field(init=False, compare=False)
     """A description for readers: "cipher: 57 rows × 128, float32, 74 kB". It is a field so that Studio shows it."""
 

@@ -11,12 +11,14 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.outputs import EXPERIMENT, write
-from sottovoce.experiments.schema import Content, Experiment, plain
+from sottovoce.experiments.row_content import Content, plain
+from sottovoce.experiments.schema import Experiment
 from sottovoce.runs.allowed import Trust, lies_in
 from sottovoce.runs.log import LOG
 from sottovoce.runs.read import load_run
@@ -64,6 +66,11 @@ def _resolved(content: Content, folder: Path, limit: int | None) -> Content:
     content = dict(content)
     if (sources := content.get("questions")) is not None:
         content["questions"] = [*map(source, sources)] if isinstance(sources, list) else source(sources)
+    if isinstance(points := content.get("points"), Mapping):
+        content["points"] = {
+            name: _resolved(dict(point), folder, limit) if isinstance(point, Mapping) else point
+            for name, point in points.items()
+        }
     if (common := content.get("settings")) is not None:
         content["settings"] = settings(common)
     if isinstance(rows := content.get("rows"), Mapping):
@@ -87,7 +94,8 @@ def check_trusted(experiment: Experiment, folder: Path, trust: Trust) -> None:
     Raises:
         UsageError: names the source, and the option that allows it.
     """
-    for source in experiment.questions if not trust.trust_paths else ():
+    pooled = [experiment.questions, *(point.questions for point in experiment.points.values())]
+    for source in chain.from_iterable(pooled) if not trust.trust_paths else ():
         outside = str(source.file) if source.file and not lies_in(folder, source.file) else None
         if name := source.hub or outside:
             raise UsageError(
@@ -106,15 +114,24 @@ def save(content: Content, folder: Path) -> None:
     """
     import yaml
 
-    sources = content["questions"]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        listed = sources if isinstance(sources, list) else [sources]
-        copies = [_copy_source(source, f"questions{number or ''}", folder) for number, source in enumerate(listed)]
-        copied = {**content, "questions": copies if isinstance(sources, list) else copies[0]}
+        copied = _copied(content, "questions", folder)
         write(folder / EXPERIMENT, yaml.safe_dump(copied, sort_keys=False, allow_unicode=True, width=120))
     except OSError as error:
         raise RecordError(f"experiment {str(folder)!r} cannot be written: {error.strerror}") from error
+
+
+def _copied(content: Content, name: str, folder: Path) -> Content:
+    """Copy the question files of an experiment and its points; return the content with the copies."""
+    content = dict(content)
+    if (sources := content.get("questions")) is not None:
+        listed = sources if isinstance(sources, list) else [sources]
+        copies = [_copy_source(source, f"{name}{number or ''}", folder) for number, source in enumerate(listed)]
+        content["questions"] = copies if isinstance(sources, list) else copies[0]
+    if points := content.get("points"):
+        content["points"] = {label: _copied(point, f"{name}-{label}", folder) for label, point in points.items()}
+    return content
 
 
 def _copy_source(source: Content, name: str, folder: Path) -> Content:

@@ -14,7 +14,7 @@ from sottovoce.core.outputs import check_no_link
 from sottovoce.experiments.files import runs_in, save
 from sottovoce.experiments.matching import is_known, is_over, match, pilot_name, with_pilots
 from sottovoce.experiments.rows import Row, prepare
-from sottovoce.experiments.schema import Experiment, choose
+from sottovoce.experiments.schema import Experiment
 from sottovoce.nodes.contexts import Models
 from sottovoce.runs.allowed import Trust, contained
 from sottovoce.runs.job import Job, LimitReached, Show
@@ -167,7 +167,7 @@ def run_experiment(
         KeyboardInterrupt: it was stopped; the same call resumes.
     """
     rows = with_pilots(prepare(experiment, name) for name in experiment.rows)
-    selected = choose("row", names, experiment.rows)
+    selected = experiment.runs_of(names)
     chosen = [each for name in selected for each in (pilot_name(name), name) if each in rows]
     runner.read(rows)
     if trust is not None:

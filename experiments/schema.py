@@ -1,4 +1,4 @@
-"""The format of an experiment file: rows of settings that are all asked the same questions.
+"""The format of an experiment file: rows of settings that are all asked the same questions, once or at several points.
 
     about: Does a second agent help?
     questions: {sample: split/7, limit: 100}       # or {file: FILE, where: [level<3], limit: 100}, or
@@ -13,12 +13,22 @@
       deaf: {scheme: debate, control: empty}
     against: alone                                 # compare with this row only; else compare all pairs
 
+With `points` instead of `questions`, each row is run at each point, or at those that it names:
+
+    points:
+      facts1: {questions: {sample: briefing_1/1, limit: 100}}
+      facts4: {questions: {sample: briefing/1, limit: 100}, settings: {max-tokens: 24}}
+    rows:
+      nothing: {scheme: brief, hears: nothing}     # its runs are nothing.facts1 and nothing.facts4
+      words: {scheme: brief, points: [facts4]}
+    against: nothing                               # at the same point
+    floor: nothing                                 # what is right above it was carried
+
 Nothing here imports torch or langgraph.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -28,17 +38,11 @@ from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, PrivateAttr, 
 from sottovoce.core.bounds import Count, Seed
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.validation import Checked
-from sottovoce.graphs import SCHEMES, scheme
+from sottovoce.experiments.row_content import POINT, Content, choose, expanded, run_name
 from sottovoce.prompts.kinds import KindName
 from sottovoce.runs.limits import Currency
 from sottovoce.settings import Settings
-from sottovoce.settings.plain import named
 
-NAME = re.compile(r"[\w-][\w.-]*")
-"""A row's name, which is also the name of its folder."""
-Content = dict[str, Any]  # Any: parsed YAML
-ROW_KEYS = ("scheme", "documents", "matched")
-"""Keys of a row that are not settings."""
 Selection = Literal["all"] | list[int]
 """The documents that an agent keeps: all that it was dealt, or some by number, from 1."""
 
@@ -106,10 +110,28 @@ class Matched(Keyed):
     by: Currency = Field(default="flops", description="flops, or tokens (read and not reused, plus written).")
 
 
+class Point(Keyed):
+    """Questions that each row is asked in a run of its own, and settings of these runs."""
+
+    model_config = ConfigDict(title="a point")
+
+    questions: list[Source] = Field(description="One source, or several whose questions are pooled in their order.")
+    settings: Content = Field(default={}, description="Settings of all rows at this point.")
+
+    @field_validator("questions", mode="before")
+    @classmethod
+    def _as_list(cls, value: Any) -> Any:  # Any: parsed YAML
+        return value if isinstance(value, list) else [value]
+
+
 class FileRow(Checked):
-    """One row of the file, with a run of its own."""
+    """One row of the file at one point, with a run of its own."""
 
     scheme: str
+    name: str
+    """The row's name in the file."""
+    point: str = ""
+    """Empty if the experiment has no points."""
     documents: dict[str, Selection] = Field(
         default={},
         description="Documents that agents keep of those they were dealt; an agent that is not named keeps none.",
@@ -119,16 +141,20 @@ class FileRow(Checked):
 
 
 class Experiment(Keyed):
-    """An experiment: rows of settings, and one set of questions."""
+    """An experiment: rows of settings, and one set of questions, or one for each point."""
 
     model_config = ConfigDict(title="the experiment", arbitrary_types_allowed=True)
 
     about: str = Field(default="", description="What the experiment is for.")
-    questions: list[Source] = Field(description="One source, or several whose questions are pooled in their order.")
+    questions: list[Source] = Field(
+        default=[], description="One source, or several whose questions are pooled in their order."
+    )
+    points: dict[str, Point] = Field(default={}, description="Instead of questions: points by name, such as facts4.")
     seeds: list[Seed] = Field(default=[0], description="Each question is asked once under each.")
     settings: Content = Field(default={}, description="Settings for all rows; each takes those that its scheme has.")
     rows: dict[str, FileRow] = Field(description="Rows by name, each a scheme with its settings.")
     against: str | None = Field(default=None, description="The row that others are compared with; else all pairs.")
+    floor: str | None = Field(default=None, description="The row in which messages carry nothing, at each point.")
     _content: Content = PrivateAttr(default={})
 
     @model_validator(mode="before")
@@ -137,13 +163,7 @@ class Experiment(Keyed):
         """Combine each row's settings with those for all rows; `_check_keys` has not run yet."""
         if not isinstance(content, Mapping) or not isinstance(content.get("rows"), Mapping):
             return content
-        common: Any = content.get("settings") or {}  # Any: parsed YAML
-        if not isinstance(common, Mapping):
-            raise UsageError(f"settings are {common!r}; expected lines like 'rounds: 2'")
-        rows = {str(name): _row(str(name), row, common) for name, row in content["rows"].items()}
-        known = {field for row in rows.values() for field in scheme(row["scheme"]).settings.model_fields}
-        _check_names(common, known, "setting of all rows", "settings have a seed")
-        return {**content, "rows": rows}
+        return expanded({**content})
 
     @model_validator(mode="wrap")
     @classmethod
@@ -164,14 +184,21 @@ class Experiment(Keyed):
 
     @model_validator(mode="after")
     def _check_rows(self) -> Self:
-        if not self.questions:
-            raise UsageError("there are no questions; expected a sample, a file, or a list of these")
+        if bool(self.questions) == bool(self.points):
+            found = "there are both questions and points" if self.points else "there are no questions"
+            raise UsageError(f"{found}; expected a sample, a file, a list of these, or points with such questions")
         if not self.rows or not self.seeds:
             raise UsageError(f"there are no {'seeds' if self.rows else 'rows'}; expected at least one")
         if len({*self.seeds}) < len(self.seeds):
             raise UsageError(f"seeds are {', '.join(map(str, self.seeds))}; give each once")
-        if self.against is not None and self.against not in self.rows:
-            raise UsageError(nearest("row in 'against'", self.against, self.rows))
+        names = dict.fromkeys(row.name for row in self.rows.values())
+        for key, name in (("against", self.against), ("floor", self.floor)):
+            if name is not None and name not in names:
+                raise UsageError(nearest(f"row in {key!r}", name, names))
+        if self.points and self.against is None:
+            raise UsageError("an experiment with points compares with one row at each of them; name it in 'against'")
+        if self.floor is not None and not self.points:
+            raise UsageError("'floor' is the row below all others at each point, and there are no points; drop it")
         earlier = dict[str, FileRow]()
         for name, row in self.rows.items():
             if (target := row.matched.row if row.matched else name) not in self.rows:
@@ -184,22 +211,38 @@ class Experiment(Keyed):
             earlier[name] = row
         return self
 
+    def sources(self, name: str) -> list[Source]:
+        """Return the sources of the questions of a run."""
+        point = self.rows[name].point
+        return self.points[point].questions if point else self.questions
 
-def choose(noun: str, names: Collection[str], known: Collection[str]) -> list[str]:
-    """Return those of `known` that are in `names`, in the order of `known`; all if `names` is empty.
+    @property
+    def baselines(self) -> str | Mapping[str, str] | None:
+        """The row that others are compared with; with points, for each run the one that it is compared with."""
+        if not self.points:
+            return self.against
+        return {
+            name: run_name(str(self.against), row.point) for name, row in self.rows.items() if row.name != self.against
+        }
 
-    Raises:
-        UsageError: a name is unknown.
-    """
-    for name in names:
-        if name not in known:
-            raise UsageError(nearest(noun, name, known))
-    return [name for name in known if name in names or not names]
+    def runs_of(self, names: Collection[str]) -> list[str]:
+        """Return the runs of these rows, which may be named with their point, in the order of the file; all if empty.
 
+        Raises:
+            UsageError: a name is unknown.
+        """
+        known = dict.fromkeys([*(row.name for row in self.rows.values()), *self.rows])
+        chosen = choose("row", names, [*known])
+        return [name for name, row in self.rows.items() if name in chosen or row.name in chosen]
 
-def plain(name: object) -> str:
-    """Return a setting's name as in Python, with underscores."""
-    return str(name).replace("-", "_")
+    @property
+    def axis(self) -> tuple[str, dict[str, int]]:
+        """What the points count, and the number of each; ("", {}) unless all are like facts4, with the same letters."""
+        parts = {label: match.groups() for label in self.points if (match := POINT.fullmatch(label))}
+        nouns = {noun for noun, _ in parts.values()}
+        if len(nouns) != 1 or not all(number for _, number in parts.values()):
+            return "", {}
+        return nouns.pop(), {label: int(number) for label, (_, number) in parts.items()}
 
 
 def _check_donor(name: str, row: FileRow, earlier: Mapping[str, FileRow]) -> None:
@@ -211,39 +254,3 @@ def _check_donor(name: str, row: FileRow, earlier: Mapping[str, FileRow]) -> Non
             f"row {name!r}: probe_from is {donor!r}; expected an earlier row of {' and '.join(kind)}: "
             f"{', '.join(possible) or 'there is none'}"
         )
-
-
-def _row(name: str, content: Any, common: Mapping[str, Any]) -> Content:  # Any: parsed YAML
-    try:
-        if not NAME.fullmatch(name):
-            raise UsageError("the name is used for a folder; expected only letters, digits, '-', '_' and '.'")
-        if not isinstance(content, Mapping) or "scheme" not in content:
-            raise UsageError(
-                f"it is {content!r}; expected a scheme with settings, such as {{scheme: debate, rounds: 2}}"
-            )
-        scheme_name = plain(content["scheme"])
-        if scheme_name not in SCHEMES:
-            raise UsageError(nearest("scheme", content["scheme"], SCHEMES))
-        kind = scheme(scheme_name).settings
-        shared = {plain(key): value for key, value in common.items() if plain(key) in kind.model_fields}
-        own = {plain(key): value for key, value in content.items() if key not in ROW_KEYS}
-        _check_names(own, [*kind.model_fields, *ROW_KEYS[1:]], "setting", "a row has no seed of its own")
-        settings = kind.model_validate(named({**shared, **own}, kind.model_fields))
-        others = {key: content[key] for key in ROW_KEYS[1:] if content.get(key) is not None}
-        if "matched" in others and scheme_name != "self_consistency":
-            raise UsageError(
-                f"{scheme_name} cannot be matched; write {{scheme: self-consistency, matched: {{row: NAME}}}}"
-            )
-        if "matched" in others and "samples" in own:
-            raise UsageError("samples follow from the row that it is matched to; drop one of the two")
-        return {"scheme": scheme_name, "settings": settings, **others}
-    except UsageError as error:
-        raise UsageError(f"row {name!r}: {error}") from error
-
-
-def _check_names(settings: Mapping[str, Any], known: Collection[str], noun: str, seed_error: str) -> None:
-    for name in map(plain, settings):
-        if name == "seed":
-            raise UsageError(f"{seed_error}; give the experiment 'seeds'")
-        if name not in known:
-            raise UsageError(nearest(noun, name, known))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.core.errors import UsageError
-from sottovoce.experiments.schema import Content, plain
+from sottovoce.experiments.row_content import Content, plain
 from sottovoce.experiments.tables.table import Published, examples_of
 from sottovoce.graphs import scheme
 

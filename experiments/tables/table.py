@@ -30,7 +30,8 @@ from sottovoce.core.bounds import Seed
 from sottovoce.core.errors import RecordError, UsageError, nearest
 from sottovoce.core.outputs import write
 from sottovoce.core.validation import Checked
-from sottovoce.experiments.schema import Content, Keyed
+from sottovoce.experiments.row_content import Content
+from sottovoce.experiments.schema import Keyed
 from sottovoce.experiments.tables.figures import FILE, Figures, as_json, by_metric
 from sottovoce.settings.plain import read_yaml
 

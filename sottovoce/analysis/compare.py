@@ -8,7 +8,7 @@ Differences are taken question by question over the questions of both runs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
@@ -60,8 +60,12 @@ class Comparison:
     """Sentences about what was left out, and why."""
 
 
-def compare(runs: Mapping[str, Sequence[Result]], against: str | None = None, notes: Iterable[str] = ()) -> Comparison:
-    """Compare runs by name: each against those before it, or all `against` one.
+Against = str | Mapping[str, str] | None
+"""The run that others are compared with, or the one for each run; None to compare all pairs."""
+
+
+def compare(runs: Mapping[str, Sequence[Result]], against: Against = None, notes: Iterable[str] = ()) -> Comparison:
+    """Compare runs by name: each against those before it, all `against` one, or each against one of its own, if any.
 
     `notes` are further sentences about the runs; they come first in the result.
 
@@ -70,8 +74,7 @@ def compare(runs: Mapping[str, Sequence[Result]], against: str | None = None, no
             the extra `eval` is not installed.
     """
     _check(runs, against)
-    couples = [(against, name) for name in runs if name != against] if against is not None else combinations(runs, 2)
-    matched = {(run, baseline): match(runs[baseline], runs[run]) for baseline, run in couples}
+    matched = {(run, baseline): match(runs[baseline], runs[run]) for baseline, run in _couples(runs, against)}
     common = {names: scores for names, scores in matched.items() if scores.left}
     return Comparison(
         tuple(summary(name, Results(results)) for name, results in runs.items()),
@@ -84,10 +87,19 @@ def compare(runs: Mapping[str, Sequence[Result]], against: str | None = None, no
     )
 
 
-def _check(runs: Mapping[str, Sequence[Result]], against: str | None) -> None:
+def _couples(runs: Collection[str], against: Against) -> Iterable[tuple[str, str]]:
+    """Yield the pairs to compare: a baseline and a run."""
+    if against is None:
+        return combinations(runs, 2)
+    if isinstance(against, str):
+        return ((against, name) for name in runs if name != against)
+    return ((baseline, name) for name, baseline in against.items() if name in runs and baseline in runs)
+
+
+def _check(runs: Mapping[str, Sequence[Result]], against: Against) -> None:
     if not runs:
         raise UsageError("there are no runs to compare; name some")
-    if against is not None and against not in runs:
+    if isinstance(against, str) and against not in runs:
         raise UsageError(choose("run", against, list(runs)))
     for name, results in runs.items():
         if not results:

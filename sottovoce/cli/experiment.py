@@ -12,7 +12,7 @@ from sottovoce.cli.option_models import ExperimentOptions, LayersOptions, Reprod
 from sottovoce.core.outputs import EXPERIMENT, check_folder
 from sottovoce.core.text import harmless, one_line
 from sottovoce.datasets.question_source import QuestionOptions
-from sottovoce.report.tables import show
+from sottovoce.report.tables import show, table
 from sottovoce.runs.allowed import NO_TRUST, Trust
 from sottovoce.runs.job import check_failures, resumable
 from sottovoce.runs.limits import Limits
@@ -54,11 +54,16 @@ def run(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> 
 def report(experiment: Experiment, runs: dict[str, Run]) -> str:
     """Return the comparison of the rows in Markdown, followed by the rows that are not over."""
     from sottovoce.experiments.files import ended
-    from sottovoce.report.comparison import compared, waiting
+    from sottovoce.report.carried import carried, carried_note, carried_table
+    from sottovoce.report.comparison import comparison_of, markdown, waiting
 
-    results = ended(runs)
-    against = experiment.against if experiment.against in results else None
-    blocks = [harmless(experiment.about.strip()), compared(runs, against).rstrip() if results else ""]
+    blocks, results = [harmless(experiment.about.strip())], ended(runs)
+    if results:
+        against = experiment.baselines
+        comparison = comparison_of(runs, None if isinstance(against, str) and against not in results else against)
+        if rows := carried(experiment, runs, comparison.runs):
+            blocks += [table(*carried_table(experiment, rows)), carried_note(experiment)]
+        blocks.append(markdown(comparison).rstrip())
     left = [*waiting(runs), *(f"- `{name}`: not started." for name in experiment.rows if name not in runs)]
     return "\n\n".join(filter(None, [*blocks, "\n".join(left)])) + "\n"
 

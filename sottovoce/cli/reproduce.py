@@ -13,7 +13,8 @@ from sottovoce.cli.option_models import ReproduceOptions
 from sottovoce.core.errors import StoppedError, UsageError
 from sottovoce.core.outputs import check_folder
 from sottovoce.core.text import counted, figure, one_line
-from sottovoce.experiments.schema import Content, Experiment, choose
+from sottovoce.experiments.row_content import Content, choose
+from sottovoce.experiments.schema import Experiment
 from sottovoce.experiments.tables.parts import experiment_of, missing, small_of, weights_here, write_stand_ins
 from sottovoce.experiments.tables.table import Published, names, read_published, save_figures
 from sottovoce.report.tables import interval, show, table

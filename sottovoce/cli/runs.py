@@ -243,15 +243,17 @@ def replay(options: ReplayOptions, trust: Trust) -> None:
     """Run a watched discussion again, with and without an intervention, and compare both."""
     from sottovoce.cli.run_tables import chosen_discussion, replay_lines
     from sottovoce.runs.replay import replay as run_branches
+    from sottovoce.runs.runner import payload_store
     from sottovoce.runs.start import all_settings_of
 
     run = load(options.name)
     question, seed = key = chosen_discussion(run, options.question, options.under_seed)
     assert run.folder is not None, "read from there"
     trust.check(all_settings_of(run), f"run {str(run.folder)!r}", run.folder.parent)
-    branches = run_branches(run, key, options.intervention - 1, trust=trust)
-    print(one_line(f"question {question} under seed {seed}"))
-    print(*replay_lines(branches, run.records[key].messages), sep="\n")
+    with payload_store(None) as store:  # not the run's: `runs verify` would find payloads that no message names
+        branches = run_branches(run, key, options.intervention - 1, trust=trust, store=store)
+        print(one_line(f"question {question} under seed {seed}"))
+        print(*replay_lines(branches, run.records[key].messages), sep="\n")
 
 
 @commands.add(ExportOptions)

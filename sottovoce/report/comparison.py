@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from sottovoce.analysis.compare import Comparison, Summary, compare
+from sottovoce.analysis.compare import Against, Comparison, Summary, compare
 from sottovoce.analysis.paired_test import Pair, points
 from sottovoce.analysis.statistics import Mean, Share
 from sottovoce.core.text import counted, figure, one_line
@@ -33,7 +33,7 @@ class Table(NamedTuple):
     rows: tuple[tuple[str, ...], ...]
 
 
-def comparison_of(runs: Mapping[str, Run], against: str | None = None) -> Comparison:
+def comparison_of(runs: Mapping[str, Run], against: Against = None) -> Comparison:
     """Compare the runs in which a discussion ended, with notes on matched runs."""
     return compare(ended(runs), against, [*budget_notes(runs), *_uncounted(runs)])
 
@@ -45,7 +45,7 @@ def _uncounted(runs: Mapping[str, Run]) -> Iterable[str]:
             yield f"`{name}`: its FLOPs do not include the encoder of {', '.join(encoders)}."
 
 
-def compared(runs: Mapping[str, Run], against: str | None = None) -> str:
+def compared(runs: Mapping[str, Run], against: Against = None) -> str:
     """Return the comparison as Markdown. Errors: see `compare`."""
     return markdown(comparison_of(runs, against))
 

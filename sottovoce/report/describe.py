@@ -19,6 +19,10 @@ DOES = {"summarise": "sums up", "select": "chooses evidence", "retrieve": "finds
 """Words for acts whose agents do other acts too."""
 
 
+NO_WORDS = "(no words)"
+"""Shown in place of an empty message."""
+
+
 def shades(message: Message) -> Iterator[tuple[str, float | None]]:
     """Yield a message's text in pieces, one per token, with the entropy (nats) of the distribution it was drawn from.
 
@@ -34,7 +38,7 @@ def shades(message: Message) -> Iterator[tuple[str, float | None]]:
         yield message.text[at:start], None
         yield message.text[max(at, start) : end], entropy
         at = max(at, end)
-    yield message.text[at:], None
+    yield message.text[at:] if message.full_text else NO_WORDS, None
 
 
 def speaker(message: Message) -> str:

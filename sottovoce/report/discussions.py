@@ -99,7 +99,7 @@ class _Says:
         item: JSON = {
             "k": "said",
             "who": describe.speaker(message),
-            "text": message.text,
+            "text": message.text if message.full_text else describe.NO_WORDS,
             "foot": describe.footer(message),
             "place": f"round {message.round + 1}{again}, {one_line(message.act)}",
         }

@@ -13,10 +13,11 @@ from sottovoce.graphs import scheme
 from sottovoce.nodes.state import JSON
 from sottovoce.report import interventions
 from sottovoce.report.attention import attention_plot
+from sottovoce.report.carried import carried, carried_note, carried_table
 from sottovoce.report.comparison import Table, comparison_of, published_table, sentences, tables
 from sottovoce.report.discussions import of_runs
 from sottovoce.report.page import embedded, image, page
-from sottovoce.report.plots import Plot, plots
+from sottovoce.report.plots import Plot, plots, plots_of_points
 from sottovoce.report.sources import Gathered
 from sottovoce.report.tables import share_cells
 from sottovoce.report.tensors import Tensors, Words
@@ -38,7 +39,11 @@ def report(content: Gathered, attention: int | None = None) -> str:
         resume = command("runs", "resume", next(iter(content.runs)))
         raise UsageError(f"nothing to report yet: no discussion of {', '.join(content.runs)} has ended; use {resume}")
     comparison, words = comparison_of(content.runs, content.against), Words()
-    tensors = Tensors(words)
+    experiment, tensors = content.experiment, Tensors(words)
+    rows = carried(experiment, content.runs, comparison.runs) if experiment else []
+    by_point = plots_of_points(*experiment.axis, rows) if experiment else []
+    carrying = [carried_table(experiment, rows)] if experiment and rows else []
+    verdicts = sentences(comparison) if len(comparison.pairs) > VERDICTS else list(map(one_line, comparison.notes))
     looked = [] if attention is None else [attention_plot(content.runs, attention)]
     pictures = [Plot(image(each.svg, each.name), each.name, wide=True) for each in content.pictures]
     listed = [(row, embedded(items)) for row, items in of_runs(content.runs.values(), tensors)]
@@ -49,9 +54,9 @@ def report(content: Gathered, attention: int | None = None) -> str:
         about=content.about,
         headline=headline(comparison),
         what=what_was_run(content.runs),
-        tables=[*tables(comparison), *published_table(content.published, comparison)],
-        sentences=sentences(comparison) if len(comparison.pairs) > VERDICTS else list(map(one_line, comparison.notes)),
-        plots=[*plots(content.runs, comparison.runs), *looked, *pictures],
+        tables=[*carrying, *tables(comparison), *published_table(content.published, comparison)],
+        sentences=[*([carried_note(experiment)] if experiment and rows else []), *verdicts],
+        plots=[*(by_point or plots(content.runs, comparison.runs)), *looked, *pictures],
         runs=list(content.runs),
         seeds=sorted({row["seed"] for row in index}),
         outcomes=list(dict.fromkeys(row["outcome"] for row in index)),

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sottovoce.analysis.compare import Against
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.files import bytes_of
 from sottovoce.core.outputs import EXPERIMENT, SEARCH
 from sottovoce.core.text import counted
 from sottovoce.experiments.files import read_experiment, runs_in
+from sottovoce.experiments.schema import Experiment
 from sottovoce.experiments.tables.figures import in_our_units
 from sottovoce.runs import run_directory
 from sottovoce.runs.read import load_run
@@ -34,8 +36,10 @@ class Gathered:
     """The plots of searches."""
     about: list[str] = field(default_factory=list)
     """The descriptions of the experiments."""
-    against: str | None = None
+    against: Against = None
     """The row that others are compared with, if the report is of one experiment that names it."""
+    experiment: Experiment | None = None
+    """The experiment, if the report is of one alone."""
 
     waiting: list[str] = field(default_factory=list)
     """Rows of experiments that have not started."""
@@ -77,7 +81,7 @@ def gathered(names: Sequence[str]) -> Gathered:
     for name in names:
         _gather(name, content)
     if len(names) > 1:
-        content.against = None
+        content.against = content.experiment = None
     if not content.runs:
         raise UsageError("only searches were named; name a run too")
     return content
@@ -91,7 +95,7 @@ def _gather(name: str, content: Gathered) -> None:
             return
         if (folder / EXPERIMENT).exists():
             experiment = read_experiment(folder / EXPERIMENT)
-            content.against = experiment.against
+            content.against, content.experiment = experiment.baselines, experiment
             content.about += [experiment.about] if experiment.about else []
             runs = runs_in(folder, experiment.rows)
             _add(runs, content)

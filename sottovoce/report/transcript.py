@@ -166,7 +166,7 @@ def _markdown_block(block: Block) -> Iterator[str]:
 
 def _markdown_message(message: Message) -> str:
     speaker, footer = escaped(describe.speaker(message)), escaped(describe.footer(message))
-    return f"### {speaker}\n\n{fenced(message.full_text)}\n\n{footer}"
+    return f"### {speaker}\n\n{fenced(message.full_text or describe.NO_WORDS)}\n\n{footer}"
 
 
 def _markdown_line(line: Line) -> str:

@@ -25,6 +25,7 @@ from sottovoce.channels.message import Message, Place
 from sottovoce.core.errors import PayloadError, RecordError, RetrievalError, SottovoceError
 from sottovoce.nodes.state import JSON, Update
 from sottovoce.runs.events import Asked, Listener, Reading, Speaking
+from sottovoce.runs.log import REPAIR
 from sottovoce.runs.run import Key, Observer, Run
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]  # Any: of every scheme
@@ -35,6 +36,8 @@ HumanReply = Callable[[JSON], Reply]
 """A callback that replies to an `interrupt`: in an agent's place (nodes.people), or with an approval (approve)."""
 DISCUSSION = "discussion"
 """The key of a `LiveDiscussion` in LangGraph's configuration."""
+GOTO = "__goto__"
+"""The key of a recorded update with the nodes that run next, if the node returned a `Command`."""
 
 
 def thread_of(key: Key) -> str:
@@ -71,6 +74,7 @@ class LiveDiscussion:
         """Run the discussion on a graph from `recorded`, to its decision; `live` streams what agents say.
 
         Raises:
+            RecordError: the log is damaged: its steps cannot be repeated.
             Exception: whatever ended it; what was recorded before stays.
         """
         thread = thread_of(self._key)
@@ -86,6 +90,11 @@ class LiveDiscussion:
         except asyncio.CancelledError:
             if self.broken is None:
                 raise
+        except Exception as error:
+            if not self.repeats or isinstance(error, SottovoceError):
+                raise
+            why = f"the steps of question {self._key[0]!r} cannot be repeated ({type(error).__name__}: {error})"
+            raise RecordError(f"run {str(self._run.folder)!r} is damaged: {why}; {REPAIR}") from error
         finally:
             graph.checkpointer.delete_thread(thread)  # type: ignore[union-attr]  # of `recorded`
         if self.broken is not None:
@@ -134,8 +143,8 @@ class LiveDiscussion:
 
     def take(self, step: str, update: Update) -> None:
         """Record a step, and show its events."""
+        events = list(self._reading.events(update))
         try:
-            events = list(self._reading.events(update))
             self._run.record_step(self._key, step, events, update, self.seconds)
             for event in events if self.broken is None else ():
                 self._show_whole(event)
@@ -185,12 +194,12 @@ async def _waiting(graph: Graph, config: RunnableConfig) -> tuple[str, Interrupt
     """Return the first step that waits for a human, and its request; None if there is none."""
     state = await graph.aget_state(config)
     number = (state.metadata or {}).get("step", -1) + 1
-    return next(((_step(number, task.name), each) for task in state.tasks for each in task.interrupts), None)
+    return next(((_step(number, task.name, task.path), each) for task in state.tasks for each in task.interrupts), None)
 
 
-def _step(number: int, node: str) -> str:
-    """Return the name of a step: the number of the superstep, and the node."""
-    return f"{number}/{node}"
+def _step(number: int, node: str, path: Sequence[Any]) -> str:  # Any: as LangGraph has it
+    """Return the name of a step: the number of the superstep, the node, and the index of its `Send`, if any."""
+    return f"{number}/{node}" if path[1] == node else f"{number}/{node}/{path[1]}"
 
 
 def recorded(graph: Any) -> Graph:  # Any: a StateGraph
@@ -218,14 +227,27 @@ class _RecordedNode(Runnable[Any, Any]):  # Any: here and below a state, and its
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
         assert config is not None, "LangGraph passes one"
         discussion: LiveDiscussion = config["configurable"][DISCUSSION]
-        step = _step(config["metadata"]["langgraph_step"], self._name)
+        about = config["metadata"]
+        step = _step(about["langgraph_step"], self._name, about["langgraph_path"])
         update = discussion.repeat(step)
         if update is None:
             if self._check and discussion.repeats:
                 self._check(input, started=True)
-                discussion.repeats = False
-            update = await self._node.ainvoke(input, config, **options) or {}
-            if not isinstance(update, dict):
-                raise TypeError(f"node {self._name!r} returned a {type(update).__name__}; expected an update, a dict")
+            discussion.repeats = False
+            update = _update(self._name, await self._node.ainvoke(input, config, **options) or {})
             discussion.take(step, update)
-        return update
+        if GOTO not in update:
+            return update
+        return Command(update={key: update[key] for key in update if key != GOTO}, goto=update[GOTO])
+
+
+def _update(node: str, returned: Any) -> Update:  # Any: see above
+    """Return what a node returned as the log has it."""
+    goto: Any = ()
+    if isinstance(returned, Command):
+        goto = [*returned.goto] if isinstance(returned.goto, (list, tuple)) else [returned.goto]
+        returned = {**(returned.update or {}), GOTO: goto}
+    if not isinstance(returned, dict) or not all(isinstance(name, str) for name in goto):
+        found = f"{type(returned).__name__} with a Send" if goto else type(returned).__name__
+        raise TypeError(f"node {node!r} returned a {found}; expected an update, a dict, or a Command to nodes by name")
+    return returned

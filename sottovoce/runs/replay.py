@@ -16,11 +16,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.state import CompiledStateGraph
 
 from sottovoce.channels.message import Message
+from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.contexts import Models
 from sottovoce.nodes.guard import Guard
+from sottovoce.nodes.probes import run_of
 from sottovoce.nodes.state import Decision, Intervened
 from sottovoce.nodes.watch import Intervention, Watch
 from sottovoce.runs.allowed import NO_TRUST, Trust
@@ -94,6 +96,7 @@ def replay(
     models: Models = None,
     watch: Watch | None = None,
     trust: Trust = NO_TRUST,
+    store: PayloadStore | None = None,
 ) -> Branches:
     """Re-run a discussion of a saved run, then continue it from before an intervention, with it and without it.
 
@@ -104,6 +107,7 @@ def replay(
         models: The run's chat models, if its graph got them in code.
         watch: The run's watch, if its settings name no monitors.
         trust: Names the sandbox in which programs run.
+        store: Store for the payloads of both branches; None adds them to the run's.
 
     Raises:
         UsageError: the run was not watched, a human took part, or there were fewer interventions.
@@ -114,7 +118,9 @@ def replay(
         raise UsageError("a human's words cannot be replayed; choose a run in which only models spoke")
     watch = watch or _watch_of(settings)
     create, free = scheme(run.manifest.scheme).create, settings.model_copy(update={"watch": []})
-    saver, store = InMemorySaver(), run.store()
+    if settings.probe_from:  # a name relative to the run
+        free = free.model_copy(update={"probe_from": str(run_of(settings.probe_from, run.store()))})
+    saver, store = InMemorySaver(), store or run.store()
     watched, without = (
         create(free, models=models, store=store, watch=each).compile(checkpointer=saver) for each in (watch, never)
     )

@@ -181,6 +181,9 @@ class Runner:
 
     async def run(self, graph: Any) -> None:  # Any: a StateGraph
         """Run all unfinished discussions, or as many as the limits allow."""
+        if self._run.unfinished and (why := self._reached()):
+            self.over = why  # a resumed run makes no call beyond its limit
+            return
         waiting, compiled = iter(self._run.unfinished), recorded(graph)
         workers = [self._work(waiting, compiled) for _ in range(self._limits.at_once)]
         self._workers = [asyncio.create_task(each) for each in (*workers, self._sync())]
@@ -216,10 +219,14 @@ class Runner:
     def _observed(self, record: DiscussionRecord, event: Event) -> None:
         """Show an event, and stop all discussions at a limit of calls or tokens."""
         self._observe(record, event)
-        if self._limits.counts and isinstance(event, Message):
-            cost = self._run.cost
-            if why := self._limits.reached(cost.calls, cost.tokens_in + cost.tokens_out):
-                self._stop(why)
+        if isinstance(event, Message) and (why := self._reached()):
+            self._stop(why)
+
+    def _reached(self) -> str:
+        if not self._limits.counts:
+            return ""
+        cost = self._run.cost
+        return self._limits.reached(cost.calls, cost.tokens_in + cost.tokens_out)
 
     def _stop(self, why: str = "") -> None:
         """Cancel all workers."""

@@ -243,7 +243,7 @@ def test_a_reference_says_what_was_carried_and_survives_json(store: PayloadStore
     message = hand(Thoughts(latent_steps=2), store)
     assert message.payload is not None
     positions = len(chat(LOADED, FACT)) + 2
-    told = f"keys and values of {positions} positions of what it received, its prompt, its thoughts and its words"
+    told = f"keys and values of {positions} positions of what was received, the prompt, the thoughts and the words"
     assert message.payload.summary.startswith(f"thoughts: no words, {told} × 4 layers × 16, float32, ")
     assert (message.payload.tokens, message.payload.length) == (0, positions)
     back = Message.from_dict(json.loads(json.dumps(message.to_dict())))

@@ -17,7 +17,7 @@ from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.experiments.files import read_experiment, results_in
 from sottovoce.experiments.rows import prepare
 from sottovoce.experiments.runner import RowRunner, run_experiment
-from sottovoce.experiments.schema import Experiment
+from sottovoce.experiments.schema import Experiment, Matched
 from sottovoce.report.comparison import waiting
 from sottovoce.report.sources import Gathered
 from sottovoce.runs.events import Event
@@ -64,6 +64,12 @@ def with_keys(**more: Any) -> dict[str, Any]:
     return {**GIVEN, **more}
 
 
+def with_points(**more: Any) -> dict[str, Any]:
+    """Return an experiment with two points, at which rows are asked one question and two."""
+    points = {f"numbers{n}": {"questions": {"file": f"q{n}.jsonl", "limit": n}} for n in (1, 2)}
+    return {"points": points, "rows": ROWS, "against": "alone", **more}
+
+
 # The file
 
 
@@ -108,7 +114,24 @@ def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> 
         (with_keys(questions="split"), "questions is 'split'; expected keys: sample, file, dataset, hub, where"),
         (with_keys(seeds=[1, 1]), "seeds are 1, 1; give each once"),
         (with_keys(settings={"seed": 3}), "settings have a seed; give the experiment 'seeds'"),
-        ({"rows": ROWS}, "Experiment has no 'questions'"),
+        (
+            with_keys(points={"facts1": {"questions": {"sample": "split"}}}),
+            "there are both questions and points; expected a sample, a file, a list of these, or points",
+        ),
+        (with_points(against=None), "compares with one row at each of them; name it in 'against'"),
+        (with_points(points={"1": {}}), "a point is '1'; expected letters, and perhaps a number after them: facts4"),
+        (with_points(points={"facts1": {"question": {}}}), "unknown key of a point 'question'; the nearest"),
+        (
+            with_points(rows={"alone": {"scheme": "single", "points": ["facts2"]}}),
+            "unknown point of row 'alone' 'facts2'; the nearest known one is 'numbers2'",
+        ),
+        (
+            with_points(points={"facts1": {"questions": {"sample": "split"}, "settings": {"roundz": 2}}}),
+            "unknown setting of point 'facts1' 'roundz'; the nearest known one is 'rounds'",
+        ),
+        (with_keys(floor="alone"), "'floor' is the row below all others at each point, and there are no points"),
+        (with_keys(rows={"a": {"scheme": "single", "points": ["x"]}}), "row 'a' names points, and the experiment has"),
+        ({"rows": ROWS}, "there are no questions; expected a sample, a file, a list of these, or points"),
         ("rows:\n  a: {scheme: single}\n  a: {scheme: debate}\n", "is not YAML: the key 'a' occurs twice"),
         ("- a", "contains list; expected lines like"),
     ],
@@ -293,6 +316,61 @@ def test_a_limit_counts_for_all_rows_together(tmp_path: Path) -> None:
     assert why == f"the call limit is reached: {calls} of 6" and 6 <= calls <= 7  # agents speak side by side
     assert run(tmp_path, limits=Limits(call_limit=6))[1] == why  # and no further call is made
     assert run(tmp_path)[1] == ""
+
+
+# Points
+
+
+def test_each_row_is_a_run_at_each_of_its_points_and_refers_to_rows_at_the_same_one(tmp_path: Path) -> None:
+    pair = {"scheme": "debate", "protocol": "sde"}
+    rows = {
+        "alone": ROWS["alone"],
+        "pair": pair,
+        "same": {
+            "scheme": "debate",
+            "probe": "shuffled",
+            "probe-from": "pair",
+            "points": "numbers2",
+            "protocol": "sde",
+        },
+        "samples": {"scheme": "self-consistency", "temperature": 1, "matched": {"row": "pair"}, "points": ["numbers1"]},
+    }
+    points = with_points()["points"]
+    points["numbers2"]["settings"] = {"max-tokens": 7}
+
+    found = read(tmp_path, with_points(points=points, rows=rows))
+
+    assert [*found.rows] == [
+        *("alone.numbers1", "alone.numbers2", "pair.numbers1", "pair.numbers2", "same.numbers2", "samples.numbers1")
+    ]
+    assert found.rows["same.numbers2"].settings.probe_from == "pair.numbers2"
+    assert found.rows["samples.numbers1"].matched == Matched(row="pair.numbers1")
+    assert [row.settings.max_tokens == 7 for row in found.rows.values()] == [False, True, False, True, True, False]
+    assert [source.limit for name in ("pair.numbers1", "same.numbers2") for source in found.sources(name)] == [1, 2]
+    assert found.axis == ("numbers", {"numbers1": 1, "numbers2": 2})
+    assert found.runs_of(["alone", "same.numbers2"]) == ["alone.numbers1", "alone.numbers2", "same.numbers2"]
+
+
+def test_an_experiment_with_points_runs_once_and_is_compared_point_by_point(tmp_path: Path) -> None:
+    for n in (1, 2):
+        lines(tmp_path, *SUMS).rename(tmp_path / f"q{n}.jsonl")
+    given = with_points(floor="alone")
+
+    run(tmp_path, given, names=["alone"])
+    for n in (1, 2):
+        (tmp_path / f"q{n}.jsonl").unlink()
+    experiment = read_experiment(tmp_path / "kept")  # its files are beside it
+    runs, _ = run_experiment(experiment, RowRunner(tmp_path / "kept", models=scripted()))
+    text = report(experiment, runs)
+
+    assert {name: len(run.records) for name, run in runs.items()} == {
+        **{"alone.numbers1": 1, "alone.numbers2": 2, "pair.numbers1": 1, "pair.numbers2": 2}
+    }
+    assert (
+        "| row | point | right | 95 % | bytes a message | positions | seconds, in parallel | numbers per kB |" in text
+    )
+    assert "| `pair.numbers2` | `alone.numbers2` | 2 |" in text and text.count("| `alone.numbers1` |") == 2
+    assert "(share right - share right of `alone` at the same point) x numbers, by the kB (1,000 bytes)" in text
 
 
 # Reading

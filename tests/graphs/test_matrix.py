@@ -32,6 +32,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "react": {"agents": 2, "steps": 2, "guide": "off"},
     "ia": {"rounds": 2},
     "brief": {"know": "question"},
+    "pipeline": {},
     "single": {},
     "self_consistency": {"samples": 2},
     "codegen": {"agents": 2, "rounds": 2, "guide": "off"},
@@ -42,7 +43,7 @@ DISCUSSING = [name for name in SMALL if scheme(name).settings.discusses]
 OTHERS = {"moderator", "judge", "secretary", "summarizer", "Tester", "Ranker"}
 SPOKEN = ("answer", "revise", "moderate")
 UNHEARD = ("select", "wish", "reflect")
-HANDED = "that it was told"
+HANDED = "that the sender was told"
 """In the note on edges that carry what the sender read."""
 GREEDY = "at temperature 0 cipher equals nl"
 """The note of schemes whose own temperature is 0."""

@@ -144,3 +144,14 @@ def test_an_intervention_that_there_was_not_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="found number 9"):
         replay(run, ("q", 7), number=8)
+
+
+def test_a_replay_by_the_command_line_adds_nothing_to_the_run(tmp_path: Path, capsys: Any) -> None:
+    # It added payloads that no message names, which `runs verify` finds.
+    run = held(tmp_path, 0.0, agents=2, rounds=1, intervention="again")
+    before = sorted((tmp_path / "run").rglob("*"))
+
+    show_replay(ReplayOptions(name=str(tmp_path / "run")), Trust(trust_paths=True))
+
+    assert run.folder and sorted(run.folder.rglob("*")) == before
+    assert "the replay is token-identical" in capsys.readouterr().out

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.types import Command, Send
 
+from sottovoce import Frame, Scheme, run_questions
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Place
+from sottovoce.channels.message import Message, Place
 from sottovoce.channels.store import PayloadStore
+from sottovoce.core.errors import RecordError
 from sottovoce.datasets.samples import samples
-from sottovoce.graphs import schemes
+from sottovoce.graphs import SCHEMES, schemes
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.watch import Intervention, Watch
 from sottovoce.runs.log import read
@@ -158,3 +161,84 @@ def test_a_run_is_resumed_from_its_log_alone_after_any_line_to_the_same_steps(ca
         assert steps(folder) == steps(whole), n
         asked = [line for line in read(folder)[0][n:] if line["line"] == "asked"]
         assert not [line for line in asked if Place(*(line[name] for name in Place._fields)) in spoken]
+
+
+# Nodes that LangGraph runs several times at once, or that say what runs next
+
+
+class Fan(Settings):
+    """Three agents."""
+
+    agents: int = 3
+
+
+def create_fan(settings: Fan | None = None, **inputs: Any) -> Any:
+    """Return a graph in which a command leads to three sends, which run one node for three agents."""
+    frame = Frame(FAN, Fan.parse(settings), **inputs)
+
+    def work(state: Any) -> dict[str, Any]:
+        n = state["n"]
+        if state["question"] == "broken":
+            return {"board": [7]}
+        return {"board": [Message(f"agent_{n}", 0, "answer", f"Answer: {n}", order=n).to_dict()]}
+
+    def sends(state: Any) -> list[Send]:
+        return [Send("work", {**state, "n": n}) for n in (1, 2, 3)]
+
+    frame.graph.add_node("lead", lambda state: Command(update={"turn": 1}, goto="fork"))
+    frame.graph.add_node("fork", lambda state: {})
+    frame.graph.add_node("work", work)
+    frame.graph.add_edge("next_round", "lead")
+    frame.graph.add_conditional_edges("fork", sends, ["work"])
+    frame.graph.add_edge("work", "decide")
+    return frame.graph
+
+
+FAN = Scheme("fan", Fan, create_fan, answers=("answer",))
+
+
+@pytest.fixture
+def fan(tmp_path: Path) -> Iterator[Callable[[int | None], Any]]:
+    """A discussion of that scheme, of which only so many lines were logged before it was resumed."""
+    lines = list[str]()
+
+    def discussed(logged: int | None = None) -> Any:
+        folder = tmp_path / str(logged)
+        if logged is not None:
+            folder.mkdir()
+            (folder / "log.jsonl").write_text("".join(lines[:logged]))
+        run = run_questions(FAN, QUESTION, models=ScriptedChatModel([]), folder=folder)
+        lines[:] = lines or (folder / "log.jsonl").read_text().splitlines(keepends=True)
+        return run.records[0], lines
+
+    yield discussed
+    SCHEMES._known.pop("fan", None)
+
+
+def test_sends_to_one_node_and_commands_are_repeated_each_as_it_was(fan: Any) -> None:
+    whole, lines = fan(None)
+    assert [vote["answer"] for vote in whole.decision["votes"]] == ["1", "2", "3"] and whole.decision["why"]
+
+    for n in range(2, len(lines) - 1):
+        again, _ = fan(n)
+        assert (again.error, again.decision, again.messages) == (None, whole.decision, whole.messages), lines[n]
+
+
+def test_an_update_that_is_no_update_fails_its_own_discussion_only(fan: Any) -> None:
+    # It ended the whole run with a traceback.
+    run = run_questions(FAN, ["broken", QUESTION], models=ScriptedChatModel([]))
+
+    assert [record.status for record in run.records] == ["failed", "done"]
+
+
+def test_a_damaged_step_ends_in_one_line_when_it_is_repeated(fan: Any) -> None:
+    # Routers and events of an update that was damaged ended in tracebacks.
+    _, lines = fan(None)
+    opening = next(n for n, line in enumerate(lines) if '"1/opening"' in line)
+    line = json.loads(lines[opening])
+    lines[opening] = json.dumps({**line, "update": {**line["update"], "notes": 7}}) + "\n"
+
+    with pytest.raises(
+        RecordError, match=r"is damaged: the steps of question .* cannot be repeated .*; restore the log"
+    ):
+        fan(opening + 2)

@@ -210,6 +210,9 @@ def test_a_limit_on_calls_stops_the_run_and_says_so(tmp_path: Path) -> None:
     kept = load_run(tmp_path / "run")
     assert (kept.status, kept.why) == ("stopped", "the call limit is reached: 10 of 10")
     assert run.cost.calls >= 10 and len(kept.unfinished) == 4
+    again = hold(resume_run(load_run(tmp_path / "run"), models=fresh()), limits=Limits(call_limit=10))
+    assert (again.why, again.cost.calls) == (kept.why, run.cost.calls)
+    kept = load_run(tmp_path / "run")
     assert hold(resume_run(kept, models=fresh())).status == "done"
 
 

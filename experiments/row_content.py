@@ -1,0 +1,131 @@
+"""The rows of an experiment file: each with the settings for all rows, and once for each of its points.
+
+Nothing here imports torch or langgraph.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from sottovoce.core.errors import UsageError, nearest
+from sottovoce.graphs import SCHEMES, scheme
+from sottovoce.settings.plain import named
+
+NAME = re.compile(r"[\w-][\w.-]*")
+"""A row's name, which is also the name of its folder."""
+Content = dict[str, Any]  # Any: parsed YAML
+ROW_KEYS = ("scheme", "documents", "matched", "points")
+"""Keys of a row that are not settings."""
+POINT = re.compile(r"([A-Za-z_]+)(\d*)")
+"""A point's name: letters, and perhaps a number, by which points with the same letters are drawn."""
+
+
+def expanded(content: Content) -> Content:
+    """Return the content of a file with a row for each run, with all its settings.
+
+    Raises:
+        UsageError: a row, a point or a setting is unknown or malformed.
+    """
+    common = _mapping(content.get("settings"), "settings", "rounds: 2")
+    points = _mapping(content.get("points"), "points", "facts4: {questions: {sample: briefing/1}}")
+    if wrong := [label for label in points if not POINT.fullmatch(label)]:
+        raise UsageError(f"a point is {wrong[0]!r}; expected letters, and perhaps a number after them: facts4")
+    by_point = {
+        label: _mapping(_settings(point), f"settings of {label!r}", "rounds: 2") for label, point in points.items()
+    }
+    rows = {
+        run: row for name, given in content["rows"].items() for run, row in _runs(str(name), given, common, by_point)
+    }
+    known = {field for row in rows.values() for field in scheme(row["scheme"]).settings.model_fields}
+    _check_names(common, known, "setting of all rows", "settings have a seed")
+    for label, settings in by_point.items():
+        _check_names(settings, known, f"setting of point {label!r}", "settings have a seed")
+    return {**content, "rows": rows, **({"points": points} if points else {})}
+
+
+def run_name(row: str, point: str) -> str:
+    """Return the name of a row's run at a point: kv.facts4."""
+    return f"{row}.{point}" if point else row
+
+
+def choose(noun: str, names: Collection[str], known: Collection[str]) -> list[str]:
+    """Return those of `known` that are in `names`, in the order of `known`; all if `names` is empty.
+
+    Raises:
+        UsageError: a name is unknown.
+    """
+    for name in names:
+        if name not in known:
+            raise UsageError(nearest(noun, name, known))
+    return [name for name in known if name in names or not names]
+
+
+def plain(name: object) -> str:
+    """Return a setting's name as in Python, with underscores."""
+    return str(name).replace("-", "_")
+
+
+def _settings(point: Any) -> Any:  # Any: parsed YAML
+    return point.get("settings") if isinstance(point, Mapping) else None
+
+
+def _mapping(content: Any, key: str, example: str) -> dict[str, Any]:  # Any: parsed YAML
+    """Return the lines under a key with their names in plain form; {} if there are none."""
+    if not isinstance(content or {}, Mapping):
+        raise UsageError(f"{key} are {content!r}; expected lines like {example!r}")
+    return {plain(name): value for name, value in (content or {}).items()}
+
+
+def _runs(name: str, content: Any, common: Content, points: Content) -> Iterator[tuple[str, Content]]:  # Any: as above
+    """Yield the runs of a row by name, one at each of its points; it refers to other rows at the same point."""
+    if not isinstance(content, Mapping) or not points:
+        if isinstance(content, Mapping) and "points" in content:
+            raise UsageError(f"row {name!r} names points, and the experiment has none; drop them, or give it 'points'")
+        yield name, _row(name, content, common)
+        return
+    only = content.get("points") or []
+    for label in choose(f"point of row {name!r}", only if isinstance(only, list) else [str(only)], points):
+        at = {plain(key): value for key, value in content.items()}
+        if at.get("probe_from"):
+            at["probe_from"] = run_name(str(at["probe_from"]), label)
+        if isinstance(matched := at.get("matched"), Mapping):
+            at["matched"] = {**matched, "row": run_name(str(matched.get("row")), label)}
+        yield run_name(name, label), {**_row(name, at, {**common, **points[label]}), "point": label}
+
+
+def _row(name: str, content: Any, common: Content) -> Content:  # Any: parsed YAML
+    try:
+        if not NAME.fullmatch(name):
+            raise UsageError("the name is used for a folder; expected only letters, digits, '-', '_' and '.'")
+        if not isinstance(content, Mapping) or "scheme" not in content:
+            raise UsageError(
+                f"it is {content!r}; expected a scheme with settings, such as {{scheme: debate, rounds: 2}}"
+            )
+        scheme_name = plain(content["scheme"])
+        if scheme_name not in SCHEMES:
+            raise UsageError(nearest("scheme", content["scheme"], SCHEMES))
+        kind = scheme(scheme_name).settings
+        shared = {key: value for key, value in common.items() if key in kind.model_fields}
+        own = {plain(key): value for key, value in content.items() if key not in ROW_KEYS}
+        _check_names(own, [*kind.model_fields, *ROW_KEYS[1:]], "setting", "a row has no seed of its own")
+        settings = kind.model_validate(named({**shared, **own}, kind.model_fields))
+        others = {key: content[key] for key in ("documents", "matched") if content.get(key) is not None}
+        if "matched" in others and scheme_name != "self_consistency":
+            raise UsageError(
+                f"{scheme_name} cannot be matched; write {{scheme: self-consistency, matched: {{row: NAME}}}}"
+            )
+        if "matched" in others and "samples" in own:
+            raise UsageError("samples follow from the row that it is matched to; drop one of the two")
+        return {"scheme": scheme_name, "name": name, "settings": settings, **others}
+    except UsageError as error:
+        raise UsageError(f"row {name!r}: {error}") from error
+
+
+def _check_names(settings: Mapping[str, Any], known: Collection[str], noun: str, seed_error: str) -> None:
+    for name in map(plain, settings):
+        if name == "seed":
+            raise UsageError(f"{seed_error}; give the experiment 'seeds'")
+        if name not in known:
+            raise UsageError(nearest(noun, name, known))

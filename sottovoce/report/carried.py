@@ -1,0 +1,119 @@
+"""The table of an experiment with points: how much is right at each, and what the messages carried for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from sottovoce.analysis.compare import Summary
+from sottovoce.analysis.statistics import Share
+from sottovoce.channels.message import Message
+from sottovoce.core.text import figure, one_line
+from sottovoce.experiments.row_content import run_name
+from sottovoce.experiments.schema import Experiment
+from sottovoce.report.comparison import Table
+from sottovoce.report.tables import share_cells
+from sottovoce.runs.cost import computed_tokens
+from sottovoce.runs.record import DiscussionRecord
+from sottovoce.runs.run import Run
+
+KILOBYTE = 1000
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A row at one point. Means are over the discussions that ended with a decision; None if unknown."""
+
+    run: str
+    row: str
+    point: str
+    protocol: str
+    probed: bool
+    """True if a probe replaced what the messages carried."""
+    right: Share | None
+    """The share of right answers, with failures as wrong."""
+    message_bytes: float | None
+    """Mean bytes of a message that another agent heard."""
+    computed: float | None
+    """Positions that a discussion computed."""
+    seconds: float | None
+    per_kilobyte: float | None
+    """The share right above the floor x the point's number (1 if it has none), by the kB heard in a discussion."""
+
+
+def carried(experiment: Experiment, runs: Mapping[str, Run], summaries: Sequence[Summary]) -> list[Carried]:
+    """Return the rows at each point, in the order of the points; [] for an experiment without points."""
+    by_run = {summary.run: summary for summary in summaries}
+    _, numbers = experiment.axis
+    found = []
+    for point in experiment.points:
+        floor = by_run.get(run_name(experiment.floor or "", point))
+        for name, row in experiment.rows.items():
+            if row.point != point or name not in by_run:
+                continue
+            summary, done = by_run[name], [record for record in runs[name].records.values() if record.decision]
+            sizes = [[*heard_bytes(record)] for record in done]
+            messages = [size for of_discussion in sizes for size in of_discussion]
+            gain = None
+            if messages and floor and row.name != experiment.floor and floor.failed_wrong and summary.failed_wrong:
+                above = summary.failed_wrong.value - floor.failed_wrong.value
+                gain = above * numbers.get(point, 1) * KILOBYTE * len(done) / max(1, sum(messages))
+            found.append(
+                Carried(
+                    run=name,
+                    row=row.name,
+                    point=point,
+                    protocol=row.settings.protocol,
+                    probed=row.settings.probe != "none",
+                    right=summary.failed_wrong,
+                    message_bytes=fmean(messages) if messages else None,
+                    computed=fmean(sum(map(computed_tokens, record.messages)) for record in done) if done else None,
+                    seconds=summary.seconds,
+                    per_kilobyte=gain,
+                )
+            )
+    return found
+
+
+def heard_bytes(record: DiscussionRecord) -> Iterator[float]:
+    """Yield the bytes of each message that another agent heard: of its payload, or of its words if it has no other."""
+    edges = record.chosen().edges()
+    for message in record.messages:
+        later = {each.agent for each in record.messages if _when(each) > _when(message)}
+        if message.asked != "answer" and any(speaker == message.agent and hearer in later for speaker, hearer in edges):
+            words = message.text if message.public is None else message.public
+            yield message.stats.get("carried_bytes") or float(len(words.encode()))
+
+
+def carried_table(experiment: Experiment, rows: Sequence[Carried]) -> Table:
+    """Return the table; empty cells are unknown or do not apply."""
+    noun, _ = experiment.axis
+    gain = [f"{noun or 'right'} per kB"] * bool(experiment.floor)
+    headings = ["row", "point", "right", "95 %", "bytes a message", "positions", "seconds, in parallel", *gain]
+    return Table(tuple(headings), tuple(_cells(row)[: len(headings)] for row in rows))
+
+
+def carried_note(experiment: Experiment) -> str:
+    """Return a sentence for each column of the table that needs one."""
+    noun, _ = experiment.axis
+    by = f" x {noun}" if noun else ""
+    gain = (
+        f" {noun or 'right'} per kB: (share right - share right of `{experiment.floor}` at the same point){by}, by the "
+        "kB (1,000 bytes) of the messages heard in a discussion."
+    )
+    return (
+        "Failures count as wrong. Bytes a message: what a message that another agent heard carried besides words, or "
+        "its words in UTF-8 if it carried nothing else. Positions: those computed in a discussion (tokens read and not "
+        f"reused, latent steps, tokens written).{gain if experiment.floor else ''}"
+    )
+
+
+def _cells(row: Carried) -> tuple[str, ...]:
+    numbers = (row.message_bytes, row.computed, row.seconds, row.per_kilobyte)
+    shown = ("" if number is None else figure(number) for number in numbers)
+    return (f"`{one_line(row.row)}`", row.point, *share_cells(row.right), *shown)
+
+
+def _when(message: Message) -> tuple[int, int, int]:
+    return message.epoch, message.round, message.turn

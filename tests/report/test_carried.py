@@ -1,0 +1,90 @@
+"""What rows carry at each point of an experiment: the bytes that are heard, and what is right for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.analysis.statistics import share
+from sottovoce.experiments.schema import Experiment
+from sottovoce.nodes.question import Question
+from sottovoce.report.carried import Carried, carried, carried_table, heard_bytes
+from sottovoce.report.comparison import comparison_of
+from sottovoce.report.plots import plots_of_points
+from sottovoce.runs.manifest import new_manifest
+from sottovoce.runs.run import Run
+from sottovoce.settings import Debate
+from tests.runs.support import QUESTION, held
+
+REPLIES = {"agent_1": ["I say 29.", "The answer is 22."], "agent_2": ["I say 29, señor.", "The answer is 22."]}
+WORDS = len("I say 29."), len("I say 29, señor.".encode())
+
+
+def scripted(folder: Path, right: list[bool], carry: float = 0) -> Run:
+    """Return a run of scripted debates of two rounds, some of them right; messages carry so many bytes."""
+    asked: list[Question] = [{**QUESTION, "id": f"sum/{i}"} for i, _ in enumerate(right)]
+    run = Run(new_manifest("debate", Debate(rounds=2), asked, models={}), asked, folder)
+    record = held(REPLIES, folder / "payloads")
+    stats = {"tokens_in": 10, "tokens_reused": 4, "tokens_out": 3, "thoughts": 5} | (
+        {"carried_bytes": carry} if carry else {}
+    )
+    record.messages = [replace(message, stats=stats) for message in record.messages]
+    for question, is_right in zip(asked, right, strict=True):
+        decision: Any = {**(record.decision or {}), "score": float(is_right)}
+        run.records[(str(question["id"]), 0)] = record.model_copy(update={"question": question, "decision": decision})
+    return run
+
+
+def test_bytes_are_those_of_messages_that_somebody_heard(tmp_path: Path) -> None:
+    [record] = scripted(tmp_path, [True]).records.values()
+    assert [*heard_bytes(record)] == [*map(float, WORDS)]  # the last round is heard by nobody
+
+    [record] = scripted(tmp_path, [True], carry=512).records.values()
+    assert [*heard_bytes(record)] == [512, 512]
+    record.settings = {**record.settings, "agents": 1}
+    assert [*heard_bytes(record)] == []
+
+
+def test_a_gain_is_counted_above_the_floor_of_its_point_by_number_and_kilobyte(tmp_path: Path) -> None:
+    points = {f"facts{k}": {"questions": {"sample": "split/1", "limit": 4}} for k in (1, 8)}
+    rows = {"none": {"scheme": "debate"}, "kv": {"scheme": "debate"}}
+    experiment = Experiment.model_validate({"points": points, "rows": rows, "against": "none", "floor": "none"})
+    runs = {
+        "none.facts1": scripted(tmp_path, [True, False, False, False]),
+        "kv.facts1": scripted(tmp_path, [True] * 4, carry=1500),
+        "none.facts8": scripted(tmp_path, [False] * 4),
+        "kv.facts8": scripted(tmp_path, [True, True, False, False], carry=2000),
+    }
+
+    found = carried(experiment, runs, comparison_of(runs, experiment.baselines).runs)
+
+    assert [(each.row, each.point, each.right and each.right.value) for each in found] == [
+        ("none", "facts1", 0.25), ("kv", "facts1", 1), ("none", "facts8", 0), ("kv", "facts8", 0.5)
+    ]  # fmt: skip
+    # Two messages are heard: 0.75 x 1 fact by 3 kB, and 0.5 x 8 facts by 4 kB.
+    assert [each.per_kilobyte for each in found] == [None, pytest.approx(0.25), None, pytest.approx(1.0)]
+    assert [each.message_bytes for each in found[1::2]] == [1500, 2000]
+    assert {each.computed for each in found} == {4 * (10 - 4 + 3 + 5)}
+    assert carried_table(experiment, found).headings[-1] == "facts per kB"
+    assert carried_table(experiment, found).rows[3][:3] == ("`kv`", "facts8", "50.0%")
+
+
+def row(name: str, point: str, size: float | None = None, *, probed: bool = False) -> Carried:
+    return Carried(f"{name}.{point}", name, point, "sde", probed, share([1.0, 0.0]), size, 1, 1, None)
+
+
+def test_rows_are_drawn_by_number_and_by_bytes_and_single_points_by_their_protocol() -> None:
+    curves = [
+        row(name, f"facts{k}", size and size * k) for name, size in (("words", 90), ("alone", None)) for k in (1, 4)
+    ]
+    rows = [*curves, row("deep", "facts4", 900), row("deeper", "facts4", 950), row("noise", "facts4", 9, probed=True)]
+
+    by_number, by_bytes = plots_of_points("facts", {"facts1": 1, "facts4": 4}, rows)
+
+    assert all(text in by_number.svg for text in (">words<", ">alone<", ">number of facts<"))
+    assert all(text in by_bytes.svg for text in (">words<", ">sde at facts4<", ">bytes a message, on"))
+    assert "alone" not in by_bytes.svg and "noise" not in by_number.svg + by_bytes.svg
+    assert plots_of_points("", {}, rows) == []
