@@ -39,6 +39,8 @@ NAMES = (
     "madra",
     "react",
     "ia",
+    "brief",
+    "pipeline",
     "single",
     "self_consistency",
     "whodunit",

@@ -19,6 +19,7 @@ from sottovoce.core.errors import RetrievalError as RetrievalError
 from sottovoce.core.errors import SottovoceError as SottovoceError
 from sottovoce.core.errors import UsageError as UsageError
 from sottovoce.core.response_format import Form as Form
+from sottovoce.graphs.brief import create_brief as create_brief
 from sottovoce.graphs.cmd import create_cmd as create_cmd
 from sottovoce.graphs.codegen import create_codegen as create_codegen
 from sottovoce.graphs.debate import create_debate as create_debate
@@ -27,6 +28,7 @@ from sottovoce.graphs.govsim import create_govsim as create_govsim
 from sottovoce.graphs.ia import create_ia as create_ia
 from sottovoce.graphs.mad import create_mad as create_mad
 from sottovoce.graphs.madra import create_madra as create_madra
+from sottovoce.graphs.pipeline import create_pipeline as create_pipeline
 from sottovoce.graphs.react import create_react as create_react
 from sottovoce.graphs.reconcile import create_reconcile as create_reconcile
 from sottovoce.graphs.runtime.frame import Frame as Frame
@@ -61,10 +63,12 @@ from sottovoce.settings import CMD as CMD
 from sottovoce.settings import IA as IA
 from sottovoce.settings import MAD as MAD
 from sottovoce.settings import MADRA as MADRA
+from sottovoce.settings import Brief as Brief
 from sottovoce.settings import CodeGen as CodeGen
 from sottovoce.settings import Debate as Debate
 from sottovoce.settings import GovSim as GovSim
 from sottovoce.settings import MesSync as MesSync
+from sottovoce.settings import Pipeline as Pipeline
 from sottovoce.settings import ReAct as ReAct
 from sottovoce.settings import ReConcile as ReConcile
 from sottovoce.settings import SelfConsistency as SelfConsistency

@@ -95,9 +95,12 @@ def unroll(create: Create, settings: Settings, answers: Acts = ("answer", "revis
 
     def run(undecided: Iterable[str] = (), seed: int = 0) -> tuple[NeverAgreeing, Any, list[set[str]]]:
         model = NeverAgreeing(answers=answers, undecided=frozenset(undecided))
+        asked = {**QUESTION, **question}
+        if "documents" in settings.needs() and not asked.get("documents"):
+            asked["documents"] = ["A document."] * len(settings.names())
         graph = create(type(settings).model_validate({**values, "seed": settings.seed + seed}), models=model).compile()
         config = {"recursion_limit": 10**6, "max_concurrency": 1}
-        state = graph.invoke({**QUESTION, **question}, config, output_keys=["board", "decision"])
+        state = graph.invoke(asked, config, output_keys=["board", "decision"])
         rounds = range(state["board"][-1].round + 1)
         return model, state, [{each.agent for each in state["board"] if each.round == round} for round in rounds]
 

@@ -72,7 +72,8 @@ class QuestionOptions(Checked):
     hints: list[str] = _options("Hint for a secretary (cmd).", "hint")
     sample: str | None = _option(
         "A generated question instead: arithmetic, arithmetic_cipher or arithmetic_files (CIPHER's paper, its files), "
-        "chain2 to chain6 (2 to 6 operations), split or facts (private documents), world (an encyclopedia), "
+        "chain2 to chain6 (2 to 6 operations), split or facts (private documents), briefing or briefing_1 to "
+        "briefing_16 (one of 4, or of 1 to 16 facts), world (an encyclopedia), "
         "world/bridge, world/comparison, world/strategy, world/claim or world/fact; "
         f"{PLAYED}. A seed may follow: split/3."
     )
@@ -150,6 +151,7 @@ def _of_file(source_name: str, options: QuestionOptions, settings: Settings) -> 
     source = source_of(source_name)
     file = read_file(source_name, common) if source is None else read_source(source, common)
     file = file.take(options.where, options.limit, options.shuffle, options.skip)
+    file = file.to_senders(settings.speakers()) if source and source.data.private else file
     file.check(settings)
     return file.questions, Origin(file.taken, file.digest, file.metadata)
 

@@ -9,6 +9,7 @@ from typing import Any
 from sottovoce.core.bounds import MOST_STEPS
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.arithmetic import CHAINS, MADE, made_arithmetic, questions, split_knowledge
+from sottovoce.datasets.briefing import BRIEFINGS, briefings
 from sottovoce.datasets.facts import two_facts
 from sottovoce.datasets.trained import HELD_OUT
 from sottovoce.environments import SPLITS
@@ -27,6 +28,10 @@ SAMPLES = {
     **{name: f"arithmetic with {operations} operations" for name, operations in CHAINS.items()},
     "split": "arithmetic with the values dealt to the agents",
     "facts": "a question that two facts answer, dealt to the agents; for real language models",
+    **{
+        name: f"one of {facts} facts, which all agents but the last know; for real language models"
+        for name, facts in BRIEFINGS.items()
+    },
     "world": "questions of the next four types in turn about the invented encyclopedia, with six of its passages",
     "world/bridge": "a fact in one article, which another article must identify first",
     "world/comparison": "which of two came first, or is longer",
@@ -37,6 +42,7 @@ SAMPLES = {
 }
 """What is generated from a seed, by the name that --sample takes."""
 MAX_SAMPLES = {"split": 3_000, "facts": 288, "world": 800, "world/bridge": 800}
+MAX_SAMPLES |= dict.fromkeys(BRIEFINGS, 1_000)
 MAX_SAMPLES |= {"world/comparison": 200, "world/strategy": 200, "world/claim": 500, "world/fact": 400}
 """Largest number of different samples of a seed; arithmetic has no such limit, and stops at `MOST_STEPS`."""
 DECOYS = 3  # solutions of other samples, for dummy debaters
@@ -105,6 +111,8 @@ def _generated(name: str, n: int, seed: int, settings: Settings) -> list[Questio
         return questions(n, seed)
     if name in MADE:
         return made_arithmetic(name, n, seed)
+    if name in BRIEFINGS:
+        return briefings(name, n, agents, seed)
     if name.startswith("world"):
         from sottovoce.datasets.encyclopedia import about_the_world  # late: it reads the encyclopedia's data
 

@@ -5,6 +5,7 @@ Nothing here imports torch or langgraph: the command line needs it to print its 
 
 from sottovoce.settings.base import Answers, AnySettings, Settings
 from sottovoce.settings.baselines import SelfConsistency, Single
+from sottovoce.settings.brief import Brief
 from sottovoce.settings.cmd import CMD, SECRETARY, MesSync, grouped
 from sottovoce.settings.codegen import CodeGen
 from sottovoce.settings.debate import Debate, Order, Share
@@ -13,6 +14,7 @@ from sottovoce.settings.ia import IA
 from sottovoce.settings.mad import MAD
 from sottovoce.settings.madra import MADRA
 from sottovoce.settings.option_groups import COMPONENTS, OF_LOADING, OF_PROTOCOL, OF_SAMPLING
+from sottovoce.settings.pipeline import Pipeline
 from sottovoce.settings.react import ReAct
 from sottovoce.settings.reconcile import ReConcile
 from sottovoce.settings.retrieval import Pooled
@@ -30,11 +32,13 @@ __all__ = [
     "SECRETARY",
     "Answers",
     "AnySettings",
+    "Brief",
     "CodeGen",
     "Debate",
     "GovSim",
     "MesSync",
     "Order",
+    "Pipeline",
     "Pooled",
     "ReAct",
     "ReConcile",

@@ -32,10 +32,10 @@ def refused(call: Call, code: int, *arguments: object) -> str:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["mat"], "unknown command 'mat'; choose from: cmd, codegen, config, data, debate, experiment, govsim, graph, ia, mad, madra, models, monitor, payloads, react, reconcile, runs, self-consistency, single, step, whodunit"),
+        (["mat"], "unknown command 'mat'; choose from: cmd, codegen, config, data, debate, experiment, govsim, graph, ia, mad, madra, models, monitor, payloads, pipeline, react, reconcile, runs, self-consistency, single, step, whodunit"),
         (["compare", "a", "b"], "unknown command 'compare'; it is `runs compare` now"),
         (["runs", "remove"], "runs remove takes runs or --keep N, the number of newest runs to keep; give one of them"),
-        (["graph", "draw", "mat"], "unknown scheme 'mat'; choose from: cmd, codegen, debate, govsim, ia, mad, madra, react, reconcile, self-consistency, single, whodunit"),
+        (["graph", "draw", "mat"], "unknown scheme 'mat'; choose from: cmd, codegen, debate, govsim, ia, mad, madra, pipeline, react, reconcile, self-consistency, single, whodunit"),
         (["data", "games", "debate"], "unknown world 'debate'; choose from: govsim, whodunit"),
         (["data", "games", "whodunit", "--n", "3"], "Missing option '--to'; see sottovoce data games whodunit --help"),
         (["data", "games", "whodunit", "--to", "no/such/games.jsonl"], "--to 'no/such/games.jsonl' cannot be written: 'no/such' is not a folder"),
@@ -53,7 +53,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         (["models", "doctor", "bundled", "--dtype", "int9"], "unknown dtype 'int9'; choose from: auto, bfloat16, float16, float32"),
         (["models", "doctor", "bundled", "--weights", "int4", "--dtype", "float16"], "a model with weights in int4 computes in float32, but dtype is 'float16'; leave dtype at auto, or give weights auto"),
         (["debate", "2 + 2?", "--weights", "int4", "--exact"], "exact requires weights in float32, but they are in int4; give weights float32, or omit exact"),
-        (["debate", "--sample", "riddle"], "sample is 'riddle'; expected arithmetic, arithmetic_cipher, arithmetic_files, chain2, chain3, chain4, chain5, chain6, split, facts, world, world/bridge, world/comparison, world/strategy, world/claim, world/fact, whodunit, whodunit/train, whodunit/validation, whodunit/test, govsim, govsim/train, govsim/validation, govsim/test, problems, each with a number or without: split/3"),
+        (["debate", "--sample", "riddle"], "sample is 'riddle'; expected arithmetic, arithmetic_cipher, arithmetic_files, chain2, chain3, chain4, chain5, chain6, split, facts, briefing, briefing_1, briefing_2, briefing_8, briefing_16, world, world/bridge, world/comparison, world/strategy, world/claim, world/fact, whodunit, whodunit/train, whodunit/validation, whodunit/test, govsim, govsim/train, govsim/validation, govsim/test, problems, each with a number or without: split/3"),
         (["debate", "2 + 2?", "--document", "agent_9=x"], "unknown agent among the documents: 'agent_9'; choose from: agent_1, agent_2"),
         (["debate", "--temperature", "1", "--temperature", "1", "--temperature", "1"], "temperature has 3 values for 2 agents; give one for all, or one each"),
         (["mad", "--disagreement", "7"], "disagreement is '7': expected less than or equal to 3"),

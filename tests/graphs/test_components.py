@@ -36,9 +36,11 @@ ACT = '{"thoughts": "So.", "action": 2, "value": "hat-brown", "character": [1]}'
 """What a request and a reply of WhoDunit can both be."""
 WORLDS = ("whodunit", "govsim", "codegen")
 """Their rules say what a reply must hold."""
-SHORT: dict[str, dict[str, Any]] = {"govsim": {"months": 1, "utterances": 2}}
-"""Settings of games that else would be long."""
-ASKING = [name for name in NAMES if name not in WORLDS]
+SHORT: dict[str, dict[str, Any]] = {"govsim": {"months": 1, "utterances": 2}, "brief": {"know": "question"}}
+"""Settings of games that else would be long, and of senders that have no documents here."""
+PREPARING = ("brief", "pipeline")
+"""Their agents are not asked for an answer, except the last one."""
+ASKING = [name for name in NAMES if name not in (*WORLDS, *PREPARING)]
 OTHERS = ("moderator", "judge", "secretary", "summarizer")
 WITHOUT_FORM = ("list_candidates", "select", "agree")
 

@@ -31,6 +31,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "madra": {"rounds": 2, "n_wiki": 2, "select_tokens": 4, "guide": "off"},
     "react": {"agents": 2, "steps": 2, "guide": "off"},
     "ia": {"rounds": 2},
+    "brief": {"know": "question"},
+    "pipeline": {},
     "single": {},
     "self_consistency": {"samples": 2},
     "codegen": {"agents": 2, "rounds": 2, "guide": "off"},
@@ -67,6 +69,7 @@ def check(state: State, protocol: str, scheme_name: str) -> None:
     assert decision["score"] in ((None,) if scheme_name == "codegen" else (0.0, 1.0))  # no tests: it knows no target
     for message in (message for message in board(state) if message.source == "model"):
         unheard = message.agent in OTHERS or message.act in UNHEARD or message.asked == "answer"
+        unheard |= (scheme_name, message.act) == ("brief", "answer")
         in_words = unheard or scheme_name == "self_consistency"
         spoken = "nl" if in_words else protocol
         assert message.payload is not None and message.payload.protocol == spoken

@@ -27,6 +27,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "madra": {"rounds": 2, "n_wiki": 2, "select_tokens": 4, "guide": "off"},
     "react": {"agents": 2, "steps": 3, "guide": "off"},
     "ia": {"rounds": 2},
+    "brief": {"agents": 3, "know": "question"},
+    "pipeline": {},
 }
 LONG = ("madra", "react", "reconcile")
 """Those of many steps."""

@@ -42,6 +42,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "madra": ("madra", {"rounds": 2, "n_wiki": 2}),
     "react": ("react", {"agents": 2, "steps": 3}),
     "ia": ("ia", {"rounds": 3}),
+    "brief": ("brief", {"agents": 3, "know": "question"}),
+    "brief_alone": ("brief", {"hears": "nothing"}),
+    "pipeline": ("pipeline", {}),
+    "pipeline_hierarchical": ("pipeline", {"shape": "hierarchical", "agents": 4}),
     "single": ("single", {}),
     "self_consistency": ("self_consistency", {"samples": 3}),
     "govsim": ("govsim", {"agents": 2, "months": 2, "utterances": 2}),
@@ -89,6 +93,7 @@ SCRIPTS: dict[str, dict[str, list[str]]] = {
         "Ranker": ["[2, 1]"],
     },
     "whodunit_sym": {"": [ACT.format('1, "fact": 1'), ACT.format("3"), ACT.format('2, "character": 1')]},
+    "brief": {"agent_1": ["14 and 15."], "agent_2": ["Then minus 7."], "agent_3": ["Hm.", " 22"]},
     "ia": {"agent_1": ["#Q: How many?", r"\boxed{22}"], "agent_2": ["#Q: Of what?", "#A: 22."]},
 }
 """What is said where not everybody says 22: each scheme goes through all of its nodes."""
