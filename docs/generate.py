@@ -58,7 +58,14 @@ def options(subject: str) -> str:
 
 def fields(subject: str) -> dict[str, Schema]:
     """Return the schemas of these options, by name."""
-    from sottovoce.channels.options import CipherOptions, ProtocolOptions, StateOptions
+    from sottovoce.channels.options import (
+        CacheOptions,
+        CipherOptions,
+        GraftOptions,
+        ProtocolOptions,
+        StateOptions,
+        ThoughtsOptions,
+    )
     from sottovoce.graphs import scheme
     from sottovoce.settings import OF_PROTOCOL, Settings
 
@@ -67,9 +74,17 @@ def fields(subject: str) -> dict[str, Schema]:
         "protocol": (ProtocolOptions, ()),
         "cipher": (CipherOptions, ProtocolOptions.model_fields),
         "sde": (StateOptions, ProtocolOptions.model_fields),
+        "kv": (CacheOptions, {*ProtocolOptions.model_fields, "rank"}),
+        "thoughts": (ThoughtsOptions, CacheOptions.model_fields),
+        "graft": (GraftOptions, {*ProtocolOptions.model_fields, "rank", "keep"}),
     }
     model, known = tables.get(subject) or (scheme(subject).settings, Settings.model_fields)
-    return {name: schema for name, schema in model.model_json_schema()["properties"].items() if name not in known}
+    # A scheme may use a name for a setting of its own, as ReAct does `carry`.
+    ours = (
+        {name for name in OF_PROTOCOL if name in model.__annotations__} if issubclass(model, Settings) else set[str]()
+    )
+    schemas = model.model_json_schema()["properties"].items()
+    return {name: schema for name, schema in schemas if name not in known or name in ours}
 
 
 def values(schema: Schema) -> str:

@@ -46,6 +46,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "react": {"agents": 2, "steps": 2, "step_tokens": 8},
     "brief": {"know": "question"},
     "ia": {"rounds": 2, "library": "encyclopedia", "passages": 2},
+    "pipeline": {},
     "self_consistency": {"samples": 2},
     "whodunit": {"suspects": 3, "attributes": 3, "turns": 2},
     "govsim": {"agents": 2, "months": 1, "utterances": 1},

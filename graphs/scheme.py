@@ -40,6 +40,7 @@ NAMES = (
     "react",
     "ia",
     "brief",
+    "pipeline",
     "single",
     "self_consistency",
     "whodunit",

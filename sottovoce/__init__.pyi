@@ -28,6 +28,7 @@ from sottovoce.graphs.govsim import create_govsim as create_govsim
 from sottovoce.graphs.ia import create_ia as create_ia
 from sottovoce.graphs.mad import create_mad as create_mad
 from sottovoce.graphs.madra import create_madra as create_madra
+from sottovoce.graphs.pipeline import create_pipeline as create_pipeline
 from sottovoce.graphs.react import create_react as create_react
 from sottovoce.graphs.reconcile import create_reconcile as create_reconcile
 from sottovoce.graphs.runtime.frame import Frame as Frame
@@ -67,6 +68,7 @@ from sottovoce.settings import CodeGen as CodeGen
 from sottovoce.settings import Debate as Debate
 from sottovoce.settings import GovSim as GovSim
 from sottovoce.settings import MesSync as MesSync
+from sottovoce.settings import Pipeline as Pipeline
 from sottovoce.settings import ReAct as ReAct
 from sottovoce.settings import ReConcile as ReConcile
 from sottovoce.settings import SelfConsistency as SelfConsistency

@@ -266,7 +266,7 @@ class Sequence:
         self.next_id, self.next_rows = choice.id or 0, choice.rows
         if choice.wordless:
             self.thoughts += choice.rows.values()
-            self.finish = None if choice.rows else "length"
+            self.finish = None if choice.rows else "stop"
             return
         kept, finish = self._take(choice)
         if kept:

@@ -34,7 +34,7 @@ from sottovoce.retrievers.building import IndexOptions, OnProgress
 from sottovoce.settings import Settings
 
 commands = Commands("data")
-NAME = 15  # columns
+NAME = 16  # columns
 BETWEEN = 30.0  # seconds between two lines of progress if there is no terminal
 LISTED = 3  # published counts of a data set that are shown
 

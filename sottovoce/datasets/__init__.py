@@ -30,6 +30,12 @@ OURS = {
     "humaneval": "humaneval:HUMANEVAL",
     "livecodebench": "humaneval:LIVECODEBENCH",
     "commonmt": "spans:COMMONMT",
+    "countries": "contexts:COUNTRIES",
+    "tipsheets": "contexts:TIPSHEETS",
+    "qasper": "contexts:QASPER",
+    "musique": "contexts:MUSIQUE",
+    "multifieldqa_en": "contexts:MULTIFIELDQA_EN",
+    "2wikimqa": "contexts:TWO_WIKI_MQA",
 }
 DATASETS = Registry[DataSet](
     "data set", "sottovoce.datasets", {name: f"sottovoce.datasets.{at}" for name, at in OURS.items()}

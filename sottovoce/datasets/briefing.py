@@ -14,7 +14,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from sottovoce.datasets.facts import FIRST, LAST, MORE
-from sottovoce.nodes.question import Question
+from sottovoce.nodes.question import Document, Question
 
 BRIEFINGS = {"briefing": 4, **{f"briefing_{facts}": facts for facts in (1, 2, 8, 16)}}
 """Number of facts of a question, by the name of the sample."""
@@ -87,15 +87,21 @@ def _question(id: str, rng: random.Random, k: int, agents: Sequence[str]) -> Que
     briefing = _facts(rng, k)
     attribute, known = briefing[rng.randrange(k)]
     facts = [each.fact.format(**of_fact) for each, of_fact in briefing]
-    knowing = agents[:-1] or agents
     return Question(
         id=id,
         question=attribute.question.format(**known),
         kind="number" if attribute.values == "numbers" else "text",
         target=known["value"],
         solution=f"{attribute.fact.format(**known)} The answer is {known['value']}.",
-        documents={agent: facts[knowing.index(agent) :: len(knowing)] if agent in knowing else [] for agent in agents},
+        documents=to_senders(facts, agents),
     )
+
+
+def to_senders(documents: Sequence[Document], agents: Sequence[str]) -> dict[str, Sequence[Document]]:
+    """Deal documents in turn to all agents but the last, which answers; a single agent gets all."""
+    senders = agents[:-1] or agents
+    dealt = {sender: documents[place :: len(senders)] for place, sender in enumerate(senders)}
+    return {agent: dealt.get(agent, []) for agent in agents}
 
 
 def _facts(rng: random.Random, k: int) -> list[tuple[Attribute, Mapping[str, str]]]:

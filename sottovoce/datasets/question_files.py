@@ -19,10 +19,11 @@ from typing import Any
 
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted
+from sottovoce.datasets.briefing import to_senders
 from sottovoce.datasets.columns import check_names, named, question_from, read_conditions
 from sottovoce.datasets.humaneval import of_row
 from sottovoce.datasets.table_reader import STDIN, Broken, DataFile, Values, read_rows
-from sottovoce.nodes.question import Question, check_question
+from sottovoce.nodes.question import Question, check_question, passages_of
 from sottovoce.settings import Settings
 
 WHAT = "question file"
@@ -120,6 +121,12 @@ class QuestionFile:
         return replace(
             self, rows=tuple(rows[skip:end]), where=tuple(map(str, conditions)), order=shuffled, skipped=skip
         )
+
+    def to_senders(self, agents: Sequence[str]) -> QuestionFile:
+        """Return the rows with their documents dealt in turn to all agents but the last."""
+        dealt = [to_senders(passages_of(row.question, None), agents) for row in self.rows]
+        rows = zip(self.rows, dealt, strict=True)
+        return replace(self, rows=tuple(replace(row, question={**row.question, "documents": own}) for row, own in rows))
 
     def check(self, settings: Settings) -> None:
         """Check that all rows can be discussed with these settings.

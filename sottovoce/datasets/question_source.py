@@ -151,6 +151,7 @@ def _of_file(source_name: str, options: QuestionOptions, settings: Settings) -> 
     source = source_of(source_name)
     file = read_file(source_name, common) if source is None else read_source(source, common)
     file = file.take(options.where, options.limit, options.shuffle, options.skip)
+    file = file.to_senders(settings.speakers()) if source and source.data.private else file
     file.check(settings)
     return file.questions, Origin(file.taken, file.digest, file.metadata)
 

@@ -88,6 +88,8 @@ class DataSet:
     """Other ways of asking, by part: {"context": "with the paragraphs as documents"}."""
     any_part: bool = False
     """Whether any name is accepted as a part, because there are many files and `counts` names only some."""
+    private: bool = False
+    """Whether the documents are dealt in turn to all agents but the last; else all agents read them."""
     columns: tuple[str, ...] = ()
     """The columns of a CSV file without a header."""
     is_csv: bool = False

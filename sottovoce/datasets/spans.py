@@ -47,7 +47,25 @@ def _multihop(row: Row) -> Fields:
     fields = span(row.text("question"), [row.text("answer"), *row.values.get("answer_aliases", [])])
     if gold := gold_titles(row.values.get("supporting_facts")):
         fields["gold_passages"] = gold
+    if row.part == "support":
+        return {**fields, "documents": _supporting(row)}
     return {**fields, "documents": paragraphs(row.get("context"))} if row.part == "context" else fields
+
+
+def _supporting(row: Row) -> list[str]:
+    """Return the supporting sentences in their published order; a fact without its sentence is left out."""
+    context, facts = row.get("context"), row.get("supporting_facts")
+    try:
+        if isinstance(context, dict):  # of the hub
+            context = zip(context["title"], context["sentences"], strict=True)
+            facts = zip(facts["title"], facts["sent_id"], strict=True)
+        sentences = dict(context)
+        found = [sentences[title][at].strip() for title, at in facts if at < len(sentences.get(title, []))]
+    except (TypeError, ValueError, KeyError, AttributeError):
+        raise UsageError("supporting_facts are not [title, number] pairs of the context, as published") from None
+    if not found:
+        raise UsageError("no supporting fact is in the context; expected at least one")
+    return found
 
 
 def gold_titles(facts: Any) -> list[str]:  # Any: JSON
@@ -87,7 +105,10 @@ HOTPOTQA = DataSet(
     _multihop,
     {"dev": 7_405, "train": 90_447},
     METRIC,
-    parts={"context": "with the ten paragraphs of the distractor setting as documents"},
+    parts={
+        "context": "with the ten paragraphs of the distractor setting as documents",
+        "support": "with the supporting sentences alone as documents, as in KVComm",
+    },
     own_id=("_id", "id"),
     metadata=("type", "level"),
     hub=Hub("distractor", "validation"),

@@ -14,6 +14,7 @@ from sottovoce.settings.ia import IA
 from sottovoce.settings.mad import MAD
 from sottovoce.settings.madra import MADRA
 from sottovoce.settings.option_groups import COMPONENTS, OF_LOADING, OF_PROTOCOL, OF_SAMPLING
+from sottovoce.settings.pipeline import Pipeline
 from sottovoce.settings.react import ReAct
 from sottovoce.settings.reconcile import ReConcile
 from sottovoce.settings.retrieval import Pooled
@@ -37,6 +38,7 @@ __all__ = [
     "GovSim",
     "MesSync",
     "Order",
+    "Pipeline",
     "Pooled",
     "ReAct",
     "ReConcile",

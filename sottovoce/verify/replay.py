@@ -17,6 +17,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, Place
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import SottovoceError
+from sottovoce.nodes.state import JSON
 from sottovoce.runs.allowed import Trust
 from sottovoce.runs.discussion import thread_of
 from sottovoce.runs.run import Key, Run
@@ -34,6 +35,11 @@ Said = dict[tuple[str, Place], tuple[Key, Message]]
 
 class NotRecorded(SottovoceError):
     """The graph asks for a message that the run does not have."""
+
+
+def nobody(request: JSON) -> str:
+    """Refuse to reply for a human; discussions in which one spoke are left out."""
+    raise NotRecorded(f"a human is asked to reply for {request['agent']}, and none did in the run")
 
 
 class RecordedChatModel(ScriptedChatModel):
@@ -91,7 +97,7 @@ def replay(run: Run, keys: Sequence[Key], store: PayloadStore, trust: Trust) -> 
     }
     again = Run(run.manifest, run.questions())
     again.records = {key: again.records[key] for key in keys}
-    run_all(again, settings, store, models=models)
+    run_all(again, settings, store, models=models, person=nobody)
     return again, asked
 
 

@@ -26,6 +26,7 @@ from sottovoce.runs.run import Key, Run
 from sottovoce.runs.runner import payload_store, run_all
 from sottovoce.runs.start import settings_of
 from sottovoce.verify.findings import Finding, Verification, Where, at, differences, of
+from sottovoce.verify.replay import nobody
 
 COUNTED = ("calls", "tokens_in", "tokens_out")
 """Costs that do not depend on what else runs, as reused tokens do, or on the machine, as time does."""
@@ -93,7 +94,7 @@ def _run_again(run: Run, manifest: RunManifest, keys: Sequence[Key], verified: V
         settings = settings.model_copy(update={"probe_from": str(run_of(settings.probe_from, run.store()))})
     with payload_store(None) as fresh:
         try:
-            run_all(again, settings, fresh)
+            run_all(again, settings, fresh, person=nobody)
         except SottovoceError as error:
             verified.findings.append(Finding("the re-run", str(error), "models and settings that still work"))
             return

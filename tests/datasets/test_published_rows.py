@@ -62,6 +62,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
 
 
 ELSEWHERE = {"mmlu", "feverous", "2wiki", "humaneval", "livecodebench", "commonmt"}
+ELSEWHERE |= {"countries", "tipsheets", "qasper", "musique", "multifieldqa_en", "2wikimqa"}
 """Those that tests of their own read."""
 
 

@@ -38,7 +38,9 @@ WORLDS = ("whodunit", "govsim", "codegen")
 """Their rules say what a reply must hold."""
 SHORT: dict[str, dict[str, Any]] = {"govsim": {"months": 1, "utterances": 2}, "brief": {"know": "question"}}
 """Settings of games that else would be long, and of senders that have no documents here."""
-ASKING = [name for name in NAMES if name not in (*WORLDS, "brief")]
+PREPARING = ("brief", "pipeline")
+"""Their agents are not asked for an answer, except the last one."""
+ASKING = [name for name in NAMES if name not in (*WORLDS, *PREPARING)]
 OTHERS = ("moderator", "judge", "secretary", "summarizer")
 WITHOUT_FORM = ("list_candidates", "select", "agree")
 

@@ -69,9 +69,10 @@ def test_a_scheme_is_made_for_an_assistant_s_settings_without_its_model(
     field = {"single": None, "self_consistency": "samples"}.get(name, "agents")
     given = {"model": ["gone"], "thread_id": "of the server", **({field: 4} if field else {})}
     given |= {"variant": "sym"} if name == "whodunit" else {}
+    given |= {"shape": "hierarchical"} if name == "pipeline" else {}
     nodes = module.make_graph({"configurable": given}).get_graph().nodes.values()
     roles = [(node.metadata or {}).get("role", "").rstrip(" 12") for node in nodes]
-    speak = ("agent", "coder", "debater", "fisher", "group", "peer", "sample", "single")
+    speak = ("agent", "coder", "debater", "fisher", "group", "peer", "sample", "single", "specialist")
     assert sum(role in speak for role in roles) == (4 if field else 1)
 
 

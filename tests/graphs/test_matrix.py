@@ -32,6 +32,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "react": {"agents": 2, "steps": 2, "guide": "off"},
     "ia": {"rounds": 2},
     "brief": {"know": "question"},
+    "pipeline": {},
     "single": {},
     "self_consistency": {"samples": 2},
     "codegen": {"agents": 2, "rounds": 2, "guide": "off"},

@@ -28,6 +28,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "react": {"agents": 2, "steps": 3, "guide": "off"},
     "ia": {"rounds": 2},
     "brief": {"agents": 3, "know": "question"},
+    "pipeline": {},
 }
 LONG = ("madra", "react", "reconcile")
 """Those of many steps."""

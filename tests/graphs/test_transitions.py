@@ -44,6 +44,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "ia": ("ia", {"rounds": 3}),
     "brief": ("brief", {"agents": 3, "know": "question"}),
     "brief_alone": ("brief", {"hears": "nothing"}),
+    "pipeline": ("pipeline", {}),
+    "pipeline_hierarchical": ("pipeline", {"shape": "hierarchical", "agents": 4}),
     "single": ("single", {}),
     "self_consistency": ("self_consistency", {"samples": 3}),
     "govsim": ("govsim", {"agents": 2, "months": 2, "utterances": 2}),

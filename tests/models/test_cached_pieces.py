@@ -43,7 +43,7 @@ def of(family: str, **options: object) -> LoadedModel:
 def read(loaded: LoadedModel, *pieces: Ids | Rows | Cached, origins: tuple[str, ...] = ("prompt",)) -> KeysValues:
     """The keys and values of what a silent agent read."""
     reply = loaded.engine.run(Request(pieces, SILENT, record=Record(cache=origins)))  # type: ignore[arg-type]
-    assert reply.cache is not None and reply.ids == () and reply.finish == "length"
+    assert reply.cache is not None and reply.ids == () and reply.finish == "stop"
     return reply.cache
 
 

@@ -297,6 +297,16 @@ def test_a_watched_run_has_no_findings(tmp_path: Path) -> None:
     assert load_run(tmp_path / "run").only.interventions and findings(tmp_path / "run") == []
 
 
+@pytest.mark.parametrize(("rate", "humans"), [("random:0.001", 0), ("random:1", 2)])
+def test_a_run_whose_agents_may_be_handed_to_a_person_has_no_findings(tmp_path: Path, rate: str, humans: int) -> None:
+    # Nobody replies during a verification, and the replay was refused for it, also if no person had spoken.
+    settings = Debate(agents=2, rounds=1, max_tokens=32, watch=[rate], intervention="human", cap=2)
+    held(tmp_path / "run", settings, 1, person=lambda request: "Answer: 7")
+
+    assert sum(message.source == "human" for message in load_run(tmp_path / "run").only.messages) == humans
+    assert findings(tmp_path / "run", 1) == []
+
+
 @pytest.mark.parametrize(("settings", "replies"), [schemes.JUDGED, schemes.ASKED, schemes.DEALT])
 def test_schemes_with_roles_groups_and_answer_turns_are_led_again_as_they_were(
     tmp_path: Path, settings: Settings, replies: schemes.Replies

@@ -1,0 +1,157 @@
+"""The pipeline: who hears whom and in which words, what needs no words, and who answers."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
+from sottovoce.channels import PROTOCOLS
+from sottovoce.channels.message import MessageRef
+from sottovoce.channels.store import PayloadStore
+from sottovoce.core.errors import UsageError
+from sottovoce.graphs import scheme
+from sottovoce.nodes.contexts import Models
+from sottovoce.settings import Pipeline
+from tests.graphs.support import InOrder, Once, State, board, built, heard, held, lonely, outcome
+
+STAGES = {"planner": ["Times first."], "critic": ["And then?"], "refiner": ["Times, plus, minus."]}
+SPECIALISTS = {"calculator": ["15."], "researcher": ["Times goes first."], "analyst": ["29 - 7."]}
+SCRIPT = {**STAGES, "judge": ["The answer is 22."], **SPECIALISTS, "summariser": ["The answer is 22."]}
+SHAPES: dict[str, list[str]] = {"sequential": [*STAGES, "judge"], "hierarchical": [*SPECIALISTS, "summariser"]}
+
+
+def piped(shape: str, model: Models, question: dict[str, Any] | None = None, **settings: Any) -> State:
+    return held(built("pipeline", model, shape=shape, **settings), **(question or {}))
+
+
+def scripted(shape: str, **more: list[str]) -> ScriptedChatModel:
+    return ScriptedChatModel({agent: {**SCRIPT, **more}[agent][:] for agent in SHAPES[shape]})
+
+
+def by_agent(model: ScriptedChatModel) -> dict[str, RecordedCall]:
+    return {asked.agent: asked for asked in model.calls}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_prompts(shape: str, snapshot: SnapshotAssertion) -> None:
+    model = scripted(shape)
+    piped(shape, model)
+    assert {asked.agent: asked.text for asked in model.calls} == snapshot
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_only_the_last_agent_needs_words_and_answers_in_them(shape: str) -> None:
+    model = scripted(shape)
+    state = piped(shape, model, {"target": "22"})
+    assert [asked.agent for asked in model.calls][-1:] == SHAPES[shape][-1:]
+    assert [(asked.options.get("silent"), asked.options.get("speaks")) for asked in model.calls] == [
+        *[(True, None)] * 3,
+        (None, "nl"),
+    ]
+    decision = state["decision"]
+    assert (decision["answer"], decision["by"], decision["score"]) == ("22", SHAPES[shape][-1], 1.0)
+    assert [vote["agent"] for vote in decision["votes"]] == SHAPES[shape][-1:]
+
+
+def test_in_words_each_stage_hears_all_before_it() -> None:
+    model = scripted("sequential")
+    piped("sequential", model)
+    for number, asked in enumerate(model.calls):
+        assert heard(asked) == [(agent, 0) for agent in SHAPES["sequential"][:number]]
+
+
+def test_of_stages_without_words_only_the_last_is_heard_and_none_is_quoted() -> None:
+    model = scripted("sequential", **{agent: [""] for agent in STAGES})
+    piped("sequential", model)
+    for before, asked in zip([None, *STAGES], model.calls, strict=True):
+        first, *rest = asked.turns[-1].parts
+        assert heard(asked) == ([(before, 0)] if before else []) and all(isinstance(part, str) for part in rest)
+        assert isinstance(first, MessageRef) == bool(before)
+        assert "<message>" not in asked.text and " says:" not in asked.text
+
+
+def test_a_stage_with_words_after_one_without_is_quoted_behind_it() -> None:
+    model = scripted("sequential", planner=[""], refiner=[""])
+    piped("sequential", model)
+    judge = by_agent(model)["judge"]
+    assert heard(judge) == [("refiner", 0), ("critic", 0)] and judge.text.count("<message>") == 1
+
+
+def test_a_summariser_hears_all_specialists_with_words_or_without() -> None:
+    model = scripted("hierarchical", researcher=[""])
+    piped("hierarchical", model)
+    assert all(heard(asked) == [] for asked in model.calls[:-1])
+    last = by_agent(model)["summariser"]
+    assert heard(last) == [("researcher", 0), ("calculator", 0), ("analyst", 0)]
+    assert last.text.count("<message>") == 2 and "researcher" not in last.text
+
+
+def test_the_order_in_which_specialists_run_changes_no_prompt() -> None:
+    found = []
+    for order in list(permutations(SPECIALISTS))[::2]:
+        model = InOrder(replies={agent: said[:] for agent, said in SCRIPT.items()}, order=order)
+        state = piped("hierarchical", model)
+        found.append(({asked.agent: asked.turns for asked in model.calls}, outcome(state)))
+    assert all(each == found[0] for each in found)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_private_documents_are_shown_to_their_agent_and_a_list_to_all(shape: str) -> None:
+    model = scripted(shape)
+    owner, *others = SHAPES[shape]
+    piped(shape, model, {"documents": {owner: ["The lake is deep."]}})
+    asked = by_agent(model)
+    assert "The lake is deep." in asked[owner].text
+    assert not any("The lake is deep." in asked[agent].text for agent in others)
+    model = scripted(shape)
+    piped(shape, model, {"documents": ["The lake is deep."]})
+    assert all("The lake is deep." in asked.text for asked in model.calls)
+
+
+def test_only_the_last_agent_is_asked_for_an_answer_in_the_task_s_form() -> None:
+    model = scripted("sequential")
+    task = {"description": "Sums.", "demonstrations": ["1 + 1 is 2."], "answer_description": "Close with N alone."}
+    piped("sequential", model, task)
+    assert all("Sums." in asked.text and "1 + 1 is 2." in asked.text for asked in model.calls)
+    assert [asked.text.endswith("Close with N alone.") for asked in model.calls] == [False, False, False, True]
+
+
+def test_an_answer_that_cannot_be_read_is_asked_for_once_more_and_then_abstains() -> None:
+    read = piped("sequential", scripted("sequential", judge=["Hm.", "22"]))["decision"]
+    assert (read["answer"], read["why"]) == ("22", "the judge answered (asked for the answer)")
+    state = piped("sequential", scripted("sequential", judge=["Hm.", "Well."]))
+    assert state["decision"]["answer"] is None and "could not be read" in state["decision"]["why"]
+
+
+def test_names_and_edges() -> None:
+    five = Pipeline(shape="hierarchical", agents=5)
+    assert five.names() == ["calculator", "researcher", "analyst", "specialist_4", "specialist_5", "summariser"]
+    assert five.edges() == [(agent, "summariser") for agent in five.speakers()]
+    assert len(Pipeline().edges()) == 3 + 2 + 1
+
+
+def test_a_sequential_pipeline_of_another_number_of_agents_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"agents is 5, but a sequential pipeline always has .*--shape hierarchical"):
+        Pipeline(agents=5)
+
+
+def test_the_summariser_waits_for_a_specialist_that_is_asked_again() -> None:
+    model = scripted("hierarchical", researcher=["Plus first.", "Times goes first."])
+    once = Once("again", "researcher")
+    state = held(scheme("pipeline").create(Pipeline(shape="hierarchical"), models=model, watch=once).compile())
+    assert [asked.agent for asked in model.calls].count("summariser") == 1 and state["decision"]["answer"] == "22"
+    assert "Times goes first." in model.calls[-1].text and "Plus first." not in model.calls[-1].text
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS.names())
+@pytest.mark.parametrize("shape", SHAPES)
+def test_both_shapes_run_under_every_protocol(shape: str, protocol: str, store: PayloadStore) -> None:
+    state = piped(shape, lonely(protocol, store), {"target": "22"})
+    *before, last = [message for message in board(state) if message.asked != "answer"]
+    assert [message.agent for message in (*before, last)] == SHAPES[shape]
+    assert {message.payload.protocol for message in before if message.payload} == {protocol}
+    assert last.payload is not None and last.payload.protocol == "nl"
