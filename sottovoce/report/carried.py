@@ -79,7 +79,12 @@ def carried(experiment: Experiment, runs: Mapping[str, Run], summaries: Sequence
 
 
 def heard_bytes(record: DiscussionRecord) -> Iterator[float]:
-    """Yield the bytes of each message that another agent heard: of its payload, or of its words if it has no other."""
+    """Yield the bytes of each message that another agent heard: of its payload, or of its words if it has no other.
+
+    Nothing under a control, which replaces what is heard.
+    """
+    if record.settings.get("control", "none") != "none":
+        return
     board: Any = {"board": record.messages, "epochs": [reset.cut for reset in record.resets]}  # Any: part of a state
     messages, edges = current_messages(board), record.chosen().edges()
     for place, message in enumerate(messages):
