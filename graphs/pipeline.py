@@ -56,5 +56,6 @@ SCHEME = Scheme(
         "answer": "Answer",
     },
     manner=manner,
+    first_options="--max-tokens 120",
 )
 make_graph = SCHEME.make_graph

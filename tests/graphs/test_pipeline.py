@@ -13,9 +13,10 @@ from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
+from sottovoce.graphs import scheme
 from sottovoce.nodes.contexts import Models
 from sottovoce.settings import Pipeline
-from tests.graphs.support import InOrder, State, board, built, heard, held, lonely, outcome
+from tests.graphs.support import InOrder, Once, State, board, built, heard, held, lonely, outcome
 
 STAGES = {"planner": ["Times first."], "critic": ["And then?"], "refiner": ["Times, plus, minus."]}
 SPECIALISTS = {"calculator": ["15."], "researcher": ["Times goes first."], "analyst": ["29 - 7."]}
@@ -136,6 +137,14 @@ def test_names_and_edges() -> None:
 def test_a_sequential_pipeline_of_another_number_of_agents_is_refused() -> None:
     with pytest.raises(UsageError, match=r"agents is 5, but a sequential pipeline always has .*--shape hierarchical"):
         Pipeline(agents=5)
+
+
+def test_the_summariser_waits_for_a_specialist_that_is_asked_again() -> None:
+    model = scripted("hierarchical", researcher=["Plus first.", "Times goes first."])
+    once = Once("again", "researcher")
+    state = held(scheme("pipeline").create(Pipeline(shape="hierarchical"), models=model, watch=once).compile())
+    assert [asked.agent for asked in model.calls].count("summariser") == 1 and state["decision"]["answer"] == "22"
+    assert "Times goes first." in model.calls[-1].text and "Plus first." not in model.calls[-1].text
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS.names())

@@ -16,7 +16,19 @@ from sottovoce.runs.read import load_run
 from sottovoce.settings import CMD, Settings
 from tests.cli.screen import printed
 from tests.runs import schemes
-from tests.runs.schemes import ASKED, CHOSEN, DEALT, JUDGED, LIVED, LOOKED_UP, PLAYED, SENT, WEIGHED, says
+from tests.runs.schemes import (
+    ASKED,
+    CHOSEN,
+    DEALT,
+    JUDGED,
+    LIVED,
+    LOOKED_UP,
+    PLAYED,
+    PREPARED,
+    SENT,
+    WEIGHED,
+    says,
+)
 from tests.runs.support import QUESTION
 
 
@@ -140,8 +152,17 @@ ROW = ("╭─ affirmative", "╭─ negative", "╭─ debater_3", "╭─ mode
                 "tied: Aldmoor and Bern", "agent_2: Bern", "score 0.50: share of agents that say Aldmoor",
             ),
         ),
+        (
+            PREPARED,
+            QUESTION,
+            (
+                "planner, critic, refiner and judge, one after another", "Plan ─", "─ planner", "Times first.",
+                "Critique ─", "─ critic", "Refined plan ─", "─ refiner", "Answer ─", "─ judge",
+                "22  by judge: the judge answered", "judge: 22", "4 calls",
+            ),
+        ),
     ],
-    ids=["mad", "react", "madra", "whodunit", "govsim", "ia"],
+    ids=["mad", "react", "madra", "whodunit", "govsim", "ia", "pipeline"],
 )  # fmt: skip
 def test_a_discussion_is_told_in_the_order_and_the_words_of_its_scheme(
     scheme: tuple[Settings, schemes.Replies], question: Question, pieces: tuple[str, ...], tmp_path: Path

@@ -16,7 +16,7 @@ from sottovoce.nodes.watch import Intervention, Watch
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Observer
 from sottovoce.runs.runner import Task, run_one
-from sottovoce.settings import CMD, IA, MAD, MADRA, GovSim, ReAct, ReConcile, Settings, WhoDunit
+from sottovoce.settings import CMD, IA, MAD, MADRA, GovSim, Pipeline, ReAct, ReConcile, Settings, WhoDunit
 from tests.runs.support import QUESTION
 
 Replies = Mapping[str, list[str]]
@@ -105,6 +105,10 @@ CHOSEN: tuple[Settings, Replies] = (
 DEALT: tuple[Settings, Replies] = (
     IA(),
     {"agent_1": ["#Q: Who?", r"\boxed{Aldmoor}"], "agent_2": ["#Q: Where?", r"\boxed{Bern}"]},
+)
+PREPARED: tuple[Settings, Replies] = (
+    Pipeline(),
+    {"planner": ["Times first."], "critic": ["And then?"], "refiner": [""], "judge": [says(22)]},
 )
 PLAYED: tuple[Settings, Replies] = (
     WhoDunit(suspects=3, attributes=3),
