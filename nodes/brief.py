@@ -63,12 +63,12 @@ def brief_turns(builder: PromptBuilder, *, informed: bool) -> tuple[Turn, ...]:
     return (*builder.system_turn(), Turn("user", blocks(*asked, request)))
 
 
-def answer_turns(builder: PromptBuilder, heard: Sequence[Message]) -> tuple[Turn, ...]:
+def answer_turns(builder: PromptBuilder, messages: Sequence[Message]) -> tuple[Turn, ...]:
     """Return the briefs, and last the question; briefs without words stand before the text, with nothing around them.
 
     Latent protocols put what such a message carries in its place.
     """
-    briefs = [MessageRef(message) for message in heard]
+    briefs = [MessageRef(message) for message in messages]
     wordless, worded = ([each for each in briefs if bool(each.text) == has] for has in (False, True))
     quoted = builder.prompts.render("brief/answer", briefs=worded) if worded else ()
     return (*builder.system_turn(), Turn("user", (*wordless, *builder.full_turn(discussion=quoted))))
