@@ -6,6 +6,7 @@ rotation between them, in every layer. What differs in another way is not a rota
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,8 +18,7 @@ from sottovoce.core.errors import ModelError
 from sottovoce.models.huggingface.embedding_table import Table
 
 APART = 5  # positions between the two measurements
-TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3}
-ROUGH = 5e-2  # of a key's length: what half precision may lose
+SINGLE, HALF = 1e-3, 5e-2  # of a key's length: what float32 and half precision may lose
 Style = Literal["halves", "pairs"]
 """Which coordinates turn together: i and i + half (Llama), or 2i and 2i + 1 (GPT-J, Cohere)."""
 
@@ -54,16 +54,18 @@ class Rotary:
             raise refused
         buffers = [buffer for name, buffer in model.named_buffers() if name.endswith("inv_freq")]
         known: list[_Turn | None] = [None]
-        known += [_Turn(buffer.detach().double(), style) for buffer in buffers for style in ("halves", "pairs")]
+        known += [_Turn(buffer.detach().cpu().double(), style) for buffer in buffers for style in ("halves", "pairs")]
         row = table.rows[table.rows.float().norm(dim=-1).argmax()]
         try:
             first, second = (_keys(model, at, row) for at in (0, APART))
         except TypeError as error:
             raise refused from error  # it takes no positions
-        fits = [[turn for turn in known if _fits(a, b, turn)] for a, b in zip(first, second, strict=True)]
-        if not all(fits) or not any(turn for each in fits for turn in each):
+        pairs = list(zip(first, second, strict=True))
+        best = [min(known, key=lambda turn: _apart(a, b, turn)) for a, b in pairs]
+        worst = max(_apart(*pair, turn) for pair, turn in zip(pairs, best, strict=True))
+        if worst > (SINGLE if row.dtype == torch.float32 else HALF) or not any(best):
             raise refused
-        return cls([each[0] for each in fits])
+        return cls(best)
 
     def turn(self, keys: torch.Tensor, layers: Sequence[int], by: torch.Tensor) -> torch.Tensor:
         """Return keys (l, heads, n, width) of layers, each position rotated on by `by` (n,) positions."""
@@ -80,19 +82,19 @@ def _keys(model: PreTrainedModel, at: int, row: torch.Tensor) -> list[torch.Tens
     return [layer.keys[0].float() for layer in layers]
 
 
-def _fits(first: torch.Tensor, second: torch.Tensor, turn: _Turn | None) -> bool:
+def _apart(first: torch.Tensor, second: torch.Tensor, turn: _Turn | None) -> float:
+    """Return how far a rotation of the first keys is from the second ones, as a share of their length."""
     if turn is not None and 2 * len(turn.angles) > first.shape[-1]:
-        return False
-    apart = (_turned(first, turn, torch.tensor([APART])) - second).norm()
-    return bool(apart <= TOLERANCE.get(first.dtype, ROUGH) * second.norm())
+        return math.inf
+    return float((_turned(first, turn, torch.tensor([APART])) - second).norm() / second.norm())
 
 
 def _turned(keys: torch.Tensor, turn: _Turn | None, by: torch.Tensor) -> torch.Tensor:
     """Return keys (heads, n, width) of one layer rotated on, computed in float32."""
     if turn is None:
         return keys
-    angles = by.to(turn.angles)[:, None] * turn.angles
-    cos, sin = angles.cos().float(), angles.sin().float()
+    angles = by.cpu().to(turn.angles)[:, None] * turn.angles
+    cos, sin = (each.float().to(keys.device) for each in (angles.cos(), angles.sin()))
     width = 2 * len(turn.angles)
     part, rest = keys[..., :width].float(), keys[..., width:]
     if turn.style == "halves":

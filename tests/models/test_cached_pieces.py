@@ -86,6 +86,15 @@ def test_moved_keys_are_those_that_a_token_has_there(family: str) -> None:
     assert close(back, alone, 1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_hands_over_too(dtype: torch.dtype) -> None:
+    loaded = assemble("half", tiny_model("llama", seed=3, sharp=0.15).to(dtype), tiny_tokenizer())
+    assert all(turn and turn.style == "halves" for turn in loaded.network.rotary.turns)
+    cache = read(loaded, A)
+    moved = loaded.engine.run(asked(B, piece(cache), Q, max_new=1))
+    assert cache.keys.dtype == dtype and moved.usage.reused == 9
+
+
 def test_several_senders_stand_one_after_the_other_blind_to_each_other() -> None:
     loaded = of("llama")
     first, second = read(loaded, A), read(loaded, B)
