@@ -45,11 +45,11 @@ def brief(run: RunContext[Brief], state: Discussion, agent: str) -> Update:
 
 def answer(run: RunContext[Brief], state: Discussion, agent: str) -> Update:
     """Return the last agent's answer in words, which nobody hears."""
-    settings, heard = run.settings, list[Message]()
+    settings, briefs = run.settings, list[Message]()
     if settings.hears == "brief":
-        heard = others_of(run, state, rounds_of(state, (BRIEF,))[-1], agent)
+        briefs = others_of(run, state, rounds_of(state, (BRIEF,))[-1], agent)
     owner = None if settings.hears == "documents" else agent
-    turns = answer_turns(run.prompt_builder(state, agent, owner), heard)
+    turns = answer_turns(run.prompt_builder(state, agent, owner), briefs)
     return {"board": say_answer(run, state, Ask(agent, "answer", turns, protocol="nl"))}
 
 
@@ -63,12 +63,12 @@ def brief_turns(builder: PromptBuilder, *, informed: bool) -> tuple[Turn, ...]:
     return (*builder.system_turn(), Turn("user", blocks(*asked, request)))
 
 
-def answer_turns(builder: PromptBuilder, heard: Sequence[Message]) -> tuple[Turn, ...]:
+def answer_turns(builder: PromptBuilder, messages: Sequence[Message]) -> tuple[Turn, ...]:
     """Return the briefs, and last the question; briefs without words stand before the text, with nothing around them.
 
     Latent protocols put what such a message carries in its place.
     """
-    briefs = [MessageRef(message) for message in heard]
+    briefs = [MessageRef(message) for message in messages]
     wordless, worded = ([each for each in briefs if bool(each.text) == has] for has in (False, True))
     quoted = builder.prompts.render("brief/answer", briefs=worded) if worded else ()
     return (*builder.system_turn(), Turn("user", (*wordless, *builder.full_turn(discussion=quoted))))
