@@ -20,7 +20,7 @@ SIGMA = 10.0  # layers; as in the paper's code
 KNOWN = "Lena Holm lives in Alder Ford. She sells bread on the market there, and her brother Emil keeps two boats."
 ASKED = "Where does Lena Holm sell her bread?"
 """The calibration question. It is the same for all questions, so that a run does not depend on their order."""
-_found: WeakKeyDictionary[Network, torch.Tensor] = WeakKeyDictionary()
+_calibrations: WeakKeyDictionary[Network, torch.Tensor] = WeakKeyDictionary()
 
 
 def chosen_layers(loaded: LoadedModel, share: float, alpha: float) -> tuple[int, ...]:
@@ -55,10 +55,10 @@ def importance_of(attentions: Sequence[torch.Tensor], sent: int) -> torch.Tensor
 def calibrated(loaded: LoadedModel) -> torch.Tensor:
     """Return the importance of a model's layers on the calibration question, measured once."""
     network = loaded.network
-    if network not in _found:
+    if network not in _calibrations:
         sent, asked = (_ids(loaded, text) for text in (KNOWN, ASKED))
-        _found[network] = importance_of(network.attentions([*sent, *asked]), len(sent)).cpu()
-    return _found[network]
+        _calibrations[network] = importance_of(network.attentions([*sent, *asked]), len(sent)).cpu()
+    return _calibrations[network]
 
 
 def layer_of(layer: int, speaker: int, hearer: int) -> int:

@@ -69,21 +69,21 @@ def probed(
     return Payload(payload.label, found)
 
 
-def _handed(payload: Payload, probe: Probe, seed: str, donors: Sequence[Payload]) -> Payload:
+def _handed(payload: Payload, probe: Probe, seed: str, others: Sequence[Payload]) -> Payload:
     """Return a payload with other keys and values, or another state: a donor's, noise, or none at all."""
     names = [name for name in HANDED if vectors(payload.tensors, name) is not None]
     words = {name: tensor for name, tensor in payload.tensors.items() if not is_carried(name) and name != "at"}
     if probe in ("zeroed", "text"):
         return Payload(payload.label, words)
-    if probe in FROM_A_RUN and not donors:
+    if probe in FROM_A_RUN and not others:
         raise UsageError(f"probe {probe!r} found no donor for a message; run a whole discussion with --probe-from")
     if probe == "shuffled":
-        handed = {name: each for name, each in donors[0].tensors.items() if is_carried(name) or name == "at"}
+        handed = {name: each for name, each in others[0].tensors.items() if is_carried(name) or name == "at"}
         return Payload(payload.label, {**words, **handed})
     chance, found = _chance(seed), {name: payload.tensors[name] for name in payload.tensors if name == "at"}
     for name in names:
         own = vectors(payload.tensors, name)
-        samples = [each for donor in donors if (each := vectors(donor.tensors, name)) is not None]
+        samples = [each for donor in others if (each := vectors(donor.tensors, name)) is not None]
         assert own is not None, "it is among the names"
         found[name] = noise_like(own, torch.cat(samples, dim=-2), chance) if samples else noise(own, chance)
     return Payload(payload.label, {**words, **found})

@@ -303,12 +303,12 @@ class Protocol:
         prompt = prompt.with_encoded(*self._encode_reference(reference, loaded, load))
         if not self.hands_over or reference.own or reference.plain:
             return prompt
-        heard = self._heard(reference, loaded, load)
+        heard = self._read_payload(reference, loaded, load)
         before = None if heard is None else self.encode_before(reference, heard, loaded)
         return prompt if before is None else prompt.with_front(before)
 
     def _encode_reference(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Encoded:
-        heard = self._heard(reference, loaded, load)
+        heard = self._read_payload(reference, loaded, load)
         if heard is None:
             return in_words(reference.body, loaded), ()
         shared = heard.label.vocabulary == loaded.vocabulary_key
@@ -317,7 +317,7 @@ class Protocol:
         encode = self.encode_message if shared else self.encode_across_vocabularies
         return encode(reference, heard, loaded)
 
-    def _heard(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Payload | None:
+    def _read_payload(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Payload | None:
         """Return the payload of a message as it is heard, under the probe of the options; None for words alone."""
         ref = reference.message.latent
         if ref is None or reference.in_public:

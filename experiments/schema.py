@@ -237,7 +237,7 @@ class Experiment(Keyed):
 
     @property
     def axis(self) -> tuple[str, dict[str, int]]:
-        """What the points count, and the number of each; ("", {}) unless all are like facts4, with the same letters."""
+        """The noun that the points count, and each number; ("", {}) unless all are like facts4, with one noun."""
         parts = {label: match.groups() for label in self.points if (match := POINT.fullmatch(label))}
         nouns = {noun for noun, _ in parts.values()}
         if len(nouns) != 1 or not all(number for _, number in parts.values()):

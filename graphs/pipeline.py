@@ -56,6 +56,6 @@ SCHEME = Scheme(
         "answer": "Answer",
     },
     manner=manner,
-    first_options="--max-tokens 120",
+    first_options="--sample facts/20 --temperature 0 --max-tokens 60",
 )
 make_graph = SCHEME.make_graph

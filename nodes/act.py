@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
+from inspect import iscoroutinefunction
 from threading import Event
 from typing import Any
 
@@ -25,6 +26,7 @@ from langchain_core.runnables.config import ensure_config
 from sottovoce.agents.ask import Call
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Message
+from sottovoce.core.errors import UsageError
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.human_input import by_person
@@ -65,11 +67,20 @@ _LOOP_CALLS: ContextVar[LoopCalls | None] = ContextVar("loop_calls", default=Non
 
 
 def node(contexts: Contexts[Any], act: Act, agent: str, name: str) -> RunnableLambda[Discussion, Update]:
-    """Return the node, sync and async, in which `agent` performs an act."""
+    """Return the node, sync and async, in which `agent` performs an act.
+
+    Raises:
+        UsageError: the act is an async function.
+    """
+    if iscoroutinefunction(act):
+        raise UsageError(f"the act of node {name!r} is async; write it with def, and say(...) without await")
     contexts.acting.add(agent)
 
     def run(state: Discussion) -> Update:
-        return plain(act(contexts.of(state), state, agent))
+        try:
+            return plain(act(contexts.of(state), state, agent))
+        except StopIteration as error:  # a future cannot carry it, so an async graph would wait forever
+            raise RuntimeError(f"the act of node {name!r} raised StopIteration") from error
 
     async def arun(state: Discussion) -> Update:
         loop, context, thread = asyncio.get_running_loop(), copy_context(), ThreadPoolExecutor(1)

@@ -17,13 +17,14 @@ NAMES_SCHEMES = {
     "environments/problems.py": "runs CodeGen's tests",
     "experiments/convincing.py": "ReConcile's samples, found with a single agent",
     "experiments/matching.py": "the baselines that a row is matched with",
-    "experiments/schema.py": "the baseline with a number of samples",
+    "experiments/row_content.py": "the baseline with a number of samples",
     "graphs/discussion.py": "CMD's Algorithm 2, with its secretary",
     "graphs/scheme.py": "the list of bundled schemes",
     "nodes/discussion.py": "CMD's Algorithm 2, with its secretary",
     "nodes/retrieval.py": "the relay's library",
     "prompts/packs/__init__.py": "the schemes that a bundled model was trained on",
     "sottovoce/analysis/llm_judge.py": "a judge is a single agent",
+    "sottovoce/cli/command.py": "the short form of a help text, which a scheme's name spells too",
     "sottovoce/cli/convince.py": "ReConcile's samples, found with a single agent",
     "sottovoce/cli/judge.py": "a judge is a single agent",
     "sottovoce/cli/option_models.py": "the schemes of SDE's search for layers",
@@ -34,6 +35,8 @@ NAMES_PROTOCOLS = {
     "models/doctor/diagnosis.py": "says which protocols a model can use",
     "sottovoce/cli/search.py": "SDE is the protocol of the search for layers if none is given",
 }
+WORDS = ("thoughts",)
+"""Protocols whose names are words that other files use too."""
 PLAIN = "nl"
 """The protocol of plain text, in which judges and secretaries reply under every protocol."""
 
@@ -64,7 +67,7 @@ def scheme_names(path: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 def protocol_names(path: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield the protocols that a file outside channels names, except plain text."""
-    known = {*PROTOCOLS.names()} - {PLAIN}
+    known = {*PROTOCOLS.names()} - {PLAIN, *WORDS}
     yield from ((line, text) for line, text in texts(tree) if text in known and not path.startswith("channels/"))
 
 

@@ -160,13 +160,13 @@ def assumed(error: str) -> str:
 
 GAIN = re.compile(r"score over (?P<row>\S+)")
 IN_ROUND = re.compile(r"(?P<agent>\S+) in round (?P<round>[1-9]\d*)")
-SCORE, AGREEMENT, COMPARABLE = "score", "agreement", "comparable_score"
+SCORE, AGREEMENT, COMPARABLE, WRITTEN = "score", "agreement", "comparable_score", "tokens_out"
 Values = Iterator[tuple[str, float]]
 """The question and the value of each discussion that the metric applies to."""
 
 
 def observed(metric: str, row: str, runs: Mapping[str, Run]) -> Values:
-    """Yield a row's values of "score", a measure, "agent_1 in round 2", "agreement in round 3" or "score over none".
+    """Yield a row's values of "score", "tokens_out", a measure, or such as "agent_1 in round 2" and "score over none".
 
     Scores are those of verdicts: a failure that the scheme or protocol can cause counts as wrong.
     """
@@ -179,7 +179,8 @@ def observed(metric: str, row: str, runs: Mapping[str, Run]) -> Values:
     # By question and seed, so that both rows played the same game.
     before = runs[gain["row"]].results().scores(COMPARABLE) if gain and gain["row"] in runs else {}
     results = run.results()
-    values = results.scores(COMPARABLE) if gain or metric == SCORE else results.measures.get(metric, {})
+    column = COMPARABLE if gain or metric == SCORE else metric
+    values = results.scores(column) if column in (COMPARABLE, WRITTEN) else results.measures.get(metric, {})
     for key, value in values.items():
         if not gain or key in before:
             yield key[0], float(value) - before.get(key, 0)

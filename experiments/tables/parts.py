@@ -20,7 +20,14 @@ HOSTED, BUNDLED = "hosted:", "bundled"
 """A hosted model's prefix (as in `agents.hosted`, which imports langchain), and the name of the bundled model."""
 SMALL: Content = {"max_tokens": 16, "step_tokens": 16, "select_tokens": 16}
 """Settings of a small run, for all rows whose scheme has them."""
-REPLACED: Content = {"layers": [1], "library": "encyclopedia", "wiki": "encyclopedia", "google": "encyclopedia:1"}
+REPLACED: Content = {
+    "layers": [1],
+    "layer_from": 1,
+    "layer_to": 1,
+    "library": "encyclopedia",
+    "wiki": "encyclopedia",
+    "google": "encyclopedia:1",
+}
 """Values of a small run that are available everywhere, for rows that have these settings."""
 MONITOR = ".json"
 

@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, Validatio
 
 from sottovoce.core.errors import UsageError, nearest
 
-BRANCH = "json-or-python["
-"""The prefix of pydantic's name for a branch of a union (2.14)."""
+BRANCHES = ("json-or-python[", "constrained-", "literal[")
+"""The prefixes of pydantic's names for branches of a union (2.14)."""
 
 
 LONGEST = 200
@@ -45,16 +45,22 @@ def shown(value: object) -> str:
 
 def first_wrong(error: ValidationError, model_name: str) -> str:
     """Return one line about the first value that does not fit; it names `model_name` where no field is at fault."""
-    first = error.errors()[0]
+    first, *others = error.errors()
     if first["type"] == "missing":  # its input is the whole object
         *within, field = map(str, first["loc"])
         return f"{'.'.join(within) or model_name} has no {field!r}"
-    steps = [str(step) for step in first["loc"]]
     if first["type"] == "union_tag_invalid":  # its message quotes the tag in full
         about = first["ctx"]
-        steps.append(about["discriminator"].strip("'"))
+        steps = [*map(str, first["loc"]), about["discriminator"].strip("'")]
         return f"{'.'.join(steps)} is {shown(about['tag'])}: expected one of {about['expected_tags']}"
-    where = ".".join(step for step in steps if not step.startswith(BRANCH)) or model_name
+    where = _place(first["loc"])
     message = str(first["msg"])
     expected = message.removeprefix("Input should be ")
-    return f"{where} is {shown(first['input'])}: {message if expected == message else 'expected ' + expected}"
+    if expected != message:
+        branches = [other["msg"] for other in others if other["loc"] != first["loc"] and _place(other["loc"]) == where]
+        message = ", or ".join(["expected " + expected, *(each.removeprefix("Input should be ") for each in branches)])
+    return f"{where or model_name} is {shown(first['input'])}: {message}"
+
+
+def _place(steps: tuple[int | str, ...]) -> str:
+    return ".".join(step for step in map(str, steps) if not step.startswith(BRANCHES))

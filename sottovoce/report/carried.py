@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 from sottovoce.analysis.compare import Summary
 from sottovoce.analysis.statistics import Share
@@ -12,6 +13,7 @@ from sottovoce.channels.message import Message
 from sottovoce.core.text import figure, one_line
 from sottovoce.experiments.row_content import run_name
 from sottovoce.experiments.schema import Experiment
+from sottovoce.nodes.state import current_messages
 from sottovoce.report.comparison import Table
 from sottovoce.report.tables import share_cells
 from sottovoce.runs.cost import computed_tokens
@@ -77,11 +79,17 @@ def carried(experiment: Experiment, runs: Mapping[str, Run], summaries: Sequence
 
 
 def heard_bytes(record: DiscussionRecord) -> Iterator[float]:
-    """Yield the bytes of each message that another agent heard: of its payload, or of its words if it has no other."""
-    edges = record.chosen().edges()
-    for message in record.messages:
-        later = {each.agent for each in record.messages if _when(each) > _when(message)}
-        if message.asked != "answer" and any(speaker == message.agent and hearer in later for speaker, hearer in edges):
+    """Yield the bytes of each message that another agent heard: of its payload, or of its words if it has no other.
+
+    Nothing under a control, which replaces what is heard.
+    """
+    if record.settings.get("control", "none") != "none":
+        return
+    board: Any = {"board": record.messages, "epochs": [reset.cut for reset in record.resets]}  # Any: part of a state
+    messages, edges = current_messages(board), record.chosen().edges()
+    for place, message in enumerate(messages):
+        later = {each.agent for each in messages[place:] if _follows(each, message)}
+        if any(speaker == message.agent and hearer in later for speaker, hearer in edges):
             words = message.text if message.public is None else message.public
             yield message.stats.get("carried_bytes") or float(len(words.encode()))
 
@@ -115,5 +123,6 @@ def _cells(row: Carried) -> tuple[str, ...]:
     return (f"`{one_line(row.row)}`", row.point, *share_cells(row.right), *shown)
 
 
-def _when(message: Message) -> tuple[int, int, int]:
-    return message.epoch, message.round, message.turn
+def _follows(message: Message, other: Message) -> bool:
+    """Return whether a message further down the board was not said in parallel: it is later, or of another act."""
+    return (message.epoch, *message.time, message.act) != (other.epoch, *other.time, other.act)

@@ -86,13 +86,13 @@ def _head(lines: Sequence[Mapping[str, Any]], folder: Path) -> RunManifest:  # A
     return manifest
 
 
-def _wrong_answer(answer: str | None, question: Question) -> str:
-    """Return what is wrong with the answer of a vote; "" for nothing."""
+def _wrong_answer(answer: str | None, question: Question, subject: str = "a vote's answer") -> str:
+    """Return what is wrong with an answer; "" for nothing."""
     kind = kinds.kind_of(question)
     try:
         kinds.same(answer, answer, kind)
     except ValueError:
-        return f"a vote's answer is {shown(answer)}: expected one of the kind {kind}"
+        return f"{subject} is {shown(answer)}: expected one of the kind {kind}"
     return ""
 
 
@@ -106,6 +106,9 @@ def _apply(run: Run, line: JSON) -> str:
         for vote in event.get("votes") or event.get("decision", {}).get("votes", ()):
             if why := _wrong_answer(vote["answer"], run.records[key].question):
                 return why
+    if line["line"] == "question" and (target := line["question"].get("target")) is not None:
+        if why := _wrong_answer(target, line["question"], "the target"):
+            return why
     try:
         run.apply(line)
     except (SottovoceError, ValueError, KeyError, TypeError, IndexError) as error:

@@ -10,6 +10,8 @@ import pytest
 from sottovoce.experiments.files import read_experiment
 from sottovoce.experiments.rows import prepare
 from sottovoce.experiments.runner import RowRunner, run_experiment
+from sottovoce.report.carried import carried
+from sottovoce.report.comparison import comparison_of
 from tests.shared import shared
 
 FOLDER = Path(__file__).parents[2] / "experiments"
@@ -30,11 +32,13 @@ def test_there_are_experiments() -> None:
 def test_every_file_can_run_as_it_is(path: Path, tmp_path: Path) -> None:
     experiment = read_experiment(with_data(path, tmp_path))
 
-    asked = [prepare(experiment, name).questions for name in experiment.rows]
+    asked = {name: prepare(experiment, name).questions for name in experiment.rows}
 
-    assert experiment.about and experiment.against in experiment.rows
-    assert len({tuple(each["question"] for each in questions) for questions in asked}) == 1
-    assert len(asked[0]) == sum(each.limit or 0 for each in experiment.questions)
+    assert experiment.about and experiment.against in {row.name for row in experiment.rows.values()}
+    for point in experiment.points or [""]:
+        here = [name for name, row in experiment.rows.items() if row.point == point]
+        assert len({tuple(each["question"] for each in asked[name]) for name in here}) == 1
+        assert len(asked[here[0]]) == sum(each.limit or 0 for each in experiment.sources(here[0]))
 
 
 def with_data(path: Path, folder: Path) -> Path:
@@ -63,3 +67,16 @@ def test_the_bundled_model_needs_the_other_agents_message_for_split_knowledge(tm
 
     scores = {name: [result.score for result in run.results()] for name, run in runs.items()}
     assert scores == {"nl-greedy": [1.0] * 3, "own": [0.0] * 3, "empty": [0.0] * 3, "withheld": [0.0] * 3}
+
+
+def test_the_bundled_model_is_asked_at_the_point_of_split_knowledge_alone(tmp_path: Path) -> None:
+    experiment = read_experiment(FOLDER / "channel_debates.yaml", limit=2)
+
+    runs, _ = run_experiment(experiment, RowRunner(tmp_path), names=["empty.split", "nl.split", "kv.split"])
+    empty, words, cache = carried(experiment, runs, comparison_of(runs, experiment.baselines).runs)
+
+    assert [*runs] == ["empty.split", "nl.split", "kv.split"]
+    assert (empty.message_bytes, empty.per_kilobyte) == (None, None)
+    assert words.right and empty.right and words.right.value > empty.right.value
+    assert words.message_bytes and cache.message_bytes and cache.message_bytes > 100 * words.message_bytes
+    assert words.per_kilobyte and words.per_kilobyte * words.message_bytes * 2 == pytest.approx(1000)  # 2 are heard

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -15,18 +16,19 @@ from sottovoce.datasets import DATASETS
 from sottovoce.experiments.files import read_experiment
 from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.experiments.schema import Experiment
-from sottovoce.experiments.tables.comparison import compare_figures
+from sottovoce.experiments.tables.comparison import compare_figures, observed
 from sottovoce.experiments.tables.figures import FILE, figure_of, in_our_units
 from sottovoce.experiments.tables.parts import experiment_of, missing, small_of, write_stand_ins
 from sottovoce.experiments.tables.table import Published, examples_of, names, read_published, read_table, save_figures
 from sottovoce.monitors.monitor import Monitor
 from sottovoce.prompts import packs
+from sottovoce.runs.results import Result, Results
 from sottovoce.runs.run import Run
 
 ROOT = Path(__file__).resolve().parents[2]
 PRINTED = Path(__file__).parent / "printed"
 Cells = dict[tuple[str, str, str, str], tuple[tuple[float, ...], float | None]]
-PAPERS = ("sde", "cipher", "rogue", "cmd", "madra")
+PAPERS = ("sde", "cipher", "rogue", "cmd", "madra", "kvcomm", "latentmas", "ac")
 """How the names of a paper's files begin."""
 GIVEN: dict[str, Any] = {  # Any: YAML as it comes
     "about": "Two agents.",
@@ -63,8 +65,8 @@ def test_each_table_makes_valid_experiments_as_published_and_small_with_its_pape
         rows = Experiment.model_validate(given).rows
         assert {*rows} == {*Experiment.model_validate(small).rows} == {*found.rows_of(model, part)}
         for row in rows.values():
-            pack = row.settings.prompts
-            assert pack is not None and row.settings.pack_folder(pack).parent == packs.SHIPPED / packs.PAPER
+            pack = row.settings.prompts or "the scheme's own"
+            assert row.settings.prompts is None or row.settings.pack_folder(pack).parent == packs.SHIPPED / packs.PAPER
             assert any("are our wording" in each and pack in each for each in found.differs)
 
 
@@ -186,6 +188,18 @@ def test_sde_changes_the_layers_that_the_paper_chose(name: str) -> None:
     assert layers == {(model, tuple(chosen[model])) for model in found.models}
 
 
+def test_kvcomm_weighs_attention_as_the_paper_says() -> None:
+    found = read_published("kvcomm_table1")
+
+    weights = {
+        (model, row["layer-alpha"])
+        for model, part in found.experiments()
+        for row in found.rows_of(model, part).values()
+        if row.get("protocol") == "kv"
+    }
+    assert weights == {("llama-3b", 1), ("qwen-7b", 0.8), ("falcon-7b", 0.8)}
+
+
 def test_models_are_those_that_the_papers_name() -> None:
     named = {
         "qwen-7b": "Qwen/Qwen2.5-7B-Instruct",
@@ -216,6 +230,9 @@ def test_models_are_those_that_the_papers_name() -> None:
         ("rogue_figures", {180}),
         ("rogue_triggers", {180}),
         ("sde_", {300, 100, 126}),  # three whole subjects of MMLU
+        ("kvcomm_", {200, 500, 150}),
+        ("latentmas_", {2376, 1172, 1319, 300, 30, 198}),
+        ("ac_", {100, 70}),
     ],
 )
 def test_questions_are_as_many_as_the_papers_say(prefix: str, questions: set[int]) -> None:
@@ -355,6 +372,13 @@ def test_answers_in_a_round_and_agreement_are_metrics(tmp_path: Path) -> None:
     targets = [record.question["target"] for record in runs["two"].records.values()]
     assert lines["agreement"] is not None and lines["agreement"].value == 0
     assert lines["first"] is not None and lines["first"].value == targets.count("7") / 2
+
+
+def test_written_tokens_are_a_metric() -> None:
+    results = Results([Result("1", tokens_out=5), Result("2", tokens_out=8), Result("3", tokens_out=None)])
+    run = cast(Run, SimpleNamespace(results=lambda: results))  # scripted models count no tokens
+
+    assert [*observed("tokens_out", "two", {"two": run})] == [("1", 5), ("2", 8)]
 
 
 def test_a_gain_is_of_the_same_questions_under_the_same_seeds(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, Turn
+from sottovoce.core.errors import UsageError
 from sottovoce.nodes.act import Act, node
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.contexts import Contexts
@@ -71,6 +72,23 @@ async def test_an_act_s_own_work_is_done_off_the_event_loop() -> None:
 
     await made(act).ainvoke(STATE)
     assert len(threads) == 2 and threading.main_thread() not in threads
+
+
+def test_an_async_act_is_refused_when_the_graph_is_built() -> None:
+    async def act(run: Run, state: Discussion, agent: str) -> Update:
+        return {}
+
+    with pytest.raises(UsageError, match="node 'node' is async; write it with def"):
+        made(cast(Act, act))
+
+
+@pytest.mark.parametrize("half", ["sync", "async"])
+async def test_an_act_that_runs_out_of_values_fails_and_does_not_wait_forever(half: str) -> None:
+    def act(run: Run, state: Discussion, agent: str) -> Update:
+        return cast(Update, next(iter(())))
+
+    with pytest.raises(RuntimeError, match="node 'node' raised StopIteration"):
+        made(act).invoke(STATE) if half == "sync" else await made(act).ainvoke(STATE)
 
 
 def test_an_act_that_asks_nothing_is_a_node_too() -> None:

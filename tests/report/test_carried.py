@@ -44,6 +44,10 @@ def test_bytes_are_those_of_messages_that_somebody_heard(tmp_path: Path) -> None
 
     [record] = scripted(tmp_path, [True], carry=512).records.values()
     assert [*heard_bytes(record)] == [512, 512]
+    first, second, *_ = record.messages
+    retried = replace(first, attempt=1, stats={"carried_bytes": 256.0})  # in place of the first
+    record.messages = [first, second, retried, replace(second, act="answer it", turn=first.turn, agent="agent_2")]
+    assert [*heard_bytes(record)] == [256]
     record.settings = {**record.settings, "agents": 1}
     assert [*heard_bytes(record)] == []
 

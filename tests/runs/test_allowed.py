@@ -266,13 +266,14 @@ def test_payloads_behind_a_link_are_not_removed(tmp_path: Path) -> None:
     ("field", "found", "line"),
     [
         ("vote", "", "a vote's answer is '': expected one of the kind number"),
+        ("target", "two", "line 2: the target is 'two': expected one of the kind number"),
         ("model", [["bundled"]], "line 1: settings.model"),
     ],
 )
 def test_settings_and_votes_of_another_type_are_refused_as_a_log_is_read(
     field: str, found: Any, line: str, tmp_path: Path
 ) -> None:
-    """A vote for "" ended `measures`, and a list of lists `runs list`, in a traceback."""
+    """A vote for "" and a target that is no number ended `measures`, a list of lists `runs list`, in a traceback."""
     model = ScriptedChatModel(["The answer is 2."] * 9)
     task = Task("debate", Debate(agents=2, rounds=1), {"question": "1 + 1?", "kind": "number"}, models=model)
     run_one(task, PayloadStore(tmp_path / "store"), folder=tmp_path / "run")
@@ -280,6 +281,8 @@ def test_settings_and_votes_of_another_type_are_refused_as_a_log_is_read(
     lines = [json.loads(each) for each in log.read_text().splitlines()]
     if field == "model":
         lines[0]["settings"]["model"] = found
+    if field == "target":
+        lines[1]["question"]["target"] = found
     for event in (each for one in lines for each in one.get("events", []) if field == "vote"):
         for vote in event.get("votes") or event.get("decision", {}).get("votes", ()):
             vote["answer"] = found

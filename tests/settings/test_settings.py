@@ -39,6 +39,7 @@ from sottovoce.settings import Debate, SelfConsistency, Settings, Single
         (Single, {"memory": ["4 gigs"]}, "memory.0 is '4 gigs': expected bytes, or a size like '4GB' or '500MB'"),
         (Single, {"memory": ["0 GB"]}, "memory.0 is 0: expected greater than 0"),
         (Single, {"thinking": "maybe"}, "thinking is 'maybe': expected a valid boolean"),
+        (Single, {"keep": 2}, "keep is 2: expected less than or equal to 1, or 'all', 'added' or 'thoughts'"),
         (Single, {"layers": [-1]}, "layers.0 is -1: expected greater than or equal to 0"),
     ],
 )
