@@ -102,8 +102,8 @@ def carried_note(experiment: Experiment) -> str:
     noun, _ = experiment.axis
     by = f" x {noun}" if noun else ""
     gain = (
-        f" {noun or 'right'} per kB: (share right - share right of `{experiment.floor}` at the same point){by}, divided "
-        "by the kB (1,000 bytes) of the messages heard in a discussion."
+        f" {noun or 'right'} per kB: (share right - share right of `{experiment.floor}` at the same point){by}, "
+        "divided by the kB (1,000 bytes) of the messages heard in a discussion."
     )
     return (
         "Failures count as wrong. Bytes a message: what a message that another agent heard carried besides words, or "
