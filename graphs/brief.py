@@ -51,7 +51,7 @@ SCHEME = Scheme(
     create_brief,
     answers=("answer",),
     headings={"brief": "Briefs", "answer": "Answer"},
-    sample="facts",
+    sample="briefing",
     manner=manner,
     first_options="--max-tokens 48",
 )

@@ -45,11 +45,11 @@ def brief(run: RunContext[Brief], state: Discussion, agent: str) -> Update:
 
 def answer(run: RunContext[Brief], state: Discussion, agent: str) -> Update:
     """Return the last agent's answer in words, which nobody hears."""
-    settings, heard = run.settings, list[Message]()
+    settings, briefs = run.settings, list[Message]()
     if settings.hears == "brief":
-        heard = others_of(run, state, rounds_of(state, (BRIEF,))[-1], agent)
+        briefs = others_of(run, state, rounds_of(state, (BRIEF,))[-1], agent)
     owner = None if settings.hears == "documents" else agent
-    turns = answer_turns(run.prompt_builder(state, agent, owner), heard)
+    turns = answer_turns(run.prompt_builder(state, agent, owner), briefs)
     return {"board": say_answer(run, state, Ask(agent, "answer", turns, protocol="nl"))}
 
 

@@ -82,7 +82,7 @@ class Command(click.Command):
         for option in options:
             heading, row = getattr(option, "heading", ""), option.get_help_record(ctx)
             if row is not None and rare:
-                heading, row = "" if heading in RARE else heading, (row[0], getattr(option, "brief", row[1]))
+                heading, row = "" if heading in RARE else heading, (row[0], getattr(option, "clause", row[1]))
             if row is not None:
                 sections.setdefault(heading or OPTIONS, []).append(row)
         _write(formatter, sections)

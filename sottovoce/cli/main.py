@@ -32,10 +32,10 @@ UNREACHABLE = (errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno
 """Errors that are the path's own fault, also when a program only asks whether the path exists."""
 CHATTY = ("torchao", "torch.utils._pytree")
 """Loggers that warn when transformers (5.23) imports torchao, whichever model is run."""
-ABOUT = """Language-model agents that discuss in words and in what lies under the words.
+ABOUT = """Language-model agents that discuss in words and in what lies under them.
 
-Start with `sottovoce debate`, then `sottovoce debate --protocol cipher`; for a real model run `sottovoce models pull \
-smollm2` and add `--model smollm2`. `sottovoce COMMAND --help` lists a command's options."""
+Start with `debate`, then add `--protocol cipher`. For a real model use `models pull smollm2`, then \
+`--model smollm2`. Help: `COMMAND --help`."""
 
 
 class Program(Commands):

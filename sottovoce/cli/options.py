@@ -64,7 +64,7 @@ class Argument(click.Argument):
             shell_complete=completion.runs if metavar.strip("[").startswith("RUN") else completion.files,
         )
         self.about, self.is_path = info.description or "", _kind(info) is Path
-        self.brief = _clause(self.about)
+        self.clause = _clause(self.about)
 
     def get_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Return the placeholder for the usage line, in brackets if the argument may be left out."""
@@ -98,7 +98,7 @@ class Option(click.Option):
             is_flag=flag or None,
             shell_complete=completion.models if name == "model" else complete,
         )
-        self.brief = f"{_clause(info.description or '')}{default}"
+        self.clause = f"{_clause(info.description or '')}{default}"
         self.heading, self.common, self.is_path = heading, common, kind is Path
 
 

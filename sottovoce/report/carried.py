@@ -47,35 +47,30 @@ class Carried:
 def carried(experiment: Experiment, runs: Mapping[str, Run], summaries: Sequence[Summary]) -> list[Carried]:
     """Return the rows at each point, in the order of the points; [] for an experiment without points."""
     by_run = {summary.run: summary for summary in summaries}
-    _, numbers = experiment.axis
-    found = []
-    for point in experiment.points:
-        floor = by_run.get(run_name(experiment.floor or "", point))
-        for name, row in experiment.rows.items():
-            if row.point != point or name not in by_run:
-                continue
-            summary, done = by_run[name], [record for record in runs[name].records.values() if record.decision]
-            sizes = [[*heard_bytes(record)] for record in done]
-            messages = [size for of_discussion in sizes for size in of_discussion]
-            gain = None
-            if messages and floor and row.name != experiment.floor and floor.failed_wrong and summary.failed_wrong:
-                above = summary.failed_wrong.value - floor.failed_wrong.value
-                gain = above * numbers.get(point, 1) * KILOBYTE * len(done) / max(1, sum(messages))
-            found.append(
-                Carried(
-                    run=name,
-                    row=row.name,
-                    point=point,
-                    protocol=row.settings.protocol,
-                    probed=row.settings.probe != "none",
-                    right=summary.failed_wrong,
-                    message_bytes=fmean(messages) if messages else None,
-                    computed=fmean(sum(map(computed_tokens, record.messages)) for record in done) if done else None,
-                    seconds=summary.seconds,
-                    per_kilobyte=gain,
-                )
-            )
-    return found
+    names = [name for point in experiment.points for name, row in experiment.rows.items() if row.point == point]
+    return [_carried(experiment, name, runs[name], by_run) for name in names if name in by_run]
+
+
+def _carried(experiment: Experiment, name: str, run: Run, summaries: Mapping[str, Summary]) -> Carried:
+    row, right = experiment.rows[name], summaries[name].failed_wrong
+    done = [record for record in run.records.values() if record.decision]
+    sizes = [size for record in done for size in heard_bytes(record)]
+    floor, gain = summaries.get(run_name(experiment.floor or "", row.point)), None
+    if sum(sizes) and floor and floor.run != name and floor.failed_wrong and right:
+        number = experiment.axis[1].get(row.point, 1)
+        gain = (right.value - floor.failed_wrong.value) * number * KILOBYTE * len(done) / sum(sizes)
+    return Carried(
+        run=name,
+        row=row.name,
+        point=row.point,
+        protocol=row.settings.protocol,
+        probed=row.settings.probe != "none",
+        right=right,
+        message_bytes=fmean(sizes) if sizes else None,
+        computed=fmean(sum(map(computed_tokens, record.messages)) for record in done) if done else None,
+        seconds=summaries[name].seconds,
+        per_kilobyte=gain,
+    )
 
 
 def heard_bytes(record: DiscussionRecord) -> Iterator[float]:
@@ -107,8 +102,8 @@ def carried_note(experiment: Experiment) -> str:
     noun, _ = experiment.axis
     by = f" x {noun}" if noun else ""
     gain = (
-        f" {noun or 'right'} per kB: (share right - share right of `{experiment.floor}` at the same point){by}, by the "
-        "kB (1,000 bytes) of the messages heard in a discussion."
+        f" {noun or 'right'} per kB: (share right - share right of `{experiment.floor}` at the same point){by}, "
+        "divided by the kB (1,000 bytes) of the messages heard in a discussion."
     )
     return (
         "Failures count as wrong. Bytes a message: what a message that another agent heard carried besides words, or "
@@ -123,6 +118,6 @@ def _cells(row: Carried) -> tuple[str, ...]:
     return (f"`{one_line(row.row)}`", row.point, *share_cells(row.right), *shown)
 
 
-def _follows(message: Message, other: Message) -> bool:
+def _follows(message: Message, earlier: Message) -> bool:
     """Return whether a message further down the board was not said in parallel: it is later, or of another act."""
-    return (message.epoch, *message.time, message.act) != (other.epoch, *other.time, other.act)
+    return (message.epoch, *message.time, message.act) != (earlier.epoch, *earlier.time, earlier.act)

@@ -13,7 +13,7 @@ from sottovoce.settings.base import Controlled, Documents
 
 
 class Brief(Controlled):
-    """Senders read the documents, and one agent that hears them answers (KVComm).
+    """Senders read documents, another agent answers (KVComm).
 
     It is also the setting of Communicating Activations.
     """

@@ -99,6 +99,8 @@ ORDERS: list[Case] = [
     ("CMD of 7", of("cmd", agents=7), 6 * 2 * 2 * 2, ("graph",)),
     ("CMD of 3, 3, 1", lambda: grouped(3, 3, 1), 72, ("graph",)),
     ("CMD of 9", of("cmd", agents=9), 6**3 * 6, ("graph",)),
+    ("brief", of("brief"), 1, ("graph",)),
+    ("brief with 3 senders", of("brief", agents=4), 6, ("graph",)),
     ("pipeline", of("pipeline"), 1, ("graph",)),
     ("pipeline of 3 specialists", of("pipeline", shape="hierarchical"), 1, ("prompts",)),
     ("pipeline of 6 specialists", of("pipeline", shape="hierarchical", agents=6), 6, ("prompts",)),

@@ -29,7 +29,8 @@ def test_schemes_protocols_and_retrievers_are_listed(call: Call) -> None:
     lines = call("graph", "list").out.splitlines()
 
     assert [line.split()[0] for line in lines[: len(NAMES)]] == [name.replace("_", "-") for name in NAMES]
-    assert any(line.startswith("--protocol        nl, cipher, sde, hidden: What a message carries") for line in lines)
+    protocols = "nl, cipher, sde, hidden, kv, thoughts, graft"
+    assert any(line.startswith(f"--protocol        {protocols}: What a message carries") for line in lines)
     retrievers = [line.split()[0] for line in lines if line.startswith("  ")]
     assert retrievers[: len(ABOUT)] == [about.spec for about in ABOUT.values()] and {*ABOUT} == {*RETRIEVERS._paths}
     [lucene] = [line for line in lines if "lucene:FOLDER" in line]

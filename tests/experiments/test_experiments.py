@@ -370,7 +370,7 @@ def test_an_experiment_with_points_runs_once_and_is_compared_point_by_point(tmp_
         "| row | point | right | 95 % | bytes a message | positions | seconds, in parallel | numbers per kB |" in text
     )
     assert "| `pair.numbers2` | `alone.numbers2` | 2 |" in text and text.count("| `alone.numbers1` |") == 2
-    assert "(share right - share right of `alone` at the same point) x numbers, by the kB (1,000 bytes)" in text
+    assert "(share right - share right of `alone` at the same point) x numbers, divided by the kB (1,000 bytes)" in text
 
 
 # Reading

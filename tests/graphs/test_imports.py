@@ -72,7 +72,7 @@ def test_a_scheme_is_made_for_an_assistant_s_settings_without_its_model(
     given |= {"shape": "hierarchical"} if name == "pipeline" else {}
     nodes = module.make_graph({"configurable": given}).get_graph().nodes.values()
     roles = [(node.metadata or {}).get("role", "").rstrip(" 12") for node in nodes]
-    speak = ("agent", "coder", "debater", "fisher", "group", "peer", "sample", "single", "specialist")
+    speak = {*"agent coder debater fisher group peer receiver sample sender single specialist".split()}
     assert sum(role in speak for role in roles) == (4 if field else 1)
 
 

@@ -18,6 +18,7 @@ from tests.cli.screen import printed
 from tests.runs import schemes
 from tests.runs.schemes import (
     ASKED,
+    BRIEFED,
     CHOSEN,
     DEALT,
     JUDGED,
@@ -153,6 +154,14 @@ ROW = ("╭─ affirmative", "╭─ negative", "╭─ debater_3", "╭─ mode
             ),
         ),
         (
+            BRIEFED,
+            QUESTION,
+            (
+                "1 sender with documents and the question, one agent that answers", "Briefs ─", "─ agent_1",
+                "14 and 15, minus 7.", "Answer ─", "─ agent_2", "agent_2: 22", "2 calls",
+            ),
+        ),
+        (
             PREPARED,
             QUESTION,
             (
@@ -162,7 +171,7 @@ ROW = ("╭─ affirmative", "╭─ negative", "╭─ debater_3", "╭─ mode
             ),
         ),
     ],
-    ids=["mad", "react", "madra", "whodunit", "govsim", "ia", "pipeline"],
+    ids=["mad", "react", "madra", "whodunit", "govsim", "ia", "brief", "pipeline"],
 )  # fmt: skip
 def test_a_discussion_is_told_in_the_order_and_the_words_of_its_scheme(
     scheme: tuple[Settings, schemes.Replies], question: Question, pieces: tuple[str, ...], tmp_path: Path

@@ -16,7 +16,7 @@ from sottovoce.nodes.watch import Intervention, Watch
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Observer
 from sottovoce.runs.runner import Task, run_one
-from sottovoce.settings import CMD, IA, MAD, MADRA, GovSim, Pipeline, ReAct, ReConcile, Settings, WhoDunit
+from sottovoce.settings import CMD, IA, MAD, MADRA, Brief, GovSim, Pipeline, ReAct, ReConcile, Settings, WhoDunit
 from tests.runs.support import QUESTION
 
 Replies = Mapping[str, list[str]]
@@ -105,6 +105,10 @@ CHOSEN: tuple[Settings, Replies] = (
 DEALT: tuple[Settings, Replies] = (
     IA(),
     {"agent_1": ["#Q: Who?", r"\boxed{Aldmoor}"], "agent_2": ["#Q: Where?", r"\boxed{Bern}"]},
+)
+BRIEFED: tuple[Settings, Replies] = (
+    Brief(know="question"),
+    {"agent_1": ["14 and 15, minus 7."], "agent_2": [says(22)]},
 )
 PREPARED: tuple[Settings, Replies] = (
     Pipeline(),
