@@ -91,5 +91,5 @@ class Graft(Protocol):
             raise UsageError(f"layer {chosen} is out of range; {loaded.name!r} has layers 0 to {loaded.layers - 1}")
         return chosen or max(min(round(DEPTH * loaded.layers), loaded.layers - 1), 1)
 
-    def _origin(self) -> str:
+    def _origin(self, reply: Reply) -> str:
         return "the prompt"

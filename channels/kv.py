@@ -6,6 +6,7 @@ thoughts (LatentMAS, arXiv 2511.20639): the sender also makes latent steps, in w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -50,16 +51,20 @@ class KV(Protocol):
     def check_options(self) -> None:
         """Refuse a share of tokens or a rank, and options of which nothing would be handed over."""
         options = self.options
-        if options.kept_share < 1 or options.rank is not None:
+        if options.kept_share < 1:
             raise UsageError(
-                f"keep {options.keep} and rank {options.rank} are not for {self.name}; leave them out, or use "
-                "layer_share or carry_as to carry less"
+                f"keep is {options.keep}, a share of tokens; for {self.name} it is all, added or thoughts; use "
+                "layer_share to carry less"
             )
+        if options.rank is not None:
+            raise UsageError(f"{self.name} has no rank; leave it out, or use layer_share or carry_as to carry less")
         if options.place == "quoted" and "words" not in self.origins and not self.thinks:
             raise UsageError("place 'quoted' puts keys and values in place of a reply's words; use carry reply or both")
         if not self.origins or (self.origins == ("thoughts",) and not self.steps):
+            kept = options.keep if isinstance(options.keep, str) else self.keeps
             raise UsageError(
-                f"carry {options.carry} and keep {options.keep} leave nothing to hand over under {self.name}"
+                f"carry {options.carry or self.carry} and keep {kept} leave nothing to hand over under {self.name}; "
+                "choose others"
             )
         if options.layers and options.layer_share < 1:
             raise UsageError("layers names the layers, and layer_share chooses them; leave one out")
@@ -95,7 +100,7 @@ class KV(Protocol):
                 f"{hearer.name!r} have (type, heads, width) {shapes[0]} and {shapes[1]}; use models of one family, or "
                 "carry that edge in words with --fallback nl"
             )
-        told = f"with keys and values of {self._origin()}"
+        told = f"with keys and values of {_named(self.origins)}"
         if "prompt" in self.origins:
             told += ": all that the sender was told, its documents and role included"
         if speaker.weights_key != hearer.weights_key:
@@ -195,20 +200,13 @@ class KV(Protocol):
             return tuple(sorted({0, *loaded.latent_layers(self.options.layers)}))
         return chosen_layers(loaded, self.options.layer_share, self.options.layer_alpha)
 
-    def _origin(self) -> str:
-        *first, last = (NAMES[each] for each in self.origins)
-        return f"{', '.join(first)} and {last}" if first else last
+    def _origin(self, reply: Reply) -> str:
+        return _named(reply.cache.origins if reply.cache else ())
 
     def _check_positions(self, loaded: LoadedModel) -> None:
         """Refuse a model whose keys cannot stand at other positions than their own."""
-        network = loaded.network
-        window, context = network.attention.window, network.context
         try:
-            if network.attention.alone:
-                raise ModelError("it measures distances in the prompt (ALiBi)")
-            if window is not None and (context is None or window < context):
-                raise ModelError(f"some layers see only the last {window} positions (a sliding window)")
-            _ = network.cache_shape, network.rotary
+            loaded.network.check_handing_over()
         except ModelError as error:
             raise ProtocolError(
                 f"{self.name} cannot hand keys and values of {loaded.name!r} over: {error}; use nl, cipher or sde, or "
@@ -242,3 +240,11 @@ class Thoughts(KV):
 def _shape(model: LoadedModel) -> tuple[str, int, int]:
     """Return the architecture of a model, and heads and width of its keys."""
     return (str(model.model.config.get_text_config().model_type), *model.network.cache_shape)
+
+
+def _named(origins: Sequence[Origin]) -> str:
+    """Return origins in words: "the prompt and the thoughts"."""
+    if not origins:
+        return "nothing"
+    *first, last = (NAMES[each] for each in origins)
+    return f"{', '.join(first)} and {last}" if first else last

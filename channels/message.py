@@ -226,7 +226,8 @@ def with_readable_payloads(
     """Return the turns; a message whose payload cannot be loaded is reduced to its words if `in_words` allows that.
 
     Raises:
-        PayloadError: a payload cannot be loaded; names the message, the payload, and the option that allows words.
+        PayloadError: a payload cannot be loaded; names the message, the payload, and the option that allows words, or
+            says that there are none.
     """
 
     def part_of(part: Part) -> Part:
@@ -237,6 +238,8 @@ def with_readable_payloads(
             load(ref)
         except PayloadError as error:
             name = f"message of {part.message.agent!r}, round {part.message.round}"
+            if not part.text:
+                raise PayloadError(f"{name}: {error}; it has no words that could be read instead") from error
             if not in_words:
                 raise PayloadError(f"{name}: {error}; with `--lost words` only its words are read") from error
             LOGGER.warning("%s is read in words: %s", name, error)

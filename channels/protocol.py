@@ -264,7 +264,7 @@ class Protocol:
             loaded.weights_key,
             loaded.vocabulary_key,
             self._layers(loaded),
-            origin=self._origin(),
+            origin=self._origin(reply),
         )
         tensors = {
             "ids": torch.tensor(reply.ids, dtype=torch.long),
@@ -295,7 +295,8 @@ class Protocol:
     def _layers(self, loaded: LoadedModel) -> tuple[int, ...]:
         return ()
 
-    def _origin(self) -> str:
+    def _origin(self, reply: Reply) -> str:
+        """Return what keys, values or a state belong to; empty for the words of the message."""
         return ""
 
     def _with_reference(self, prompt: Prompt, reference: MessageRef, loaded: LoadedModel, load: Load) -> Prompt:

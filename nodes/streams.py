@@ -8,6 +8,7 @@ from typing import Literal, NotRequired
 from langgraph.config import get_config, get_stream_writer
 from typing_extensions import TypedDict
 
+from sottovoce.channels.message import Message
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.state import JSON, Decision, Discussion, current_messages
 
@@ -53,7 +54,7 @@ def chat_of(state: Discussion, decision: Decision | None, *, with_question: bool
         {
             "type": "ai",
             "name": message.agent,
-            "content": message.full_text if message.public is None else message.public,
+            "content": (message.full_text if message.public is None else message.public) or _wordless(message),
             "id": "/".join(map(str, (name, *message.place))),
         }
         for message in current_messages(state)
@@ -63,6 +64,11 @@ def chat_of(state: Discussion, decision: Decision | None, *, with_question: bool
         answer = decision["answer"] or f"No answer: {decision['why']}"
         chat.append({"type": "ai", "name": DECISION, "content": answer, "id": f"{name}/{DECISION}"})
     return chat
+
+
+def _wordless(message: Message) -> str:
+    """Return what a message without words carried; empty if it carried nothing."""
+    return f"({message.payload.summary})" if message.payload and message.payload.positions is not None else ""
 
 
 def is_inside() -> bool:

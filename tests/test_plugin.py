@@ -55,7 +55,10 @@ def test_its_options_are_held_to_what_it_declares(arguments: tuple[str, ...], li
 def test_it_stands_in_help_and_in_studio_s_form_without_being_loaded() -> None:
     asked = "import sys; from sottovoce.graphs import scheme; form = scheme('debate').settings.model_json_schema()"
     tell = "; import json; print(json.dumps([form['properties']['protocol']['enum'], 'louder' in sys.modules]))"
-    assert json.loads(run("-c", asked + tell).stdout) == [["nl", "cipher", "sde", "hidden", "louder"], False]
+    assert json.loads(run("-c", asked + tell).stdout) == [
+        ["nl", "cipher", "sde", "hidden", "kv", "thoughts", "graft", "louder"],
+        False,
+    ]
     assert "louder" in run("cli.py", "graph", "list").stdout
 
 

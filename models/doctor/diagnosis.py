@@ -173,7 +173,12 @@ def _protocols(loaded: LoadedModel) -> Found:
     several = f"its layers have {streams(loaded.model)} states per position"
     refused = {"cipher": LAYERS_READ_IDS} if layers_read_ids(loaded.model) else {}
     refused |= {"sde": several, "hidden": several} if streams(loaded.model) > 1 else {}
-    names = [name for name in ("nl", "cipher", "sde", "hidden") if name not in refused]
+    refused |= {"graft": several} if streams(loaded.model) > 1 else {}
+    try:
+        loaded.network.check_handing_over()
+    except ModelError as error:
+        refused |= dict.fromkeys(("kv", "thoughts"), str(error))
+    names = [name for name in ("nl", "cipher", "sde", "hidden", "kv", "thoughts", "graft") if name not in refused]
     why = "".join(f"; no {name}: {reason}" for name, reason in refused.items())
     seen = f"; {SEEN[loaded.name]}" if loaded.name in SEEN else ""
     return None if refused else True, ", ".join(names) + why + seen

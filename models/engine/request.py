@@ -229,6 +229,8 @@ class KeysValues:
     keys: torch.Tensor
     values: torch.Tensor
     at: torch.Tensor
+    origins: tuple[Origin, ...] = ()
+    """The origins of which there are positions."""
 
 
 @dataclass(frozen=True)

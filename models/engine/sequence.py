@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections import abc
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Literal
@@ -295,7 +295,8 @@ class Sequence:
         origins += ["thoughts"] * len(self.thoughts) + ["words"] * self.n
         wanted = self.request.record.cache
         if wanted:
-            self._cache = kv.keys_values(slot, [at for at, origin in enumerate(origins) if origin in wanted])
+            kept = kv.keys_values(slot, [at for at, origin in enumerate(origins) if origin in wanted])
+            self._cache = replace(kept, origins=tuple(each for each in wanted if each in origins))
 
     def _cut(self) -> Finish | None:
         """Cut the reply before the first token that overlaps a stop string."""

@@ -97,6 +97,19 @@ class Network:
             raise ModelError(f"the layers of {type(self.model).__name__} do not all have keys and values of one shape")
         return self.kinds[0].heads, self.kinds[0].width
 
+    def check_handing_over(self) -> None:
+        """Check that keys and values can stand at other positions than those at which they were computed.
+
+        Raises:
+            ModelError: they cannot.
+        """
+        if self.attention.alone:
+            raise ModelError("it measures distances in the prompt (ALiBi)")
+        window = self.attention.window
+        if window is not None and (self.context is None or window < self.context):
+            raise ModelError(f"some layers see only the last {window} positions (a sliding window)")
+        _ = self.cache_shape, self.rotary
+
     @cached_property
     def rotary(self) -> Rotary:
         """How positions turn the model's keys. Raises a ModelError if they do not, see `Rotary.of`."""

@@ -63,9 +63,9 @@ def footer(message: Message) -> str:
     stats, facts = {} if edited else message.stats, [carried(message)]  # they belong to the text before the edit
     if "temperature" in stats:
         facts.append(f"temperature {stats['temperature']:.4g}")
-    if "tokens_out" in stats:
+    if "tokens_out" in stats and message.full_text:
         facts.append(counted(int(stats["tokens_out"]), "token"))
-    if "mean_entropy" in stats:
+    if "mean_entropy" in stats and message.full_text:
         facts.append(f"entropy {stats['mean_entropy']:.2f} nats")
     if "shared_mass" in stats:
         facts.append(f"bridge: {stats['shared_mass']:.0%} of the mass shared, {stats['as_words']:.0%} heard as words")

@@ -13,7 +13,7 @@ from sottovoce.channels import create
 from sottovoce.channels.graft import Graft
 from sottovoce.channels.kv import KV, Thoughts
 from sottovoce.channels.layers import calibrated, chosen_layers, importance_of, layer_of, layer_scores
-from sottovoce.channels.message import Message, MessageRef, Turn
+from sottovoce.channels.message import Message, MessageRef, Turn, with_readable_payloads
 from sottovoce.channels.options import Probe
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Protocol, Speech
@@ -243,7 +243,7 @@ def test_a_reference_says_what_was_carried_and_survives_json(store: PayloadStore
     message = hand(Thoughts(latent_steps=2), store)
     assert message.payload is not None
     positions = len(chat(LOADED, FACT)) + 2
-    told = f"keys and values of {positions} positions of what was received, the prompt, the thoughts and the words"
+    told = f"keys and values of {positions} positions of the prompt and the thoughts"
     assert message.payload.summary.startswith(f"thoughts: no words, {told} × 4 layers × 16, float32, ")
     assert (message.payload.tokens, message.payload.length) == (0, positions)
     back = Message.from_dict(json.loads(json.dumps(message.to_dict())))
@@ -261,6 +261,14 @@ def test_what_is_missing_or_damaged_is_one_line(store: PayloadStore) -> None:
     store.mdelete([message.payload.sha256])
     with pytest.raises(PayloadError, match=r"message of 'agent_1', round 0: payload .* is missing"):
         asked(KV(), store, MessageRef(message))
+    turns = [Turn("user", (MessageRef(message),))]
+    with pytest.raises(PayloadError, match="it has no words that could be read instead"):
+        with_readable_payloads(turns, store_load(store), in_words=True)
+    worded = hand(KV(), store, max_new=4)
+    assert worded.payload is not None
+    store.mdelete([worded.payload.sha256])
+    (turn,) = with_readable_payloads([Turn("user", (MessageRef(worded),))], store_load(store), in_words=True)
+    assert isinstance(turn.parts[0], MessageRef) and turn.parts[0].message.payload is None
 
 
 # Thoughts
@@ -374,9 +382,9 @@ def test_another_question_s_cache_is_heard_whole(store: PayloadStore) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "told"),
     [
-        ("kv", {"keep": 0.5}, "not for kv; leave them out, or use layer_share or carry_as"),
-        ("kv", {"rank": 2}, "not for kv"),
-        ("kv", {"keep": "thoughts"}, "leave nothing to hand over under kv"),
+        ("kv", {"keep": 0.5}, "keep is 0.5, a share of tokens; for kv it is all, added or thoughts; use layer_share"),
+        ("kv", {"rank": 2}, "kv has no rank"),
+        ("kv", {"keep": "thoughts"}, "carry prompt and keep thoughts leave nothing to hand over under kv"),
         ("kv", {"place": "quoted"}, "use carry reply or both"),
         ("kv", {"layers": (1,), "layer_share": 0.5}, "leave one out"),
         ("kv", {"latent_steps": 5}, "protocol 'kv' has no option 'latent_steps'"),

@@ -16,7 +16,7 @@ from sottovoce.models.doctor.diagnosis import FACTS
 from sottovoce.models.doctor.selftest import CHECKS
 from tests import chats
 from tests.chats import tokenizer_with
-from tests.support import CHATML, FAMILIES, LIMITED, tiny_model, tiny_tokenizer
+from tests.support import CHATML, FAMILIES, LIMITED, SHAPES, tiny_model, tiny_tokenizer
 
 TURN = "{% for message in messages %}[{{ message.role }}]{{ message.content }}{% endfor %}"
 OPENED = "{% if add_generation_prompt %}[assistant]{% endif %}"
@@ -40,6 +40,10 @@ def of_template(template: str | None) -> dict[str, Finding]:
     return {check: Finding(check, *FACTS[check](loaded)) for check in ("chat template", "heard messages")}
 
 
+OTHERWISE = ("bloom", "falcon-alibi", "gpt2", "mpt", "opt", "opt-narrow")
+"""Families whose keys are not rotated by their positions."""
+
+
 @pytest.mark.parametrize(
     "family", [*FIVE, *(pytest.param(each, marks=pytest.mark.slow) for each in FAMILIES if each not in FIVE)]
 )
@@ -49,7 +53,11 @@ def test_a_sound_model_of_any_family_passes_every_check(family: str) -> None:
     assert [finding for finding in found.values() if finding.ok is False] == []
     assert found["layers"].detail.startswith("2 at ")
     assert f", hidden size 32, embedding size {16 if family == 'opt-narrow' else 32}" in found["layers"].detail
-    assert found["protocols"].detail == "nl, cipher, sde, hidden"
+    names, *reasons = found["protocols"].detail.split("; ")
+    rotary = not reasons  # keys that can be moved
+    assert names == f"nl, cipher, sde, hidden{', kv, thoughts' if rotary else ''}, graft"
+    assert rotary or [reason.partition(":")[0] for reason in reasons] == ["no kv", "no thoughts"]
+    assert rotary == (family not in OTHERWISE and "sliding_window" not in SHAPES[family])
     assert all(found[check].ok for check in CHECKS)
 
 
@@ -72,11 +80,11 @@ def test_a_family_that_can_take_part_in_some_protocols_is_told_which(family: str
     names, *reasons = found["protocols"].detail.split("; ")
 
     assert [finding for finding in found.values() if finding.ok is False] == []
-    assert names == ("nl" if family == "gemma3n_text" else "nl, sde, hidden")
+    assert names == ("nl" if family == "gemma3n_text" else "nl, sde, hidden, graft")
     assert reasons[0] == "no cipher: its layers look token ids up besides the embeddings"
     assert reasons[1:] == [
-        f"no {name}: its layers have 2 states per position" for name in ("sde", "hidden") if name not in names
-    ]
+        f"no {name}: its layers have 2 states per position" for name in ("sde", "hidden", "graft") if name not in names
+    ] + [f"no {name}: some layers see only the last 8 positions (a sliding window)" for name in ("kv", "thoughts")]
     assert found["ids = embeddings"].ok is None
 
 
