@@ -88,7 +88,8 @@ def test_moved_keys_are_those_that_a_token_has_there(family: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_hands_over_too(dtype: torch.dtype) -> None:
-    loaded = assemble("half", tiny_model("llama", seed=3, sharp=0.15).to(dtype), tiny_tokenizer())
+    model = tiny_model("llama", seed=3, sharp=0.15)
+    loaded = assemble("half", model.bfloat16() if dtype == torch.bfloat16 else model.half(), tiny_tokenizer())
     assert all(turn and turn.style == "halves" for turn in loaded.network.rotary.turns)
     cache = read(loaded, A)
     moved = loaded.engine.run(asked(B, piece(cache), Q, max_new=1))
