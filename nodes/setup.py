@@ -25,6 +25,8 @@ from sottovoce.nodes.watch import Watch, check_watch
 
 IN_WORDS = "in words"
 """The beginning of a note on an edge that does not carry the protocol."""
+HANDED = "with "
+"""The beginning of a note on an edge that carries what its sender was told."""
 Begin = Callable[[RunContext[Any], Any], Update]  # Any: the settings and the state of every scheme
 """Returns the first values of a scheme's own keys, or raises an error."""
 
@@ -104,7 +106,7 @@ def check_edges(run: RunContext[Any]) -> list[str]:  # Any: any scheme
     notes += [*_unnamed(run), *_cold(run)]
     words, edges = settings.fallback == WORDS, settings.edges()
     found = [_edge(run.models[speaker], run.models[hearer], words=words) for speaker, hearer in edges]
-    if len(found) > 1 and len({*found}) == 1 and found[0] and not found[0].startswith(IN_WORDS):
+    if len(found) > 1 and len({*found}) == 1 and (found[0] or "").startswith(HANDED):
         return [*notes, f"agents hear one another {found[0]}"]
     heard = zip(edges, found, strict=True)
     return [*notes, *(f"{hearer} hears {speaker} {note}" for (speaker, hearer), note in heard if note)]

@@ -24,7 +24,6 @@ NAMES_SCHEMES = {
     "nodes/retrieval.py": "the relay's library",
     "prompts/packs/__init__.py": "the schemes that a bundled model was trained on",
     "sottovoce/analysis/llm_judge.py": "a judge is a single agent",
-    "sottovoce/cli/command.py": "the short form of a help text, which a scheme's name spells too",
     "sottovoce/cli/convince.py": "ReConcile's samples, found with a single agent",
     "sottovoce/cli/judge.py": "a judge is a single agent",
     "sottovoce/cli/option_models.py": "the schemes of SDE's search for layers",

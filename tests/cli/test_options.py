@@ -52,7 +52,7 @@ def test_help_tells_choices_and_defaults(call: Call, monkeypatch: pytest.MonkeyP
 
     out = call("debate", "--help-all").out
 
-    assert re.search(r"--protocol +nl\|cipher\|sde\|hidden\s+What a message carries[^-]*\(default: nl\)", out)
+    assert re.search(r"--protocol +nl\|cipher\|sde\|hidden\|kv\|thoughts\|graft\s+What a message carries[^-]*\(default: nl\)", out)
     assert re.search(r"--partial +entropy\|entropy_reversed\|max\|max_reversed\s", out)
     assert re.search(r"--temperature +X \.\.\.\s", out)
     assert re.search(r"--memory +SIZE \.\.\.\s", out) and re.search(r"--layers +N \.\.\.\s", out)
@@ -122,11 +122,11 @@ def test_what_other_packages_bring_is_listed_and_told_in_help(call: Call, monkey
 
     out = call("graph", "list").out
 
-    assert "--protocol        nl, cipher, sde, hidden, whisper: What a message carries" in out
+    assert "--protocol        nl, cipher, sde, hidden, kv, thoughts, graft, whisper: What a message carries" in out
     assert "--kind            number, option, yes_no, label, text, roman: Form of the answer;" in out
     assert out.splitlines()[-1] == "  attic"
     protocol = next(option for option in parameters((Debate,)) if option.name == "protocol")
-    assert protocol.metavar == "nl|cipher|sde|hidden|whisper"
+    assert protocol.metavar == "nl|cipher|sde|hidden|kv|thoughts|graft|whisper"
 
 
 def test_the_command_line_wins_over_the_settings_file(tmp_path: Path) -> None:

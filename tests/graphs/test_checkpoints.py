@@ -101,7 +101,7 @@ def test_checkpoints_of_a_debate_hold_plain_json_and_no_tensor(
     assert {each for each, _ in kept} <= {"msgpack", "json", "empty", "null"}, "no pickle"
     values = [saver.serde.loads_typed(each) for each in kept if each[0] not in ("null", "empty")]
     assert all(plain(value) is not None or value is None for value in values)
-    assert sum(len(data) for _, data in kept) < 100_000  # most of it the settings, once a step
+    assert sum(len(data) for _, data in kept) < 105_000  # most of it the settings, once a step
     assert not any(b"safetensors" in data or b"torch" in data or b"numpy" in data for _, data in kept)
 
 

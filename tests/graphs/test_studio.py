@@ -117,7 +117,7 @@ def test_the_driver_says_in_a_line_what_is_wrong(server: str) -> None:
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("debate: the server said: unknown model 'gone'; ") and done.stderr.count("\n") == 1
-    with pytest.raises(Wrong, match=r"^nothing: the server has no such graph; it has cmd, "):
+    with pytest.raises(Wrong, match=r"^nothing: the server has no such graph; it has brief, cmd, "):
         drive_all(server, ["nothing"], "gone")
 
 
