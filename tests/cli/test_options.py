@@ -52,7 +52,8 @@ def test_help_tells_choices_and_defaults(call: Call, monkeypatch: pytest.MonkeyP
 
     out = call("debate", "--help-all").out
 
-    assert re.search(r"--protocol +nl\|cipher\|sde\|hidden\|kv\|thoughts\|graft\s+What a message carries[^-]*\(default: nl\)", out)
+    names = r"nl\|cipher\|sde\|hidden\|kv\|thoughts\|graft"
+    assert re.search(rf"--protocol +{names}\s+What a message carries[^-]*\(default: nl\)", out)
     assert re.search(r"--partial +entropy\|entropy_reversed\|max\|max_reversed\s", out)
     assert re.search(r"--temperature +X \.\.\.\s", out)
     assert re.search(r"--memory +SIZE \.\.\.\s", out) and re.search(r"--layers +N \.\.\.\s", out)
