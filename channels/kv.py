@@ -93,6 +93,7 @@ class KV(Protocol):
         """Require one architecture with equal heads and widths and rotary positions; depths may differ."""
         for model in (speaker, hearer):
             self._check_positions(model)
+        self._layers(speaker)
         shapes = [_shape(model) for model in (speaker, hearer)]
         if shapes[0] != shapes[1]:
             raise ProtocolError(
@@ -147,7 +148,8 @@ class KV(Protocol):
         n, own = payload.positions or 0, len(payload)
         if not reference.spans:
             return self._piece(payload, loaded, [*range(n)]), ()
-        return self._piece(payload, loaded, [n - own + at for at in payload.tokens(reference.spans)]), ()
+        at = [n - own + i for i in payload.tokens(reference.spans)]
+        return self._piece(payload, loaded, [i for i in at if i >= 0]), ()  # a donor may be shorter
 
     def _quotes(self, payload: Payload) -> bool:
         """Return True if keys and values stand in place of the message's words, which must be among them."""
@@ -223,6 +225,12 @@ class Thoughts(KV):
     carry: ClassVar[Carry] = "both"
     keeps: ClassVar[Keep] = "all"
     thinks: ClassVar[bool] = True
+
+    def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
+        """Require what kv does, and output embeddings that can be realigned if they are to be."""
+        if self.options.realign:
+            _ = speaker.realignment
+        return super().check(speaker, hearer)
 
     def make_request(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
         """Return the request for latent steps, and then for the reply."""

@@ -34,7 +34,7 @@ def others_of(run: RunContext[Any], state: Discussion, spoken: Mapping[str, Mess
         case "empty":
             texts = ["" for _ in others]
         case "filler":
-            texts = [filler(said.full_text, run.model(agent)) for said in others]
+            texts = [_filler_of(said, run.model(agent)) for said in others]
         case "decoy":  # another question's solution, a fixed one for each speaker; `setup` checked that there are any
             texts = [state["decoys"][said.order % len(state["decoys"])] for said in others]
         case _:
@@ -42,6 +42,13 @@ def others_of(run: RunContext[Any], state: Discussion, spoken: Mapping[str, Mess
     return [
         replace(said, text=text, begun="", public=None, payload=None) for said, text in zip(others, texts, strict=True)
     ]
+
+
+def _filler_of(said: Message, model: BaseChatModel) -> str:
+    """Return dots in place of a message: as many as its tokens, or as the positions that it carries instead."""
+    if said.full_text or said.payload is None:
+        return filler(said.full_text, model)
+    return (DOT * said.payload.length).strip()
 
 
 def filler(text: str, model: BaseChatModel) -> str:
@@ -70,7 +77,7 @@ def check_escalation(run: RunContext[Any]) -> list[str]:  # Any: any scheme
     if run.settings.protocol == WORDS:
         raise UsageError(
             f"escalate is {when!r}, but protocol {WORDS!r} sends only text; leave it out, or choose cipher, "
-            "sde or hidden"
+            "sde, hidden, kv, thoughts or graft"
         )
     at = "of a round whose votes differ" if when == "disagreement" else f"above {run.settings.escalate_above:g} nats"
     return [f"messages are heard as words, and by {run.settings.protocol} those {at}"]

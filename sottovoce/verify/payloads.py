@@ -102,8 +102,10 @@ def _tokens(payload: Payload) -> Iterator[Difference]:
             yield f"the tensor {name}", str(error), "parts that fit together"
             continue
         found[name] = 0 if carried is None else carried.shape[-2]
-        one = name.startswith("first_") or name == "state"
-        expected[name] = 1 if one else payload.positions or (n if kept is None else len(kept))
+        tokens = n if kept is None else len(kept)
+        expected[name] = tokens if payload.positions is None else payload.positions
+        if name.startswith("first_"):
+            expected[name] = min(1, expected[name])
     yield from differences(found, expected, "the tokens of the tensor")
 
 

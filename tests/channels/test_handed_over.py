@@ -227,6 +227,11 @@ def test_other_heads_are_refused() -> None:
         KV().check(LOADED, wide)
 
 
+def test_layers_out_of_range_are_refused_before_anybody_speaks() -> None:
+    with pytest.raises(UsageError, match="layer 99 is out of range"):
+        KV(layers=(99,)).check(LOADED, LOADED)
+
+
 # Payloads
 
 
