@@ -35,7 +35,7 @@ def test_every_line_of_the_doctor_is_well(smollm2: LoadedModel) -> None:
     assert [finding for finding in found.values() if finding.ok is False] == []
     assert all(found[check].ok for check in CHECKS)
     assert "tensors 210 of Q4_1, 61 of F32, 1 of Q8_0, all float32 now" in found["source"].detail
-    assert found["protocols"].detail.startswith("nl, cipher, sde, hidden; sde scores lower")
+    assert found["protocols"].detail.startswith("nl, cipher, sde, hidden, kv, thoughts, graft; sde scores lower")
     assert found["stop ids"].detail == "2 '<|im_end|>'"
 
 
