@@ -16,7 +16,7 @@ from transformers import DynamicCache, PreTrainedModel
 from sottovoce.core.errors import ModelError
 from sottovoce.models.huggingface.cuda_graphs import CudaGraphs
 from sottovoce.models.huggingface.embedding_table import Table
-from sottovoce.models.huggingface.family import Attention, Mask
+from sottovoce.models.huggingface.family import FULL, Attention, Mask
 from sottovoce.models.huggingface.layers import Change, Hooks, capture, decoder_layers, hooked
 from sottovoce.models.huggingface.onednn_linear import OneDNNLinear
 from sottovoce.models.huggingface.packing import parameters_of
@@ -134,6 +134,8 @@ class Network:
         with self._lock, ExitStack() as stack:
             for layer, hidden in reading.hidden.items():
                 mask = self.attention.mask(reading.positions, reading.span, hidden)
+                if isinstance(mask, dict):  # of a window that is no shorter than the context
+                    mask = mask[FULL]
                 stack.callback(self.layers[layer].register_forward_pre_hook(_masked(mask), with_kwargs=True).remove)
             stack.enter_context(hooked(self.layers, edits or {}))  # first, so that states are taken after them
             stack.enter_context(hooked(self.layers, capture([at for at in layers if at != FINAL], keep)))
