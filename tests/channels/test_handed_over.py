@@ -186,7 +186,9 @@ def test_another_depth_takes_each_layer_at_its_relative_place(store: PayloadStor
     assert [layer_of(layer, 8, 4) for layer in range(8)] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert [layer_of(layer, 3, 3) for layer in range(3)] == [0, 1, 2]
     assert layer_of(0, 4, 12) == 1  # the first layer stands at layer 0, too
-    (far,) = cached(asked(KV(), store, MessageRef(hand(KV(), store)), loaded=tiny_loaded("llama", num_hidden_layers=12)))
+    (far,) = cached(
+        asked(KV(), store, MessageRef(hand(KV(), store)), loaded=tiny_loaded("llama", num_hidden_layers=12))
+    )
     assert far.layers == (0, 1, 4, 7, 10) and torch.equal(far.keys[0], far.keys[1])
     deep = tiny_loaded("llama", num_hidden_layers=8, sharp=0.15)
     told = KV().check(LOADED, deep)
