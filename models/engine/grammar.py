@@ -72,6 +72,30 @@ class Grammar:
         """Return the number of texts that a completion leaves empty."""
         return self.vocabulary.text(path).count(EMPTY)
 
+    def in_text(self, path: Sequence[int]) -> bool:
+        """Return True if a state with this completion is inside a free text of a flat object, after a whole character.
+
+        The completion then closes the text and writes the fields that follow, which tells the field. Whole characters
+        without quotes and backslashes lead from such a state to an equal one, with the same mask and completion.
+        """
+        if not self._texts:
+            return False
+        try:
+            (_, *after) = json.loads(b'{"": "' + self.vocabulary.text(path), object_pairs_hook=list)
+        except ValueError:
+            return False
+        names = list(self._texts)
+        at = len(names) - len(after) - 1
+        return at >= 0 and self._texts[names[at]] and names[at + 1 :] == [name for name, _ in after]
+
+    @cached_property
+    def _texts(self) -> dict[str, bool]:
+        """The fields of an object that has all of them and no others, each with True if it is free text; else {}."""
+        schema = {**(self.form.schema or {})}
+        fields = schema.get("properties", {})
+        whole = {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+        return {name: field == {"type": "string"} for name, field in fields.items()} if schema == whole else {}
+
     def marker(self, before: str) -> tuple[int, ...]:
         """Return the tokens that lead from a free reply to its format, on a line of their own."""
         return self.vocabulary.ids(self.form.after if before[-1:] in ("", "\n") else "\n" + self.form.after)
