@@ -117,9 +117,9 @@ class Free(Constraint):
         if match is None:
             return freely
         vocabulary = self.grammar.vocabulary
-        rest = vocabulary.ids(text[match.end() :])
-        behind = vocabulary.after(self.grammar.start, rest) if rest else self.grammar.start
-        start = None if behind is None else begin(self.grammar, behind, chosen, short=False)
+        start = constrained(self.grammar, len(chosen.ids) + 1, chosen.left - 1)
+        for id in vocabulary.ids(text[match.end() :]):
+            start = start and start.after(id, chosen)
         if start is None:  # the token continues in a way that the format does not allow
             return self._write(vocabulary.ids(text[len(before) : match.end()]), chosen, short=False)
         return freely._replace(then=start)
@@ -153,7 +153,7 @@ class Marker(Constraint):
     def next(self, chosen: Chosen) -> Effect:
         """Return the next token of the marker."""
         id, rest = self.queue[0], self.queue[1:]
-        start = None if rest else begin(self.grammar, self.grammar.start, chosen, short=self.short)
+        start = None if rest else constrained(self.grammar, len(chosen.ids) + 1, chosen.left - 1, short=self.short)
         return Effect(start or replace(self, queue=rest), id)
 
 
@@ -162,8 +162,7 @@ class Constrained(Constraint):
     """The state within the format."""
 
     matcher: LLMatcher
-    at: int
-    """The number of reply tokens that the matcher has read; those after it are inside a free text and change nothing."""
+    """It has read the reply, except for characters of a free text that do not change its state."""
     path: tuple[int, ...]
     """A short completion; () once the format was complete."""
     reserved: int
@@ -191,10 +190,6 @@ class Constrained(Constraint):
         return len(self.path) + self.reserved * self.grammar.fields(self.path)
 
     @cached_property
-    def _ends(self) -> bool:
-        return self.matcher.is_stopped()
-
-    @cached_property
     def _in_text(self) -> bool:
         return self.complete is None and self.grammar.in_text(self.path)
 
@@ -202,31 +197,27 @@ class Constrained(Constraint):
         """Return the choice if it leads on and leaves enough tokens, else the next token of the path."""
         if self.forced:
             return self._close(chosen, self.queue)
-        if chosen.nearest is not None and (after := self._behind(chosen.nearest, chosen)):
-            return Effect(after, chosen.nearest, as_token=False, ends=after._ends)
-        if after := self._behind(chosen.token, chosen):
-            return Effect(after, chosen.token, ends=after._ends)
+        if chosen.nearest is not None and (after := self.after(chosen.nearest, chosen)):
+            return Effect(after, chosen.nearest, as_token=False, ends=after.matcher.is_stopped())
+        if after := self.after(chosen.token, chosen):
+            return Effect(after, chosen.token, ends=after.matcher.is_stopped())
         return Effect(self, None) if self.complete is not None else self._close(chosen, self._to_close())
 
-    def _behind(self, id: int, chosen: Chosen) -> Constrained | None:
+    def after(self, id: int, chosen: Chosen) -> Constrained | None:
         """Return the state after one more token; None if the token does not lead on or leaves too few tokens."""
-        left, grammar, at = chosen.left - 1, self.grammar, len(chosen.ids) + 1
+        left, grammar = chosen.left - 1, self.grammar
         if self._in_text and id in grammar.vocabulary.plain and self._mask is not None and self._mask[id]:
             return self if self._needed <= left else None
-        matcher = self._read(id, chosen)
+        matcher = grammar.vocabulary.after(self.matcher, (id,))
         if matcher is None:
             return None
         if matcher.is_accepting():
-            return replace(self, matcher=matcher, at=at, path=(), complete=at)
+            return replace(self, matcher=matcher, path=(), complete=len(chosen.ids) + 1)
         if self.complete is not None:
-            return replace(self, matcher=matcher, at=at)
+            return replace(self, matcher=matcher)
         path = grammar.vocabulary.rest_of(self.path, id, matcher) or grammar.completion(matcher, left)
-        after = None if path is None else replace(self, matcher=matcher, at=at, path=path)
+        after = None if path is None else replace(self, matcher=matcher, path=path)
         return after if after and after._needed <= left else None
-
-    def _read(self, id: int, chosen: Chosen) -> LLMatcher | None:
-        """Return the matcher after the reply so far and one more token; None if that may not come next."""
-        return self.grammar.vocabulary.after(self.matcher, (*chosen.ids[self.at :], id))
 
     def _to_close(self) -> int:
         """Return the length of the path up to the next text with reserved tokens; the whole length if there is none."""
@@ -239,32 +230,27 @@ class Constrained(Constraint):
 
     def _close(self, chosen: Chosen, queue: int) -> Effect:
         id, path = self.path[0], self.path[1:]
-        matcher, at = self._read(id, chosen), len(chosen.ids) + 1
+        matcher = self.grammar.vocabulary.after(self.matcher, (id,))
         assert matcher is not None, "a path leads on"
-        complete = None if path else at
-        after = replace(self, matcher=matcher, at=at, path=path, queue=queue - 1, complete=complete, short=True)
+        complete = None if path else len(chosen.ids) + 1
+        after = replace(self, matcher=matcher, path=path, queue=queue - 1, complete=complete, short=True)
         return Effect(after, id, ends=not path)
 
 
-def begin(grammar: Grammar, matcher: LLMatcher, chosen: Chosen, *, short: bool) -> Constrained | None:
-    """Return the state within the format after this choice; None if too few tokens are left."""
-    return constrained(grammar, matcher, len(chosen.ids) + 1, chosen.left - 1, short=short)
-
-
-def constrained(grammar: Grammar, matcher: LLMatcher, at: int, left: int, *, short: bool = False) -> Constrained | None:
-    """Return the state within the format after `at` tokens, with `left` more allowed; None if these are too few."""
-    path = grammar.path if matcher is grammar.start else grammar.completion(matcher, left)
-    if path is None or len(path) > left:
+def constrained(grammar: Grammar, at: int, left: int, *, short: bool = False) -> Constrained | None:
+    """Return the state at the beginning of the format, after `at` tokens; None if it needs more than `left` tokens."""
+    path, matcher = grammar.path, grammar.start.deep_copy()
+    if len(path) > left:
         return None
     reserved = min(FIELD_TOKENS, (left - len(path)) // (grammar.fields(path) + 1))
     complete = at if matcher.is_accepting() else None
-    return Constrained(grammar, short, complete, matcher=matcher.deep_copy(), at=at, path=path, reserved=reserved)
+    return Constrained(grammar, short, complete, matcher=matcher, path=path, reserved=reserved)
 
 
 def constraint_of(grammar: Grammar, max_new: int, decode: Callable[[Sequence[int]], str]) -> Constraint:
     """Return the constraint at the beginning of a reply."""
     if grammar.form.after:
         return Free(grammar, reserved=grammar.reserved(max_new), decode=decode)
-    start = constrained(grammar, grammar.start, 0, max_new)
+    start = constrained(grammar, 0, max_new)
     assert start is not None, "the engine checked the request"
     return start

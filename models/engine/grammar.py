@@ -73,28 +73,28 @@ class Grammar:
         return self.vocabulary.text(path).count(EMPTY)
 
     def in_text(self, path: Sequence[int]) -> bool:
-        """Return True if a state with this completion is inside a free text of a flat object, after a whole character.
+        """Return True if a state with this completion is within a free text of a flat object, after a whole character.
 
-        The completion then closes the text and writes the fields that follow, which tells the field. Whole characters
-        without quotes and backslashes lead from such a state to an equal one, with the same mask and completion.
+        The completion tells: it closes the text and writes all later fields. From there, whole characters other than
+        quotes and backslashes lead to an equal state, with the same mask and completion.
         """
-        if not self._texts:
+        text = self.vocabulary.text(path) if self._free else b""
+        if text[:1] != b'"':  # anything else would first end an escape or a character
             return False
         try:
-            (_, *after) = json.loads(b'{"": "' + self.vocabulary.text(path), object_pairs_hook=list)
+            (_, *later) = json.loads(b'{"": "' + text, object_pairs_hook=list)
         except ValueError:
             return False
-        names = list(self._texts)
-        at = len(names) - len(after) - 1
-        return at >= 0 and self._texts[names[at]] and names[at + 1 :] == [name for name, _ in after]
+        names, n = list(self._free), len(self._free) - len(later)
+        return n > 0 and self._free[names[n - 1]] and names[n:] == [name for name, _ in later]
 
     @cached_property
-    def _texts(self) -> dict[str, bool]:
-        """The fields of an object that has all of them and no others, each with True if it is free text; else {}."""
-        schema = {**(self.form.schema or {})}
+    def _free(self) -> dict[str, bool]:
+        """The fields of an object that has all of them and no others, with True for free text; {} for other formats."""
+        schema = self.form.schema or {}
         fields = schema.get("properties", {})
-        whole = {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
-        return {name: field == {"type": "string"} for name, field in fields.items()} if schema == whole else {}
+        flat = {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+        return {name: field == {"type": "string"} for name, field in fields.items()} if schema == flat else {}
 
     def marker(self, before: str) -> tuple[int, ...]:
         """Return the tokens that lead from a free reply to its format, on a line of their own."""

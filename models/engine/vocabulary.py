@@ -59,13 +59,17 @@ class Vocabulary:
         """Returns a matcher at the beginning of a grammar; copy it, never feed it."""
         self.said = lru_cache(None)(lambda id: self.text((id,)).decode(errors="replace"))
         """Returns the text of one token, with U+FFFD for incomplete characters."""
-        self._unpacked = lru_cache(64)(self._mask)
+        self._unpacked = lru_cache(64)(self._unpack)
+        self._fills = [self.ids(text) for text in FILLS]
 
     def _matcher(self, grammar: str) -> LLMatcher:
         matcher = LLMatcher(self._own, grammar, log_level=0)
         if matcher.is_error():
             raise UsageError(_said(matcher.get_error()))
         return matcher
+
+    def _unpack(self, bits: bytes) -> Mask:
+        return np.unpackbits(np.frombuffer(bits, np.uint8), count=self.size, bitorder="little").view(np.bool_)
 
     def ids(self, text: str | bytes) -> tuple[int, ...]:
         """Return a text as tokens; special tokens in it are read as plain characters."""
@@ -78,11 +82,6 @@ class Vocabulary:
     def mask(self, matcher: LLMatcher) -> Mask:
         """Return the tokens that may come next in a format that is not complete."""
         return self._unpacked(matcher.compute_bitmask())
-
-    def _mask(self, bits: bytes) -> Mask:
-        mask = np.unpackbits(np.frombuffer(bits, np.uint8), count=self.size, bitorder="little").view(np.bool_)
-        mask.setflags(write=False)  # it is shared
-        return mask
 
     def after(self, matcher: LLMatcher, ids: Sequence[int]) -> LLMatcher | None:
         """Return the matcher after more tokens; None if they may not come next."""
@@ -170,13 +169,9 @@ class Vocabulary:
 
     @cached_property
     def plain(self) -> frozenset[int]:
-        """Tokens of whole characters, without the quotes and backslashes that change the state of a JSON text."""
-        kept = (id for id, text in enumerate(self._texts) if text and b'"' not in text and b"\\" not in text)
-        return frozenset(id for id in kept if BROKEN not in self._texts[id].decode(errors="replace"))
-
-    @cached_property
-    def _fills(self) -> list[tuple[int, ...]]:
-        return [self.ids(text) for text in FILLS]
+        """Tokens of whole characters without quotes and backslashes, which alone change the state of a JSON text."""
+        texts = (text.decode(errors="replace") for text in self._texts)
+        return frozenset(id for id, text in enumerate(texts) if text and not {*text} & {'"', "\\", BROKEN})
 
     @cached_property
     def _longest(self) -> Ids:
