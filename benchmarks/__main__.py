@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import batches, debates, decoding, formats, guiding, memory, reuse, step
+from benchmarks import batches, debates, decoding, formats, guiding, memory, operators, reuse, step
 from benchmarks.measuring import BUNDLED, SHAPES, Options, Table, interleaved, loaded_of
 from sottovoce.models.huggingface.packing import parameters_of
 
@@ -44,6 +44,7 @@ SECTIONS: Mapping[str, Callable[[Options], Iterable[Table]]] = {
     "decoding": decoding.tables,
     "formats": formats.tables,
     "step": step.tables,
+    "operators": operators.tables,
     "slots": reuse.slots,
     "reuse": reuse.tables,
     "memory": memory.tables,
