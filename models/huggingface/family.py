@@ -56,7 +56,7 @@ class Attention:
     window: int | None
     """Number of last keys that a query sees in the windowed layers, itself included."""
     kinds: tuple[str, ...]
-    """The kinds of layers, if the family takes one mask for each kind."""
+    """The kind of each layer, if the family takes one mask for each kind."""
 
     @classmethod
     def of(cls, model: PreTrainedModel) -> Attention:
@@ -68,7 +68,7 @@ class Attention:
                 f"{type(model).__name__} uses the attention {implementation!r}, which takes no mask for each sequence; "
                 "load it with attn_implementation 'sdpa' or 'eager'"
             )
-        kinds = tuple(sorted(set(getattr(config, "layer_types", None) or ())))
+        kinds = tuple(getattr(config, "layer_types", None) or ())
         if unknown := set(kinds) - {FULL, SLIDING}:
             raise ModelError(
                 f"{type(model).__name__} has layers of {', '.join(sorted(unknown))}; "

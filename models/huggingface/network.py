@@ -139,6 +139,7 @@ class Network:
         with self._lock, ExitStack() as stack:
             for layer, hidden in reading.hidden.items():
                 mask = self._mask(reading, hidden)
+                mask = mask[self.attention.kinds[layer]] if isinstance(mask, dict) else mask
                 stack.callback(self.layers[layer].register_forward_pre_hook(_masked(mask), with_kwargs=True).remove)
             stack.enter_context(hooked(self.layers, edits or {}))  # first, so that states are taken after them
             stack.enter_context(hooked(self.layers, capture([at for at in layers if at != FINAL], keep)))

@@ -29,6 +29,8 @@ def test_a_mask_is_made_once_a_pass_and_not_in_each_layer(family: str, pass_: st
     assert share.once["where"] and not share.layer["where"]
 
 
-@pytest.mark.parametrize("family", [each for each in FAMILIES if each != "Gemma-2"])  # its eager attention has products of batches
+@pytest.mark.parametrize(
+    "family", [each for each in FAMILIES if each != "Gemma-2"]
+)  # its eager attention has products of batches
 def test_the_logits_of_several_prompts_are_one_product(family: str) -> None:
     assert not counted(family)["prompts"].once["bmm"]
