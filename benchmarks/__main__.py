@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import batches, debates, decoding, formats, guiding, host, memory, reuse, step
+from benchmarks import batches, debates, decoding, formats, guiding, host, memory, operators, reuse, step
 from benchmarks.measuring import BUNDLED, SHAPES, Options, Table, interleaved, loaded_of
 from sottovoce.models.huggingface.packing import parameters_of
 
@@ -49,6 +49,7 @@ SECTIONS: Mapping[str, Callable[[Options], Iterable[Table]]] = {
     "reuse": reuse.tables,
     "memory": memory.tables,
     "guiding": guiding.tables,
+    "operators": operators.tables,
     "debates": debates.tables,
     "growth": debates.growth,
     "batches": batches.tables,
