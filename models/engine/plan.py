@@ -87,6 +87,8 @@ class Plan:
         self.drawn = [Group(at, speakers, pending.table) for (kind, _), at in by.items() if kind == "token"]
         self.averaged = [Group(at, speakers, pending.table) for (kind, _), at in by.items() if kind == "mean"]
         self._own = pending.table.key
+        self.foreseen = self.lasting and not any(group.draws.penalised for group in self.drawn)
+        """True if the next pass needs nothing of this one but what is on the device."""
         self.recent = Recent([each.recorder for each in speakers], pending)
         self.inputs: torch.Tensor | None = None
         """The next inputs that the last pass made, ids (b,) or rows (b, E); None if each sequence has its own."""
