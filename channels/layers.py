@@ -1,7 +1,7 @@
 """The choice of layers whose keys and values are handed over, and their places in a model of another depth.
 
-KVComm (arXiv 2510.03346): the importance of a layer is the attention that a receiver pays to the sender's positions on
-one calibration question, mixed with a Gaussian over the depth.
+KVComm (arXiv 2510.03346): the importance of a layer is the attention from one calibration question to the text before
+it, here in the sender's model, mixed with a Gaussian over the depth.
 """
 
 from __future__ import annotations

@@ -64,6 +64,20 @@ def test_a_seed_fixes_a_sampled_reply() -> None:
     assert engine.run(first).ids == engine.run(again).ids != engine.run(other).ids
 
 
+def test_the_tokens_of_a_reply_are_drawn_by_the_uniforms_of_its_seed_from_the_first_on() -> None:
+    """A draw by the uniform of another position is as random; only the replies of known seeds change."""
+    sampling, record = Sampling(1.0, seed=3), Record(stats=True, top=VOCABULARY)
+    reply = tiny_loaded(sharp=0.1).engine.run(request(max_new=20, sampling=sampling, record=record))
+    assert reply.stats is not None
+    uniforms = torch.rand(20, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+
+    p = torch.zeros_like(reply.stats.top_logprobs).scatter(1, reply.stats.top_ids, reply.stats.top_logprobs.exp())
+    said = torch.tensor(reply.ids)[:, None]
+    end, mass = (each.gather(1, said)[:, 0] for each in (p.double().cumsum(-1), p.double()))
+
+    assert ((end - mass - 1e-5 < uniforms) & (uniforms < end + 1e-5)).all()  # 1e-5: sums of float32 probabilities
+
+
 def test_tokens_beyond_the_tokenizer_are_never_said() -> None:
     padded = tiny_model(vocab_size=VOCABULARY + 20)
     head = padded.get_output_embeddings().weight

@@ -15,13 +15,14 @@ from sottovoce.models import Engine, Feed, LoadedModel, Record, Reply, Request, 
 from sottovoce.models.engine.cache_manager import Limits
 from sottovoce.models.engine.loop import Loop, Worker
 from sottovoce.models.engine.request import Statistics
-from sottovoce.models.engine.scheduler import MAX_PREFILL_TOKENS
+from sottovoce.models.engine.scheduler import IDLE_PREFILL_FACTOR, MAX_PREFILL_TOKENS
 from sottovoce.models.engine.sequence import Job
 from tests.models.support import LIMIT, busy, fresh, living, plain, reads_as_plain, slots, spoiled, together, words
 from tests.support import HIDDEN, close, edit, request, rows, same_reply
 
 EVERYTHING = Record((0, 1), stats=True, top=3)
 LONG = {"max_position_embeddings": 8192}
+CHUNK = IDLE_PREFILL_FACTOR * MAX_PREFILL_TOKENS // 2  # positions that are read of each of two prompts at a time
 SOON = 600  # seconds, where an engine is known to hang
 Matrix = torch.Tensor
 Act = Callable[[], object]
@@ -150,6 +151,22 @@ def test_a_prompt_read_in_chunks_beside_others_reads_as_in_one_pass(family: str)
     assert close(reply.states[0][0], whole.hidden_states[1][0, -1])
     assert close(reply.states[1][0], whole.hidden_states[2][0, -1])
     assert reads_as_plain(loaded, asked, reply)
+
+
+@pytest.mark.parametrize("second", ["cached", "short"])
+def test_a_prompt_that_is_read_before_a_long_one_ahead_of_it_changes_slots_with_it(second: str) -> None:
+    """The slots were swapped as far as the long prompt had been read, which is less than a cached one fills.
+
+    The end of the cached prompt was lost, and its reply changed without an error.
+    """
+    engine = fresh(shape=LONG).engine
+    long, cached = words(3 * CHUNK, seed=1), words(CHUNK + 500)
+    engine.run(request((cached,), 1))
+    asked = [request((piece,), 6, record=EVERYTHING) for piece in (long, cached if second == "cached" else words(9))]
+    found = together(engine, asked)
+
+    assert [reply.usage.reused for reply in found] == [0, CHUNK + 499 if second == "cached" else 8]
+    assert all(map(same_reply, found, map(engine.twin(reuse=False).run, asked)))
 
 
 def test_edits_of_prompts_of_unequal_length_that_are_read_together_act_each_at_its_own_positions() -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sottovoce.core.errors import EngineError
-from sottovoce.models import Engine, Ids, LoadedModel, Record, Request, Rows, Sampling, Stop
+from sottovoce.models import Engine, Feed, Ids, LoadedModel, Record, Request, Rows, Sampling, Stop
 from sottovoce.models.engine.kv_cache import KVCache
 from sottovoce.models.engine.prefix_cache import PrefixCache, chain, id_keys
 from sottovoce.models.huggingface.passes import Kind
@@ -244,6 +244,24 @@ def test_a_prompt_is_read_anew_once_the_engine_was_told_to_forget(loaded: Loaded
     loaded.engine.forget()
 
     assert same_reply(loaded.engine.run(asked), afresh(loaded).run(asked))
+
+
+def test_what_was_read_before_the_model_changed_is_not_kept_for_others_at_its_end(loaded: LoadedModel) -> None:
+    steps = iter(range(6))
+
+    def changes(_logits: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+        if next(steps) == 3:
+            for parameter in loaded.network.layers[0].parameters():
+                parameter.mul_(1.5)
+            loaded.engine.forget()
+        return p
+
+    loaded.engine.run(request((words(20),), 6, feed=Feed("mean", changes)))
+    asked = request((words(20),), record=EVERYTHING)
+    reply = loaded.engine.run(asked)
+
+    assert reply.usage.reused == 0
+    assert same_reply(reply, afresh(loaded).run(asked))
 
 
 def test_a_prompt_is_read_anew_while_somebody_elses_hook_is_on_the_model(loaded: LoadedModel) -> None:

@@ -56,6 +56,20 @@ def test_the_code_pairs_suspects_and_actions_by_the_most_probable_tokens() -> No
     assert selected("id_x_action", reply(["action", *["."] * 5, "1"])) == []  # the sixth is too far
 
 
+@pytest.mark.parametrize(("between", "found"), [(0, ["1"]), (4, ["1"]), (5, [])])
+@pytest.mark.parametrize("mention", [["action"], ["act", "ion"], ["the action"]])
+def test_a_number_is_searched_for_in_the_five_tokens_after_a_mention(
+    mention: list[str], between: int, found: list[str]
+) -> None:
+    assert selected("action", reply([*mention, *["."] * between, "1"])) == found
+
+
+@pytest.mark.parametrize(("digits", "found"), [("123", "123"), ("1234", "1234"), ("12345", "2345")])
+def test_a_number_of_tons_has_four_tokens_at_most(digits: str, found: str) -> None:
+    assert selected("tons", reply([*digits, " tons"])) == [*found]
+    assert selected("tons", reply(["take ", *digits, " tons"])) == [*found]
+
+
 def test_the_first_number_after_each_mention_counts_thoughts_too() -> None:
     texts = ["action", " 2", " 5", "action", "character", "3"]
 

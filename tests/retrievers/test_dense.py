@@ -11,7 +11,7 @@ import pytest
 from langchain_core.embeddings import Embeddings
 
 from sottovoce.core.errors import CorpusError, ModelError, UsageError
-from sottovoce.retrievers import open_retriever
+from sottovoce.retrievers import Passage, open_retriever
 from sottovoce.retrievers.bm25 import BM25Builder
 from sottovoce.retrievers.building import build_index
 from sottovoce.retrievers.dense import DenseBuilder, DenseIndex, DenseSettings
@@ -37,6 +37,31 @@ def test_hits_are_ranked_by_inner_product() -> None:
 
     assert docids(found) == sorted(expected, key=lambda docid: -expected[docid])
     assert [hit.score for hit in found] == pytest.approx([expected[docid] for docid in docids(found)], abs=1e-6)
+
+
+class Numbers(Embeddings):
+    """The number that a text begins with; a query is 1."""
+
+    def embed_query(self, text: str) -> list[float]:
+        return [1.0]
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [[float(text.split()[0])] for text in texts]
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 6, 8, 99])
+@pytest.mark.parametrize("scores", [[2, 2, 2, 2], [1, 2, 1, 2, 2, 1, 3, 2], [*[4] * 30, *range(9)]])
+def test_ties_go_to_the_lower_row_also_where_the_search_ends(scores: list[int], k: int) -> None:
+    """FAISS returns any of the rows whose score is that of the last hit."""
+    passages = [Passage(str(row), f"{score} of row {row}") for row, score in enumerate(scores)]
+
+    found = DenseIndex.build(passages, Numbers(), "numbers").search("?", k)
+
+    assert [(int(hit.passage.docid), hit.score) for hit in found] == sorted(enumerate(scores), key=by_score)[:k]
+
+
+def by_score(passage: tuple[int, int]) -> tuple[int, int]:
+    return -passage[1], passage[0]
 
 
 def test_an_index_on_disk_finds_what_one_in_memory_does(index: Path) -> None:

@@ -25,6 +25,20 @@ def test_what_two_searchers_find_comes_before_what_one_finds_first() -> None:
     assert [hit.score for hit in found] == pytest.approx([2 * share(2), share(1), share(1)])
 
 
+def test_a_share_is_one_by_sixty_and_the_rank_which_counts_from_one() -> None:
+    found = Hybrid([canned("a", "b"), canned("c")]).search("q", 9)
+
+    assert {hit.passage.docid: hit.score for hit in found} == {"a": 1 / 61, "c": 1 / 61, "b": 1 / 62}
+
+
+def test_of_hits_with_equal_text_the_first_counts_and_the_others_keep_their_rank() -> None:
+    repeated = Canned([Hit(Passage(docid, text), 1.0) for docid, text in [("a", "one"), ("b", "one"), ("c", "two")]])
+
+    found = Hybrid([repeated, canned("x")]).search("q", 9)
+
+    assert [(hit.passage.docid, hit.score) for hit in found] == [("a", 1 / 61), ("x", 1 / 61), ("c", 1 / 63)]
+
+
 def test_each_is_asked_for_more_than_are_wanted() -> None:
     searchers = [canned("a"), canned("b")]
     Hybrid(searchers).search("q", 2)

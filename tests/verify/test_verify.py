@@ -15,7 +15,7 @@ import torch
 from sottovoce.channels.message import Message
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.sde import SDE
-from sottovoce.channels.store import PayloadStore
+from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.cli.main import main
 from sottovoce.core.errors import RecordError
 from sottovoce.datasets.question_files import read_file
@@ -38,7 +38,7 @@ from sottovoce.runs.runner import run_all
 from sottovoce.runs.start import resume_run
 from sottovoce.settings import IA, Debate, Settings
 from sottovoce.verify.checks import Checks, verify
-from sottovoce.verify.payloads import _tokens
+from sottovoce.verify.payloads import _label, _tokens
 from sottovoce.verify.rerun import token_difference
 from tests.nodes.test_guard import monitor
 from tests.runs import schemes
@@ -272,6 +272,30 @@ def test_runs_in_fewer_bytes_and_under_a_probe_have_no_findings(tmp_path: Path) 
     assert "the run of --probe-from cannot be read" in str(found)
 
 
+@pytest.mark.parametrize(
+    ("spans", "outside"),
+    [
+        ([(0, 2), (2, 3), (3, 5)], None),
+        ([(0, 2), (2, 2), (2, 5)], None),  # a token without text
+        ([(0, 2), (2, 3), (3, 6)], (3, 6)),
+        ([(0, 2), (2, 3), (6, 6)], (6, 6)),
+        ([(-1, 2), (2, 3), (3, 5)], (-1, 2)),
+        ([(0, 2), (3, 2), (3, 5)], (3, 2)),
+    ],
+)
+def test_spans_reach_from_the_first_to_the_last_character_of_the_text(
+    spans: list[tuple[int, int]], outside: tuple[int, int] | None
+) -> None:
+    """A span that ended one character behind the text was accepted."""
+    tensors = {"ids": torch.tensor([5, 6, 7]), "spans": torch.tensor(spans)}
+    payload = Payload(Label("nl", "It is", "", "", ""), tensors)
+
+    differences = _label(Message("a", 0, "answer", "It is"), payload, {"protocol": "nl"}, None)
+    found = [each for each in differences if each[0] == "the payload's spans"]
+
+    assert found == ([] if outside is None else [("the payload's spans", outside, "within the text's 5 characters")])
+
+
 def test_parts_of_compressed_states_that_do_not_fit_together_are_found(tmp_path: Path) -> None:
     store = PayloadStore(tmp_path)
     message = say(SDE(layers=(0,), keep=0.5), tiny_loaded(), store, sampling=Sampling(1.0, seed=3))
@@ -372,6 +396,40 @@ def test_parting_where_two_tokens_were_level_is_a_note_and_elsewhere_a_finding(m
     assert told in note and (finding is None) == bool(note)
     if finding:
         assert str(finding) == "here: token 2 (margin 0.5 nats), re-run: found 6, expected 8"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "stats", "excused"),
+    [
+        ("nl", {}, True),
+        ("nl", {"temperature": 0.0}, True),
+        ("nl", {"temperature": 0.01}, False),
+        ("sde", {"temperature": 1.0}, False),
+        ("cipher", {"temperature": 1.0}, True),
+    ],
+)
+def test_a_drawn_token_has_no_margin_that_explains_another_one(
+    protocol: str, stats: dict[str, float], excused: bool
+) -> None:
+    """A draw falls on one side of its uniform number however level the two best tokens are; a mean is not drawn."""
+    message = Message("a", 0, "answer", "", stats=stats, payload=PayloadRef(protocol, "0" * 64, "0" * 64, 3, 0))
+    ours, theirs = (_says(ids, 1e-6) for ids in ([5, 6, 7], [5, 8, 9]))
+
+    finding, note = token_difference(ours, theirs, message, "float32", ("here",))
+
+    assert (finding is None) == bool(note) == excused
+    if finding:
+        assert str(finding) == "here: token 2 (margin 1e-06 nats), re-run: found 6, expected 8"
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_the_margin_is_that_of_the_first_token_that_differs(which: int) -> None:
+    ours, theirs = (_says(ids, 0.5) for ids in ([5, 6, 7], [5, 8, 9]))
+    ours.tensors["top_logprobs"][which] = torch.tensor([-0.5, -0.5])
+
+    finding, _ = token_difference(ours, theirs, Message("a", 0, "answer", ""), "float32", ("here",))
+
+    assert (finding is None) == (which == 1)
 
 
 def _says(ids: list[int], margin: float) -> Payload:
