@@ -188,6 +188,13 @@ def test_without_it_quotes_are_read() -> None:
     assert loaded.engine.run(asked(B, Ids(said.ids), Q)).usage.reused == 7 + NEW + 5 - 1
 
 
+def test_a_reply_of_one_token_is_read_where_it_is_quoted() -> None:
+    """Its one log-probability is a view with a stride, and the digest once refused it."""
+    loaded = approximate()
+    said = loaded.engine.run(asked(A, max_new=1))
+    assert loaded.engine.run(asked(B, quoted(said), Q)).usage.reused == 0
+
+
 @pytest.mark.parametrize("family", ["gpt2", "bloom"])
 def test_models_whose_keys_cannot_be_moved_are_refused(family: str) -> None:
     with pytest.raises(ModelError, match="reuse cannot be 'approximate' for this model: "):
