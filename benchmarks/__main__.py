@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import batches, debates, decoding, formats, guiding, memory, reuse, step
+from benchmarks import batches, debates, decoding, formats, guiding, host, memory, operators, reuse, step
 from benchmarks.measuring import BUNDLED, SHAPES, Options, Table, interleaved, loaded_of
 from sottovoce.models.huggingface.packing import parameters_of
 
@@ -44,10 +44,12 @@ SECTIONS: Mapping[str, Callable[[Options], Iterable[Table]]] = {
     "decoding": decoding.tables,
     "formats": formats.tables,
     "step": step.tables,
+    "host": host.tables,
     "slots": reuse.slots,
     "reuse": reuse.tables,
     "memory": memory.tables,
     "guiding": guiding.tables,
+    "operators": operators.tables,
     "debates": debates.tables,
     "growth": debates.growth,
     "batches": batches.tables,

@@ -21,7 +21,7 @@ FORMS = {
     "an object of three texts": Form.of_object("reasoning", "answer", "confidence"),
     "free, then one of four choices": Form(choices=("A", "B", "C", "D"), after="Answer:"),
 }
-AIM = "2 % where a step takes 5 ms or more"
+AIM = "3 % where a step takes 5 ms or more"
 
 
 def tables(options: Options) -> Iterator[Table]:

@@ -171,7 +171,8 @@ class KV(Protocol):
         assert keys is not None and values is not None, "checked by _carries"
         layers = payload.label.layers
         depth = len(layers) + (0 if first_keys is None else len(first_keys))
-        whole = {layer_of(layer, depth, loaded.layers): i for i, layer in enumerate(layers)}
+        # The first layer is always whole, also in a reader so deep that no layer falls on it.
+        whole = {0: 0} | {layer_of(layer, depth, loaded.layers): i for i, layer in enumerate(layers)}
         others = [layer for layer in range(depth) if layer not in layers]
         rest = [layer for layer in range(loaded.layers) if layer not in whole]
         first: list[tuple[torch.Tensor, torch.Tensor]] = []

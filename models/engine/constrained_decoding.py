@@ -18,7 +18,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import cached_property
+from typing import Literal, NamedTuple
 
 from llguidance import LLMatcher
 
@@ -31,8 +32,7 @@ BEFORE = r"^[ \t*_#>-]*"
 Finish = Literal["stop", "stop_text", "length"]
 
 
-@dataclass(frozen=True)
-class Chosen:
+class Chosen(NamedTuple):
     """The choice of a pass for one sequence, with the state of the reply."""
 
     token: int
@@ -52,8 +52,7 @@ class Chosen:
         return self.token if self.nearest is None else self.nearest
 
 
-@dataclass(frozen=True)
-class Effect:
+class Effect(NamedTuple):
     """The effect of a choice on the reply."""
 
     then: Constraint
@@ -118,15 +117,16 @@ class Free(Constraint):
         if match is None:
             return freely
         vocabulary = self.grammar.vocabulary
-        behind = vocabulary.after(self.grammar.start, vocabulary.ids(text[match.end() :]))
-        start = None if behind is None else begin(self.grammar, behind, chosen, short=False)
+        start = constrained(self.grammar, len(chosen.ids) + 1, chosen.left - 1)
+        for id in vocabulary.ids(text[match.end() :]):
+            start = start and start.after(id, chosen)
         if start is None:  # the token continues in a way that the format does not allow
             return self._write(vocabulary.ids(text[len(before) : match.end()]), chosen, short=False)
-        return replace(freely, then=start)
+        return freely._replace(then=start)
 
     def _breaks(self, chosen: Chosen) -> bool:
         """Return True if this choice ends the one free line; lines before the first word do not count."""
-        if not self.grammar.form.one_line or "\n" not in self.decode([chosen.freely]):
+        if not self.grammar.form.one_line or "\n" not in self.grammar.vocabulary.said(chosen.freely):
             return False
         return bool(self.decode(chosen.ids).strip())
 
@@ -135,7 +135,7 @@ class Free(Constraint):
 
     def _may_close(self, id: int) -> bool:
         """Return True if the marker may end with this token; only then is the whole text decoded."""
-        said = self.decode([id])
+        said = self.grammar.vocabulary.said(id)
         return self.grammar.form.after[-1].casefold() in said.casefold() or BROKEN in said
 
 
@@ -153,7 +153,7 @@ class Marker(Constraint):
     def next(self, chosen: Chosen) -> Effect:
         """Return the next token of the marker."""
         id, rest = self.queue[0], self.queue[1:]
-        start = None if rest else begin(self.grammar, self.grammar.start, chosen, short=self.short)
+        start = None if rest else constrained(self.grammar, len(chosen.ids) + 1, chosen.left - 1, short=self.short)
         return Effect(start or replace(self, queue=rest), id)
 
 
@@ -162,6 +162,7 @@ class Constrained(Constraint):
     """The state within the format."""
 
     matcher: LLMatcher
+    """It has read the reply, except for characters of a free text that do not change its state."""
     path: tuple[int, ...]
     """A short completion; () once the format was complete."""
     reserved: int
@@ -176,35 +177,47 @@ class Constrained(Constraint):
 
     def mask(self) -> Mask | None:
         """Return the tokens that lead on; None once the format is complete."""
-        if self.forced or self.complete is not None:
-            return None
+        return None if self.forced or self.complete is not None else self._mask
+
+    @cached_property
+    def _mask(self) -> Mask | None:
         mask = self.grammar.vocabulary.mask(self.matcher)
         return mask if mask.any() else None  # llguidance reached one of its limits: only the path remains
+
+    @cached_property
+    def _needed(self) -> int:
+        """The number of tokens that the path and the reserve take."""
+        return len(self.path) + self.reserved * self.grammar.fields(self.path)
+
+    @cached_property
+    def _in_text(self) -> bool:
+        return self.complete is None and self.grammar.in_text(self.path)
 
     def next(self, chosen: Chosen) -> Effect:
         """Return the choice if it leads on and leaves enough tokens, else the next token of the path."""
         if self.forced:
             return self._close(chosen, self.queue)
-        if chosen.nearest is not None and (after := self._behind(chosen.nearest, chosen)):
+        if chosen.nearest is not None and (after := self.after(chosen.nearest, chosen)):
             return Effect(after, chosen.nearest, as_token=False, ends=after.matcher.is_stopped())
-        if after := self._behind(chosen.token, chosen):
+        if after := self.after(chosen.token, chosen):
             return Effect(after, chosen.token, ends=after.matcher.is_stopped())
         return Effect(self, None) if self.complete is not None else self._close(chosen, self._to_close())
 
-    def _behind(self, id: int, chosen: Chosen) -> Constrained | None:
+    def after(self, id: int, chosen: Chosen) -> Constrained | None:
         """Return the state after one more token; None if the token does not lead on or leaves too few tokens."""
-        matcher = self.grammar.vocabulary.after(self.matcher, (id,))
+        left, grammar = chosen.left - 1, self.grammar
+        if self._in_text and id in grammar.vocabulary.plain and self._mask is not None and self._mask[id]:
+            return self if self._needed <= left else None
+        matcher = grammar.vocabulary.after(self.matcher, (id,))
         if matcher is None:
             return None
         if matcher.is_accepting():
             return replace(self, matcher=matcher, path=(), complete=len(chosen.ids) + 1)
         if self.complete is not None:
             return replace(self, matcher=matcher)
-        left, grammar = chosen.left - 1, self.grammar
         path = grammar.vocabulary.rest_of(self.path, id, matcher) or grammar.completion(matcher, left)
-        if path is None or len(path) + self.reserved * grammar.fields(path) > left:
-            return None
-        return replace(self, matcher=matcher, path=path)
+        after = None if path is None else replace(self, matcher=matcher, path=path)
+        return after if after and after._needed <= left else None
 
     def _to_close(self) -> int:
         """Return the length of the path up to the next text with reserved tokens; the whole length if there is none."""
@@ -224,25 +237,20 @@ class Constrained(Constraint):
         return Effect(after, id, ends=not path)
 
 
-def begin(grammar: Grammar, matcher: LLMatcher, chosen: Chosen, *, short: bool) -> Constrained | None:
-    """Return the state within the format after this choice; None if too few tokens are left."""
-    return constrained(grammar, matcher, len(chosen.ids) + 1, chosen.left - 1, short=short)
-
-
-def constrained(grammar: Grammar, matcher: LLMatcher, at: int, left: int, *, short: bool = False) -> Constrained | None:
-    """Return the state within the format after `at` tokens, with `left` more allowed; None if these are too few."""
-    path = grammar.path if matcher is grammar.start else grammar.completion(matcher, left)
-    if path is None or len(path) > left:
+def constrained(grammar: Grammar, at: int, left: int, *, short: bool = False) -> Constrained | None:
+    """Return the state at the beginning of the format, after `at` tokens; None if it needs more than `left` tokens."""
+    path, matcher = grammar.path, grammar.start.deep_copy()
+    if len(path) > left:
         return None
     reserved = min(FIELD_TOKENS, (left - len(path)) // (grammar.fields(path) + 1))
     complete = at if matcher.is_accepting() else None
-    return Constrained(grammar, short, complete, matcher=matcher.deep_copy(), path=path, reserved=reserved)
+    return Constrained(grammar, short, complete, matcher=matcher, path=path, reserved=reserved)
 
 
 def constraint_of(grammar: Grammar, max_new: int, decode: Callable[[Sequence[int]], str]) -> Constraint:
     """Return the constraint at the beginning of a reply."""
     if grammar.form.after:
         return Free(grammar, reserved=grammar.reserved(max_new), decode=decode)
-    start = constrained(grammar, grammar.start, 0, max_new)
+    start = constrained(grammar, 0, max_new)
     assert start is not None, "the engine checked the request"
     return start

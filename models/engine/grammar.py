@@ -72,6 +72,30 @@ class Grammar:
         """Return the number of texts that a completion leaves empty."""
         return self.vocabulary.text(path).count(EMPTY)
 
+    def in_text(self, path: Sequence[int]) -> bool:
+        """Return True if a state with this completion is within a free text of a flat object, after a whole character.
+
+        The completion tells: it closes the text and writes all later fields. From there, whole characters other than
+        quotes and backslashes lead to an equal state, with the same mask and completion.
+        """
+        text = self.vocabulary.text(path) if self._free else b""
+        if text[:1] != b'"':  # anything else would first end an escape or a character
+            return False
+        try:
+            (_, *later) = json.loads(b'{"": "' + text, object_pairs_hook=list)
+        except ValueError:
+            return False
+        names, n = list(self._free), len(self._free) - len(later)
+        return n > 0 and self._free[names[n - 1]] and names[n:] == [name for name, _ in later]
+
+    @cached_property
+    def _free(self) -> dict[str, bool]:
+        """The fields of an object that has all of them and no others, with True for free text; {} for other formats."""
+        schema = self.form.schema or {}
+        fields = schema.get("properties", {})
+        flat = {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+        return {name: field == {"type": "string"} for name, field in fields.items()} if schema == flat else {}
+
     def marker(self, before: str) -> tuple[int, ...]:
         """Return the tokens that lead from a free reply to its format, on a line of their own."""
         return self.vocabulary.ids(self.form.after if before[-1:] in ("", "\n") else "\n" + self.form.after)

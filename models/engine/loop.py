@@ -55,23 +55,49 @@ class Loop:
     def _postprocess(self, batch: Batch, output: StepOutput) -> None:
         """Give each sequence its result, and remove those that have ended."""
         self.scheduler.count(batch)
-        for i, (sequence, taken) in enumerate(zip(batch.sequences, batch.num_tokens, strict=True)):
+        for sequence, taken in zip(batch.sequences, batch.num_tokens, strict=True):
             sequence.read(taken)
-            choice = output.choices.get(i)
-            if choice is None:
-                continue
-            if sequence.filled == sequence.length and choice.is_finite:  # its prompt gave finite values
-                self.scheduler.remember(sequence, replied=False)
+        self._take(batch, output)
+        if not batch.plan.lasting or batch.prompts:
+            batch.plan.end()
+            self.scheduler.end_plan()
+        for sequence in [each for each in batch.plan.sequences if each.ended]:
+            self.scheduler.finish(sequence)
+
+    def _take(self, batch: Batch, output: StepOutput) -> None:
+        """Give the sequences of a plan what was chosen for them."""
+        plan, choices = batch.plan, output.choices
+        for i, thought in zip(plan.thinking, output.thoughts, strict=True):
+            sequence = plan.sequences[i]
+            if thought.isfinite().all():
+                self._remember(batch, sequence)
+                sequence.think(thought)
+            else:
+                sequence.fail(self._not_finite(sequence))
+        if choices is None:
+            return
+        try:
+            ids, best = choices.read(self._network.table)
+            plan.recent.add(output.states, choices.logits, choices.means)
+        except Exception as error:  # memory may be too short
+            for sequence in plan.speakers:
+                sequence.fail(error)
+            return
+        for i, (sequence, id, argmax) in enumerate(zip(plan.speakers, ids, best, strict=True)):
             try:
-                if not choice.is_finite:
+                if id == -1:
                     raise self._not_finite(sequence)
-                sequence.see(i, output.states)
-                sequence.keep(choice)
+                self._remember(batch, sequence)
+                sequence.keep(id, argmax, choices.effects.get(i))
             except Exception as error:  # not finite, or raised by a listener: it ends only its own request
                 sequence.fail(error)
-        for sequence in batch.sequences:
-            if sequence.ended:
-                self.scheduler.finish(sequence)
+        if plan.recent.full:
+            plan.settle()
+
+    def _remember(self, batch: Batch, sequence: Sequence) -> None:
+        """Cache a prompt that was read to its end, and gave finite values."""
+        if batch.prompts:
+            self.scheduler.remember(sequence, replied=False)
 
     def _not_finite(self, sequence: Sequence) -> EngineError:
         """Return an error with the diagnosis of the weights, made once per model version, or general advice."""

@@ -1,12 +1,14 @@
-"""The records of a reply besides its ids: states, mean embeddings, and statistics of the logits.
+"""The records of replies besides their ids: states, mean embeddings, and statistics of the logits.
 
-Each pass appends its tensors; every few passes they are reduced to numbers, because the statistics of one position
-take as many calls as those of thirty. Nothing is kept of the other sequences of a pass.
+The passes of one batch are kept together, as whole tensors; every few passes they are reduced to numbers, because the
+statistics of one position take as many calls as those of hundreds. Then each sequence gets its own rows, as copies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 
@@ -17,11 +19,28 @@ from sottovoce.models.huggingface.embedding_table import Table
 from sottovoce.models.huggingface.passes import FINAL
 
 LATER = -2  # in place of an id that is not looked up yet
-MAX_PENDING = 1024  # maximum number of waiting means
+MAX_PENDING = 1024  # maximum number of means that are looked up at a time
+STEPS = 32  # maximum number of waiting passes
+WAITING = 1 << 24  # maximum number of waiting logits of a batch: 64 MB
+CACHED = 1 << 17  # numbers that fit in a core's cache
+Part = tuple[str, object]
+"""The name of a series of tensors, such as "states", and which of them: a layer, or a table's key."""
+
+
+class Means(NamedTuple):
+    """The mean embeddings of some rows of a pass."""
+
+    at: Sequence[int]
+    """Their indices in the batch."""
+    rows: Mapping[str, torch.Tensor]
+    """The means (g, E) by table key; of a table that a sequence did not ask for, its row is not recorded."""
+    ids: torch.Tensor
+    """The tokens (g, k) of the largest averaging weights, at least as many as are recorded."""
+    weights: torch.Tensor
 
 
 class Pending:
-    """The waiting means of all sequences on one network; the first request for a token looks all of them up.
+    """The means of all sequences on one network whose tokens are not looked up; the first need looks all of them up.
 
     A product with the whole table costs little more over many means than over one.
     """
@@ -30,134 +49,184 @@ class Pending:
         """`table` has the embedding rows of the tokens."""
         self.table = table
         self._places: list[tuple[list[int], int]] = []
-        self._mean_rows: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._rows: list[torch.Tensor] = []
+        self._guesses: list[torch.Tensor] = []
 
-    def add(self, ids: list[int], mean: torch.Tensor, guess: torch.Tensor) -> None:
-        """Queue a mean (E,) whose token comes next in `ids`; `guess` () is a token close to it."""
-        self._places.append((ids, len(ids)))
-        ids.append(LATER)
-        self._mean_rows.append((mean, guess))
-        if len(self._mean_rows) >= MAX_PENDING:
+    def add(self, places: Sequence[tuple[list[int], int]], rows: torch.Tensor, guesses: torch.Tensor) -> None:
+        """Queue means (n, E) whose tokens have places in lists of ids; `guesses` (n,) are tokens close to them."""
+        self._places += places
+        self._rows.append(rows)
+        self._guesses.append(guesses)
+        if len(self._places) >= MAX_PENDING:
             self.look_up()
 
     def look_up(self) -> None:
-        """Look up all waiting means and put their nearest tokens in their places."""
-        if not self._mean_rows:
+        """Look up all that wait, and put their tokens in their places."""
+        if not self._places:
             return
-        rows, guesses = map(torch.stack, zip(*self._mean_rows, strict=True))
-        found = self.table.nearest(rows, guesses).tolist()
+        rows, guesses = torch.cat(self._rows).split(MAX_PENDING), torch.cat(self._guesses).split(MAX_PENDING)
+        found = [id for part in zip(rows, guesses, strict=True) for id in self.table.nearest(*part).tolist()]
         for (ids, at), id in zip(self._places, found, strict=True):
             ids[at] = id
-        self._places, self._mean_rows = [], []  # last: if memory runs out, they still wait
-
-
-STEPS = 32  # maximum number of waiting positions
-WAITING = 1 << 21  # maximum number of waiting logits of one sequence: 8 MB
-CACHED = 1 << 17  # numbers that fit in a core's cache
-Largest = tuple[torch.Tensor, torch.Tensor]
-"""Ids and values (k,) of the largest averaging weights of a position."""
-_Tensors = tuple[torch.Tensor, ...]
-
-
-class _Series:
-    """One tensor for each position; `make` turns the waiting ones, stacked, into the stored ones."""
-
-    def __init__(self, make: Callable[[torch.Tensor], _Tensors]) -> None:
-        self._make = make
-        self._waiting: list[torch.Tensor] = []
-        self._parts: list[_Tensors] = []
-
-    def append(self, tensor: torch.Tensor) -> None:
-        self._waiting.append(tensor)
-        if len(self._waiting) >= STEPS or len(self._waiting) * tensor.numel() >= WAITING:
-            self.settle()
-
-    def settle(self) -> None:
-        if self._waiting:
-            self._parts.append(self._make(torch.stack(self._waiting)))
-            self._waiting.clear()
-
-    def first(self, n: int) -> _Tensors:
-        """Return the tensors of the first n positions; () if n is 0."""
-        self.settle()
-        self._parts = [tuple(map(torch.cat, zip(*self._parts, strict=True)))]  # replaced: no second copy stays
-        return tuple(each[:n] for each in self._parts[0]) if n else ()
+        self._places, self._rows, self._guesses = [], [], []  # last: if memory runs out, they still wait
 
 
 class Recorder:
-    """Records of one sequence, position by position."""
+    """The records of one sequence."""
 
-    def __init__(self, record: Record, normed: int | None, pending: Pending) -> None:
-        """`normed` is the layer whose state is recorded after the final norm; means without tokens go to `pending`."""
-        self.record, self._normed, self._pending = record, normed, pending
-        self.n = 0
-        """Number of positions whose states are recorded."""
-        self._states = {layer: _Series(lambda states: (states.cpu(),)) for layer in record.layers}
-        self._mean_rows: dict[str, _Series] = {}
-        self._ids: list[int] = []
-        self._stats = _Series(self._numbers)
-        self._sparse = [_Series(lambda values: (values,)) for _ in range(2)]
+    def __init__(self, record: Record, pending: Pending, normed: int | None = None, tables: Sequence[str] = ()) -> None:
+        """`normed` is the layer whose state is recorded after the final norm; `tables` have keys of means."""
+        self.record, self.pending, self.tables = record, pending, tables
+        self.layers = {layer: FINAL if layer == normed else layer for layer in record.layers}
+        """The name of a layer's states in a pass."""
+        self.ids: list[int] = []
+        """The tokens so far, one for each pass; LATER for a mean whose token is not looked up."""
+        self.recent: Recent | None = None
+        """The passes of which it has not got its rows yet."""
+        self._parts: dict[Part, list[torch.Tensor]] = defaultdict(list)
 
-    def see(self, i: int, states: Mapping[int, torch.Tensor]) -> None:
-        """Record row i of the states (b, H) of a pass, by layer."""
-        for layer, series in self._states.items():
-            series.append(states[FINAL if layer == self._normed else layer][i])
-        self.n += 1
+    def add(self, part: Part, tensor: torch.Tensor) -> None:
+        """Take a copy of more positions (n, ...)."""
+        self._parts[part].append(tensor.clone())
 
-    def keep(
-        self, id: int | None, logits: torch.Tensor, rows: Mapping[str, torch.Tensor], largest: Largest | None = None
-    ) -> None:
-        """Record a position: its token, logits (V,), means (E,) by table and their largest weights.
-
-        None stands for the token nearest to the mean in the model's own table, which is looked up on demand.
-        """
-        for key, row in rows.items():
-            self._mean_rows.setdefault(key, _Series(lambda rows: (rows,))).append(row)
-        if id is None:
-            assert largest is not None, "a mean has a heaviest token"
-            self._pending.add(self._ids, rows[self._pending.table.key], largest[0][0])
-        else:
-            self._ids.append(id)
-        if self.record.stats:
-            self._stats.append(logits)
-        if self.record.sparse and largest is not None:
-            for series, values in zip(self._sparse, largest, strict=True):
-                series.append(values[: self.record.sparse])
-
-    def _numbers(self, logits: torch.Tensor) -> _Tensors:
-        ids = upload(self.ids(len(self._ids))[-len(logits) :], logits.device)
-        # On a CPU a few at a time, so that intermediate results stay in its cache.
-        n = max(CACHED // logits.shape[-1], 1) if logits.device.type == "cpu" else len(logits)
-        blocks = zip(logits.split(n), ids.split(n), strict=True)
-        found = [sampling.statistics(block, chosen, self.record.top) for block, chosen in blocks]
-        return tuple(map(torch.cat, zip(*found, strict=True)))
-
-    def ids(self, n: int) -> list[int]:
-        """Return the first n tokens, and look up those that are pending."""
-        if LATER in self._ids:
-            self._pending.look_up()
-        return self._ids[:n]
+    def known_ids(self, n: int) -> list[int]:
+        """Return the first n tokens, and look up those that are not known yet."""
+        if LATER in self.ids:
+            if self.recent:
+                self.recent.queue()
+            self.pending.look_up()
+        return self.ids[:n]
 
     def states(self, n: int) -> dict[int, torch.Tensor]:
         """Return the first n states (n, H) by layer, on the CPU."""
-        return {layer: series.first(n)[0] for layer, series in self._states.items()}
+        return {layer: self._first(("states", layer), n) for layer in self.layers}
 
     def mean_rows(self, n: int) -> dict[str, torch.Tensor]:
         """Return the first n means (n, E) by table, on the model's device."""
-        return {key: series.first(n)[0] for key, series in self._mean_rows.items()} if n else {}
+        return {key: self._first(("means", key), n) for key in self.tables} if n else {}
 
     def stats(self, n: int) -> Stats | None:
         """Return the statistics of the first n positions; None if they are not recorded."""
         if not self.record.stats:
             return None
         none = torch.zeros(0, self.record.top)
-        numbers, ids, logprobs = self._stats.first(n) or (torch.zeros(0, 4), none.long(), none)
-        logprob, entropy, varentropy, kurtosis = numbers.cpu().unbind(-1)
-        return Stats(logprob, entropy, varentropy, kurtosis, ids.cpu(), logprobs.cpu())
+        kept = (self._first(("stats", i), n).cpu() for i in range(3)) if n else (torch.zeros(0, 4), none.long(), none)
+        numbers, ids, logprobs = kept
+        logprob, entropy, varentropy, kurtosis = numbers.unbind(-1)
+        return Stats(logprob, entropy, varentropy, kurtosis, ids, logprobs)
 
     def sparse(self, n: int) -> Sparse | None:
         """Return the largest weights of the first n positions; None if there are none."""
-        if not (found := [each.cpu() for series in self._sparse for each in series.first(n)]):
+        if not n or not self.record.sparse or not self.tables:
             return None
-        ids, weights = found
+        ids, weights = (self._first(("largest", i), n).cpu() for i in range(2))
         return Sparse(ids, weights, weights.sum(-1))
+
+    def _first(self, part: Part, n: int) -> torch.Tensor:
+        if self.recent:
+            self.recent.settle()
+        self._parts[part] = [torch.cat(self._parts[part])]  # replaced: no second copy stays
+        return self._parts[part][0][:n]
+
+
+class Recent:
+    """The last passes of a batch, until each of its sequences gets its own rows."""
+
+    def __init__(self, recorders: Sequence[Recorder], pending: Pending) -> None:
+        """Row i of each pass belongs to recorder i."""
+        self._recorders, self._pending = recorders, pending
+        self._layers = {name for each in recorders for name in each.layers.values()}
+        self._counted = [i for i, each in enumerate(recorders) if each.record.stats]
+        self._forget()
+        for each in recorders:
+            each.recent = self
+
+    def _forget(self) -> None:
+        self._starts = [len(each.ids) for each in self._recorders]
+        self._states: list[Mapping[int, torch.Tensor]] = []
+        self._logits: list[torch.Tensor] = []
+        self._means: list[Sequence[Means]] = []
+        self._queued = 0
+
+    def add(self, states: Mapping[int, torch.Tensor], logits: torch.Tensor, means: Sequence[Means] = ()) -> None:
+        """Take a pass: states (b, H) by layer, logits (b, V), and the means of some rows, the same in each pass."""
+        self._states.append({layer: states[layer] for layer in self._layers})
+        self._means.append(means)
+        if self._counted:
+            whole = len(self._counted) == len(logits)
+            self._logits.append(logits if whole else logits[upload(self._counted, logits.device)])
+
+    @property
+    def full(self) -> bool:
+        """True if it must settle now."""
+        return len(self._means) >= STEPS or (
+            bool(self._logits) and len(self._logits) * self._logits[0].numel() >= WAITING
+        )
+
+    def settle(self) -> None:
+        """Give each sequence its rows of the passes so far, and forget these."""
+        if self._means:
+            self.queue()
+            self._give_states()
+            self._give_means()
+            if self._counted:
+                self._pending.look_up()
+                self._give_statistics()
+            self._forget()
+
+    def queue(self) -> None:
+        """Let the means wait whose tokens are not known yet."""
+        for n, group in enumerate(self._means[self._queued :], self._queued):
+            for means in group:
+                places = [(self._recorders[i].ids, self._starts[i] + n) for i in means.at]
+                open = [j for j, (ids, at) in enumerate(places) if at < len(ids) and ids[at] == LATER]
+                if open:
+                    rows, guesses = means.rows[self._pending.table.key], means.ids[:, 0]
+                    if len(open) < len(places):
+                        at = upload(open, rows.device)
+                        rows, guesses = rows[at], guesses[at]
+                    self._pending.add([places[j] for j in open], rows, guesses)
+        self._queued = len(self._means)
+
+    def _give_states(self) -> None:
+        for name in self._layers:
+            block = torch.stack([states[name] for states in self._states]).cpu()
+            for i, each in enumerate(self._recorders):
+                for layer, known in each.layers.items():
+                    if known == name:
+                        each.add(("states", layer), block[:, i])
+
+    def _give_means(self) -> None:
+        for group in zip(*self._means, strict=True):
+            for key in group[0].rows:
+                self._give(group[0].at, ("means", key), torch.stack([means.rows[key] for means in group]))
+            if any(self._recorders[i].record.sparse for i in group[0].at):
+                self._give(group[0].at, ("largest", 0), torch.stack([means.ids for means in group]))
+                self._give(group[0].at, ("largest", 1), torch.stack([means.weights for means in group]))
+
+    def _give_statistics(self) -> None:
+        n, rows = len(self._logits), [self._recorders[i] for i in self._counted]
+        logits = torch.cat(self._logits)
+        known = [(each.ids, self._starts[i]) for i, each in zip(self._counted, rows, strict=True)]
+        chosen = [ids[start + at] if start + at < len(ids) else 0 for at in range(n) for ids, start in known]
+        # On a CPU a few at a time, so that intermediate results stay in its cache.
+        size = max(CACHED // logits.shape[-1], 1) if logits.device.type == "cpu" else len(logits)
+        blocks = zip(logits.split(size), upload(chosen, logits.device).split(size), strict=True)
+        top = max(each.record.top for each in rows)
+        found = [sampling.statistics(block, ids, top) for block, ids in blocks]
+        for i, parts in enumerate(zip(*found, strict=True)):
+            self._give(self._counted, ("stats", i), torch.cat(parts).unflatten(0, (n, len(rows))))
+
+    def _give(self, at: Sequence[int], part: Part, block: torch.Tensor) -> None:
+        """Give recorders their rows of (n, g, ...), as far as each records them."""
+        name, which = part
+        for i, rows in zip(at, block.unbind(1), strict=True):
+            each = self._recorders[i]
+            if name == "means":
+                if which in each.tables:
+                    each.add(part, rows)
+            elif name == "largest":
+                if each.record.sparse:
+                    each.add(part, rows[:, : each.record.sparse])
+            else:
+                each.add(part, rows[:, : each.record.top] if which else rows)

@@ -10,14 +10,15 @@ from functools import partial
 import torch
 from torch import nn
 
-from sottovoce.models.engine.decode import choose
+from sottovoce.models.engine.decode import Choices, choose
 from sottovoce.models.engine.kv_cache import KVCache
+from sottovoce.models.engine.plan import Plan
 from sottovoce.models.engine.request import Cached, How, Ids, Piece, Rows, Thinking
-from sottovoce.models.engine.sequence import SampledToken, Sequence
+from sottovoce.models.engine.sequence import Sequence
 from sottovoce.models.huggingface.devices import upload
 from sottovoce.models.huggingface.layers import Change
 from sottovoce.models.huggingface.network import Network
-from sottovoce.models.huggingface.passes import FINAL, Pass, Reading
+from sottovoce.models.huggingface.passes import FINAL, Reading
 
 ROUND = 64  # exact passes attend to a multiple of this many columns, and cache prefixes in such blocks
 SHORTEST_THOUGHT = 1e-6  # as in the published code of LatentMAS: nothing is divided by less
@@ -37,16 +38,20 @@ class Batch:
     num_tokens: list[int]
     """Positions to read: of prompts, or 1 for each decoding sequence."""
     prompts: bool
+    plan: Plan
+    """The sequences that are chosen for: all but those whose prompts are not read to their ends."""
 
 
 @dataclass(frozen=True)
 class StepOutput:
-    """The output of a pass."""
+    """The output of a pass, on the device; it concerns the sequences of a plan."""
 
+    choices: Choices | None
+    """The choices for those who speak; None if nobody does."""
     states: abc.Mapping[int, torch.Tensor]
-    """The state (b, H) of each sequence's last position, by layer."""
-    choices: abc.Mapping[int, SampledToken]
-    """The choices by index in the batch; there is none for a prompt that is not read to its end."""
+    """The states (b, H) of those who speak, by layer."""
+    thoughts: list[torch.Tensor]
+    """The next latent step (E,) of each of those who think."""
 
 
 class Runner:
@@ -56,36 +61,57 @@ class Runner:
         """`exact`: passes have one shape, with `slots` sequences in every step, so that sums have one order."""
         self._network, self._exact, self._at_least = network, exact, slots if exact else 0
 
-    def run(self, batch: Batch, cache: KVCache) -> StepOutput:
-        """Read the batch, and choose the next input of sequences whose prompts are read."""
-        sequences, network = batch.sequences, self._network
-        layers = recorded(sequences, len(network.layers) - 1)
-        for slot, sequence in enumerate(sequences, batch.first):
-            for column, piece, start in sequence.to_paste:
-                cache.insert(slot, column, piece, start, network.rotary)
-        if batch.prompts:
-            reading = self._prompts(batch, cache)
-            seen = network.forward(reading, layers, changes_of(batch, reading.inputs.shape[1]))
-        else:
-            seen = network.step(self._step(sequences, cache), layers)
-        last = zip(sequences, batch.num_tokens, strict=True)
-        done = [i for i, (sequence, n) in enumerate(last) if sequence.after(n) >= sequence.length]
-        choices = {i: self._without_words(sequences[i], seen, i) for i in done if sequences[i].wordless}
-        speak = [i for i in done if i not in choices]
-        if speak:
-            logits = seen.logits[: len(sequences)] if len(speak) == len(sequences) else seen.logits[speak]
-            chosen = choose(network.table, [sequences[i] for i in speak], logits, self._at_least)
-            choices |= dict(zip(speak, chosen, strict=True))
-        return StepOutput(seen.states, choices)
+    def run(self, batch: Batch, cache: KVCache, ahead: int = 0) -> StepOutput:
+        """Read the batch, and choose the next input of sequences whose prompts are read.
 
-    def _without_words(self, sequence: Sequence, seen: Pass, i: int) -> SampledToken:
-        """Return the next latent step of a sequence, or the end of its reply without words."""
-        logits, thinking, table = seen.logits[i], sequence.request.thinking, self._network.table
-        if not sequence.thinks or thinking is None:
-            return SampledToken(None if logits.isfinite().all() else -1, -1, logits, wordless=True)
-        thought = next_thought(seen.states[FINAL][i], thinking).to(table.rows)
-        good = bool(thought.isfinite().all())
-        return SampledToken(None if good else -1, -1, logits, {table.key: thought}, wordless=True)
+        `ahead` passes before this one have not been noted yet in the sequences.
+        """
+        network, plan = self._network, batch.plan
+        if batch.prompts:
+            for slot, sequence in enumerate(batch.sequences, batch.first):
+                for column, piece, start in sequence.to_paste:
+                    cache.insert(slot, column, piece, start, network.rotary)
+            reading = self._prompts(batch, cache)
+            seen = network.forward(reading, plan.layers, changes_of(batch, reading.inputs.shape[1]))
+        else:
+            seen = network.step(self._step(plan, cache, ahead), plan.layers)
+        if not plan.sequences:
+            return StepOutput(None, {}, [])
+        at = self._places(batch)
+        logits, states = (seen.logits, seen.states) if at is None else (seen.logits[at], _rows(seen.states, at))
+        thoughts = [self._thought(plan.sequences[i], states[FINAL][i]) for i in plan.thinking]
+        if not plan.speakers:
+            return StepOutput(None, {}, thoughts)
+        if thoughts:
+            speaking = upload(plan.speaking, logits.device)
+            logits, states = logits[speaking], _rows(states, speaking)
+        choices = choose(network.table, plan, logits, self._at_least, ahead)
+        plan.means, plan.inputs = choices.means, self._next_inputs(choices) if plan.lasting else None
+        return StepOutput(choices, states, thoughts)
+
+    def _next_inputs(self, choices: Choices) -> torch.Tensor:
+        """Return the next inputs of a plan's sequences, ids (b,) or rows (b, E), without waiting for the device."""
+        inputs, own = choices.tokens, self._network.table.key
+        if not choices.means:
+            return inputs
+        if len(choices.means) == 1 and len(choices.means[0].at) == len(inputs):
+            return choices.means[0].rows[own]
+        inputs = self._network.embed(inputs.clamp_min(0))
+        for means in choices.means:
+            inputs[upload(means.at, inputs.device)] = means.rows[own]
+        return inputs
+
+    def _places(self, batch: Batch) -> slice | torch.Tensor | None:
+        """Return the rows of a pass that belong to the batch's plan; None for all."""
+        n = len(batch.plan.sequences)
+        if n == len(batch.sequences):
+            return slice(n) if self._exact or self._network.uses_cuda_graphs else None
+        places = {id(each): i for i, each in enumerate(batch.sequences)}
+        return upload([places[id(each)] for each in batch.plan.sequences], self._network.device)
+
+    def _thought(self, sequence: Sequence, state: torch.Tensor) -> torch.Tensor:
+        assert sequence.request.thinking is not None, "it thinks"
+        return next_thought(state, sequence.request.thinking).to(self._network.table.rows)
 
     def _prompts(self, batch: Batch, cache: KVCache) -> Reading:
         """Return the next positions of prompts.
@@ -107,14 +133,16 @@ class Runner:
             hidden=hidden_columns(sequences, whole_rounds(end) if self._exact else end, device),
         )
 
-    def _step(self, sequences: list[Sequence], cache: KVCache) -> Reading:
+    def _step(self, plan: Plan, cache: KVCache, ahead: int) -> Reading:
         """Return one input for each of the sequences in slots 0 .. b.
 
         Queries beyond the number of sequences read nothing that counts.
         """
-        filled, device = [each.filled for each in sequences], self._network.device
+        sequences, device = plan.sequences, self._network.device
+        filled = [each.filled + ahead for each in sequences]
         queries, end = self._shape(len(sequences), max(filled) + 1, cache)
-        inputs, idle = _step_inputs(self._network, sequences), queries - len(sequences)
+        inputs = _step_inputs(self._network, sequences) if plan.inputs is None else plan.inputs
+        idle = queries - len(sequences)
         if idle:
             inputs = torch.cat([inputs, inputs.new_zeros(idle, *inputs.shape[1:])])
         positions = upload(filled + [0] * idle, device)[:, None]
@@ -163,16 +191,20 @@ def embedded(network: Network, pieces: abc.Sequence[Piece]) -> torch.Tensor:
 
 
 def _step_inputs(network: Network, sequences: list[Sequence]) -> torch.Tensor:
-    """Return ids (b,), or embeddings (b, E) if any sequence feeds a mean."""
-    means = {i: each.next_rows[network.table.key] for i, each in enumerate(sequences) if each.next_rows}
-    if len(means) == len(sequences):
-        return torch.stack(list(means.values()))
-    ids = upload([each.next_id for each in sequences], network.device)
-    if not means:
+    """Return ids (b,), or embeddings (b, E) if any sequence feeds a mean or a thought."""
+    rows = {i: each.next_row for i, each in enumerate(sequences) if each.next_row is not None}
+    if len(rows) == len(sequences):
+        return torch.stack(list(rows.values()))
+    ids = upload([0 if i in rows else each.next_id for i, each in enumerate(sequences)], network.device)
+    if not rows:
         return ids
     inputs = network.embed(ids)
-    inputs[upload(list(means), inputs.device)] = torch.stack(list(means.values()))
+    inputs[upload(list(rows), inputs.device)] = torch.stack(list(rows.values()))
     return inputs
+
+
+def _rows(states: abc.Mapping[int, torch.Tensor], at: slice | torch.Tensor) -> abc.Mapping[int, torch.Tensor]:
+    return {layer: each[at if isinstance(at, slice) else at.to(each.device)] for layer, each in states.items()}
 
 
 def changes_of(batch: Batch, n: int) -> abc.Mapping[int, Change]:
@@ -226,12 +258,3 @@ def hidden_columns(
             masks[ranges] = mask.to(device)
         found[layer] = masks[ranges]
     return found
-
-
-def recorded(sequences: list[Sequence], last: int) -> list[int]:
-    """Return the layers whose states any sequence records; FINAL stands for the last one after the final norm."""
-    found = {layer for each in sequences for layer in each.request.record.layers}
-    normed = any(
-        each.thinks or (each.request.record.final_norm and last in each.request.record.layers) for each in sequences
-    )
-    return [*sorted(found), *([FINAL] if normed else [])]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sottovoce.models.engine.request import Sampling
 from sottovoce.models.huggingface.devices import upload
+from sottovoce.models.huggingface.embedding_table import argmax
 
 DRAWN = 64  # uniforms generated at a time; the number does not change their values
 ENOUGH_VARIANCE = 1e-12  # below it a distribution is flat or one-hot, and its kurtosis is 0 by convention
@@ -30,14 +31,22 @@ class Uniforms:
         return self._drawn[i]
 
 
-def distribution(logits: torch.Tensor, temperatures: Sequence[float]) -> torch.Tensor:
+class Temperatures:
+    """The temperatures of the rows of a batch; prepared once, for many passes."""
+
+    def __init__(self, temperatures: Sequence[float], device: torch.device) -> None:
+        self.at = upload(temperatures, device, torch.float32)
+        """(b,)."""
+        self.all_warm = all(temperature > 0 for temperature in temperatures)
+
+
+def distribution(logits: torch.Tensor, temperatures: Temperatures) -> torch.Tensor:
     """Return softmax(logits / T) over (b, V), with one T for each row; T = 0 is the one-hot argmax, the limit."""
-    at = upload(temperatures, logits.device)
-    soft = _cooled(logits, at).softmax(-1)
-    if all(temperature > 0 for temperature in temperatures):
+    soft = _cooled(logits, temperatures.at).softmax(-1)
+    if temperatures.all_warm:
         return soft
     one_hot = torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(soft.dtype)
-    return torch.where(at[:, None] > 0, soft, one_hot)
+    return torch.where(temperatures.at[:, None] > 0, soft, one_hot)
 
 
 def limit(logits: torch.Tensor, masks: Mapping[int, NDArray[np.bool_]]) -> torch.Tensor:
@@ -65,43 +74,64 @@ def penalise(logits: torch.Tensor, seen: Sequence[Sequence[int]], penalties: Seq
     return logits
 
 
-def draw(logits: torch.Tensor, samplings: Sequence[Sampling], u: torch.Tensor) -> torch.Tensor:
-    """Draw one id per row (b,) from penalised logits (b, V) with uniforms u (b,) in [0, 1).
+class Draws:
+    """How tokens are drawn for the rows of a batch; prepared once, for many passes.
 
     The order is temperature, top-k, top-p, as in Hugging Face; temperature 0 takes the argmax.
     """
-    ids, size = logits.argmax(-1), logits.shape[-1]
-    # Rows that keep the same number of tokens are drawn together: a draw sums over the kept tokens in an
-    # order that depends on their number, so other neighbors would change a row's token.
-    groups: dict[int, list[int]] = {}
-    for i, sampling in enumerate(samplings):
-        if sampling.temperature > 0:
-            whole = sampling.top_k == 0 and sampling.top_p >= 1.0
-            groups.setdefault(0 if whole else min(sampling.top_k or size, size), []).append(i)
-    for kept, rows in groups.items():
-        at = upload(rows, logits.device)
-        cooled = _cooled(logits[at], upload([samplings[i].temperature for i in rows], logits.device))
-        if kept:
-            ids[at] = _draw_best(cooled, kept, [samplings[i].top_p for i in rows], u[at])
-        else:
-            ids[at] = _inverse_cdf(cooled.softmax(-1), u[at])
-    return ids
+
+    def __init__(self, samplings: Sequence[Sampling], device: torch.device) -> None:
+        self.samplings = samplings
+        self.greedy = [i for i, each in enumerate(samplings) if each.temperature == 0]
+        self.penalised = any(each.repetition_penalty != 1.0 for each in samplings)
+        # Rows that keep the same number of tokens are drawn together: a draw sums over the kept tokens in an
+        # order that depends on their number, so other neighbors would change a row's token.
+        groups: dict[int | None, list[int]] = {}
+        for i, each in enumerate(samplings):
+            if each.temperature > 0:
+                whole = each.top_k == 0 and each.top_p >= 1.0
+                groups.setdefault(None if whole else each.top_k, []).append(i)
+        self._groups = [
+            (
+                kept,
+                None if len(rows) == len(samplings) else upload(rows, device),
+                upload([samplings[i].temperature for i in rows], device),
+                upload([samplings[i].top_p for i in rows], device),
+            )
+            for kept, rows in groups.items()
+        ]
+
+    def __call__(self, logits: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
+        """Draw one id per row (b,) from penalised logits (b, V) with uniforms u (b,) in [0, 1)."""
+        if not self._groups:
+            return argmax(logits)
+        ids = argmax(logits) if self.greedy else torch.zeros(len(logits), dtype=torch.long, device=logits.device)
+        for kept, at, temperatures, top_p in self._groups:
+            rows, drawn = (logits, u) if at is None else (logits[at], u[at])
+            cooled = _cooled(rows, temperatures)
+            if kept is None:
+                found = _inverse_cdf(cooled.softmax(-1), drawn)
+            else:
+                found = _draw_best(cooled, min(kept or logits.shape[-1], logits.shape[-1]), top_p, drawn)
+            ids = found if at is None else ids.index_copy(0, at, found)
+        return ids
 
 
-def _draw_best(logits: torch.Tensor, k: int, top_p: Sequence[float], u: torch.Tensor) -> torch.Tensor:
+def _draw_best(logits: torch.Tensor, k: int, top_p: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
     best, order = logits.topk(k, dim=-1)  # (b, k), descending
     p = best.softmax(-1)
     before = p.cumsum(-1) - p  # mass of the better tokens: the first always stays
-    p = p.masked_fill(before >= upload(top_p, logits.device)[:, None], 0.0)
+    p = p.masked_fill(before >= top_p[:, None], 0.0)
     return order.gather(-1, _inverse_cdf(p, u)[:, None])[:, 0]
 
 
 def _inverse_cdf(p: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
     # Apple's devices have no float64, so the draw is made on the CPU.
     mass = (p.cpu() if p.device.type == "mps" else p).double().cumsum(-1)
-    at = torch.searchsorted(mass, (u.to(mass) * mass[:, -1])[:, None], right=True)[:, 0].to(p.device)
-    last = p.shape[-1] - 1 - (p > 0).flip(-1).int().argmax(-1)  # the last id with any mass
-    return torch.minimum(at, last)
+    total = mass[:, -1:].contiguous()
+    at = torch.searchsorted(mass, u.to(mass)[:, None] * total, right=True)
+    last = torch.searchsorted(mass, total)  # the last id with any mass
+    return torch.minimum(at, last)[:, 0].to(p.device)
 
 
 def statistics(logits: torch.Tensor, ids: torch.Tensor, top: int = 0) -> tuple[torch.Tensor, ...]:

@@ -16,6 +16,7 @@ from transformers import PreTrainedTokenizerBase
 from sottovoce.core.errors import EngineError, SottovoceError
 from sottovoce.core.text import amount
 from sottovoce.models.engine.cache_manager import CacheManager, Limits
+from sottovoce.models.engine.plan import Plan
 from sottovoce.models.engine.prefix_cache import chain
 from sottovoce.models.engine.recorder import Pending
 from sottovoce.models.engine.reply_cache import ReplyCache
@@ -53,6 +54,8 @@ class Scheduler:
         self._tokenizer, self._version = tokenizer, network.version
         self._replies = ReplyCache(self.caches.prefixes, network.table.key) if limits.reuse == "approximate" else None
         self._pending = Pending(network.table)
+        self._plan: Plan | None = None
+        """That of the decoding steps, until the sequences change."""
         self._prompts_next = True
         self._most, self._passes_since_failure = limits.slots, 0
         """Maximum number of sequences at a time, lower for a while after memory ran out; and the passes since then."""
@@ -72,7 +75,20 @@ class Scheduler:
         self._admit()
         prompts = len(self.running) > self.decoding and (self._prompts_next or not self.decoding)
         self._prompts_next = not prompts
-        return self._prompts() if prompts else Batch(self.running[: self.decoding], 0, [1] * self.decoding, False)
+        return self._prompts() if prompts else self._step()
+
+    def _step(self) -> Batch:
+        self._plan = self._plan or self._plan_of(self.running[: self.decoding])
+        return Batch(self._plan.sequences, 0, [1] * self.decoding, False, self._plan)
+
+    def _plan_of(self, sequences: list[Sequence]) -> Plan:
+        return Plan(sequences, self._pending, len(self._network.layers) - 1)
+
+    def end_plan(self) -> None:
+        """Give the decoding sequences what was recorded, before any of them leaves its place."""
+        if self._plan is not None:
+            self._plan.end()
+            self._plan = None
 
     def _prompts(self) -> Batch:
         """Return one chunk of the unread prompts, divided among them."""
@@ -84,13 +100,16 @@ class Scheduler:
             sequences = sequences[:1]
         # An exact chunk ends where one of a prompt without a cached beginning does, so that sums have one order.
         block = ROUND if self._limits.exact else 0
-        return Batch(sequences, first, [each.plan(chunk, block) for each in sequences], True)
+        read = [each.plan(chunk, block) for each in sequences]
+        done = [each for each, n in zip(sequences, read, strict=True) if each.after(n) >= each.length]
+        return Batch(sequences, first, read, True, self._plan_of(done))
 
     def _let_decode(self) -> None:
         """Move sequences that have read their prompts to the end of the decoding ones."""
         running = self.running
         for i in range(self.decoding, len(running)):
             if running[i].filled >= running[i].length:
+                self.end_plan()
                 to = self.decoding
                 if i != to:
                     self.caches.kv.swap(i, to, max(running[i].filled, running[to].filled))
@@ -164,6 +183,7 @@ class Scheduler:
     def finish(self, sequence: Sequence) -> None:
         """Remove a sequence that ended, for whatever reason."""
         digests: abc.Sequence[bytes] = ()
+        self.end_plan()
         if sequence.finish is not None and not self._limits.exact:
             digests = self.remember(sequence, replied=True)
         if sequence.finish is not None and sequence.error is None:
@@ -187,7 +207,7 @@ class Scheduler:
         return digests
 
     def _drop_cancelled(self) -> None:
-        for sequence in [each for each in self.running if each.job.future.done()]:
+        for sequence in [each for each in self.running if each.job.future.done() or each.error]:
             sequence.finish = None
             self.finish(sequence)
         gone = dict.fromkeys(job for job in self.waiting if job.future.done())  # checked once: it may change any time
@@ -202,6 +222,7 @@ class Scheduler:
         job.settle(ended)
 
     def _remove(self, sequence: Sequence) -> None:
+        self.end_plan()
         at = self.running.index(sequence)
         if sequence.finish is None:  # failed, cancelled or sent back: its values may not be finite
             self.caches.kv.clear(at)

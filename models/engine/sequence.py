@@ -9,7 +9,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import Literal
 
 import torch
 from transformers import PreTrainedTokenizerBase
@@ -19,7 +18,7 @@ from sottovoce.models.engine.constrained_decoding import Chosen, Effect, Finish,
 from sottovoce.models.engine.grammar import Grammar
 from sottovoce.models.engine.kv_cache import KVCache
 from sottovoce.models.engine.prefix_cache import id_keys, row_keys
-from sottovoce.models.engine.recorder import Largest, Pending, Recorder
+from sottovoce.models.engine.recorder import Pending, Recorder
 from sottovoce.models.engine.request import Cached, Ids, KeysValues, Reply, Request, Usage
 from sottovoce.models.engine.sampling import Uniforms
 from sottovoce.models.engine.vocabulary import Mask
@@ -56,45 +55,21 @@ class Job:
             future.set_exception(ended or EngineError("the request was cancelled"))
 
 
-@dataclass(frozen=True, eq=False)
-class SampledToken:
-    """The choice of a pass for one sequence."""
-
-    id: int | None
-    """-1 if the logits were not finite; None for a mean whose nearest token is not needed yet."""
-    argmax: int
-    """The argmax of the logits that the response format allows; -1 if no sequence of the batch needs it."""
-    logits: torch.Tensor
-    """The logits (V,), a view of the pass's."""
-    rows: abc.Mapping[str, torch.Tensor] = field(default_factory=dict)
-    """The mean (E,) by table key; empty if a token is fed."""
-    largest: Largest | None = None
-    """The largest weights of a mean, at least as many as are recorded."""
-    effect: Effect | None = None
-    """The effect of the response format on the choice; None if there is no format."""
-    wordless: bool = False
-    """True for a latent step, whose input is in `rows`, and for the end of a reply without words."""
-
-    @property
-    def is_finite(self) -> bool:
-        """True if the logits were finite."""
-        return self.id != -1
-
-
 class Sequence:
     """A request that was admitted."""
 
     def __init__(self, job: Job, tokenizer: PreTrainedTokenizerBase, last_layer: int, pending: Pending) -> None:
+        """`pending` takes means whose tokens are not looked up yet."""
         self.job, self.request, self.length = job, job.request, job.request.length
         self.filled = self.reused = 0
         """Columns in use in its slot, and how many of the prompt's columns came from the prefix cache."""
         self.private = False
         """True if the model changed or had others' hooks while it was read: its keys and values are not shared."""
-        self.n = 0
-        """Number of reply tokens so far."""
+        self.n = self.passes = 0
+        """Number of reply tokens so far, and of the passes that they were chosen from, or that came after the last."""
         self.next_id = -1
-        self.next_rows: abc.Mapping[str, torch.Tensor] = {}
-        """The next input: a token, or in its place a mean or a thought by table key."""
+        self.next_row: torch.Tensor | None = None
+        """The next input: a token, or in its place a mean or a thought (E,)."""
         self.thoughts: list[torch.Tensor] = []
         """The inputs (E,) of the latent steps so far."""
         self.ahead: abc.Sequence[int] = ()
@@ -102,8 +77,7 @@ class Sequence:
         self.to_paste: list[tuple[int, Cached, int]] = []
         """Cached pieces that the next pass pastes: from which column, and from which of their positions on."""
         self._cache: KeysValues | None = None
-        self._fed: list[int] = []
-        stop, record = job.request.stop, job.request.record
+        stop, record, feed = job.request.stop, job.request.record, job.request.feed
         self._uniforms = Uniforms(job.request.sampling.seed)
         self.finish: Finish | None = None
         self.error: SottovoceError | None = None
@@ -112,9 +86,12 @@ class Sequence:
         grammar = job.grammar
         self.constraint = constraint_of(grammar, stop.max_new, self._detokenizer.text) if grammar else None
         """The state of constrained decoding; None without a response format."""
-        self._own_table = pending.table.key
-        self._shown = 0
-        self._recorder = Recorder(record, last_layer if record.final_norm else None, pending)
+        self._own_table, self._shown = pending.table.key, 0
+        tables = (pending.table.key, *(each.key for each in feed.tables)) if feed.kind == "mean" else ()
+        self.recorder = Recorder(record, pending, last_layer if record.final_norm else None, tables)
+        self.reads_along = job.on_text is not None or bool(stop.texts) or grammar is not None
+        """True if its text is needed at every step: for streaming, stop strings or a response format."""
+        self._stop_ids, self._by_argmax = frozenset(stop.ids), stop.by == "argmax"
 
     @cached_property
     def prompt_ids(self) -> tuple[int, ...]:
@@ -187,47 +164,38 @@ class Sequence:
         return len(self.thoughts) < self.request.steps
 
     @property
-    def wordless(self) -> bool:
-        """True if the next choice is no token: a latent step, or the end of a reply without words."""
-        return self.thinks or self.request.stop.max_new == 0
-
-    @property
     def ids(self) -> list[int]:
         """The tokens of the reply so far; for means the nearest tokens, whose lookup takes time."""
-        return self._recorder.ids(self.n)
+        return self.recorder.known_ids(self.n)
 
     @property
     def ended(self) -> bool:
         """True once it needs no further forward pass."""
-        if self.error or self.job.future.done():
+        if self.error is not None:
             return True
         return self.finish is not None and not self._needs_state and not self._needs_cache
 
     @property
     def _needs_state(self) -> bool:
-        return bool(self.request.record.layers) and self._recorder.n < self.n + 1
+        return bool(self.request.record.layers) and self.passes < self.n + 1
 
     @property
     def _needs_cache(self) -> bool:
         return "words" in self.request.record.cache and self.filled < self.length + len(self.thoughts) + self.n
 
-    @property
-    def u(self) -> float:
-        """The uniform number for drawing the next token."""
-        return self._uniforms.at(self.n)
+    def uniform(self, ahead: int = 0) -> float:
+        """Return the uniform number for drawing the next token, or one that comes `ahead` tokens after it."""
+        return self._uniforms.at(self.n + ahead) if self.request.sampling.temperature > 0 else 0.0
 
     def mask(self) -> Mask | None:
         """Return the tokens that its format allows next; None if all are allowed or the next one is forced."""
         return None if self.constraint is None else self.constraint.mask()
 
-    def chooses(self, mask: Mask | None) -> Literal["token", "mean"] | None:
-        """Return the kind of its next input: its feed's, but within a format a mean only in the middle of a text."""
-        kind = self.request.feed.kind
+    def may_average(self, mask: Mask | None) -> bool:
+        """Return True if a mean may be fed next: within a format only in the middle of a text."""
         if self.constraint is None or isinstance(self.constraint, Free):
-            return kind
-        if self.constraint.forced or (kind == "mean" and (mask is None or 2 * mask.sum() < len(mask))):
-            return None
-        return kind
+            return True
+        return not self.constraint.forced and mask is not None and 2 * int(mask.sum()) >= len(mask)
 
     @property
     def complete(self) -> int | None:
@@ -245,75 +213,71 @@ class Sequence:
         """The tokens that end the reply if one is the nearest to the next input."""
         return () if self.request.stop.by == "argmax" else self.request.stop.ids
 
-    @property
-    def reads_along(self) -> bool:
-        """True if its text is needed at every step: for streaming, stop strings or a response format."""
-        return self.job.on_text is not None or bool(self.request.stop.texts) or self.constraint is not None
+    def write(self, id: int, best: int, *, averaged: bool) -> Effect:
+        """Return the effect of its format on a pass's choice, whose token is the nearest to a mean if `averaged`.
 
-    def write(self, choice: SampledToken) -> Effect | None:
-        """Return the effect of its format on a pass's choice; change nothing."""
-        if self.constraint is None:
-            return None
-        stop, is_mean = self.request.stop, self.request.feed.kind == "mean"
-        assert choice.id is not None, "a response format needs every token at once"
-        token = choice.argmax if is_mean else choice.id
-        nearest = choice.id if choice.rows else None
-        left = stop.max_new - self.n
-        return self.constraint.next(Chosen(token, nearest, self._stops(choice), self.ids, left))
+        Nothing changes.
+        """
+        assert self.constraint is not None, "asked only within a format"
+        token = best if self.request.feed.kind == "mean" else id
+        left, stops = self.request.stop.max_new - self.n, self._stops(id, best)
+        return self.constraint.next(Chosen(token, id if averaged else None, stops, self.ids, left))
 
-    def _stops(self, choice: SampledToken) -> bool:
-        stop = self.request.stop
-        return (choice.argmax if stop.by == "argmax" else choice.id) in stop.ids
+    def _stops(self, id: int, best: int) -> bool:
+        return (best if self._by_argmax else id) in self._stop_ids
 
     def read(self, n: int) -> None:
         """Note that n more positions were read, of the prompt or of the reply."""
         after = self.after(n)
-        if self.filled >= self.length:
-            self._fed.append(self.next_id)
         self.reused += self.pasted
         self.filled = after
         self.to_paste.clear()
 
     def keys(self) -> list[bytes]:
         """Return the keys of all positions read so far."""
-        thoughts = self.thoughts[: len(self._fed)]
-        keys, fed = [*self.job.keys, *(row_keys(torch.stack(thoughts)) if thoughts else ())], self._fed[len(thoughts) :]
+        fed = max(self.filled - self.length, 0)
+        thoughts = self.thoughts[:fed]
+        keys, n = [*self.job.keys, *(row_keys(torch.stack(thoughts)) if thoughts else ())], fed - len(thoughts)
         if self.request.feed.kind == "token":
-            return [*keys, *id_keys(fed)]
-        means = self._recorder.mean_rows(len(fed))  # each is recorded before it is read
+            return [*keys, *id_keys(self.recorder.ids[:n])]
+        means = self.recorder.mean_rows(n)  # each is recorded before it is read
         return [*keys, *(row_keys(means[self._own_table]) if means else ())]
 
-    def see(self, i: int, states: abc.Mapping[int, torch.Tensor]) -> None:
-        """Record the states of a forward pass by layer; i is the sequence's index in the batch."""
-        if not self.thinks and (self.finish is None or self._needs_state):
-            self._recorder.see(i, states)
+    def think(self, thought: torch.Tensor) -> None:
+        """Take the input (E,) of a latent step."""
+        self.thoughts.append(thought)
+        self.next_row = thought
 
-    def keep(self, choice: SampledToken) -> None:
-        """Take the choice of a pass, and set `finish` if the reply ends with it."""
-        assert choice.is_finite, "the loop fails a choice that is not finite"
+    def keep(self, id: int, best: int = -1, effect: Effect | None = None) -> None:
+        """Take the token of a pass, LATER if it is not looked up, and set `finish` if the reply ends with it.
+
+        `best` is the argmax of the logits, and `effect` that of the response format.
+        """
+        self.passes += 1
         if self.finish is not None:  # it only waited for its last state
             return
-        self.next_id, self.next_rows = choice.id or 0, choice.rows
-        if choice.wordless:
-            self.thoughts += choice.rows.values()
-            self.finish = None if choice.rows else "stop"
+        if self.request.stop.max_new == 0:
+            self.finish = "stop"
             return
-        kept, finish = self._take(choice)
+        self.next_id, self.next_row = id, None
+        if effect is not None:
+            self.constraint = effect.then
+            kept, self.finish = effect.id is not None, effect.finish
+        elif self._stops(id, best):
+            kept, self.finish = self.request.stop.keep, "stop"
+        else:
+            kept = True
         if kept:
             self.n += 1
-            self._recorder.keep(choice.id, choice.logits, choice.rows, choice.largest)
-        self.finish = finish or self._cut() or ("length" if self.n >= self.request.stop.max_new else None)
+            self.recorder.ids.append(id)
+        if self.reads_along:
+            self.finish = self.finish or self._cut()
+        if self.finish is None and self.n >= self.request.stop.max_new:
+            self.finish = "length"
         if self.finish and self.complete is not None:
             self.n = self.complete
-        self._show()
-
-    def _take(self, choice: SampledToken) -> tuple[bool, Finish | None]:
-        """Return whether the choice is kept, and how the reply ends with it, by its format or its stop ids."""
-        if choice.effect is not None:
-            self.constraint = choice.effect.then
-            return choice.effect.id is not None, choice.effect.finish
-        stopped = self._stops(choice)
-        return not stopped or self.request.stop.keep, "stop" if stopped else None
+        if self.job.on_text is not None:
+            self._show(self.job.on_text)
 
     def fail(self, error: Exception) -> None:
         """End without a reply; the values read may not be finite."""
@@ -339,13 +303,11 @@ class Sequence:
         self.n, _ = overlapping(self._detokenizer.spans(self.ids), (at, at + 1))
         return "stop_text"
 
-    def _show(self) -> None:
-        if self.job.on_text is None:
-            return
+    def _show(self, on_text: abc.Callable[[str], None]) -> None:
         text = self._text.text(self.ids)
         end = len(text) if self.finish is not None else min(self._settled(settled(text)), self._lasting(text))
         if end > self._shown:
-            self.job.on_text(text[:end])
+            on_text(text[:end])
             self._shown = end
 
     def _settled(self, text: str) -> int:
@@ -372,7 +334,7 @@ class Sequence:
             return failure(error)
 
     def _reply(self, finish: Finish) -> Reply:
-        n, kept = self.n, self._recorder
+        n, kept = self.n, self.recorder
         return Reply(
             ids=tuple(self.ids),
             finish=finish,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import string
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
-from itertools import takewhile, zip_longest
+from itertools import chain, takewhile, zip_longest
 
 import numpy as np
 from llguidance import LLMatcher
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from sottovoce.core.errors import UsageError
+from sottovoce.models.huggingface.text import BROKEN
 
 FOUND = "failed to compile JSON schema: "  # precedes llguidance's reason for refusing a schema
 Mask = NDArray[np.bool_]
@@ -31,6 +32,8 @@ FEW = 32  # if at most so many tokens may come next, all are tried
 SOME = 4  # if more, so many of the longest are tried: they write what must have a length
 CLOSERS = 12  # and so many of those that close JSON
 BEAM, STEPS = 16, 512  # states that the search continues from, and its maximum depth
+FILLS = b"n", b"0", b'"', b"\x80", b"\x80\x80", b"\xa0\x80", b"\x80\x80\x80", b"\x90\x80\x80"
+"""Possible ends of an escape, a number, and a character of UTF-8; and the beginning of a text."""
 State = tuple[tuple[int, ...], LLMatcher]
 """Some tokens, and the matcher after them."""
 Ids = NDArray[np.int64]
@@ -54,12 +57,19 @@ class Vocabulary:
         self._eos = int(self._own.eos_token)
         self.matcher = lru_cache(64)(self._matcher)
         """Returns a matcher at the beginning of a grammar; copy it, never feed it."""
+        self.said = lru_cache(None)(lambda id: self.text((id,)).decode(errors="replace"))
+        """Returns the text of one token, with U+FFFD for incomplete characters."""
+        self._unpacked = lru_cache(64)(self._unpack)
+        self._fills = [self.ids(text) for text in FILLS]
 
     def _matcher(self, grammar: str) -> LLMatcher:
         matcher = LLMatcher(self._own, grammar, log_level=0)
         if matcher.is_error():
             raise UsageError(_said(matcher.get_error()))
         return matcher
+
+    def _unpack(self, bits: bytes) -> Mask:
+        return np.unpackbits(np.frombuffer(bits, np.uint8), count=self.size, bitorder="little").view(np.bool_)
 
     def ids(self, text: str | bytes) -> tuple[int, ...]:
         """Return a text as tokens; special tokens in it are read as plain characters."""
@@ -71,8 +81,7 @@ class Vocabulary:
 
     def mask(self, matcher: LLMatcher) -> Mask:
         """Return the tokens that may come next in a format that is not complete."""
-        bits = np.frombuffer(matcher.compute_bitmask(), np.uint8)
-        return np.unpackbits(bits, count=self.size, bitorder="little").view(np.bool_)
+        return self._unpacked(matcher.compute_bitmask())
 
     def after(self, matcher: LLMatcher, ids: Sequence[int]) -> LLMatcher | None:
         """Return the matcher after more tokens; None if they may not come next."""
@@ -106,17 +115,24 @@ class Vocabulary:
             beam = list(alike.values())[:BEAM]
         return best
 
-    def rest_of(self, path: Sequence[int], id: int, matcher: LLMatcher) -> tuple[int, ...] | None:
+    def rest_of(self, path: tuple[int, ...], id: int, matcher: LLMatcher) -> tuple[int, ...] | None:
         """Return the rest of a completion after a token: all of it or what the token leaves; None if neither fits.
 
-        After `."`, the rest of `", "x": ""}` is `, "x": ""}`; after `"A`, the rest of `"", ...` is `", ...`.
+        After `."`, the rest of `", "x": ""}` is `, "x": ""}`; after `"A`, the rest of `"", ...` is `", ...`. Behind a
+        backslash, a sign or the first bytes of a character, the rest is what they lack and the whole completion.
         """
+        if path[:1] == (id,):
+            return path[1:]
         if self.ends(matcher, path):
-            return tuple(path)
+            return path
         text, said = self.text(path), self.text((id,))
         begun = [len(said) - i for i in range(len(said)) if text.startswith(said[i:])]
         begun.append(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, said, strict=False))))
-        rests = (self.ids(text[n:]) for n in begun)
+        rests = chain(
+            (self.ids(text[n:]) for n in begun if n),
+            (path[n:] for n in (1, 2, 3)),  # another byte of a character, or another escape
+            ((*fill, *path) for fill in self._fills),
+        )
         return next((rest for rest in rests if self.ends(matcher, rest)), None)
 
     def _standing(self, path: tuple[int, ...], matcher: LLMatcher) -> tuple[bytes, int]:
@@ -150,6 +166,12 @@ class Vocabulary:
     @cached_property
     def _texts(self) -> list[bytes]:
         return [self.text((id,)) for id in range(self.size)]
+
+    @cached_property
+    def plain(self) -> frozenset[int]:
+        """Tokens of whole characters without quotes and backslashes, which alone change the state of a JSON text."""
+        texts = (text.decode(errors="replace") for text in self._texts)
+        return frozenset(id for id, text in enumerate(texts) if text and not {*text} & {'"', "\\", BROKEN})
 
     @cached_property
     def _longest(self) -> Ids:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,7 +13,7 @@ from sottovoce.core.errors import ModelError
 
 Mask = torch.Tensor | dict[str, torch.Tensor] | None
 FULL, SLIDING = "full_attention", "sliding_attention"
-Form = Literal["bool", "added", "columns"]
+Form = Literal["added", "columns"]
 
 LAYERS_READ_IDS = "its layers look token ids up besides the embeddings"
 
@@ -46,14 +47,16 @@ class Attention:
     """How a model attends, as far as its masks are concerned."""
 
     form: Form
-    """"bool": True for visible keys. "added": 0 for them and the lowest number elsewhere. "columns": the columns in
-    use, (b, columns), for families that count positions from the mask (alibi).
+    """"added": 0 for visible keys, and elsewhere -inf (sdpa) or the lowest number (eager). sdpa would turn booleans
+    into such numbers again in each layer, by three operators. "columns": the columns in use, (b, columns), for families
+    that count positions from the mask (alibi).
     """
+    sdpa: bool
+    """False if attention is eager, which always adds a mask."""
     window: int | None
     """Number of last keys that a query sees in the windowed layers, itself included."""
     kinds: tuple[str, ...]
-    """The kinds of layers, if the family takes one mask for each kind."""
-    dtype: torch.dtype
+    """The kind of each layer, if the family takes one mask for each kind."""
 
     @classmethod
     def of(cls, model: PreTrainedModel) -> Attention:
@@ -65,7 +68,7 @@ class Attention:
                 f"{type(model).__name__} uses the attention {implementation!r}, which takes no mask for each sequence; "
                 "load it with attn_implementation 'sdpa' or 'eager'"
             )
-        kinds = tuple(sorted(set(getattr(config, "layer_types", None) or ())))
+        kinds = tuple(getattr(config, "layer_types", None) or ())
         if unknown := set(kinds) - {FULL, SLIDING}:
             raise ModelError(
                 f"{type(model).__name__} has layers of {', '.join(sorted(unknown))}; "
@@ -73,30 +76,33 @@ class Attention:
             )
         window = getattr(config, "sliding_window", None) if not kinds or SLIDING in kinds else None
         alibi = getattr(config, "alibi", False) or config.model_type == "bloom"
-        form: Form = "columns" if alibi else "bool" if implementation == "sdpa" else "added"
-        return cls(form, window, kinds if SLIDING in kinds else (), model.dtype)
+        kinds = kinds if SLIDING in kinds else ()
+        return cls("columns" if alibi else "added", implementation == "sdpa", window, kinds)
 
     @property
     def alone(self) -> bool:
         """True if prompts must be read one by one, because the mask cannot tell where each one's queries begin."""
         return self.form == "columns"
 
-    def mask(self, positions: torch.Tensor, span: torch.Tensor, hidden: torch.Tensor | None = None) -> Mask:
+    def masks_all(self, columns: int) -> bool:
+        """Return True if a pass over so many columns needs a mask even where each query sees all before it."""
+        return self.window is not None and not (self.sdpa and columns < self.window)
+
+    def mask(
+        self, positions: torch.Tensor, span: torch.Tensor, dtype: torch.dtype, hidden: torch.Tensor | None = None
+    ) -> Mask:
         """Return the mask of queries at positions (b, n) over the columns of `span` (c,), 0 .. c - 1.
 
-        Columns in `hidden` (b, c) are masked for all.
+        Columns in `hidden` (b, c) are masked for all. `dtype` is that of the queries.
         """
         if self.form == "columns":
             return (span <= positions[:, -1:]).long()
         seen = span <= positions[:, None, :, None]  # (b, 1, n, c)
         seen = seen if hidden is None else seen & ~hidden[:, None, None]
+        lowest = torch.full((), -math.inf if self.sdpa else torch.finfo(dtype).min, dtype=dtype, device=seen.device)
+        zero = torch.zeros_like(lowest)
+        full = torch.where(seen, zero, lowest) if self.window is None or self.kinds else None
         if self.window is None:
-            return self._formed(seen)
-        near = self._formed(seen & (span > positions[:, None, :, None] - self.window))
-        return {FULL: self._formed(seen), SLIDING: near} if self.kinds else near
-
-    def _formed(self, seen: torch.Tensor) -> torch.Tensor:
-        if self.form == "bool":
-            return seen
-        lowest = torch.full((), torch.finfo(self.dtype).min, dtype=self.dtype, device=seen.device)
-        return torch.where(seen, torch.zeros_like(lowest), lowest)
+            return full
+        near = torch.where(seen & (span > positions[:, None, :, None] - self.window), zero, lowest)
+        return {FULL: full, SLIDING: near} if full is not None else near

@@ -131,15 +131,20 @@ class Network:
         def keep(layer: int, hidden: torch.Tensor) -> None:
             states[layer] = hidden[:, -1].clone()  # (b, H); a view would keep the whole prompt in memory
 
+        def last(_head: nn.Module, inputs: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
+            if FINAL in layers:
+                keep(FINAL, inputs[0])
+            return (inputs[0][:, -1:].contiguous(),)  # of a view, torch makes one product for each sequence
+
         with self._lock, ExitStack() as stack:
             for layer, hidden in reading.hidden.items():
-                mask = self.attention.mask(reading.positions, reading.span, hidden)
+                mask = self._mask(reading, hidden)
+                mask = mask[self.attention.kinds[layer]] if isinstance(mask, dict) else mask
                 stack.callback(self.layers[layer].register_forward_pre_hook(_masked(mask), with_kwargs=True).remove)
             stack.enter_context(hooked(self.layers, edits or {}))  # first, so that states are taken after them
             stack.enter_context(hooked(self.layers, capture([at for at in layers if at != FINAL], keep)))
-            if FINAL in layers:
-                handle = self.head.register_forward_pre_hook(lambda _, inputs: keep(FINAL, inputs[0]))
-                stack.callback(handle.remove)
+            if FINAL in layers or reading.inputs.shape[1] > 1:
+                stack.callback(self.head.register_forward_pre_hook(last).remove)
             logits: torch.Tensor = self.model(**self._arguments(reading), use_cache=True).logits
         return Pass(logits[:, -1, : len(self.table)].float(), states)
 
@@ -214,13 +219,16 @@ class Network:
             **_named(inputs),
             "past_key_values": CacheView(self.kinds, reading.window, reading.columns, end),
         }
-        if not reading.plain or self.attention.window is not None:
-            arguments["attention_mask"] = self.attention.mask(reading.positions, reading.span)
+        if not reading.plain or self.attention.masks_all(end):
+            arguments["attention_mask"] = self._mask(reading)
         if "logits_to_keep" in self._accepts:
             arguments["logits_to_keep"] = 1
         if "position_ids" in self._accepts:  # alibi families count positions from the mask
             arguments["position_ids"] = reading.positions
         return arguments
+
+    def _mask(self, reading: Reading, hidden: torch.Tensor | None = None) -> Mask:
+        return self.attention.mask(reading.positions, reading.span, reading.window[0].dtype, hidden)
 
 
 def _masked(mask: Mask) -> Any:  # Any: a hook with keyword arguments

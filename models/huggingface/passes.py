@@ -16,8 +16,9 @@ Pages = tuple[torch.Tensor, ...]
 """Keys and values of some positions of one sequence, (m, heads, n, width) for each kind of tensor."""
 FINAL = -1
 """Among layer numbers: the last layer's state after the final norm."""
-_Place = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-_Part = tuple[torch.Tensor, _Place]
+_Place = tuple[torch.Tensor, torch.Tensor]
+_Part = tuple[torch.Tensor, torch.Tensor, _Place]
+"""Keys or values of a layer, to write as (b, columns, heads, width) and to read as (b, heads, c, width)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,16 +87,12 @@ class CacheView(Cache):
         parts: list[list[_Part | None]] = [[None, None] for _ in range(layers)]
         rows, n = columns.shape
         for kind, tensor in zip(kinds, window, strict=True):
-            place = _place(columns, kind.heads, kind.device)
-            for member, (layer, j) in enumerate(kind.members):
-                parts[layer][j] = (tensor[member, :rows], place)
+            place = torch.arange(rows, device=kind.device)[:, None], columns.to(kind.device)
+            store = tensor[:, :rows]  # views for all layers at once, because a call takes as long as a small operator
+            parted = zip(kind.members, store.transpose(2, 3).unbind(), store[..., :end, :].unbind(), strict=True)
+            for (layer, j), written, read in parted:
+                parts[layer][j] = written, read, place
         super().__init__(layers=[_Layer(each, end, n) for each in parts])
-
-
-def _place(columns: torch.Tensor, heads: int, device: torch.device) -> _Place:
-    columns = columns.to(device)
-    rows = torch.arange(columns.shape[0], device=device)
-    return rows[:, None, None], torch.arange(heads, device=device)[None, :, None], columns[:, None]
 
 
 class _Layer(CacheLayerMixin):
@@ -117,9 +114,9 @@ class _Layer(CacheLayerMixin):
 
     def _put(self, part: _Part | None, new: torch.Tensor) -> torch.Tensor:
         assert part is not None, "a layer writes what it wrote on the first token"
-        store, place = part
-        store.index_put_(place, new)
-        return store[:, :, : self._end]
+        written, read, place = part
+        written.index_put_(place, new.transpose(1, 2))
+        return read
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self._end, 0

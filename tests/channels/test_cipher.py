@@ -14,7 +14,7 @@ from sottovoce.channels.protocol import Speech
 from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.core.errors import ProtocolError, UsageError
 from sottovoce.models import LoadedModel, Request, Sampling, assemble
-from sottovoce.models.engine.sampling import distribution
+from sottovoce.models.engine.sampling import Temperatures, distribution
 from tests.support import (
     VOCABULARY,
     close,
@@ -112,8 +112,8 @@ def test_cipher_applies_no_processor_but_the_temperature_and_says_what_it_ignore
 
 def means(weights: Weights, temperature: float = 1.0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Averaging weights, the whole distribution, and the greedy one."""
-    p = distribution(LOGITS, [temperature] * len(LOGITS))
-    return weights(LOGITS, p), p, distribution(LOGITS, [0.0] * len(LOGITS))
+    p = distribution(LOGITS, Temperatures([temperature] * len(LOGITS), LOGITS.device))
+    return weights(LOGITS, p), p, distribution(LOGITS, Temperatures([0.0] * len(LOGITS), LOGITS.device))
 
 
 @pytest.mark.parametrize(

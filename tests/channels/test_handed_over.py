@@ -185,6 +185,11 @@ def test_another_depth_takes_each_layer_at_its_relative_place(store: PayloadStor
     assert [layer_of(layer, 4, 8) for layer in range(4)] == [0, 2, 4, 6]
     assert [layer_of(layer, 8, 4) for layer in range(8)] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert [layer_of(layer, 3, 3) for layer in range(3)] == [0, 1, 2]
+    assert layer_of(0, 4, 12) == 1  # the first layer stands at layer 0, too
+    (far,) = cached(
+        asked(KV(), store, MessageRef(hand(KV(), store)), loaded=tiny_loaded("llama", num_hidden_layers=12))
+    )
+    assert far.layers == (0, 1, 4, 7, 10) and torch.equal(far.keys[0], far.keys[1])
     deep = tiny_loaded("llama", num_hidden_layers=8, sharp=0.15)
     told = KV().check(LOADED, deep)
     assert told is not None and "documents and role included" in told and "between other weights" in told
@@ -198,6 +203,13 @@ def test_another_vocabulary_of_one_architecture_hears_what_was_read(store: Paylo
     longer = assemble("longer", tiny_model("llama", num_hidden_layers=4, vocab_size=301), longer_tokenizer())
     assert KV().check(LOADED, longer) is not None
     assert len(cached(asked(KV(), store, MessageRef(hand(KV(), store)), loaded=longer))) == 1
+
+
+def test_a_window_as_long_as_the_context_hands_over_a_part_of_the_layers(store: PayloadStore) -> None:
+    wide = tiny_loaded("gemma2", sliding_window=512, max_position_embeddings=512)
+    message = hand(KV(layers=(0,)), store, loaded=wide)
+    reply = wide.engine.run(asked(KV(layers=(0,)), store, MessageRef(message), loaded=wide))
+    assert len(reply.ids) and reply.usage.reused > 0
 
 
 @pytest.mark.parametrize(

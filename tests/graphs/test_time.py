@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from langchain_core.outputs import ChatResult
 from langgraph.checkpoint.memory import InMemorySaver
 
 from sottovoce.agents.hooked import HookedChatModel
@@ -46,9 +47,24 @@ def said(state: State) -> list[tuple[str, str]]:
     return [(message.text, message.payload.sha256) for message in state["board"]]
 
 
+class Last(Recording):
+    """An agent that speaks after the others' messages are saved, so that its late reply cancels none of them."""
+
+    saver: Any
+
+    async def _agenerate(self, *args: Any, **kwargs: Any) -> ChatResult:
+        async def saved() -> int:
+            return len({task for task, *_ in (await self.saver.aget_tuple(THREAD)).pending_writes})
+
+        while await saved() < len(NAMES) - 1:
+            await asyncio.sleep(0.01)
+        return await super()._agenerate(*args, **kwargs)
+
+
 async def test_who_is_too_late_is_named_and_alone_asked_again(store: PayloadStore) -> None:
     saver = InMemorySaver()
-    late = debate(models(timeout=0.3), store, saver)
+    slow = Last(preloaded=endless_loaded(), max_tokens=LONG, timeout=0.3, saver=saver)
+    late = debate({**models(), "agent_2": slow}, store, saver)
     with pytest.raises(LateReply, match=r"^agent_2, answer: no reply within 0\.3 s; raise `timeout` or lower"):
         await late.ainvoke(QUESTION, THREAD)
     assert await rows_are_free(LONG) and (await late.aget_state(THREAD)).next == ("agent_2",)

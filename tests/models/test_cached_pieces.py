@@ -123,8 +123,9 @@ def test_a_piece_stands_anywhere_in_a_prompt() -> None:
     assert alike(found, loaded.engine.run(asked(B, A, Q)))
 
 
-def test_a_layer_left_out_sees_the_first_position_alone() -> None:
-    loaded = of("llama")
+@pytest.mark.parametrize("family", ["llama", "gemma3_text"])  # Gemma takes a mask for each kind of layer
+def test_a_layer_left_out_sees_the_first_position_alone(family: str) -> None:
+    loaded = of(family, sliding_window=512)
     cache = read(loaded, A)
     found = loaded.engine.run(asked(piece(cache, (1,)), Q, max_new=1))
     past = DynamicCache()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable
 from concurrent.futures import Future, wait
+from functools import partial
 from typing import Any
 
 import pytest
@@ -167,6 +168,18 @@ def test_a_prompt_that_is_read_before_a_long_one_ahead_of_it_changes_slots_with_
 
     assert [reply.usage.reused for reply in found] == [0, CHUNK + 499 if second == "cached" else 8]
     assert all(map(same_reply, found, map(engine.twin(reuse=False).run, asked)))
+
+
+def test_chunks_of_equal_length_at_different_positions_of_two_prompts_see_each_their_own_columns() -> None:
+    """Without padding they look like whole prompts, whose mask follows from the longest one."""
+    loaded = fresh(shape={**LONG, "sharp": 0.1}, reuse=False)
+    asked = [request((words(n, seed=n),), 1, record=EVERYTHING) for n in (4000, 2600)]
+    found: list[Future[Reply]] = []
+    long, other = (partial(lambda each: found.append(loaded.engine.submit(each)), each) for each in asked)
+
+    loaded.engine.run(stepping(30, {2: long, 4: other}))
+
+    assert all(reads_as_plain(loaded, each, one.result(LIMIT)) for each, one in zip(asked, found, strict=True))
 
 
 def test_edits_of_prompts_of_unequal_length_that_are_read_together_act_each_at_its_own_positions() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sottovoce.models import Engine, Feed, Record, Request, Sampling, Stop, Table, assemble
-from sottovoce.models.engine.recorder import LATER, MAX_PENDING, Pending
+from sottovoce.models.engine.recorder import LATER, MAX_PENDING, Means, Pending, Recent, Recorder
 from tests.models.support import fresh
 from tests.support import (
     VOCABULARY,
@@ -165,8 +165,6 @@ def test_an_exact_engine_looks_every_step_up_in_one_shape() -> None:
 
 # Nearest tokens that are looked up together
 
-FIRST = torch.tensor(0)  # a guess that helps nothing
-
 
 class Weak(Table):
     """A table that is looked through once memory suffices."""
@@ -179,38 +177,47 @@ class Weak(Table):
         return super()._look_through(rows)
 
 
-def test_all_that_wait_get_their_tokens_at_their_places() -> None:
-    table = Table(noise(50, 8))
-    pending, one, other = Pending(table), [4], list[int]()
+def waiting(table: Table, n: int) -> tuple[list[int], list[int], Recent, Pending]:
+    """The tokens of two sequences after n passes, of which those of the second's means are not looked up."""
+    pending = Pending(table)
+    drawn, averaged = Recorder(Record(), pending), Recorder(Record(), pending, tables=[table.key])
+    recent = Recent([drawn, averaged], pending)
+    for i in range(n):
+        guess = torch.zeros(1, 1, dtype=torch.long)
+        recent.add({}, noise(2, 50), [Means([1], {table.key: table.rows[i % 50][None]}, guess, guess.float())])
+        drawn.ids.append(4)
+        averaged.ids.append(LATER)
+    return drawn.ids, averaged.ids, recent, pending
 
-    pending.add(one, table.rows[7], FIRST)
-    pending.add(other, table.rows[9], FIRST)
-    one.append(5)
-    pending.add(one, table.rows[11], FIRST)
-    assert (one, other) == ([4, LATER, 5, LATER], [LATER])
+
+def test_all_that_wait_get_their_tokens_at_their_places() -> None:
+    drawn, averaged, recent, pending = waiting(Table(noise(50, 8)), 7)
+    averaged[2] = 40  # already looked up
+    recent.settle()
+    assert LATER in averaged
     pending.look_up()
 
-    assert (one, other) == ([4, 7, 5, 11], [9])
+    assert (drawn, averaged) == ([4] * 7, [0, 1, 40, 3, 4, 5, 6])
 
 
-def test_no_more_wait_than_may() -> None:
-    table, ids = Table(noise(50, 8)), list[int]()
-    pending = Pending(table)
+def test_a_lookup_takes_no_more_than_it_may_at_a_time() -> None:
+    table = Watched(noise(50, 8))
+    _, averaged, recent, pending = waiting(table, MAX_PENDING + 3)
+    recent.settle()
+    assert averaged == [*(i % 50 for i in range(MAX_PENDING)), *[LATER] * 3]
+    pending.look_up()
 
-    for i in range(MAX_PENDING + 1):
-        pending.add(ids, table.rows[i % 50], FIRST)
-
-    assert ids == [*(i % 50 for i in range(MAX_PENDING)), LATER]
+    assert averaged == [i % 50 for i in range(MAX_PENDING + 3)] and len(table.looks) == 2
 
 
 def test_where_memory_runs_out_they_still_wait() -> None:
-    table, ids = Weak(noise(50, 8)), list[int]()
-    pending = Pending(table)
-    pending.add(ids, table.rows[7], FIRST)
+    table = Weak(noise(50, 8))
+    _, averaged, recent, pending = waiting(table, 3)
+    recent.settle()
 
     with pytest.raises(MemoryError):
         pending.look_up()
     table.enough = True
     pending.look_up()
 
-    assert ids == [7]
+    assert averaged == [0, 1, 2]

@@ -10,7 +10,7 @@ import torch
 
 from sottovoce.models import Feed, Record, Reply, Sampling, Table
 from sottovoce.models.engine import sampling
-from sottovoce.models.engine.recorder import STEPS, WAITING, Pending, Recorder
+from sottovoce.models.engine.recorder import STEPS, Means, Pending, Recent, Recorder
 from sottovoce.models.huggingface.passes import FINAL
 from tests.models.support import fresh, words
 from tests.support import HIDDEN, close, noise, request
@@ -22,15 +22,20 @@ LENGTHS = [1, STEPS, 2 * STEPS + 5]
 
 def told(n: int, record: Record = EVERYTHING, *, size: int = 50) -> Recorder:
     """A recorder that was told of n positions and the prompt's last, as row 1 of a batch of 3."""
-    recorder = Recorder(record, None, Pending(TABLE))
-    recorder.see(1, states(0))
-    for at in range(n):
+    pending = Pending(TABLE)
+    tables = [TABLE.key, "other"] if record.sparse else []
+    recorders = [Recorder(record, pending, None, tables) for _ in range(3)]
+    recent = Recent(recorders, pending)
+    for at in range(n + 1):
         logits = noise(3, size, seed=at)
-        weights, means = logits.softmax(-1), {"own": noise(3, 4, seed=at), "other": noise(3, 6, seed=at)}
-        best = weights[1].topk(4)
-        recorder.keep(at % size, logits[1], {key: each[1] for key, each in means.items()}, (best.indices, best.values))
-        recorder.see(1, states(at + 1))
-    return recorder
+        best = logits.softmax(-1).topk(4)
+        means = {TABLE.key: noise(3, 4, seed=at), "other": noise(3, 6, seed=at)}
+        recent.add(states(at), logits, [Means(range(3), means, best.indices, best.values)] if tables else [])
+        for each in recorders:
+            each.ids.append(at % size)
+        if recent.full:
+            recent.settle()
+    return recorders[1]
 
 
 def states(at: int) -> dict[int, torch.Tensor]:
@@ -45,7 +50,7 @@ def test_states_are_those_of_each_position_in_order(n: int) -> None:
         assert torch.equal(found[layer], torch.stack([states(at)[layer][1] for at in range(n + 1)]))
 
 
-@pytest.mark.parametrize(("n", "size"), [*((n, 50) for n in LENGTHS), (5, WAITING // 4)])
+@pytest.mark.parametrize(("n", "size"), [*((n, 50) for n in LENGTHS), (5, 1 << 19)])
 def test_numbers_are_those_of_each_position_alone(n: int, size: int) -> None:
     recorder = told(n, size=size)
     stats, sparse = recorder.stats(n), recorder.sparse(n)
@@ -74,23 +79,27 @@ def test_a_reply_that_was_cut_keeps_the_first_positions(n: int) -> None:
 
 
 def test_the_last_layers_state_may_be_the_one_after_the_norm() -> None:
-    recorder = Recorder(Record((0, 1), final_norm=True), 1, Pending(TABLE))
-    recorder.see(2, states(0))
+    pending = Pending(TABLE)
+    recorder = Recorder(Record((0, 1), final_norm=True), pending, 1)
+    Recent([recorder], pending).add({layer: rows[2:] for layer, rows in states(0).items()}, noise(1, 50))
 
     assert torch.equal(recorder.states(1)[0][0], states(0)[0][2])
     assert torch.equal(recorder.states(1)[1][0], states(0)[FINAL][2])
 
 
 def test_what_is_not_asked_for_is_not_kept() -> None:
-    recorder, logits = Recorder(Record(), None, Pending(TABLE)), noise(3, 50)
-    watched = weakref.ref(logits)
+    pending, logits = Pending(TABLE), noise(1, 50)
+    recorder = Recorder(Record(), pending)
+    watched, seen = weakref.ref(logits), states(0)
+    recent = Recent([recorder], pending)
+    watched_states = weakref.ref(seen[0])
 
-    recorder.see(1, {})
-    recorder.keep(7, logits[1], {})
-    del logits
+    recent.add(seen, logits)
+    recorder.ids.append(7)
+    del logits, seen
     gc.collect()
 
-    assert watched() is None
+    assert watched() is None and watched_states() is None
     assert (recorder.states(1), recorder.mean_rows(1), recorder.stats(1), recorder.sparse(1)) == ({}, {}, None, None)
 
 
@@ -117,14 +126,19 @@ def parts(reply: Reply) -> list[torch.Tensor]:
 
 
 def test_a_step_is_forgotten_once_its_numbers_are_made() -> None:
-    recorder = Recorder(EVERYTHING, None, Pending(TABLE))
-    watched = []
+    pending = Pending(TABLE)
+    recorders = [Recorder(EVERYTHING, pending, None, ["own"]) for _ in range(64)]
+    recent, watched = Recent(recorders, pending), []
     for at in range(STEPS):
         step, seen = noise(64, 500, seed=at), {layer: noise(64, HIDDEN) for layer in (0, 1)}
-        watched += [weakref.ref(step), weakref.ref(seen[0]), weakref.ref(seen[1])]
-        recorder.see(5, seen)
-        recorder.keep(at, step[5], {"own": seen[0][5]})
-    del step, seen
+        best = step.topk(4)
+        watched += [weakref.ref(each) for each in (step, seen[0], seen[1], best.indices)]
+        recent.add(seen, step, [Means(range(64), {"own": seen[0]}, best.indices, best.values)])
+        for each in recorders:
+            each.ids.append(at)
+    del step, seen, best
+    assert recent.full
+    recent.settle()
 
     assert [each() for each in watched] == [None] * len(watched)
 

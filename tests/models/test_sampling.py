@@ -10,12 +10,16 @@ from transformers import (
 )
 
 from sottovoce.models import Sampling
-from sottovoce.models.engine.sampling import Uniforms, distribution, draw, penalise, statistics
+from sottovoce.models.engine.sampling import Draws, Temperatures, Uniforms, distribution, penalise, statistics
 from tests.support import noise
 
 SIZE = 30
 LOGITS = 2 * noise(1, SIZE)
 EVENLY = (torch.arange(20_000, dtype=torch.float64) + 0.5) / 20_000  # one draw in each slice of [0, 1)
+
+
+def draw(logits: torch.Tensor, samplings: list[Sampling], u: torch.Tensor) -> torch.Tensor:
+    return Draws(samplings, logits.device)(logits, u)
 
 
 def frequencies(sampling: Sampling) -> torch.Tensor:
@@ -66,8 +70,8 @@ def test_temperature_to_zero_is_greedy(temperature: float) -> None:
 
     assert draw(LOGITS, [Sampling(temperature)], u) == best
     assert draw(LOGITS, [Sampling(temperature, top_p=0.9, top_k=5)], u) == best
-    assert torch.equal(distribution(LOGITS, [temperature]).argmax(-1), best)
-    assert distribution(LOGITS, [temperature]).amax() == 1.0
+    assert torch.equal(distribution(LOGITS, Temperatures([temperature], LOGITS.device)).argmax(-1), best)
+    assert distribution(LOGITS, Temperatures([temperature], LOGITS.device)).amax() == 1.0
 
 
 def uniforms(seed: int, n: int) -> torch.Tensor:

@@ -1,0 +1,121 @@
+"""What stays the same from pass to pass of the same sequences: which are chosen for together, what is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import torch
+
+from sottovoce.models.engine import sampling
+from sottovoce.models.engine.recorder import Means, Pending, Recent
+from sottovoce.models.engine.request import Weigh
+from sottovoce.models.engine.sequence import Sequence
+from sottovoce.models.huggingface.devices import upload
+from sottovoce.models.huggingface.embedding_table import Table
+from sottovoce.models.huggingface.passes import FINAL
+
+
+class Group:
+    """Sequences whose next inputs are made in one way: drawn tokens, or means with one function of weights."""
+
+    def __init__(self, at: list[int], speakers: list[Sequence], own: Table) -> None:
+        """`at` has their indices among those who speak."""
+        self.at, self.sequences = at, [speakers[i] for i in at]
+        self.weigh = self.sequences[0].request.feed.weigh
+        self._own, self._device = own, own.rows.device
+        self._index = None if len(at) == len(speakers) else upload(at, self._device)
+
+    @cached_property
+    def draws(self) -> sampling.Draws:
+        """How tokens are drawn."""
+        return sampling.Draws([each.request.sampling for each in self.sequences], self._device)
+
+    @cached_property
+    def temperatures(self) -> sampling.Temperatures:
+        """The temperatures of the distributions that are averaged."""
+        return sampling.Temperatures([each.request.sampling.temperature for each in self.sequences], self._device)
+
+    @cached_property
+    def tables(self) -> Mapping[str, Table]:
+        """The tables of which means are made, by key."""
+        return {table.key: table for each in self.sequences for table in (self._own, *each.request.feed.tables)}
+
+    @cached_property
+    def largest(self) -> int:
+        """The number of largest weights that are needed of a mean: at least one, as a guess of its token."""
+        return max(1, *(each.request.record.sparse for each in self.sequences))
+
+    @cached_property
+    def stops(self) -> torch.Tensor | None:
+        """The tokens (g, n) that end a reply if one is nearest to the mean; None if there are none.
+
+        Sequences with fewer have token 0 in their place, which costs at most one unneeded lookup.
+        """
+        stops = [each.nearest_stops for each in self.sequences]
+        longest = max(map(len, stops))
+        return upload([(*each, *[0] * (longest - len(each))) for each in stops], self._device) if longest else None
+
+    def of(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return their rows of a tensor (b, ...) of all who speak."""
+        return tensor if self._index is None else tensor[self._index]
+
+    def put(self, tensor: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """Return a tensor (b, ...) of all who speak with their rows replaced."""
+        return rows if self._index is None else tensor.index_copy(0, self._index, rows)
+
+
+class Plan:
+    """The sequences of a pass that are chosen for."""
+
+    def __init__(self, sequences: list[Sequence], pending: Pending, last_layer: int) -> None:
+        """`pending` takes means without tokens, and `last_layer` is the model's last decoder layer."""
+        self.sequences = sequences
+        self.thinking = [i for i, each in enumerate(sequences) if each.thinks]
+        """Indices of the sequences whose next input is a latent step; the others speak."""
+        self.speaking = [i for i, each in enumerate(sequences) if not each.thinks]
+        self.speakers = speakers = [sequences[i] for i in self.speaking]
+        self.formed = [i for i, each in enumerate(speakers) if each.constraint is not None]
+        """Indices among those who speak."""
+        self.lasting = not self.thinking and not self.formed
+        """True if the next pass of the same sequences has the same plan."""
+        self.wants_best = any(each.wants_best for each in speakers)
+        self.layers = recorded(sequences, last_layer)
+        by: dict[tuple[str, Weigh | None], list[int]] = {}
+        for i, each in enumerate(speakers):
+            by.setdefault((each.request.feed.kind, each.request.feed.weigh), []).append(i)
+        self.drawn = [Group(at, speakers, pending.table) for (kind, _), at in by.items() if kind == "token"]
+        self.averaged = [Group(at, speakers, pending.table) for (kind, _), at in by.items() if kind == "mean"]
+        self._own = pending.table.key
+        self.recent = Recent([each.recorder for each in speakers], pending)
+        self.inputs: torch.Tensor | None = None
+        """The next inputs that the last pass made, ids (b,) or rows (b, E); None if each sequence has its own."""
+        self.means: list[Means] = []
+        """The means that the last pass made."""
+
+    def end(self) -> None:
+        """Give the sequences what was recorded, and their next inputs."""
+        for means in self.means:
+            for i, row in zip(means.at, means.rows[self._own].unbind(), strict=True):
+                self.speakers[i].next_row = row
+        self.inputs, self.means = None, []
+        self.settle()
+        for each in self.speakers:
+            each.recorder.recent = None
+
+    def settle(self) -> None:
+        """Give the sequences what was recorded."""
+        try:
+            self.recent.settle()
+        except Exception as error:  # memory may be too short
+            for each in self.speakers:
+                each.fail(error)
+
+
+def recorded(sequences: list[Sequence], last: int) -> list[int]:
+    """Return the layers whose states any sequence records; FINAL stands for the last one after the final norm."""
+    found = {layer for each in sequences for layer in each.request.record.layers}
+    normed = any(
+        each.thinks or (each.request.record.final_norm and last in each.request.record.layers) for each in sequences
+    )
+    return [*sorted(found), *([FINAL] if normed else [])]
