@@ -167,7 +167,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
     reuse: Literal["exact", "approximate"] = Field(
         default="exact",
         description="Reuse of keys and values: exact (equal beginnings of prompts), or approximate (also messages, "
-        "as their speakers computed them; faster, and replies differ a little).",
+        "as their speakers computed them; reads less, and replies differ a little).",
     )
 
     discusses: ClassVar[bool] = True
