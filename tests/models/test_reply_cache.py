@@ -33,8 +33,8 @@ WORDS = Feed()
 NEW = READ_FIRST + MIN_PASTED + 6
 
 
-def approximate(family: str = "llama", **options: object) -> LoadedModel:
-    model = tiny_model(family, seed=3, sharp=0.15, **options)
+def approximate() -> LoadedModel:
+    model = tiny_model("llama", seed=3, sharp=0.15)
     return assemble("approximate", model, tiny_tokenizer(), reuse="approximate")
 
 
@@ -208,7 +208,8 @@ def test_exact_results_rule_it_out() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_quotes_too(dtype: torch.dtype) -> None:
-    model = tiny_model("llama", seed=3, sharp=0.15).to(dtype)
+    model = tiny_model("llama", seed=3, sharp=0.15)
+    model = model.bfloat16() if dtype == torch.bfloat16 else model.half()
     loaded = assemble("half", model, tiny_tokenizer(), reuse="approximate")
     said = loaded.engine.run(asked(A))
     assert loaded.engine.run(asked(B, quoted(said), Q)).usage.reused == NEW - READ_FIRST - 1
