@@ -32,7 +32,7 @@ class Choices:
     """(b, V)."""
     tokens: torch.Tensor
     """(b,), LATER or NOW for a mean whose token is not known."""
-    means: list[Means]
+    mean_rows: list[Means]
     at_least: int
     masks: Mapping[int, Mask]
     """The tokens that response formats allow, by index."""
@@ -65,7 +65,7 @@ class Choices:
             return
         ids[i] = effect.id
         if effect.as_token and sequence.request.feed.kind == "mean":
-            (means,) = (each for each in self.means if i in each.at)
+            (means,) = (each for each in self.mean_rows if i in each.at)
             _feed_token(own, sequence.request.feed.tables, means, means.at.index(i), effect.id)
 
 
@@ -138,7 +138,7 @@ def _look_up(own: Table, choices: Choices, ids: list[int]) -> None:
     With `at_least`, all are looked up at once and without guesses, because a guess changes the rows of a product.
     """
     speakers, at_least = choices.plan.speakers, choices.at_least
-    for means in choices.means:
+    for means in choices.mean_rows:
         now = [
             j
             for j, i in enumerate(means.at)

@@ -46,20 +46,20 @@ class Loop:
         self._network = network
         self._looked: tuple[int, str] | None = None
         self._overlap = (network.device.type == "cuda" if overlap is None else overlap) and not limits.exact
-        self._begun: tuple[Batch, StepOutput] | None = None
+        self._pass_ahead: tuple[Batch, StepOutput] | None = None
         """A pass whose results are not read yet."""
 
     @torch.inference_mode()
     def step(self) -> None:
         """Read the results of one pass, and give the device the next one before, if it is known already."""
-        begun, self._begun = self._begun or self._begin(), None
-        if begun:
-            batch, output = begun
+        unread, self._pass_ahead = self._pass_ahead or self._begin(), None
+        if unread:
+            batch, output = unread
             following = self._follow(batch)
             self._postprocess(batch, output)
             ended = [each for each in batch.plan.sequences if each.ended]
             if following and not ended:
-                self._begun = batch, following
+                self._pass_ahead = batch, following
             elif following:  # those that have ended, late, take nothing of it
                 self._postprocess(batch, following)
                 ended = [each for each in batch.plan.sequences if each.ended]
@@ -108,7 +108,7 @@ class Loop:
             return
         try:
             ids, best = choices.read(self._network.table)
-            plan.recent.add(output.states, choices.logits, choices.means)
+            plan.recent.add(output.states, choices.logits, choices.mean_rows)
         except Exception as error:  # memory may be too short
             for sequence in plan.speakers:
                 sequence.fail(error)

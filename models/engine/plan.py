@@ -1,4 +1,4 @@
-"""What stays the same from pass to pass of the same sequences: which are chosen for together, what is recorded."""
+"""The plan of passes over the same sequences: which are chosen for together, and what is recorded."""
 
 from __future__ import annotations
 
@@ -92,15 +92,15 @@ class Plan:
         self.recent = Recent([each.recorder for each in speakers], pending)
         self.inputs: torch.Tensor | None = None
         """The next inputs that the last pass made, ids (b,) or rows (b, E); None if each sequence has its own."""
-        self.means: list[Means] = []
+        self.mean_rows: list[Means] = []
         """The means that the last pass made."""
 
     def end(self) -> None:
         """Give the sequences what was recorded, and their next inputs."""
-        for means in self.means:
+        for means in self.mean_rows:
             for i, row in zip(means.at, means.rows[self._own].unbind(), strict=True):
                 self.speakers[i].next_row = row
-        self.inputs, self.means = None, []
+        self.inputs, self.mean_rows = None, []
         self.settle()
         for each in self.speakers:
             each.recorder.recent = None

@@ -201,7 +201,7 @@ class Sequence:
         """Return True if a mean may be fed next: within a format only in the middle of a text."""
         if self.constraint is None or isinstance(self.constraint, Free):
             return True
-        return not self.constraint.forced and mask is not None and 2 * np.count_nonzero(mask) >= len(mask)
+        return not self.constraint.forced and mask is not None and 2 * int(np.count_nonzero(mask)) >= len(mask)
 
     @property
     def complete(self) -> int | None:
