@@ -152,12 +152,12 @@ def _look_up(own: Table, choices: Choices, ids: list[int]) -> None:
                 ids[means.at[j]] = id
 
 
-def _feed_token(own: Table, others: tuple[Table, ...], means: Means, j: int, id: int) -> None:
+def _feed_token(own: Table, others: tuple[Table, ...], averaged: Means, j: int, id: int) -> None:
     """Replace a mean by the row of a token, with all the weight."""
     for table in (own, *others):
-        means.rows[table.key][j] = table.rows[id]
-    means.ids[j], means.weights[j] = id, 0.0
-    means.weights[j, 0] = 1.0
+        averaged.rows[table.key][j] = table.rows[id]
+    averaged.ids[j], averaged.weights[j] = id, 0.0
+    averaged.weights[j, 0] = 1.0
 
 
 def _padded(rows: torch.Tensor, at_least: int) -> torch.Tensor:

@@ -148,10 +148,10 @@ class Recent:
         self._mean_rows: list[Sequence[Means]] = []
         self._queued = 0
 
-    def add(self, states: Mapping[int, torch.Tensor], logits: torch.Tensor, means: Sequence[Means] = ()) -> None:
+    def add(self, states: Mapping[int, torch.Tensor], logits: torch.Tensor, mean_rows: Sequence[Means] = ()) -> None:
         """Take a pass: states (b, H) by layer, logits (b, V), and the means of some rows, the same in each pass."""
         self._states.append({layer: states[layer] for layer in self._layers})
-        self._mean_rows.append(means)
+        self._mean_rows.append(mean_rows)
         if self._counted:
             whole = len(self._counted) == len(logits)
             self._logits.append(logits if whole else logits[upload(self._counted, logits.device)])
