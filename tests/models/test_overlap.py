@@ -105,7 +105,7 @@ def test_a_reply_that_stopped_late_is_reused_as_it_was_said() -> None:
 
 def test_a_pass_that_fails_before_its_turn_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
     requests, run = asked(), Runner.run
-    failed = []
+    failed: list[Any] = []
 
     def fails(self: Runner, batch: Any, cache: Any, ahead: int = 0) -> Any:
         if ahead and len(failed) < 3:
