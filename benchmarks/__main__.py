@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import batches, debates, decoding, formats, guiding, host, memory, operators, reuse, step
+from benchmarks import batches, debates, decoding, formats, guiding, host, memory, message, operators, reuse, step
 from benchmarks.measuring import BUNDLED, SHAPES, Options, Table, interleaved, loaded_of
 from sottovoce.models.huggingface.packing import parameters_of
 
@@ -53,6 +53,7 @@ SECTIONS: Mapping[str, Callable[[Options], Iterable[Table]]] = {
     "debates": debates.tables,
     "growth": debates.growth,
     "batches": batches.tables,
+    "message": message.tables,
     "starting": starting,
 }
 OF_ANY_SHAPE = ("decoding", "memory", "guiding")  # the others run debates, or measure a small model

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
@@ -116,7 +116,7 @@ class Message:
         if self.measured is not None:
             refs["measured"] = self.measured.to_dict()
         left = ("measured", "guided", "evidence", "donors")
-        plain = {name: value for name, value in asdict(self).items() if name not in left}
+        plain = {name: value for name, value in vars(self).items() if name not in left}
         plain |= {"guided": self.guided} if self.guided else {}
         plain |= {"evidence": [dict(passage) for passage in self.evidence]} if self.evidence else {}
         plain |= {"donors": [donor.to_dict() for donor in self.donors]} if self.donors else {}

@@ -17,7 +17,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote, unquote
@@ -124,7 +124,7 @@ class PayloadRef:
 
     def to_dict(self) -> dict[str, Any]:  # Any: plain JSON
         """Return plain JSON."""
-        plain = {**asdict(self), "layers": list(self.layers)}
+        plain = {**vars(self), "layers": list(self.layers)}
         unset = {"positions": None, "origin": ""}
         return {name: value for name, value in plain.items() if name not in unset or value != unset[name]}
 

@@ -11,17 +11,18 @@ import asyncio
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from inspect import iscoroutinefunction
 from threading import Event
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage
-from langchain_core.runnables import RunnableConfig, RunnableLambda
-from langchain_core.runnables.config import ensure_config
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import ensure_config, run_in_executor
 
 from sottovoce.agents.ask import Call
 from sottovoce.agents.hooked import HookedChatModel
@@ -40,6 +41,26 @@ Act = Callable[[RunContext[Any], Any, str], Update]  # Any: settings and state o
 
 Step = Callable[[RunContext[Any], Any], Update]  # Any: as above
 """A step without an agent: takes the run and the state, and returns an update, as an act does."""
+
+
+class Node(Runnable[Any, Any]):  # Any: here and below a state, and an update or a router's targets
+    """A node or a router; only LangGraph's own run of it is traced, where a RunnableLambda would add a second one."""
+
+    def __init__(
+        self, run: Callable[[Any], Any], arun: Callable[[Any], Awaitable[Any]] | None = None, *, quick: bool = False
+    ) -> None:
+        """Create a node; in an async graph `run` runs on the event loop if it is `quick`, else `arun`, or a thread."""
+        self._run, self._quick = run, quick
+        self._arun = arun or (lambda state: run_in_executor(None, run, state))
+        self.name = getattr(run, "__name__", None)
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+        """Return the update."""
+        return self._run(input)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+        """Return the update."""
+        return self._run(input) if self._quick else await self._arun(input)
 
 
 class LoopCalls:
@@ -66,7 +87,11 @@ class LoopCalls:
 _LOOP_CALLS: ContextVar[LoopCalls | None] = ContextVar("loop_calls", default=None)
 
 
-def node(contexts: Contexts[Any], act: Act, agent: str, name: str) -> RunnableLambda[Discussion, Update]:
+MOST_THREADS = 1 << 16
+_THREADS = WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadPoolExecutor]()  # a forked process has other loops
+
+
+def node(contexts: Contexts[Any], act: Act, agent: str, name: str) -> Node:
     """Return the node, sync and async, in which `agent` performs an act.
 
     Raises:
@@ -83,16 +108,22 @@ def node(contexts: Contexts[Any], act: Act, agent: str, name: str) -> RunnableLa
             raise RuntimeError(f"the act of node {name!r} raised StopIteration") from error
 
     async def arun(state: Discussion) -> Update:
-        loop, context, thread = asyncio.get_running_loop(), copy_context(), ThreadPoolExecutor(1)
+        loop, context = asyncio.get_running_loop(), copy_context()
         calls = LoopCalls(loop)
         context.run(_LOOP_CALLS.set, calls)
         try:
-            return await loop.run_in_executor(thread, context.run, run, state)
+            return await loop.run_in_executor(_threads(loop), context.run, run, state)
         finally:
             calls.cancel()
-            thread.shutdown(wait=False)
 
-    return RunnableLambda(run, afunc=arun, name=name)
+    return Node(run, arun)
+
+
+def _threads(loop: asyncio.AbstractEventLoop) -> ThreadPoolExecutor:
+    """Return the threads of a loop's acts: as many as run at the same time, since each waits for its model."""
+    if loop not in _THREADS:
+        _THREADS[loop] = ThreadPoolExecutor(MOST_THREADS, "act")
+    return _THREADS[loop]
 
 
 def reply_to(call: Call, state: Discussion) -> AIMessage:

@@ -49,7 +49,7 @@ class Contexts(Generic[AnySettings]):
     allowed: Allowed = field(default_factory=Allowed)
     """Names that the context and the state of a run may use."""
     _built: dict[str, RunContext[AnySettings]] = field(default_factory=dict)
-    """Contexts by the settings in state (JSON text) and the runtime context, which were checked."""
+    """Contexts by the settings in state and the runtime context, which were checked."""
 
     def __post_init__(self) -> None:
         """Refuse an invalid store, invalid models, and missing models of agents that no person plays."""
@@ -94,11 +94,11 @@ class Contexts(Generic[AnySettings]):
             UsageError: the settings are invalid, or the run's context asks for others.
             RequestError: the settings use a name that is neither built in nor allowed.
         """
-        settings, text = settings_of(state, self.kind.model_fields)
         context = _context_of(self.kind)
-        key = f"{text} {context}"
+        key = f"{state.get('settings')} {context}"  # `repr` shows types, and is faster than JSON
         run = self._built.get(key)
         if run is None:
+            settings = settings_of(state, self.kind.model_fields)
             parsed = self.kind.model_validate(settings)
             self._check_built(parsed, "the state's settings ask")
             _check_same(parsed, context)

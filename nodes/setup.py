@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from langchain_core.language_models.chat_models import BaseChatModel
-from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langgraph.config import get_config
 
 from sottovoce.agents.ask import Person
 from sottovoce.agents.hooked import WORDS, HookedChatModel
 from sottovoce.channels.board import OVERWRITE
 from sottovoce.core.errors import ProtocolError, command
-from sottovoce.nodes.act import plain
+from sottovoce.nodes.act import Node, plain
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.hearing import check_escalation
@@ -42,15 +42,15 @@ def setup(
     schema: type[Any] = Question,
     watch: Watch | None = None,
     cleared: Callable[[], Update] = dict,
-) -> RunnableLambda[Discussion, Update]:
+) -> Node:
     """Return the node that checks the question and copies the run's settings from the runtime context into state.
 
     All checks are made here, before any model runs. `cleared` returns the update that removes an earlier discussion
     of the same thread.
     """
 
-    def setup(state: Discussion, config: RunnableConfig) -> Update:
-        before = cleared() if state.get("settings") else {}
+    def setup(state: Discussion) -> Update:
+        config, before = get_config(), cleared() if state.get("settings") else {}
         asked: Any = {key: value for key, value in state.items() if key not in before}  # Any: some keys of a TypedDict
         settings = contexts.settings()
         check_question(asked, settings.owners(), settings.needs(), settings.names(), schema)
@@ -69,10 +69,10 @@ def setup(
         update = {**first, **begun, "notes": notes}
         return {**before, **{key: {OVERWRITE: value} if key in gathered else value for key, value in update.items()}}
 
-    return RunnableLambda(setup, name="opening")
+    return Node(setup)
 
 
-def next_round(contexts: Contexts[Any], *, watched: bool) -> RunnableLambda[Discussion, Update]:
+def next_round(contexts: Contexts[Any], *, watched: bool) -> Node:
     """Return the node that begins a round, in which agents hear the one before; if watched, a reset returns here."""
 
     def next_round(state: Discussion) -> Update:
@@ -81,12 +81,11 @@ def next_round(contexts: Contexts[Any], *, watched: bool) -> RunnableLambda[Disc
         mark = marked(state, contexts.restored, (state["round"] + 1, 0)) if watched else {}
         return {**began, **mark}
 
-    return RunnableLambda(next_round, name="next_round")
+    return Node(next_round, quick=True)
 
 
-def close_round(state: Discussion) -> Update:
-    """Join the agents of a round; a router chooses the next step."""
-    return {}
+close_round = Node(lambda state: {}, quick=True)
+"""Joins the agents of a round; a router chooses the next step."""
 
 
 def check_edges(run: RunContext[Any]) -> list[str]:  # Any: any scheme

@@ -36,15 +36,15 @@ class PendingUpdate(TypedDict, total=False):
     """For an edit: by act, the text that replaces the model's reply."""
 
 
-def settings_of(state: Discussion, known: Collection[str]) -> tuple[JSON, str]:
-    """Return the settings in a state, and their JSON text; `known` are the names of the scheme's settings.
+def settings_of(state: Discussion, known: Collection[str]) -> JSON:
+    """Return the settings in a state; `known` are the names of the scheme's settings.
 
     Raises:
         UsageError: there are none, they are not a JSON object, or one is missing, which a default would replace.
     """
     settings: Any = state.get("settings")  # Any: may be edited
     try:
-        text = json.dumps(settings, sort_keys=True)
+        json.dumps(settings)
     except (TypeError, ValueError) as error:
         raise UsageError(f"the state's settings are not JSON: {error}; write them as 'opening' did") from error
     if settings is None and "round" not in state:
@@ -55,7 +55,7 @@ def settings_of(state: Discussion, known: Collection[str]) -> tuple[JSON, str]:
         )
     if missing := next((name for name in WHOLE if name in known and name not in settings), None):
         raise UsageError(f"the state's settings have no {missing!r}; write all of them, as 'opening' did")
-    return settings, text
+    return settings
 
 
 def check_types(state: Mapping[str, Any], schema: type[Any]) -> None:  # Any: as edited

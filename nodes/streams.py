@@ -35,7 +35,7 @@ class Progress(TypedDict):
 
 def report(progress: Progress) -> None:
     """Write an event; without a `custom` stream, or outside a graph, it is discarded."""
-    with suppress(KeyError):  # the node runs outside a graph
+    with suppress(KeyError, RuntimeError):  # the node runs outside a graph
         get_stream_writer()(progress)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, get_args, get_type_hints
 
-from langchain_core.runnables import RunnableLambda
 from langgraph.graph import END, START
 from langgraph.types import CachePolicy, RetryPolicy
 
@@ -16,7 +15,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.trust import Allow, Allowed
 from sottovoce.graphs.runtime.compiled import FIRST, DiscussionGraph
 from sottovoce.graphs.scheme import Graph, Scheme
-from sottovoce.nodes.act import Act, Step, key_of, node, plain
+from sottovoce.nodes.act import Act, Node, Step, key_of, node, plain
 from sottovoce.nodes.contexts import Contexts, Models
 from sottovoce.nodes.decide import Rule, by_majority, deciding
 from sottovoce.nodes.monitor_node import Effect, approval, checked, checked_together, deferred, reset_pending
@@ -166,9 +165,9 @@ class Frame:
             self._watch(name, check, name, (), defer=True)
             self._gates[name] = f"watch_{name}"
 
-    def step(self, step: Step, name: str = "") -> RunnableLambda[Any, Any]:
+    def step(self, step: Step, name: str = "") -> Node:
         """Return the node of a step without an agent, for `join` or LangGraph's `add_node`."""
-        return RunnableLambda(lambda state: plain(step(self.contexts.of(state), state)), name=name or step.__name__)
+        return Node(lambda state: plain(step(self.contexts.of(state), state)))
 
     def _watch(
         self,
@@ -197,12 +196,14 @@ class Frame:
             return onwards(state)
 
         back: dict[Hashable, str] = {} if self.watch is None else {RESET: RESET}
-        self.graph.add_conditional_edges(f"watch_{name}", after_watch, {**targets, again: name, **back})
+        self.graph.add_conditional_edges(
+            f"watch_{name}", Node(after_watch, quick=True), {**targets, again: name, **back}
+        )
 
     def _follow(self, name: str, to: str | Spread, ends: Sequence[str], labels: Labels) -> None:
         onwards, targets = self._targets(to, ends, labels)
         if callable(to):
-            self.graph.add_conditional_edges(name, onwards, targets)
+            self.graph.add_conditional_edges(name, Node(onwards, quick=True), targets)
         else:
             self.graph.add_edge(name, *targets.values())
 

@@ -86,18 +86,18 @@ class Runner:
             speaking = upload(plan.speaking, logits.device)
             logits, states = logits[speaking], _rows(states, speaking)
         choices = choose(network.table, plan, logits, self._at_least, ahead)
-        plan.means, plan.inputs = choices.means, self._next_inputs(choices) if plan.lasting else None
+        plan.mean_rows, plan.inputs = choices.mean_rows, self._next_inputs(choices) if plan.lasting else None
         return StepOutput(choices, states, thoughts)
 
     def _next_inputs(self, choices: Choices) -> torch.Tensor:
         """Return the next inputs of a plan's sequences, ids (b,) or rows (b, E), without waiting for the device."""
         inputs, own = choices.tokens, self._network.table.key
-        if not choices.means:
+        if not choices.mean_rows:
             return inputs
-        if len(choices.means) == 1 and len(choices.means[0].at) == len(inputs):
-            return choices.means[0].rows[own]
+        if len(choices.mean_rows) == 1 and len(choices.mean_rows[0].at) == len(inputs):
+            return choices.mean_rows[0].rows[own]
         inputs = self._network.embed(inputs.clamp_min(0))
-        for means in choices.means:
+        for means in choices.mean_rows:
             inputs[upload(means.at, inputs.device)] = means.rows[own]
         return inputs
 

@@ -81,6 +81,15 @@ class Scheduler:
         self._plan = self._plan or self._plan_of(self.running[: self.decoding])
         return Batch(self._plan.sequences, 0, [1] * self.decoding, False, self._plan)
 
+    def steady(self, batch: Batch) -> bool:
+        """Return True if the next pass has the same sequences, unless one of them stops with the tokens of this one."""
+        same = batch.plan is self._plan and batch.plan.foreseen and len(self.running) == self.decoding
+        full = not self.waiting or self.decoding >= self._most
+        return same and full and self._same_model() and all(each.goes_on for each in self.running)
+
+    def _same_model(self) -> bool:
+        return self._network.version == self._version and not self._network.hooked
+
     def _plan_of(self, sequences: list[Sequence]) -> Plan:
         return Plan(sequences, self._pending, len(self._network.layers) - 1)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 
+import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
@@ -176,6 +177,11 @@ class Sequence:
         return self.finish is not None and not self._needs_state and not self._needs_cache
 
     @property
+    def goes_on(self) -> bool:
+        """True if it decodes for two more passes at least, unless it stops."""
+        return self.finish is None and self.n + 1 < self.request.stop.max_new and not self.job.future.done()
+
+    @property
     def _needs_state(self) -> bool:
         return bool(self.request.record.layers) and self.passes < self.n + 1
 
@@ -195,7 +201,7 @@ class Sequence:
         """Return True if a mean may be fed next: within a format only in the middle of a text."""
         if self.constraint is None or isinstance(self.constraint, Free):
             return True
-        return not self.constraint.forced and mask is not None and 2 * int(mask.sum()) >= len(mask)
+        return not self.constraint.forced and mask is not None and 2 * int(np.count_nonzero(mask)) >= len(mask)
 
     @property
     def complete(self) -> int | None:

@@ -23,6 +23,7 @@ import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
@@ -73,7 +74,7 @@ def reading(text: str, question: Mapping[str, Any]) -> Reading:  # Any: see is_o
     """
     kind, choices = KINDS[kind_of(question)], question.get("choices") or []
     asked_text = str(question.get("question", ""))
-    statement = _stated(text, kind, choices)
+    statement = _stated(text, kind, tuple(choices))
     if statement is not None:
         return Reading(_short(statement.answer, question), statement.how)
     mined, body = kind.read(text, choices), plain(text)
@@ -98,7 +99,7 @@ def stated_beside(text: str, question: Mapping[str, Any]) -> str | None:  # Any:
 
 def read(text: str, kind: str, choices: list[str] | None = None) -> str | None:
     """Return the answer in canonical form if the question is unknown, or None if none can be parsed."""
-    statement = _stated(text, KINDS[kind], choices or [])
+    statement = _stated(text, KINDS[kind], tuple(choices or ()))
     return KINDS[kind].read(text, choices or []) if statement is None else statement.answer
 
 
@@ -164,7 +165,8 @@ def lettered(choices: list[str]) -> list[str]:
     return [f"({letter}) {choice}" for letter, choice in letters]
 
 
-def _stated(text: str, kind: Kind, choices: list[str]) -> Reading | None:
+@lru_cache(1024)  # a reply is parsed as soon as it comes, for the votes, and for the record
+def _stated(text: str, kind: Kind, choices: tuple[str, ...]) -> Reading | None:
     """Return the last statement that names an answer or denies one; None if nothing is stated."""
     field = _field(text)
     if field is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from sottovoce.prompts.kinds.marks import normalise
@@ -58,6 +59,7 @@ def is_sentence(answer: str, question: str) -> bool:
     return (is_told or (bool(small) and len(repeats) >= SHORTEST)) and len(answer.split()) >= SHORTEST
 
 
+@lru_cache(1024)  # a discussion asks for its question's many times for each message
 def asking_sentence(question: str) -> str:
     """Return the sentence that asks, without the facts before it."""
     lines = sentences(question[-LONGEST_QUESTION:])
@@ -65,6 +67,7 @@ def asking_sentence(question: str) -> str:
     return asks[-1] if asks else lines[-1] if lines else ""  # "Is this true? Gold is a metal."
 
 
+@lru_cache(1024)
 def question_words(question: str) -> frozenset[str]:
     """Return the lowercase words of the sentence that asks."""
     return frozenset(word[0].casefold() for word in WORD.finditer(asking_sentence(question)))
@@ -154,12 +157,17 @@ def kind_of(question: Mapping[str, Any]) -> str:  # Any: a Question; its module 
         return str(kind)
     if question.get("choices"):
         return "option"
-    sentence, target = asking_sentence(str(question.get("question", ""))), question.get("target")
-    if kind_of_target := _of_target(target):
+    if kind_of_target := _of_target(question.get("target")):
         return kind_of_target
+    return _kind_of_text(str(question.get("question", "")), question.get("target") is not None)
+
+
+@lru_cache(1024)
+def _kind_of_text(question: str, has_target: bool) -> str:
+    sentence = asking_sentence(question)
     if COMPUTES.match(sentence) or (EXPRESSION.search(sentence) and not YES_NO_QUESTION.match(sentence)):
         return "number"
-    return "text" if target is not None else _of_wording(sentence, str(question.get("question", "")))
+    return "text" if has_target else _of_wording(sentence, question)
 
 
 def _of_target(target: object) -> str | None:

@@ -84,7 +84,7 @@ class LiveDiscussion:
         }
         try:
             await self._run_graph(graph, self.record.question, config, live=live)
-            while self.record.decision is None and (waiting := await _waiting(graph, config)):
+            while graph.checkpointer and self.record.decision is None and (waiting := await _waiting(graph, config)):
                 reply = await self._replied(*waiting)
                 await self._run_graph(graph, Command(resume={waiting[1].id: reply}), config, live=live)
         except asyncio.CancelledError:
@@ -96,13 +96,15 @@ class LiveDiscussion:
             why = f"the steps of question {self._key[0]!r} cannot be repeated ({type(error).__name__}: {error})"
             raise RecordError(f"run {str(self._run.folder)!r} is damaged: {why}; {REPAIR}") from error
         finally:
-            graph.checkpointer.delete_thread(thread)  # type: ignore[union-attr]  # of `recorded`
+            if isinstance(graph.checkpointer, InMemorySaver):
+                graph.checkpointer.delete_thread(thread)
         if self.broken is not None:
             raise self.broken
 
     async def _run_graph(self, graph: Graph, start: Any, config: RunnableConfig, *, live: bool) -> None:
         """Run the graph to the decision, or until a human must reply."""
-        options: Any = {"context": {"seed": self.record.seed}, "durability": "exit"}  # Any: keywords
+        options: Any = {"context": {"seed": self.record.seed}}  # Any: keywords
+        options |= {"durability": "exit"} if graph.checkpointer else {}
         if not live:
             await graph.ainvoke(start, config, output_keys=[], **options)
             return
@@ -202,12 +204,12 @@ def _step(number: int, node: str, path: Sequence[Any]) -> str:  # Any: as LangGr
     return f"{number}/{node}" if path[1] == node else f"{number}/{node}/{path[1]}"
 
 
-def recorded(graph: Any) -> Graph:  # Any: a StateGraph
+def recorded(graph: Any, *, saver: bool) -> Graph:  # Any: a StateGraph
     """Compile a graph for discussions that record their steps, and repeat those that are recorded.
 
-    Its saver is in memory: LangGraph needs one for requests to humans.
+    A `saver` in memory is needed for requests to humans.
     """
-    compiled: Graph = graph.compile(checkpointer=InMemorySaver())
+    compiled: Graph = graph.compile(checkpointer=InMemorySaver() if saver else None)
     check = getattr(compiled, "check", None)
     for name, node in compiled.nodes.items():
         if name != START:

@@ -131,6 +131,7 @@ class Listener(BaseCallbackHandler):
 
     raise_error = True  # a full disk is noticed here first
     run_inline = True  # otherwise an async run might report a call after its reply
+    ignore_chain = ignore_llm = True  # these events are many
 
     def __init__(self, report: Callable[[Asked], None]) -> None:
         self._report = report

@@ -40,6 +40,7 @@ LOCK = "lock"
 REPAIR = "restore the log from a copy, or run its questions again"
 FORMAT = "sottovoce.run"
 VERSION = 3
+ENCODER = json.JSONEncoder(separators=(",", ":"))
 END = 4096
 """Largest size of a log's last line, in bytes."""
 SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
@@ -191,4 +192,4 @@ def parsed(line: bytes) -> JSON | None:
 
 
 def _line(line: JSON) -> str:
-    return json.dumps(line, separators=(",", ":")) + "\n"
+    return ENCODER.encode(line) + "\n"

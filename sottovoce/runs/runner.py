@@ -184,7 +184,7 @@ class Runner:
         if self._run.unfinished and (why := self._reached()):
             self.over = why  # a resumed run makes no call beyond its limit
             return
-        waiting, compiled = iter(self._run.unfinished), recorded(graph)
+        waiting, compiled = iter(self._run.unfinished), recorded(graph, saver=self._person is not None)
         workers = [self._work(waiting, compiled) for _ in range(self._limits.at_once)]
         self._workers = [asyncio.create_task(each) for each in (*workers, self._sync())]
         timer = self._after(self._limits.time_limit)

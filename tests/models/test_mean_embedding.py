@@ -9,6 +9,7 @@ import torch
 
 from sottovoce.models import Engine, Feed, Record, Request, Sampling, Stop, Table, assemble
 from sottovoce.models.engine.recorder import LATER, MAX_PENDING, Means, Pending, Recent, Recorder
+from sottovoce.models.huggingface import embedding_table
 from tests.models.support import fresh
 from tests.support import (
     VOCABULARY,
@@ -24,6 +25,11 @@ MEAN = Feed("mean")
 FAR = 299  # a token that no tiny model's mean comes near to
 
 Matrix = torch.Tensor
+
+
+@pytest.fixture(autouse=True)
+def as_large_tables_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedding_table, "CHEAP", 0)
 
 
 class Watched(Table):

@@ -11,7 +11,7 @@ from sottovoce.agents.ask import Ask
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, Turn
 from sottovoce.core.errors import UsageError
-from sottovoce.nodes.act import Act, node
+from sottovoce.nodes.act import Act, Node, node
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.say import say
@@ -110,3 +110,16 @@ class Cut(ScriptedChatModel):
 def test_a_reply_cut_at_the_limit_is_noted() -> None:
     (message,) = made(chain, Cut(replies={"": ["a", "b"]})).invoke(STATE)["board"][:1]
     assert Message.from_dict(message).notes == ("cut at the token limit",)
+
+
+async def test_only_a_quick_node_runs_on_the_event_loop() -> None:
+    here = threading.get_ident()
+    assert await Node(lambda state: threading.get_ident(), quick=True).ainvoke({}) == here
+    assert await Node(lambda state: threading.get_ident()).ainvoke({}) != here
+
+
+def test_equal_settings_share_a_context_and_those_of_other_types_do_not() -> None:
+    graph = Contexts(Debate, Debate(), ScriptedChatModel([]))
+    states: list[Any] = [{**STATE, "settings": {**STATE["settings"], "rounds": rounds}} for rounds in (2, 2, 2.0)]
+    first, second, third = map(graph.of, states)
+    assert first is second is not third
