@@ -119,6 +119,7 @@ class HookedChatModel(BaseChatModel):
         """The loaded model, shared by all chat models with the same name."""
         from sottovoce.models import load
 
+        _ = self.channel  # wrong options are refused before a model is loaded
         loaded: LoadedModel = self.preloaded or load(
             self.model,
             dtype=self.dtype,  # type: ignore[arg-type]  # checked by load
