@@ -46,6 +46,8 @@ SMALL = 1_000_000_000
 
 STREAMING = "streaming"
 """An old argument of LangChain's models; it has no effect here, since every call can stream."""
+OF_ENGINES = {"memory": (None,), "exact": (None, False), "reuse": (None, "exact")}
+"""Fields that an engine is made with, and their values that a loaded model's engine may have anyway."""
 
 
 class HookedChatModel(BaseChatModel):
@@ -85,8 +87,10 @@ class HookedChatModel(BaseChatModel):
     exact: bool = False
     """Bitwise equal results whatever runs at the same time, at the cost of full batches; for float32 on a CPU.
 
-    Agents of one model that differ in `memory` or `exact` share its weights but not its engine.
+    Agents of one model that differ in `memory`, `exact` or `reuse` share its weights but not its engine.
     """
+    reuse: Literal["exact", "approximate"] = "exact"
+    """With "approximate", a message is not read where its speaker's keys and values are known; see `Engine`."""
     # Any: a LoadedModel; naming its type would import torch
     preloaded: Any = Field(default=None, repr=False, exclude=True)
     """A model that is already loaded, to use instead of loading `model`."""
@@ -105,8 +109,9 @@ class HookedChatModel(BaseChatModel):
             if name not in known:
                 raise UsageError(f"{nearest(f'argument of {cls.__name__}:', name, known)}; did you mean that?")
         made = isinstance(arguments, dict) and arguments.get("preloaded") is not None
-        if made and (arguments.get("exact") or arguments.get("memory") is not None):
-            raise UsageError("`exact` and `memory` make an engine, and a loaded model has one; give them to `load`")
+        if made and any(arguments.get(name) not in unset for name, unset in OF_ENGINES.items()):
+            named = ", ".join(f"`{name}`" for name in OF_ENGINES)
+            raise UsageError(f"{named} make an engine, and a loaded model has one; give them to `load`")
         return arguments
 
     @cached_property
@@ -114,6 +119,7 @@ class HookedChatModel(BaseChatModel):
         """The loaded model, shared by all chat models with the same name."""
         from sottovoce.models import load
 
+        _ = self.channel  # wrong options are refused before a model is loaded
         loaded: LoadedModel = self.preloaded or load(
             self.model,
             dtype=self.dtype,  # type: ignore[arg-type]  # checked by load
@@ -121,6 +127,7 @@ class HookedChatModel(BaseChatModel):
             device=self.device,
             memory=self.memory,
             exact=self.exact,
+            reuse=self.reuse,
         )
         return loaded if self.thinking is None else loaded.thinking(self.thinking)
 

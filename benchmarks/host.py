@@ -47,13 +47,13 @@ class Free(Network):
         for logits in self._logits:
             logits[:, quotes] = -100.0
         self._states = torch.randn(rows, self.hidden, generator=random)
-        self._made = 0
+        self._count = 0
 
     def forward(self, reading: Reading, layers: Sequence[int] = (), edits: Mapping[int, Change] | None = None) -> Pass:
         """Return the next prepared results."""
-        self._made += 1
+        self._count += 1
         rows = reading.inputs.shape[0]
-        return Pass(self._logits[self._made % 7][:rows], {layer: self._states[:rows] for layer in (*layers, FINAL)})
+        return Pass(self._logits[self._count % 7][:rows], {layer: self._states[:rows] for layer in (*layers, FINAL)})
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class KV(Protocol):
             raise UsageError(f"{self.name} has no rank; leave it out, or use layer_share or carry_as to carry less")
         if options.place == "quoted" and "words" not in self.origins and not self.thinks:
             raise UsageError("place 'quoted' puts keys and values in place of a reply's words; use carry reply or both")
-        if not self.origins or (self.origins == ("thoughts",) and not self.steps):
+        if not self.origins:
             kept = options.keep if isinstance(options.keep, str) else self.keeps
             raise UsageError(
                 f"carry {options.carry or self.carry} and keep {kept} leave nothing to hand over under {self.name}; "
@@ -74,9 +74,9 @@ class KV(Protocol):
         """The origins of the positions that are handed over."""
         keep = self.options.keep if isinstance(self.options.keep, str) else self.keeps
         if keep == "thoughts":
-            return ("thoughts",) if self.thinks else ()
+            return ("thoughts",) if self.steps else ()
         added = OF_CARRY[self.options.carry or self.carry]
-        added = added if self.thinks else tuple(each for each in added if each != "thoughts")
+        added = added if self.steps else tuple(each for each in added if each != "thoughts")
         return ("received", *added) if keep == "all" else added
 
     @property
@@ -101,7 +101,11 @@ class KV(Protocol):
                 f"{hearer.name!r} have (type, heads, width) {shapes[0]} and {shapes[1]}; use models of one family, or "
                 "carry that edge in words with --fallback nl"
             )
-        told = f"with keys and values of {_named(self.origins)}"
+        possible = ("received", "words") if self.silent else ()  # a sender may have heard nobody, or write nothing
+        sure, other = ([each for each in self.origins if (each in possible) == has] for has in (False, True))
+        told = "with keys and values of " + ", and of ".join(
+            [*([_named(sure)] if sure else []), *([f"{_named(other)}, if any"] if other else [])]
+        )
         if "prompt" in self.origins:
             told += ": all that the sender was told, its documents and role included"
         if speaker.weights_key != hearer.weights_key:

@@ -179,6 +179,8 @@ def renewed(text: str, kinds: Collection[str]) -> str:
 
 def main(arguments: list[str]) -> None:
     """Rewrite all pages, or list those that are out of date."""
+    if unknown := [each for each in arguments if each not in {*KINDS, "--check"}]:
+        sys.exit(f"unknown argument {unknown[0]!r}; expected --check, or parts to make: {', '.join(KINDS)}")
     kinds = [each for each in arguments if each in KINDS] or list(KINDS)
     late = []
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:

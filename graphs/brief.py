@@ -24,10 +24,11 @@ def create_brief(settings: Brief | None = None, **inputs: Unpack[GraphInputs]) -
     """Return the uncompiled graph of senders and the agent that answers. `inputs`: see `GraphInputs`."""
     from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import brief as acts
+    from sottovoce.nodes.decide import by_last
     from sottovoce.nodes.setup import close_round
 
     settings = Brief.parse(settings)
-    frame = Frame(SCHEME, settings, **inputs, begin=acts.begin)
+    frame = Frame(SCHEME, settings, **inputs, begin=acts.begin, rule=by_last)
     last = settings.speakers()[-1]
     frame.graph.add_conditional_edges("next_round", next_speakers, settings.speakers())
     for sender in settings.senders():
@@ -53,6 +54,6 @@ SCHEME = Scheme(
     headings={"brief": "Briefs", "answer": "Answer"},
     sample="briefing",
     manner=manner,
-    first_options="--max-tokens 48",
+    first_options="--sample briefing/1 --max-tokens 48",
 )
 make_graph = SCHEME.make_graph

@@ -18,10 +18,11 @@ def create_pipeline(settings: Pipeline | None = None, **inputs: Unpack[GraphInpu
     """Return the uncompiled graph of a pipeline. Names in `models`: the agents, and "judge" or "summariser"."""
     from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import pipeline as acts
+    from sottovoce.nodes.decide import by_last
     from sottovoce.nodes.setup import close_round
 
     settings = Pipeline.parse(settings)
-    frame = Frame(SCHEME, settings, **inputs, rule=acts.by_last)
+    frame = Frame(SCHEME, settings, **inputs, rule=by_last)
     speakers, (last,) = settings.speakers(), settings.others()
     if settings.shape == "sequential":
         frame.graph.add_edge("next_round", speakers[0])

@@ -145,7 +145,18 @@ def plain(update: Update) -> Update:
     return {**update, "board": board}
 
 
-SPOKEN_BY = {"protocol", "options", "temperature", *OF_SAMPLING, "max_tokens", "stop", "seed", "thinking", "exact"}
+SPOKEN_BY = {
+    *OF_SAMPLING,
+    "protocol",
+    "options",
+    "temperature",
+    "max_tokens",
+    "stop",
+    "seed",
+    "thinking",
+    "exact",
+    "reuse",
+}
 """The fields of a local model that its replies depend on, besides its weights."""
 
 

@@ -109,7 +109,7 @@ class ProgramTests:
         total, problem = len(tests_of(state)), problem_of(state)
         passed, alike = state["passed"], agreed(state) if run.settings.consensus else []
         votes: list[Vote] = [
-            vote if vote["answer"] is None else {**vote, "note": f"{passed[vote['agent']]} of {total} tests"}
+            {**vote, "note": f"{passed[vote['agent']]} of {total} tests"} if total and vote["agent"] in passed else vote
             for vote in state["votes"]
         ]
         candidates = [vote for vote in votes if vote["answer"] is not None and (not alike or vote["agent"] in alike)]
@@ -117,7 +117,8 @@ class ProgramTests:
         if best is None or best["answer"] is None:
             score = None if problem is None else 0.0
             return {**decided("tests", "", [], votes, state), "score": score, "measures": {"pass": score}}
-        why = f"{best['agent']}'s solution passes {passed[best['agent']]} of {total} tests"
+        why = f"{best['agent']}'s solution "
+        why += f"passes {passed[best['agent']]} of {total} tests" if total else "is the first; there are no tests"
         score = None
         if problem is not None:
             wrong = tried(best["answer"], problem.program, self.runner(run.settings))

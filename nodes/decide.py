@@ -171,6 +171,18 @@ def by_majority(run: RunContext[Any], state: Discussion) -> Decision:
     return majority(last_votes(run, state), state)
 
 
+def by_last(run: RunContext[Any], state: Discussion) -> Decision:
+    """Decide by the last agent's answer, under the name of its role; no other agent gives one."""
+    votes = last_votes(run, state)
+    vote, agent = votes[-1], votes[-1]["agent"]
+    role = run.settings.role_of(agent)
+    why = (f"the {role} " if role == agent else f"{agent} ") + (
+        "answered" if vote["counts"] else "was asked, and its answer could not be read"
+    )
+    why += f" ({took(vote)})" if took(vote) else ""
+    return {**decided(role, why, [], votes, state, (vote["answer"],)), "by": agent}
+
+
 def majority(votes: Sequence[Vote], question: Question) -> Decision:
     """Decide by the most frequent answer; at a tie, by the one that was given first (Du et al.)."""
     best = leading(viewpoints(votes, question))

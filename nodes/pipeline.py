@@ -1,4 +1,4 @@
-"""The acts and decision of a pipeline: plan, critique, refine or contribute, and answer (LatentMAS, arXiv 2511.20639).
+"""The acts of a pipeline: plan, critique, refine or contribute, and answer (LatentMAS, arXiv 2511.20639).
 
 In words a stage hears all messages before it, as in the authors' TextMAS (Gen-Verse/LatentMAS, methods/text_mas.py).
 Of messages without words it hears only the last, as there too: its sender has read the ones before.
@@ -12,10 +12,9 @@ from typing import Final
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, MessageRef, Turn, words
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.decide import decided, last_votes, took
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.say import say, say_answer
-from sottovoce.nodes.state import Decision, Discussion, Update, rounds_of
+from sottovoce.nodes.state import Discussion, Update, rounds_of
 from sottovoce.settings import Pipeline
 
 ACTS: Final[Mapping[str, str]] = {"planner": "plan", "critic": "critique", "refiner": "refine"}
@@ -55,15 +54,6 @@ def turns_of(builder: PromptBuilder, spoken: Sequence[Message], request: str | N
         wordless = wordless[-1:]
     said = builder.prompts.render("pipeline/heard", statements=quoted, final=request is None)
     return (*builder.system_turn(), Turn("user", (*wordless, *builder.full_turn(request, discussion=said))))
-
-
-def by_last(run: RunContext[Pipeline], state: Discussion) -> Decision:
-    """Decide by the last agent's answer; no other agent gives one."""
-    votes, (last,) = last_votes(run, state), run.settings.others()
-    vote = votes[-1]
-    why = f"the {last} " + ("answered" if vote["counts"] else "was asked, and its answer could not be read")
-    why += f" ({took(vote)})" if took(vote) else ""
-    return {**decided(last, why, [], votes, state, (vote["answer"],)), "by": last}
 
 
 def _spoken(run: RunContext[Pipeline], state: Discussion) -> list[Message]:

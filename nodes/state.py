@@ -62,7 +62,7 @@ class Decision(TypedDict):
     tied: NotRequired[list[str]]
     """The answers with equally many votes, if the order of agents broke the tie or another agent was asked."""
     by: NotRequired[str]
-    """The agent that decided, if it was not a vote: moderator, judge, secretary."""
+    """The agent that decided, if it was not a vote: moderator, judge, secretary, receiver."""
     agreed: NotRequired[bool]
     """True if a judge found in the end that the agents agree (MADRA; otherwise the question is "inconsistent")."""
     beside: NotRequired[dict[str, str | None]]

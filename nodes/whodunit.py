@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from sottovoce.agents.ask import Ask
-from sottovoce.agents.hooked import WORDS
+from sottovoce.agents.hooked import WORDS, HookedChatModel
 from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.channels.payload import Span
 from sottovoce.core.response_format import Form
@@ -69,7 +69,16 @@ def begin(run: RunContext[WhoDunit], state: Discussion) -> Update:
     """
     given, settings = state.get("game"), run.settings
     game = settings.game(f"{settings.seed}/{question_id(state)}") if given is None else settings.seated(given)
-    return {"game": game.model_dump(mode="json"), "world": first_state(game)}
+    return {"game": game.model_dump(mode="json"), "world": first_state(game), "notes": _leaks(run)}
+
+
+def _leaks(run: RunContext[WhoDunit]) -> list[str]:
+    """Return a note if messages carry more than the published values: what stands before a prompt has no spans."""
+    channels = [model.channel for model in run.models.values() if isinstance(model, HookedChatModel)]
+    whole = any(each.hands_over and getattr(each.options, "place", "") != "quoted" for each in channels)
+    if not whole or run.settings.values == "off":
+        return []
+    return [f"{run.settings.protocol} hands over more than the game publishes: private clues and thoughts too"]
 
 
 def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:

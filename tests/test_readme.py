@@ -128,6 +128,15 @@ def test_drawings_options_and_code_are_those_of_the_program(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("argument", ["--help", "drawing"])
+def test_an_unknown_part_is_refused_with_the_list_of_parts(tmp_path: Path, argument: str) -> None:
+    done = ran(tmp_path, "docs/generate.py", "--check", argument)
+
+    parts = "draw, options, retrievers, published, code, run, example, walk"
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"unknown argument {argument!r}; expected --check, or parts to make: {parts}\n"
+
+
 def test_every_drawing_is_of_the_text_that_is_on_its_page(tmp_path: Path) -> None:
     done = ran(tmp_path, "docs/draw.py", "--check")
 

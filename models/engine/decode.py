@@ -7,7 +7,7 @@ output head. Few steps need it; the other lookups wait and are made many at a ti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -17,7 +17,7 @@ from sottovoce.models.engine.constrained_decoding import Effect
 from sottovoce.models.engine.plan import Group, Plan
 from sottovoce.models.engine.recorder import LATER, Means
 from sottovoce.models.engine.vocabulary import Mask
-from sottovoce.models.huggingface.devices import upload
+from sottovoce.models.huggingface.devices import download, upload
 from sottovoce.models.huggingface.embedding_table import Table, argmax, count_nonzero
 
 NOW = LATER - 1  # in place of a mean's nearest token that may be a stop; LATER marks one that cannot be a stop
@@ -32,18 +32,18 @@ class Choices:
     """(b, V)."""
     tokens: torch.Tensor
     """(b,), LATER or NOW for a mean whose token is not known."""
-    means: list[Means]
+    mean_rows: list[Means]
     at_least: int
     masks: Mapping[int, Mask]
     """The tokens that response formats allow, by index."""
-    checked: torch.Tensor
-    """The tokens (b,), and the argmax of the logits that the formats allow if any sequence needs it: (1 or 2, b)."""
+    checked: Callable[[], list[list[int]]]
+    """Waits for the tokens (b,), and the argmax of the logits that the formats allow if any sequence needs it."""
     effects: dict[int, Effect] = field(default_factory=dict)
     """The effects of response formats, by index."""
 
     def read(self, own: Table) -> tuple[list[int], list[int]]:
         """Return tokens, and argmaxes or -1; a token is -1 if logits were not finite. Waits for the device."""
-        ids, *best = self.checked.tolist()
+        ids, *best = self.checked()
         argmaxes = best[0] if best else [-1] * len(ids)
         _look_up(own, self, ids)
         for i in self.plan.formed:
@@ -65,7 +65,7 @@ class Choices:
             return
         ids[i] = effect.id
         if effect.as_token and sequence.request.feed.kind == "mean":
-            (means,) = (each for each in self.means if i in each.at)
+            (means,) = (each for each in self.mean_rows if i in each.at)
             _feed_token(own, sequence.request.feed.tables, means, means.at.index(i), effect.id)
 
 
@@ -87,7 +87,7 @@ def choose(own: Table, plan: Plan, logits: torch.Tensor, at_least: int = 0, ahea
         found.append(means)
     finite = logits.amax(-1).isfinite() & logits.amin(-1).isfinite()
     rows = [torch.where(finite, ids, -1), *([argmax(allowed)] if plan.wants_best else [])]
-    return Choices(plan, logits, ids, found, at_least, masks, torch.stack(rows))
+    return Choices(plan, logits, ids, found, at_least, masks, download(torch.stack(rows)))
 
 
 def _draw(group: Group, logits: torch.Tensor, ahead: int) -> torch.Tensor:
@@ -138,7 +138,7 @@ def _look_up(own: Table, choices: Choices, ids: list[int]) -> None:
     With `at_least`, all are looked up at once and without guesses, because a guess changes the rows of a product.
     """
     speakers, at_least = choices.plan.speakers, choices.at_least
-    for means in choices.means:
+    for means in choices.mean_rows:
         now = [
             j
             for j, i in enumerate(means.at)
@@ -152,12 +152,12 @@ def _look_up(own: Table, choices: Choices, ids: list[int]) -> None:
                 ids[means.at[j]] = id
 
 
-def _feed_token(own: Table, others: tuple[Table, ...], means: Means, j: int, id: int) -> None:
+def _feed_token(own: Table, others: tuple[Table, ...], averaged: Means, j: int, id: int) -> None:
     """Replace a mean by the row of a token, with all the weight."""
     for table in (own, *others):
-        means.rows[table.key][j] = table.rows[id]
-    means.ids[j], means.weights[j] = id, 0.0
-    means.weights[j, 0] = 1.0
+        averaged.rows[table.key][j] = table.rows[id]
+    averaged.ids[j], averaged.weights[j] = id, 0.0
+    averaged.weights[j, 0] = 1.0
 
 
 def _padded(rows: torch.Tensor, at_least: int) -> torch.Tensor:

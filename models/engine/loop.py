@@ -10,6 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 
 import torch
 from transformers import PreTrainedTokenizerBase
@@ -32,28 +33,59 @@ class Loop:
     """Requests on one network, pass by pass."""
 
     def __init__(
-        self, network: Network, tokenizer: PreTrainedTokenizerBase, limits: Limits, statistics: Statistics
+        self,
+        network: Network,
+        tokenizer: PreTrainedTokenizerBase,
+        limits: Limits,
+        statistics: Statistics,
+        overlap: bool | None = None,
     ) -> None:
+        """`overlap`: give the device its next pass before the results of this one are read; None does so on a GPU."""
         self.scheduler = Scheduler(network, tokenizer, limits, statistics)
         self._runner = Runner(network, exact=limits.exact, slots=limits.slots)
         self._network = network
         self._looked: tuple[int, str] | None = None
+        self._overlap = (network.device.type == "cuda" if overlap is None else overlap) and not limits.exact
+        self._pass_ahead: tuple[Batch, StepOutput] | None = None
+        """A pass whose results are not read yet."""
 
     @torch.inference_mode()
     def step(self) -> None:
-        """Make one pass with the sequences that are next."""
+        """Read the results of one pass, and give the device the next one before, if it is known already."""
+        unread, self._pass_ahead = self._pass_ahead or self._begin(), None
+        if unread:
+            batch, output = unread
+            following = self._follow(batch)
+            self._postprocess(batch, output)
+            ended = [each for each in batch.plan.sequences if each.ended]
+            if following and not ended:
+                self._pass_ahead = batch, following
+            elif following:  # those that have ended, late, take nothing of it
+                self._postprocess(batch, following)
+                ended = [each for each in batch.plan.sequences if each.ended]
+            for sequence in ended:
+                self.scheduler.finish(sequence)
+        self.scheduler.rest()
+
+    def _begin(self) -> tuple[Batch, StepOutput] | None:
+        """Run the next pass; None if there is none, or it failed."""
         batch = self.scheduler.schedule()
         if batch.sequences:
             try:
-                output = self._runner.run(batch, self.scheduler.caches.kv)
+                return batch, self._runner.run(batch, self.scheduler.caches.kv)
             except Exception as error:  # an error in a model's own code must reach its own request, and no other
                 self.scheduler.retry(batch.sequences, error)
-            else:
-                self._postprocess(batch, output)
-        self.scheduler.rest()
+        return None
+
+    def _follow(self, batch: Batch) -> StepOutput | None:
+        """Run the pass after one that is not read yet; None if it is not known yet, or fails: it is run again then."""
+        if self._overlap and self.scheduler.steady(batch):
+            with suppress(Exception):
+                return self._runner.run(batch, self.scheduler.caches.kv, ahead=1)
+        return None
 
     def _postprocess(self, batch: Batch, output: StepOutput) -> None:
-        """Give each sequence its result, and remove those that have ended."""
+        """Give each sequence its result."""
         self.scheduler.count(batch)
         for sequence, taken in zip(batch.sequences, batch.num_tokens, strict=True):
             sequence.read(taken)
@@ -61,8 +93,6 @@ class Loop:
         if not batch.plan.lasting or batch.prompts:
             batch.plan.end()
             self.scheduler.end_plan()
-        for sequence in [each for each in batch.plan.sequences if each.ended]:
-            self.scheduler.finish(sequence)
 
     def _take(self, batch: Batch, output: StepOutput) -> None:
         """Give the sequences of a plan what was chosen for them."""
@@ -78,12 +108,14 @@ class Loop:
             return
         try:
             ids, best = choices.read(self._network.table)
-            plan.recent.add(output.states, choices.logits, choices.means)
+            plan.recent.add(output.states, choices.logits, choices.mean_rows)
         except Exception as error:  # memory may be too short
             for sequence in plan.speakers:
                 sequence.fail(error)
             return
         for i, (sequence, id, argmax) in enumerate(zip(plan.speakers, ids, best, strict=True)):
+            if sequence.error:
+                continue
             try:
                 if id == -1:
                     raise self._not_finite(sequence)

@@ -1,4 +1,4 @@
-"""What stays the same from pass to pass of the same sequences: which are chosen for together, what is recorded."""
+"""The plan of passes over the same sequences: which are chosen for together, and what is recorded."""
 
 from __future__ import annotations
 
@@ -87,18 +87,20 @@ class Plan:
         self.drawn = [Group(at, speakers, pending.table) for (kind, _), at in by.items() if kind == "token"]
         self.averaged = [Group(at, speakers, pending.table) for (kind, _), at in by.items() if kind == "mean"]
         self._own = pending.table.key
+        self.foreseen = self.lasting and not any(group.draws.penalised for group in self.drawn)
+        """True if the next pass needs nothing of this one but what is on the device."""
         self.recent = Recent([each.recorder for each in speakers], pending)
         self.inputs: torch.Tensor | None = None
         """The next inputs that the last pass made, ids (b,) or rows (b, E); None if each sequence has its own."""
-        self.means: list[Means] = []
+        self.mean_rows: list[Means] = []
         """The means that the last pass made."""
 
     def end(self) -> None:
         """Give the sequences what was recorded, and their next inputs."""
-        for means in self.means:
+        for means in self.mean_rows:
             for i, row in zip(means.at, means.rows[self._own].unbind(), strict=True):
                 self.speakers[i].next_row = row
-        self.inputs, self.means = None, []
+        self.inputs, self.mean_rows = None, []
         self.settle()
         for each in self.speakers:
             each.recorder.recent = None

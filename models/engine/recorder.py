@@ -145,13 +145,13 @@ class Recent:
         self._starts = [len(each.ids) for each in self._recorders]
         self._states: list[Mapping[int, torch.Tensor]] = []
         self._logits: list[torch.Tensor] = []
-        self._means: list[Sequence[Means]] = []
+        self._mean_rows: list[Sequence[Means]] = []
         self._queued = 0
 
-    def add(self, states: Mapping[int, torch.Tensor], logits: torch.Tensor, means: Sequence[Means] = ()) -> None:
+    def add(self, states: Mapping[int, torch.Tensor], logits: torch.Tensor, mean_rows: Sequence[Means] = ()) -> None:
         """Take a pass: states (b, H) by layer, logits (b, V), and the means of some rows, the same in each pass."""
         self._states.append({layer: states[layer] for layer in self._layers})
-        self._means.append(means)
+        self._mean_rows.append(mean_rows)
         if self._counted:
             whole = len(self._counted) == len(logits)
             self._logits.append(logits if whole else logits[upload(self._counted, logits.device)])
@@ -159,13 +159,13 @@ class Recent:
     @property
     def full(self) -> bool:
         """True if it must settle now."""
-        return len(self._means) >= STEPS or (
+        return len(self._mean_rows) >= STEPS or (
             bool(self._logits) and len(self._logits) * self._logits[0].numel() >= WAITING
         )
 
     def settle(self) -> None:
         """Give each sequence its rows of the passes so far, and forget these."""
-        if self._means:
+        if self._mean_rows:
             self.queue()
             self._give_states()
             self._give_means()
@@ -176,7 +176,7 @@ class Recent:
 
     def queue(self) -> None:
         """Let the means wait whose tokens are not known yet."""
-        for n, group in enumerate(self._means[self._queued :], self._queued):
+        for n, group in enumerate(self._mean_rows[self._queued :], self._queued):
             for means in group:
                 places = [(self._recorders[i].ids, self._starts[i] + n) for i in means.at]
                 open = [j for j, (ids, at) in enumerate(places) if at < len(ids) and ids[at] == LATER]
@@ -186,7 +186,7 @@ class Recent:
                         at = upload(open, rows.device)
                         rows, guesses = rows[at], guesses[at]
                     self._pending.add([places[j] for j in open], rows, guesses)
-        self._queued = len(self._means)
+        self._queued = len(self._mean_rows)
 
     def _give_states(self) -> None:
         for name in self._layers:
@@ -197,7 +197,7 @@ class Recent:
                         each.add(("states", layer), block[:, i])
 
     def _give_means(self) -> None:
-        for group in zip(*self._means, strict=True):
+        for group in zip(*self._mean_rows, strict=True):
             for key in group[0].rows:
                 self._give(group[0].at, ("means", key), torch.stack([means.rows[key] for means in group]))
             if any(self._recorders[i].record.sparse for i in group[0].at):

@@ -21,10 +21,22 @@ Weigh = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True)
+class Quote:
+    """A reply that a piece of a prompt quotes."""
+
+    reply: bytes
+    """The reply's name, see `reply_digest`."""
+    at: tuple[int, ...]
+    """The places in the reply of the piece's positions."""
+
+
+@dataclass(frozen=True)
 class Ids:
     """A piece of a prompt as token ids."""
 
     ids: tuple[int, ...]
+    quote: Quote | None = field(default=None, compare=False)
+    """The quoted reply, whose keys and values an engine may use with `reuse` "approximate"."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -35,6 +47,8 @@ class Rows:
     """A piece of a prompt as embedding rows (n, E)."""
 
     rows: torch.Tensor
+    quote: Quote | None = None
+    """As for `Ids`."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -72,6 +86,8 @@ Piece = Ids | Rows | Cached
 LAST = -(1 << 30)
 """In place of a position: the last one of a prompt. A protocol's `Prompt` knows it, an engine does not."""
 How = Literal["add", "replace", "mean"]
+Reuse = Literal["exact", "approximate"]
+"""The reuse of keys and values: equal beginnings of prompts, or also replies that other prompts quote."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,7 +256,7 @@ class Usage:
     prompt: int
     new: int
     reused: int = 0
-    """Prompt positions that another request had read: found in the prefix cache, or handed over."""
+    """Prompt positions that another request had read: found in the prefix cache, handed over, or quoted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,7 +289,7 @@ class Statistics:
     prompt: int = 0
     """Positions of prompts that were admitted."""
     reused: int = 0
-    """Positions of these prompts that came from the prefix cache."""
+    """Positions of these prompts that were not read: from the prefix cache, or cached pieces."""
     passes: int = 0
     """Forward passes over prompts."""
     steps: int = 0

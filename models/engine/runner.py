@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import abc
 from dataclasses import dataclass
 from functools import partial
@@ -85,18 +86,18 @@ class Runner:
             speaking = upload(plan.speaking, logits.device)
             logits, states = logits[speaking], _rows(states, speaking)
         choices = choose(network.table, plan, logits, self._at_least, ahead)
-        plan.means, plan.inputs = choices.means, self._next_inputs(choices) if plan.lasting else None
+        plan.mean_rows, plan.inputs = choices.mean_rows, self._next_inputs(choices) if plan.lasting else None
         return StepOutput(choices, states, thoughts)
 
     def _next_inputs(self, choices: Choices) -> torch.Tensor:
         """Return the next inputs of a plan's sequences, ids (b,) or rows (b, E), without waiting for the device."""
         inputs, own = choices.tokens, self._network.table.key
-        if not choices.means:
+        if not choices.mean_rows:
             return inputs
-        if len(choices.means) == 1 and len(choices.means[0].at) == len(inputs):
-            return choices.means[0].rows[own]
+        if len(choices.mean_rows) == 1 and len(choices.mean_rows[0].at) == len(inputs):
+            return choices.mean_rows[0].rows[own]
         inputs = self._network.embed(inputs.clamp_min(0))
-        for means in choices.means:
+        for means in choices.mean_rows:
             inputs[upload(means.at, inputs.device)] = means.rows[own]
         return inputs
 
@@ -119,16 +120,16 @@ class Runner:
         which reads id 0 at position 0 and is written to the spare column.
         """
         sequences, n, device = batch.sequences, max(batch.num_tokens), self._network.device
-        read = [range(each.filled, each.filled + take) for each, take in zip(sequences, batch.num_tokens, strict=True)]
+        read = [each.ahead for each in sequences]
         pads = [n - len(at) for at in read]
-        end = max(at.stop for at in read)
+        end = max(at[-1] for at in read) + 1
         return Reading(
             _prompt_inputs(self._network, sequences, read, n),
             upload([[0] * pad + list(at) for at, pad in zip(read, pads, strict=True)], device),
             upload([[cache.columns] * pad + list(at) for at, pad in zip(read, pads, strict=True)], device),
             torch.arange(whole_rounds(end) if self._exact else end, device=device),
             cache.window(batch.first, batch.first + len(sequences)),
-            plain=not self._exact and not any(pads) and not any(each.filled for each in sequences),
+            plain=not self._exact and not any(pads) and not any(each.filled or each.to_paste for each in sequences),
             hidden=hidden_columns(sequences, whole_rounds(end) if self._exact else end, device),
         )
 
@@ -166,14 +167,14 @@ def whole_rounds(columns: int) -> int:
     return -(-columns // ROUND) * ROUND
 
 
-def _prompt_inputs(network: Network, sequences: list[Sequence], read: list[range], n: int) -> torch.Tensor:
+def _prompt_inputs(
+    network: Network, sequences: list[Sequence], read: abc.Sequence[abc.Sequence[int]], n: int
+) -> torch.Tensor:
     """Return ids (b, n), or embeddings (b, n, E) if any sequence has latent pieces."""
     if not any(isinstance(piece, Rows) for each in sequences for piece in each.request.prompt):
-        taken = [each.prompt_inputs[at.start : at.stop] for each, at in zip(sequences, read, strict=True)]
-        return upload([[0] * (n - len(ids)) + list(ids) for ids in taken], network.device)
-    latent = [
-        embedded(network, each.request.prompt)[at.start : at.stop] for each, at in zip(sequences, read, strict=True)
-    ]
+        taken = [[each.prompt_inputs[i] for i in at] for each, at in zip(sequences, read, strict=True)]
+        return upload([[0] * (n - len(ids)) + ids for ids in taken], network.device)
+    latent = [embedded(network, each.request.prompt)[list(at)] for each, at in zip(sequences, read, strict=True)]
     return torch.stack([nn.functional.pad(rows, (0, 0, n - len(rows), 0)) for rows in latent])
 
 
@@ -209,12 +210,12 @@ def _rows(states: abc.Mapping[int, torch.Tensor], at: slice | torch.Tensor) -> a
 def changes_of(batch: Batch, n: int) -> abc.Mapping[int, Change]:
     """Return changes of layer outputs (b, n, H) that add the prompts' deltas at their positions, in float32."""
     by_layer: dict[int, list[Addition]] = {}
-    for i, (sequence, take) in enumerate(zip(batch.sequences, batch.num_tokens, strict=True)):
-        start, end = sequence.filled, sequence.filled + take
+    for i, sequence in enumerate(batch.sequences):
+        ahead = sequence.ahead
         for edit in sequence.request.edits:
-            a, b = max(start, edit.at), min(end, edit.at + len(edit.delta))
+            a, b = (bisect_left(ahead, at) for at in (edit.at, edit.at + len(edit.delta)))
             if a < b:
-                addition = i, n - (end - a), edit.delta[a - edit.at : b - edit.at], edit.how
+                addition = i, n - len(ahead) + a, edit.delta[[at - edit.at for at in ahead[a:b]]], edit.how
                 by_layer.setdefault(edit.layer, []).append(addition)
     return {layer: partial(added, additions) for layer, additions in by_layer.items()}
 

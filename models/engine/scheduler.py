@@ -19,6 +19,7 @@ from sottovoce.models.engine.cache_manager import CacheManager, Limits
 from sottovoce.models.engine.plan import Plan
 from sottovoce.models.engine.prefix_cache import chain
 from sottovoce.models.engine.recorder import Pending
+from sottovoce.models.engine.reply_cache import ReplyCache
 from sottovoce.models.engine.request import Reply, Statistics
 from sottovoce.models.engine.runner import ROUND, Batch
 from sottovoce.models.engine.sequence import Job, Sequence, let_go
@@ -51,6 +52,7 @@ class Scheduler:
         self.caches = CacheManager(network, limits)
         self._network, self._limits, self._statistics = network, limits, statistics
         self._tokenizer, self._version = tokenizer, network.version
+        self._replies = ReplyCache(self.caches.prefixes, network.table.key) if limits.reuse == "approximate" else None
         self._pending = Pending(network.table)
         self._plan: Plan | None = None
         """That of the decoding steps, until the sequences change."""
@@ -79,6 +81,15 @@ class Scheduler:
         self._plan = self._plan or self._plan_of(self.running[: self.decoding])
         return Batch(self._plan.sequences, 0, [1] * self.decoding, False, self._plan)
 
+    def steady(self, batch: Batch) -> bool:
+        """Return True if the next pass has the same sequences, unless one of them stops with the tokens of this one."""
+        same = batch.plan is self._plan and batch.plan.foreseen and len(self.running) == self.decoding
+        full = not self.waiting or self.decoding >= self._most
+        return same and full and self._same_model() and all(each.goes_on for each in self.running)
+
+    def _same_model(self) -> bool:
+        return self._network.version == self._version and not self._network.hooked
+
     def _plan_of(self, sequences: list[Sequence]) -> Plan:
         return Plan(sequences, self._pending, len(self._network.layers) - 1)
 
@@ -96,11 +107,10 @@ class Scheduler:
             sequences = sequences[:1]
         elif self._network.attention.alone:
             sequences = sequences[:1]
-        self._statistics.reused += sum(each.skip() for each in sequences)
         # An exact chunk ends where one of a prompt without a cached beginning does, so that sums have one order.
-        chunks = [ROUND - each.filled % ROUND if self._limits.exact else chunk for each in sequences]
-        read = [min(each.readable, n) for each, n in zip(sequences, chunks, strict=True)]
-        done = [each for each, n in zip(sequences, read, strict=True) if each.filled + n >= each.length]
+        block = ROUND if self._limits.exact else 0
+        read = [each.plan(chunk, block) for each in sequences]
+        done = [each for each, n in zip(sequences, read, strict=True) if each.after(n) >= each.length]
         return Batch(sequences, first, read, True, self._plan_of(done))
 
     def _let_decode(self) -> None:
@@ -132,6 +142,8 @@ class Scheduler:
         coming = {digest: each.length - each.filled for each in reading for digest in each.job.blocks}
         while self.waiting and len(self.running) < (1 if self._suspects else self._most):
             job = self.waiting[0]
+            if self._replies is not None and not job.resolved:
+                self._replies.resolve(job)
             if self._shares(job, coming):
                 held.append(job)
             elif self.caches.room_for(job, self.running, len(self.waiting) - 1):
@@ -179,23 +191,29 @@ class Scheduler:
 
     def finish(self, sequence: Sequence) -> None:
         """Remove a sequence that ended, for whatever reason."""
+        digests: abc.Sequence[bytes] = ()
         self.end_plan()
         if sequence.finish is not None and not self._limits.exact:
-            self.remember(sequence, replied=True)
+            digests = self.remember(sequence, replied=True)
         if sequence.finish is not None and sequence.error is None:
             try:
                 sequence.take_cache(self.caches.kv, self.running.index(sequence))
             except Exception as error:  # memory may be too short
                 sequence.fail(error)
         self._remove(sequence)
-        self._done(sequence.job, sequence.reply())
+        reply = sequence.reply()
+        if self._replies is not None and isinstance(reply, Reply):
+            self._replies.add(sequence, reply, digests)
+        self._done(sequence.job, reply)
 
-    def remember(self, sequence: Sequence, *, replied: bool) -> None:
-        """Cache its prompt for others, or with `replied` all that it read."""
-        if self.caches.prefixes.budget and not sequence.private:
-            keys = sequence.keys() if replied else sequence.job.keys
-            digests = chain(keys, self._limits.block, sequence.job.blocks)
-            self.caches.prefixes.store(digests, self.caches.kv, self.running.index(sequence))
+    def remember(self, sequence: Sequence, *, replied: bool) -> abc.Sequence[bytes]:
+        """Cache its prompt for others, or with `replied` all that it read; return the digests of the blocks."""
+        if not self.caches.prefixes.budget or sequence.private:
+            return ()
+        keys = sequence.keys() if replied else sequence.job.keys
+        digests = chain(keys, self._limits.block, sequence.job.blocks)
+        self.caches.prefixes.store(digests, self.caches.kv, self.running.index(sequence))
+        return digests
 
     def _drop_cancelled(self) -> None:
         for sequence in [each for each in self.running if each.job.future.done() or each.error]:
@@ -256,6 +274,7 @@ class Scheduler:
         statistics, n = self._statistics, len(batch.sequences)
         if batch.prompts:
             statistics.passes += 1
+            statistics.reused += sum(each.pasted for each in batch.sequences)
         else:
             statistics.steps += 1
             statistics.stepped += n

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import traceback
+from bisect import bisect_left
 from collections import abc
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 
+import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
@@ -24,7 +26,7 @@ from sottovoce.models.engine.vocabulary import Mask
 from sottovoce.models.huggingface.text import Detokenizer, TextStream, first_stop, overlapping, partial_stop, settled
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Job:
     """A request on its way through the engine; it may be restarted as a new sequence several times."""
 
@@ -38,6 +40,10 @@ class Job:
     """The grammar of the response format."""
     on_text: abc.Callable[[str], None] | None = None
     """Called from the engine's thread with the reply's text so far whenever it grows."""
+    quoted: list[tuple[int, Cached]] = field(default_factory=list)
+    """Keys and values of quoted replies, each with its first position; see `ReplyCache`, which sets them once."""
+    resolved: bool = False
+    """True once it has them."""
 
     def settle(self, ended: Reply | SottovoceError | None) -> None:
         """Set the future's result, or notify callers that wait for several futures that it was cancelled."""
@@ -67,6 +73,8 @@ class Sequence:
         """The next input: a token, or in its place a mean or a thought (E,)."""
         self.thoughts: list[torch.Tensor] = []
         """The inputs (E,) of the latent steps so far."""
+        self.ahead: abc.Sequence[int] = ()
+        """Positions of the prompt that the next pass reads."""
         self.to_paste: list[tuple[int, Cached, int]] = []
         """Cached pieces that the next pass pastes: from which column, and from which of their positions on."""
         self._cache: KeysValues | None = None
@@ -99,10 +107,11 @@ class Sequence:
 
     @cached_property
     def cached_pieces(self) -> list[tuple[int, Cached]]:
-        """The cached pieces of the prompt, each with its first position."""
+        """The cached pieces of the prompt and the quotes that are not read, each with its first position."""
         starts = accumulate(map(len, self.request.prompt), initial=0)
         placed = zip(starts, self.request.prompt, strict=False)
-        return [(start, piece) for start, piece in placed if isinstance(piece, Cached) and len(piece)]
+        pieces = [(start, piece) for start, piece in placed if isinstance(piece, Cached) and len(piece)]
+        return sorted([*pieces, *self.job.quoted], key=lambda placed: placed[0])
 
     @cached_property
     def hidden(self) -> abc.Mapping[int, tuple[tuple[int, int], ...]]:
@@ -114,21 +123,41 @@ class Sequence:
                     found[layer] = (*found.get(layer, ()), (start + 1, start + len(piece)))
         return found
 
-    def skip(self) -> int:
-        """Pass over the cached pieces that come next, for the next pass to paste; return their positions."""
-        before = self.filled
-        for start, piece in self.cached_pieces:
-            if start <= self.filled < start + len(piece):
-                self.to_paste.append((self.filled, piece, self.filled - start))
-                self.filled = start + len(piece)
-        self.reused += self.filled - before
-        return self.filled - before
+    @cached_property
+    def to_read(self) -> abc.Sequence[int]:
+        """The positions of the prompt that are in no cached piece."""
+        ends = [0, *(start + len(piece) for start, piece in self.cached_pieces)]
+        starts = [*(start for start, _ in self.cached_pieces), self.length]
+        gaps = [range(*gap) for gap in zip(ends, starts, strict=True)]
+        return gaps[0] if len(gaps) == 1 else [at for gap in gaps for at in gap]
+
+    def plan(self, most: int, block: int = 0) -> int:
+        """Set what the next pass reads of the prompt, with the cached pieces before and between; return the positions.
+
+        With a `block`, it reads no further than a multiple of it, and only up to the next cached piece.
+        """
+        first = bisect_left(self.to_read, self.filled)
+        self.ahead = self.to_read[first : first + most]
+        if block:
+            start = self.ahead[0]
+            ahead = self.to_read[first : first + block - start % block]
+            self.ahead = [at for i, at in enumerate(ahead, start) if at == i]
+        end = self.ahead[-1]
+        self.to_paste = [
+            (max(start, self.filled), piece, max(self.filled - start, 0))
+            for start, piece in self.cached_pieces
+            if start < end and self.filled < start + len(piece)
+        ]
+        return len(self.ahead)
 
     @property
-    def readable(self) -> int:
-        """Number of prompt positions to read before the end, or the next cached piece."""
-        starts = [start for start, _ in self.cached_pieces if start > self.filled]
-        return min([*starts, self.length]) - self.filled
+    def pasted(self) -> int:
+        """Number of positions that the next pass pastes."""
+        return sum(len(piece) - first for _, piece, first in self.to_paste)
+
+    def after(self, n: int) -> int:
+        """Return the filled columns after a pass over n positions."""
+        return self.filled + n if self.filled >= self.length else self.ahead[-1] + 1
 
     @property
     def thinks(self) -> bool:
@@ -146,6 +175,11 @@ class Sequence:
         if self.error is not None:
             return True
         return self.finish is not None and not self._needs_state and not self._needs_cache
+
+    @property
+    def goes_on(self) -> bool:
+        """True if it decodes for two more passes at least, unless it stops."""
+        return self.finish is None and self.n + 1 < self.request.stop.max_new and not self.job.future.done()
 
     @property
     def _needs_state(self) -> bool:
@@ -167,7 +201,7 @@ class Sequence:
         """Return True if a mean may be fed next: within a format only in the middle of a text."""
         if self.constraint is None or isinstance(self.constraint, Free):
             return True
-        return not self.constraint.forced and mask is not None and 2 * int(mask.sum()) >= len(mask)
+        return not self.constraint.forced and mask is not None and 2 * int(np.count_nonzero(mask)) >= len(mask)
 
     @property
     def complete(self) -> int | None:
@@ -200,7 +234,9 @@ class Sequence:
 
     def read(self, n: int) -> None:
         """Note that n more positions were read, of the prompt or of the reply."""
-        self.filled += n
+        after = self.after(n)
+        self.reused += self.pasted
+        self.filled = after
         self.to_paste.clear()
 
     def keys(self) -> list[bytes]:

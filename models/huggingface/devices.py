@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -115,3 +115,22 @@ def upload(values: Sequence[Any], device: torch.device, dtype: torch.dtype | Non
     """Return numbers as a tensor on a device, without waiting for pending work of the device."""
     tensor = torch.tensor(values, dtype=dtype)
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+
+
+def download(tensor: torch.Tensor) -> Callable[[], Any]:
+    """Begin to copy a tensor from its device; the call that is returned waits for it and returns its numbers.
+
+    On a GPU it waits for this tensor alone, not for what the device was given to do since.
+    """
+    if tensor.device.type != "cuda":
+        return tensor.tolist
+    there = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    there.copy_(tensor, non_blocking=True)
+    copied = torch.cuda.Event()
+    copied.record(torch.cuda.current_stream(tensor.device))
+
+    def wait() -> Any:
+        copied.synchronize()
+        return there.tolist()
+
+    return wait

@@ -28,6 +28,8 @@ def tensor_digest(*tensors: torch.Tensor) -> str:
     for tensor in tensors:
         flat = tensor.detach().cpu().contiguous()
         digest.update(f"{tuple(flat.shape)} {flat.dtype};".encode())
+        if flat.numel() == 1:  # one number may have any stride, and `view` requires 1
+            flat = flat.reshape(()).repeat(1)
         digest.update(flat.reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 

@@ -19,6 +19,7 @@ from sottovoce.models.huggingface.embedding_table import Table
 
 APART = 5  # positions between the two measurements
 SINGLE, HALF = 1e-3, 5e-2  # of a key's length: what float32 and half precision may lose
+UNPLACED = "has keys without positions, as models that measure distances in the prompt (ALiBi)"
 Style = Literal["halves", "pairs"]
 """Which coordinates turn together: i and i + half (Llama), or 2i and 2i + 1 (GPT-J, Cohere)."""
 
@@ -46,12 +47,8 @@ class Rotary:
             ModelError: keys depend on positions in another way, or the rotations change with the length of the input.
         """
         config = model.config.get_text_config()
-        refused = ModelError(
-            f"{type(model).__name__} does not turn its keys by fixed angles (it has learned positions, or angles that "
-            "change with the length), so keys cannot be moved"
-        )
         if "dynamic" in str(getattr(config, "rope_parameters", None) or ""):
-            raise refused
+            raise _unmoved(model, "does not turn its keys by fixed angles: they change with the length of the input")
         buffers = [buffer for name, buffer in model.named_buffers() if name.endswith("inv_freq")]
         known: list[_Turn | None] = [None]
         known += [_Turn(buffer.detach().cpu().double(), style) for buffer in buffers for style in ("halves", "pairs")]
@@ -59,12 +56,14 @@ class Rotary:
         try:
             first, second = (_keys(model, at, row) for at in (0, APART))
         except TypeError as error:
-            raise refused from error  # it takes no positions
+            raise _unmoved(model, UNPLACED) from error  # it takes no positions
         pairs = list(zip(first, second, strict=True))
         best = [min(known, key=lambda turn: _apart(a, b, turn)) for a, b in pairs]
         worst = max(_apart(*pair, turn) for pair, turn in zip(pairs, best, strict=True))
-        if worst > (SINGLE if row.dtype == torch.float32 else HALF) or not any(best):
-            raise refused
+        if worst > (SINGLE if row.dtype == torch.float32 else HALF):
+            raise _unmoved(model, "does not turn its keys by fixed angles: it has learned positions, or other ones")
+        if not any(best):
+            raise _unmoved(model, UNPLACED)
         return cls(best)
 
     def turn(self, keys: torch.Tensor, layers: Sequence[int], by: torch.Tensor) -> torch.Tensor:
@@ -72,6 +71,10 @@ class Rotary:
         if not by.any():
             return keys
         return torch.stack([_turned(each, self.turns[layer], by) for each, layer in zip(keys, layers, strict=True)])
+
+
+def _unmoved(model: PreTrainedModel, why: str) -> ModelError:
+    return ModelError(f"{type(model).__name__} {why}, so keys cannot be moved")
 
 
 def _keys(model: PreTrainedModel, at: int, row: torch.Tensor) -> list[torch.Tensor]:

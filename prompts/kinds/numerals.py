@@ -28,6 +28,8 @@ GROUPED = (
 FIGURE = re.compile(rf"-?\s?(?:[{MONEY}]\s?)?-?(?:{GROUPED}|\d+(?:\.\d+)?(?:[eE][-+]?\d{{1,4}}\b)?|(?<![\d.])\.\d+)")
 NEGATIVE = re.compile(r"(?:(?<=\A)|(?<=[:=(,*$]\s)|(?<=[:=(,*$])|(?<=\bis\s))(?:minus|negative)\s(?=\d)", re.IGNORECASE)
 """A sign in words; between two figures it is an operation."""
+CENTURY = re.compile(r"\b\d{1,2}(?:st|nd|rd|th)-century\b", re.IGNORECASE)
+"""An adjective, which counts nothing: "a 19th-century woman"."""
 SCALES = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 SCALE = re.compile(rf"[\s-]?({'|'.join(SCALES)})s?\b", re.IGNORECASE)
 UNITS = (
@@ -47,7 +49,7 @@ def simple(text: str) -> str:
     )
     for sign, meaning in (UNICODE | {part: f" {value}" for part, value in PARTS.items()}).items():
         text = text.replace(sign, meaning)
-    text = NEGATIVE.sub("-", text)
+    text = CENTURY.sub("", NEGATIVE.sub("-", text))
     return re.sub(r"[^\x00-\x7f]", lambda of: str(int(of[0])) if of[0].isdecimal() else of[0], text)
 
 

@@ -203,7 +203,8 @@ ANSWER_SORTS = [
 """Patterns of a question and of what its answer must contain, and whether exactly one such item is expected."""
 FEW_WORDS = 6  # a longer answer describes, unless it lists names
 OF_WORK = re.compile(r"\b(?:works? as|jobs?|profession|occupation|do for a living)\b", re.IGNORECASE)
-JOB = re.compile(r"\b(?:is|was|as)\s(an?\s[a-z]+)\b(?!\s[a-z]+(?:er|or|ist)\b)")
+_NO_JOB = "who|that|which|where|in|on|at|of|for|from|with|by|to|and|or|but|as|is|was|called|named|based|working|living"
+JOB = re.compile(rf"\b(?:is|was|as)\s(an?\s[a-z]+(?:[\s-](?!(?:{_NO_JOB})\b)[a-z]+){{0,3}})\b(?!-)")
 FULL_NAME = re.compile(r"(?:[A-Z][\w'-]+\s){1,3}[A-Z][\w'-]+")
 
 

@@ -93,6 +93,13 @@ class Command(click.Command):
             formatter.write_text(note)
 
 
+def typed() -> tuple[str, ...]:
+    """Return the words of the running command line, without the program."""
+    context = click.get_current_context(silent=True)
+    words: tuple[str, ...] = (context and context.find_root().obj) or ()
+    return words
+
+
 class Commands(click.Group):
     """A group of commands."""
 

@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if instruction := os.environ.get(completion.VARIABLE):
         return shell_complete(program, {}, "sottovoce", completion.VARIABLE, instruction)
     try:
-        with program.make_context("sottovoce", typed or ["--help"]) as ctx:
+        with program.make_context("sottovoce", typed or ["--help"], obj=(*typed,)) as ctx:
             result = program.invoke(ctx)
     except click.exceptions.Exit as end:
         return end.exit_code

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import Any
 
-from sottovoce.cli.command import SchemeCommands
+from sottovoce.cli.command import SchemeCommands, typed
 from sottovoce.cli.option_models import Output, check_places
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import one_line
@@ -20,7 +20,7 @@ from sottovoce.settings import Settings
 
 def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits: Limits, output: Output) -> None:
     """Run a scheme on a question or many, and show the run."""
-    check_trained(scheme, settings, options.question)
+    check_trained(scheme, settings, typed(), asks=options.chosen)
     questions, origin = questions_of(options, settings)
     file = check_places(output)
     title = " · ".join([scheme.replace("_", "-"), settings.protocol, ", ".join(dict.fromkeys(settings.model))])
@@ -46,7 +46,7 @@ def _loading(output: Output, title: str) -> Any:  # Any: a context manager
 
 def step_through(scheme: str, settings: Settings, options: QuestionOptions) -> None:
     """Run a discussion of a scheme step by step, by commands from stdin."""
-    check_trained(scheme, settings, options.question)
+    check_trained(scheme, settings, typed(), asks=options.chosen)
     questions, origin = questions_of(options, settings)
     if len(questions) * max(len(options.seeds), 1) > 1:
         raise UsageError("the stepper takes one discussion, and several were requested; give one question and one seed")

@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 
 from sottovoce.analysis.statistics import check_installed
 from sottovoce.channels import PROTOCOLS
+from sottovoce.cli.command import typed
 from sottovoce.cli.option_models import LayersOptions, TuneOptions
 from sottovoce.cli.run_screen import shown_row
 from sottovoce.core.errors import UsageError
@@ -116,7 +117,7 @@ def _ties(best: Sequence[str], of: int, noun: str) -> list[str]:
 
 def _prepared(scheme: str, settings: Settings, source: QuestionOptions) -> Row:
     check_installed()
-    check_trained(scheme, settings)
+    check_trained(scheme, settings, typed(), asks=source.chosen)
     questions, origin = questions_of(source, settings)
     if source.seeds:
         raise UsageError("--seeds were given; a search asks each question once, under --seed")

@@ -93,6 +93,11 @@ class QuestionOptions(Checked):
     skip: Count = Field(default=0, ge=0, description="Skip this many rows of --questions.")
     seeds: list[int] = _options("Instead of --seed: ask each question once under each of these seeds.", "seeds")
 
+    @property
+    def chosen(self) -> bool:
+        """True if the question or a file was chosen, so that no sample is asked."""
+        return self.question is not None or self.questions is not None or bool(self.games)
+
     @field_validator("questions", mode="before")
     @classmethod
     def _said(cls, value: Any) -> Any:  # Any: unchecked input; in code it may be a path

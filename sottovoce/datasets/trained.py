@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 
 from sottovoce.core.errors import UsageError, command
 from sottovoce.core.files import models_folder
@@ -16,21 +17,26 @@ HELD_OUT = "of the bundled set"
 """The end of the origin text of questions that the bundled model was trained to answer."""
 
 
-def check_trained(scheme: str, settings: Settings, question: str | None = None) -> None:
+def check_trained(scheme: str, settings: Settings, typed: Sequence[str] = (), *, asks: bool = False) -> None:
     """Check that a default model was trained for the scheme and the prompts; a named model is always accepted.
 
-    `question` is the user's own, which the offered command keeps.
+    The offered command is what the user typed, with a model and with the scheme's first options that are missing;
+    `asks` is True if the user chose the question.
 
     Raises:
         UsageError: it was not; the message gives a command with a suitable model, and first one that downloads it.
     """
     if why := untrained(scheme, settings):
         pull = [] if (models_folder() / SMALL).is_dir() else [f"{command('models', 'pull', SMALL)} (93 MB)"]
-        words = [scheme.replace("_", "-"), *([question] if question else []), "--model", SMALL]
-        first = [] if question else scheme_of(scheme).first_options.split()
-        first = first if settings.prompts is None else ["--prompts", settings.prompts]
+        words = [*(typed or [scheme.replace("_", "-")])]
+        first = "" if asks or settings.prompts else scheme_of(scheme).first_options
+        missing = [option.split() for option in re.findall(r"--\S+(?: [^-]\S*)*", first)]
+        named = {word.partition("=")[0] for word in words}
+        added = ["--model", SMALL, *(word for option in missing if option[0] not in named for word in option)]
+        end = words.index("--") if "--" in words else len(words)
+        words[end:end] = added
         raise UsageError(
-            f"{why}; try {', then '.join([*pull, command(*words, *first)])}, a small model that is often wrong, or "
+            f"{why}; try {', then '.join([*pull, command(*words)])}, a small model that is often wrong, or "
             "--model with a larger one: a folder, a hub id, hosted:PROVIDER:MODEL; --model bundled runs it anyway"
         )
 

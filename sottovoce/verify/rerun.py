@@ -70,7 +70,7 @@ def _head_now(run: Run) -> RunManifest:
     """Return the manifest that the same run would have now, in exact mode if its models allow it."""
     settings = settings_of(run)
     plain = all(model.stored == "float32" and model.device == "cpu" for model in run.manifest.models.values())
-    settings = settings.model_copy(update={"exact": settings.exact or plain})
+    settings = settings.model_copy(update={"exact": settings.exact or (plain and settings.reuse == "exact")})
     return new_manifest(run.manifest.scheme, settings, run.questions(), run.manifest.seeds, run.manifest.origin)
 
 

@@ -368,7 +368,7 @@ def test_agents_of_one_model_that_differ_in_exactness_or_memory_share_its_weight
     assert exact.loaded is load(device="cpu", exact=True, memory=64_000_000)
 
 
-@pytest.mark.parametrize("asked", [{"exact": True}, {"memory": 64_000_000}])
+@pytest.mark.parametrize("asked", [{"exact": True}, {"memory": 64_000_000}, {"reuse": "approximate"}])
 def test_a_loaded_loaded_brings_its_engine(asked: dict[str, Any], store: PayloadStore) -> None:
     with pytest.raises(UsageError, match="a loaded model has one; give them to `load`"):
         agent("nl", store, **asked)
@@ -404,3 +404,9 @@ def test_making_one_loads_no_model_and_no_folder_is_written_before_it_speaks(tmp
 def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("SOTTOVOCE_STORE", str(tmp_path / "default"))
     yield
+
+
+@pytest.mark.parametrize("options", [{"place": "quoted"}, {"latent_steps": 3}])
+def test_wrong_options_are_refused_before_a_model_is_looked_for(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=next(iter(options))):
+        _ = HookedChatModel(model="nowhere/to-be-found", protocol="kv", options=options).loaded

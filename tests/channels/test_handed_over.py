@@ -218,7 +218,7 @@ def test_a_window_as_long_as_the_context_hands_over_a_part_of_the_layers(store: 
         ("gemma2", "sliding window"),
         ("qwen2-window", "sliding window"),
         ("bloom", "ALiBi"),
-        ("mpt", "fixed angles"),
+        ("mpt", "ALiBi"),
         ("gpt2", "learned positions"),
         ("opt", "learned positions"),
     ],
@@ -330,6 +330,21 @@ def test_no_steps_hand_the_cache_over(store: PayloadStore) -> None:
     for options in ({}, {"keep": "added"}):
         message = hand(create("thoughts", latent_steps=0, **options), store)
         assert message.payload is not None and message.payload.length == len(chat(LOADED, FACT))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "named"),
+    [
+        (KV(), "the prompt"),
+        (KV(carry="reply"), "the words"),
+        (Thoughts(), "the prompt and the thoughts, and of what was received and the words, if any"),
+        (Thoughts(latent_steps=0), "the prompt, and of what was received and the words, if any"),
+        (Thoughts(latent_steps=0, carry="reply"), "what was received and the words, if any"),
+    ],
+)
+def test_a_note_on_an_edge_names_what_is_sure_to_be_handed_over(protocol: KV, named: str) -> None:
+    told = protocol.check(LOADED, LOADED) or ""
+    assert told.partition(":")[0] == f"with keys and values of {named}"
 
 
 # Graft

@@ -53,6 +53,25 @@ def test_an_offered_command_keeps_the_user_s_question(call: Call) -> None:
     assert "react 'Who built the mill?' --model smollm2`" in call("react", "Who built the mill?").err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "offered"),
+    [
+        ("brief", "brief --model smollm2 --sample briefing/1 --max-tokens 48"),
+        (
+            "brief --protocol kv --max-tokens 9",
+            "brief --protocol kv --max-tokens 9 --model smollm2 --sample briefing/1",
+        ),
+        ("pipeline --sample=facts/3 -- Who?", "pipeline --sample=facts/3 --model smollm2 -- 'Who?'"),
+        (
+            "step ia --protocol sde",
+            "step ia --protocol sde --model smollm2 --sample facts/20 --guide on --rounds 2 --max-tokens 48",
+        ),
+    ],
+)
+def test_an_offered_command_keeps_what_was_typed(call: Call, arguments: str, offered: str) -> None:
+    assert f" {offered}`" in call(*arguments.split()).err
+
+
 def test_who_names_the_bundled_model_gets_it() -> None:
     check_trained("whodunit", WhoDunit(model=["bundled"]))
     check_trained("debate", Debate(prompts="paper", model=["bundled"]))

@@ -41,6 +41,14 @@ def test_every_file_can_run_as_it_is(path: Path, tmp_path: Path) -> None:
         assert len(asked[here[0]]) == sum(each.limit or 0 for each in experiment.sources(here[0]))
 
 
+def test_the_briefing_file_has_every_cell_of_the_published_table() -> None:
+    experiment = read_experiment(FOLDER / "channel_briefing.yaml")
+
+    of_cache = [name for name in experiment.rows if name.partition(".")[0] in ("kv-70", "kv-50", "kv-30")]
+    points = ("facts1", "facts2", "facts4", "facts8", "facts16")
+    assert {*of_cache} == {f"{row}.{point}" for row in ("kv-70", "kv-50", "kv-30") for point in points}
+
+
 def with_data(path: Path, folder: Path) -> Path:
     """The file beside the rows that it asks of published data sets, where it does."""
     if "dataset" not in path.read_text(encoding="utf-8"):

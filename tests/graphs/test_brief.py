@@ -65,6 +65,7 @@ def test_only_the_last_agent_needs_words_and_its_answer_decides() -> None:
     decision = state["decision"]
     assert (decision["answer"], decision["score"]) == ("5", 1.0)
     assert [vote["agent"] for vote in decision["votes"]] == ["agent_3"]
+    assert [decision[key] for key in ("rule", "why", "by")] == ["receiver", "agent_3 answered", "agent_3"]
 
 
 @pytest.mark.parametrize(("hears", "facts"), [("documents", FACTS), ("nothing", [])])

@@ -279,6 +279,8 @@ def test_without_tests_there_are_none_to_pass() -> None:
     assert "no tests could be read" in next(each.text for each in state["board"] if each.act == "report")
     assert "Tests passed: none\nTests failed: none\n" in calls(model, "Programmer", "revise")[0].text
     assert state["decision"]["by"] == "PythonAssistant"  # all are equal: the first
+    assert state["decision"]["why"].startswith("PythonAssistant's solution is the first; there are no tests; ")
+    assert not any("note" in vote for vote in state["decision"]["votes"])
 
 
 # The sandbox

@@ -225,6 +225,24 @@ def test_published_values_are_heard_under_their_words(protocol: str, store: Payl
     assert state["board"][0].public is not None and state["board"][0].agent == "Beth"
 
 
+@pytest.mark.parametrize(
+    ("protocol", "options", "values", "leaks"),
+    [
+        ("sde", {}, "auto", False),
+        ("kv", {}, "auto", True),
+        ("kv", {}, "off", False),
+        ("kv", {"carry": "reply", "place": "quoted"}, "auto", False),
+    ],
+)
+def test_a_note_says_where_more_is_heard_than_was_published(
+    protocol: str, options: Any, values: Any, leaks: bool, store: PayloadStore
+) -> None:
+    model = Recording(protocol=protocol, options=options, preloaded=lonely_loaded(), store=store, max_tokens=70)
+    settings = WhoDunit(suspects=4, attributes=5, turns=2, values=values)
+    state = create_whodunit(settings, models=model).compile().invoke(asked_for(settings), output_keys=["notes"])
+    assert ("more than the game publishes" in " ".join(state["notes"])) is leaks
+
+
 def test_values_of_any_signs_are_kept_to(tmp_path: Path, store: PayloadStore) -> None:
     (tmp_path / "list.json").write_text('{"car": ["light blue (a-b)", "red.*", "x | y"], "town": ["St. Ann", "B+"]}')
     model = Recording(preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=90)

@@ -25,7 +25,7 @@ from sottovoce.models import (
 )
 from sottovoce.models.engine.runner import next_thought
 from tests.models.support import fresh, reads_as_plain, together, words
-from tests.support import GREEDY, HIDDEN, close, ids, noise, request, tiny_loaded, tiny_model, tiny_tokenizer
+from tests.support import GREEDY, HIDDEN, close, edit, ids, noise, request, tiny_loaded, tiny_model, tiny_tokenizer
 
 ROTARY = ("llama", "qwen2", "qwen3", "falcon", "gpt_neox", "granite", "mistral", "olmo2", "phi3", "stablelm")
 """The families of the table whose keys are rotated."""
@@ -165,6 +165,19 @@ def test_a_row_does_not_depend_on_its_company() -> None:
             assert alike(found, expected, 2e-5)
         if expected.cache is not None and found.cache is not None:
             assert close(found.cache.keys, expected.cache.keys)
+
+
+def test_one_pass_reads_around_the_pieces_and_gives_what_a_pass_for_each_gap_does() -> None:
+    loaded, exact = of("llama"), fresh_of(of("llama"), exact=True)
+    cache, lead = read(loaded, A), Rows(noise(4, HIDDEN))
+    prompt = asked(lead, piece(cache), B, piece(cache), piece(cache), Q)
+    for edits in ((), (edit(0, 1, 30, seed=5), replace(edit(1, 14, 5), how="replace"))):
+        found, expected = (each.engine.run(replace(prompt, edits=edits)) for each in (fresh_of(loaded), exact))
+        assert alike(found, expected) and found.usage.reused == 27
+    alone = fresh_of(loaded)
+    alone.engine.run(prompt)
+    assert (alone.engine.statistics.passes, exact.engine.statistics.passes) == (1, 6)
+    assert alone.engine.statistics.reused == 27
 
 
 def fresh_of(loaded: LoadedModel, **options: bool) -> LoadedModel:

@@ -55,6 +55,33 @@ def test_no_reason_stands_in_a_viewpoint() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "job"),
+    [
+        ("Mira Marsh is a freelance graphic designer.", "a freelance graphic designer"),
+        ("Mira Marsh works as a sea captain in Ulm.", "a sea captain"),
+        ("Mira Marsh is a young potter who works as a potter.", "a young potter"),
+        ("Mira Marsh was an award-winning author, born in Ulm.", "an award-winning author"),
+        ("Mira Marsh is a baker and lives in Ulm.", "a baker"),
+    ],
+)
+def test_a_job_is_read_with_all_its_words(text: str, job: str) -> None:
+    assert read_reply(text, {"question": "What does Mira Marsh work as?", "kind": "text"}) == job
+
+
+@pytest.mark.parametrize(
+    ("text", "age"),
+    [
+        ("Ann Lee is a 19th-century English woman.", None),
+        ("The answer is: a 19th-century woman.", None),
+        ("Ann Lee is a 26-year-old woman of the 19th-century kind.", "26"),
+        ("Ann Lee is 19.", "19"),
+    ],
+)
+def test_a_century_is_no_number_of_a_person(text: str, age: str | None) -> None:
+    assert read_reply(text, {"question": "How old is Ann Lee?", "kind": "number"}) == age
+
+
+@pytest.mark.parametrize(
     ("text", "found"),
     [
         ("One. Two! Three?", ["One.", "Two!", "Three?"]),

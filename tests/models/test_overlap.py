@@ -1,0 +1,163 @@
+"""A pass that the device is given before the results of the last one are read: replies are those of the plain loop."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sottovoce.core.errors import EngineError
+from sottovoce.models import Feed, Ids, Record, Reply, Request, Sampling, Stop
+from sottovoce.models.engine.cache_manager import Limits
+from sottovoce.models.engine.loop import Loop
+from sottovoce.models.engine.prefix_cache import chain, position_keys
+from sottovoce.models.engine.request import Statistics
+from sottovoce.models.engine.runner import Runner
+from sottovoce.models.engine.sequence import Job
+from tests.models.support import words
+from tests.support import request, same_reply, tiny_loaded
+
+LOADED = tiny_loaded(sharp=0.15)
+ALL = Record((0, 1), stats=True, top=3, sparse=4)
+MEAN = Feed("mean")
+NEW = 24
+
+
+class Counting(Loop):
+    """A loop that counts the passes given before the last results were read."""
+
+    followed = 0
+
+    def _follow(self, batch: Any) -> Any:
+        following = super()._follow(batch)
+        self.followed += following is not None
+        return following
+
+
+def replies(requests: list[Request], slots: int = 8, *, overlap: bool) -> tuple[list[Reply], list[list[str]], Counting]:
+    """Replies, the texts that were streamed, and the loop."""
+    loop = Counting(LOADED.network, LOADED.tokenizer, Limits(slots, memory=1 << 24), Statistics(), overlap)
+    return *finish(loop, requests), loop
+
+
+def finish(loop: Loop, requests: list[Request]) -> tuple[list[Reply], list[list[str]]]:
+    """Replies and the texts that were streamed."""
+    streamed: list[list[str]] = [[] for _ in requests]
+    jobs = []
+    for each, texts in zip(requests, streamed, strict=True):
+        keys = position_keys(each, LOADED.table.rows.dtype)
+        jobs.append(Job(each, Future(), keys, chain(keys[:-1], 1), on_text=texts.append))
+    loop.scheduler.waiting.extend(jobs)
+    while loop.scheduler.busy:
+        loop.step()
+    return [job.future.result() for job in jobs], streamed
+
+
+PLAIN = Feed()
+
+
+def asked(feed: Feed = PLAIN, temperature: float = 0.0, record: Record = ALL) -> list[Request]:
+    """Requests that stop at different passes, in the middle of what they would say, or say it to the end."""
+    plain = [
+        request((words(5 + n, seed=n),), NEW, feed=feed, sampling=Sampling(temperature, seed=n), record=record)
+        for n in range(6)
+    ]
+    said, _, _ = replies(plain, overlap=False)
+    stops = [(reply.ids[3 * n + 2],) if n < 5 else () for n, reply in enumerate(said)]
+    return [
+        replace(each, stop=Stop(NEW, ids, keep=bool(n % 2)))
+        for n, (each, ids) in enumerate(zip(plain, stops, strict=True))
+    ]
+
+
+@pytest.mark.parametrize("feed", [PLAIN, MEAN], ids=["tokens", "means"])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("slots", [8, 3])
+def test_late_stops_change_no_reply(feed: Feed, temperature: float, slots: int) -> None:
+    requests = asked(feed, temperature)
+
+    expected, shown, plain = replies(requests, slots, overlap=False)
+    found, streamed, loop = replies(requests, slots, overlap=True)
+
+    assert plain.followed == 0 < loop.followed
+    assert all(same_reply(a, b) for a, b in zip(found, expected, strict=True))
+    assert [a.ids for a in found] == [a.ids for a in expected] and streamed == shown
+    assert len({len(reply.ids) for reply in expected}) > 3  # they ended one after another
+
+
+def test_a_reply_that_stopped_late_is_reused_as_it_was_said() -> None:
+    requests = asked()
+    said, _, loop = replies(requests, overlap=True)
+    assert loop.followed
+    going_on = [
+        request((each.prompt[0], Ids((*reply.ids, 7, 8, 9))), 6, record=ALL)
+        for each, reply in zip(requests, said, strict=True)
+    ]
+
+    found, _ = finish(loop, going_on)
+
+    assert min(reply.usage.reused - len(each.prompt[0]) for reply, each in zip(found, requests, strict=True)) > 0
+    expected, _, _ = replies(going_on, overlap=False)
+    assert all(same_reply(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_a_pass_that_fails_before_its_turn_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests, run = asked(), Runner.run
+    failed: list[Any] = []
+
+    def fails(self: Runner, batch: Any, cache: Any, ahead: int = 0) -> Any:
+        if ahead and len(failed) < 3:
+            failed.append(batch)
+            raise RuntimeError("out of memory")
+        return run(self, batch, cache, ahead)
+
+    expected, _, _ = replies(requests, overlap=False)
+    monkeypatch.setattr(Runner, "run", fails)
+    found, _, loop = replies(requests, overlap=True)
+
+    assert len(failed) == 3 and loop.followed and loop.scheduler._statistics.restarts == 0
+    assert all(same_reply(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_what_depends_on_the_last_tokens_waits_for_them() -> None:
+    penalised = [replace(each, sampling=Sampling(repetition_penalty=1.3)) for each in asked()]
+
+    expected, _, _ = replies(penalised, overlap=False)
+    found, _, loop = replies(penalised, overlap=True)
+
+    assert loop.followed == 0 and [each.ids for each in found] == [each.ids for each in expected]
+
+
+def test_a_request_that_is_cancelled_before_its_pass_is_read_leaves_the_others_as_they_are() -> None:
+    requests = [replace(each, stop=Stop(NEW)) for each in asked()]
+    expected, _, _ = replies(requests, overlap=False)
+    loop = Counting(LOADED.network, LOADED.tokenizer, Limits(8, memory=1 << 24), Statistics(), True)
+    jobs = [Job(each, Future()) for each in requests]
+    loop.scheduler.waiting.extend(jobs)
+    while not loop.followed:
+        loop.step()
+    jobs[2].future.cancel()
+    while loop.scheduler.busy:
+        loop.step()
+
+    rest = [(job.future.result(), whole) for i, (job, whole) in enumerate(zip(jobs, expected, strict=True)) if i != 2]
+    assert all(same_reply(found, whole) for found, whole in rest)
+
+
+def test_a_listener_that_fails_is_not_called_again() -> None:
+    loop = Counting(LOADED.network, LOADED.tokenizer, Limits(8), Statistics(), True)
+    failed: list[str] = []
+
+    def listens(text: str) -> None:
+        if loop.followed > 2:
+            failed.append(text)
+            raise RuntimeError(text)
+
+    job = Job(request(max_new=NEW), Future(), on_text=listens)
+    loop.scheduler.waiting.append(job)
+    while loop.scheduler.busy:
+        loop.step()
+
+    assert isinstance(job.future.exception(), EngineError) and len(failed) == 1
