@@ -166,8 +166,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
     )
     reuse: Literal["exact", "approximate"] = Field(
         default="exact",
-        description="Reuse of keys and values: exact (equal beginnings of prompts), or approximate (also messages, "
-        "as their speakers computed them; reads less, and replies differ a little).",
+        description="Quoted messages: read (exact), or taken with their speakers' keys and values.",
     )
 
     discusses: ClassVar[bool] = True
