@@ -93,7 +93,7 @@ def tables(options: Options) -> Iterator[Table]:
     network = Free(options.loaded.model, len(options.loaded.table))
     loaded, rows = replace(options.loaded, network=network), options.some(*ROWS)
     table = Table()
-    table.add(f"host, {len(loaded.table)} tokens, ms a step", *(f"{n} rows" for n in rows))
+    table.add(f"host, {len(loaded.table)} tokens, CPU ms a step", *(f"{n} rows" for n in rows))
     for name, case in cases(loaded).items():
         found = [_milliseconds(network, loaded, case, n, options) for n in rows]
         table.add(name, *map("{:.2f}".format, found))
