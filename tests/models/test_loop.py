@@ -63,6 +63,22 @@ def test_a_late_request_joins_those_that_decode_and_leaves_before_them() -> None
     assert (engine.statistics.steps, engine.statistics.stepped, engine.statistics.widest) == (39, 43, 2)
 
 
+def test_larger_slots_keep_what_was_generated_so_far() -> None:
+    loaded = fresh()
+    loop = Loop(loaded.network, loaded.tokenizer, Limits(4), Statistics())
+    first, longer = Job(request(max_new=30, record=EVERYTHING), Future()), Job(request((words(300),), 4), Future())
+    loop.scheduler.waiting.append(first)
+    for _ in range(12):
+        loop.step()
+    columns = loop.scheduler.caches.kv.columns
+    loop.scheduler.waiting.append(longer)
+    while loop.scheduler.busy:
+        loop.step()
+        columns = max(columns, loop.scheduler.caches.kv.columns)
+
+    assert columns > 300 and same_reply(first.future.result(), loaded.engine.run(first.request))
+
+
 @pytest.mark.parametrize("max_batch", [1, 3])
 def test_those_who_ask_for_as_much_end_in_the_order_in_which_they_came(max_batch: int) -> None:
     engine, order = fresh(max_batch=max_batch).engine, list[object]()
