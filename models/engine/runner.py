@@ -78,7 +78,9 @@ class Runner:
         if not plan.sequences:
             return StepOutput(None, {}, [])
         at = self._places(batch)
-        logits, states = (seen.logits, seen.states) if at is None else (seen.logits[at], _rows(seen.states, at))
+        logits, states = seen.logits.to(network.device), seen.states  # of a spread model, from its last device
+        if at is not None:
+            logits, states = logits[at], _rows(states, at)
         thoughts = [self._thought(plan.sequences[i], states[FINAL][i]) for i in plan.thinking]
         if not plan.speakers:
             return StepOutput(None, {}, thoughts)
