@@ -31,7 +31,7 @@ class Operators(TorchDispatchMode):
     """The operators that were called inside the block, except for views and allocations."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # untyped in torch
         self.counts: Counter[str] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # Any: as in torch
@@ -93,7 +93,8 @@ def _model(family: str, layers: int) -> PreTrainedModel:
     kinds = {"layer_types": [*LAYERS] * (layers // 2), "sliding_window": 8} if "gemma" in family else {}
     config = AutoConfig.for_model(family, num_hidden_layers=layers, num_key_value_heads=2, **SIZES, **kinds)
     model: PreTrainedModel = AutoModelForCausalLM.from_config(config)
-    return model.eval().requires_grad_(False)
+    model.eval().requires_grad_(False)
+    return model
 
 
 def tables(_: Options) -> Iterator[Table]:

@@ -18,7 +18,7 @@ LEFT_OUT = 1e-7  # maximum share of the weights' sum that is left out: as much a
 SUMMED = 1e-5  # of a cosine: far above the effect of the order of float32 sums
 NEIGHBOURS = 16  # cached for each token: a vector near the token is nearest to one of them
 PROMISING = 0.75  # cosine to a guess; below it, a guess hardly ever helps
-CHEAP = 1 << 24  # multiplications of a product with the whole table that takes less time than avoiding it
+SMALL = 1 << 20  # numbers of a table that stays in a core's cache: a product with all of it is not worth avoiding
 BLOCK = 64  # rows whose cosines with the whole table are in memory at a time
 
 
@@ -88,12 +88,13 @@ class Table:
         LEFT_OUT of their sum, which moves a mean by at most LEFT_OUT * max|row|.
         """
         weights = weights.to(self.rows.device)
-        every = all_rows or self.rows.device.type != "cpu" or self._cheap(len(weights))
+        every = all_rows or self.rows.device.type != "cpu" or self._small
         found = None if every else self._mean_of_heaviest(weights)
         return weights.to(self.rows.dtype) @ self.rows if found is None else found
 
-    def _cheap(self, rows: int) -> bool:
-        return rows * self.rows.numel() <= CHEAP
+    @property
+    def _small(self) -> bool:
+        return self.rows.numel() <= SMALL
 
     def _mean_of_heaviest(self, weights: torch.Tensor) -> torch.Tensor | None:
         """Return the means; None if one product with the whole table is cheaper or the weights are not finite."""
@@ -114,7 +115,7 @@ class Table:
         (b,) are ids close to the nearest ones: if a guess makes the result certain, the whole table is not searched.
         """
         rows = rows.to(self.rows.dtype)
-        if guesses is None or self._cheap(len(rows)):
+        if guesses is None or self._small:
             return self._look_through(rows)
         ids = self._among_neighbours(rows, guesses)
         open = ids < 0

@@ -5,13 +5,13 @@ import torch
 
 from sottovoce.models import Table
 from sottovoce.models.huggingface import embedding_table
-from sottovoce.models.huggingface.embedding_table import CHEAP, LEFT_OUT, tensor_digest
+from sottovoce.models.huggingface.embedding_table import LEFT_OUT, SMALL, tensor_digest
 from tests.support import FLOAT32, VOCABULARY, noise, tiny_loaded, tiny_model
 
 
-@pytest.fixture(autouse=True, params=[CHEAP, 0], ids=["whole", "parts"])
+@pytest.fixture(autouse=True, params=[SMALL, 0], ids=["whole", "parts"])
 def as_small_and_large_tables_are_read(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedding_table, "CHEAP", request.param)
+    monkeypatch.setattr(embedding_table, "SMALL", request.param)
 
 
 def test_every_row_of_any_length_is_nearest_to_itself() -> None:

@@ -29,7 +29,7 @@ Matrix = torch.Tensor
 
 @pytest.fixture(autouse=True)
 def as_large_tables_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedding_table, "CHEAP", 0)
+    monkeypatch.setattr(embedding_table, "SMALL", 0)
 
 
 class Watched(Table):
