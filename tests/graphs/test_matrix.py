@@ -43,7 +43,7 @@ DISCUSSING = [name for name in SMALL if scheme(name).settings.discusses]
 OTHERS = {"moderator", "judge", "secretary", "summarizer", "Tester", "Ranker"}
 SPOKEN = ("answer", "revise", "moderate")
 UNHEARD = ("select", "wish", "reflect")
-HANDED = "that the sender was told"
+HANDED = ("that the sender was told", "hands over more than the game publishes")
 """In the note on edges that carry what the sender read."""
 GREEDY = "at temperature 0 cipher equals nl"
 """The note of schemes whose own temperature is 0."""
@@ -87,7 +87,7 @@ def test_one_model(name: str, protocol: str, store: PayloadStore) -> None:
             held(graph, target="22")
         return
     state = held(graph, target="22")
-    assert all(GREEDY in note or HANDED in note for note in state["notes"])
+    assert all(any(known in note for known in (GREEDY, *HANDED)) for note in state["notes"])
     check(state, protocol, name)
 
 
@@ -104,7 +104,7 @@ def test_two_models_of_one_vocabulary(name: str, protocol: str, pair: list[str],
     state = held(built(name, store=store, **settings), target="22")
     notes = [note for note in state["notes"] if GREEDY not in note]
     assert bool(notes) == (protocol not in ("nl", "cipher"))
-    assert all("in words" in note or HANDED in note for note in notes)
+    assert all(any(known in note for known in ("in words", *HANDED)) for note in notes)
     check(state, protocol, name)
 
 

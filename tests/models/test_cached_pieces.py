@@ -257,7 +257,7 @@ def test_received_positions_are_told_from_own_ones() -> None:
 
 @pytest.mark.parametrize("family", ["gpt2", "opt", "bloom", "mpt"])
 def test_keys_without_rotations_cannot_be_moved(family: str) -> None:
-    with pytest.raises(ModelError, match="does not turn its keys"):
+    with pytest.raises(ModelError, match=r"does not turn its keys|keys without positions"):
         _ = tiny_loaded(family).network.rotary
 
 
