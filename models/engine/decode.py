@@ -95,7 +95,7 @@ def _draw(group: Group, logits: torch.Tensor, ahead: int) -> torch.Tensor:
     if draws.penalised:
         seen = [[*each.prompt_ids, *each.ids] for each in group.sequences]
         logits = sampling.penalise(logits, seen, [each.repetition_penalty for each in draws.samplings])
-    if len(draws.greedy) == len(group.sequences):
+    if draws.greedy:
         return argmax(logits)
     u = upload([each.uniform(ahead) for each in group.sequences], logits.device, torch.float64)
     return draws(logits, u)

@@ -90,8 +90,9 @@ class Loop:
         for sequence, taken in zip(batch.sequences, batch.num_tokens, strict=True):
             sequence.read(taken)
         self._take(batch, output)
-        if not batch.plan.lasting or batch.prompts:
-            batch.plan.end()
+        if batch.prompts:
+            batch.plan.end()  # that of the decoding sequences goes on
+        elif not batch.plan.lasting:
             self.scheduler.end_plan()
 
     def _take(self, batch: Batch, output: StepOutput) -> None:

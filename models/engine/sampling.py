@@ -82,7 +82,9 @@ class Draws:
 
     def __init__(self, samplings: Sequence[Sampling], device: torch.device) -> None:
         self.samplings = samplings
-        self.greedy = [i for i, each in enumerate(samplings) if each.temperature == 0]
+        self.greedy = all(each.temperature == 0 for each in samplings)
+        """True if no row needs a uniform number."""
+        self._some_greedy = any(each.temperature == 0 for each in samplings)
         self.penalised = any(each.repetition_penalty != 1.0 for each in samplings)
         # Rows that keep the same number of tokens are drawn together: a draw sums over the kept tokens in an
         # order that depends on their number, so other neighbors would change a row's token.
@@ -103,9 +105,7 @@ class Draws:
 
     def __call__(self, logits: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
         """Draw one id per row (b,) from penalised logits (b, V) with uniforms u (b,) in [0, 1)."""
-        if not self._groups:
-            return argmax(logits)
-        ids = argmax(logits) if self.greedy else torch.zeros(len(logits), dtype=torch.long, device=logits.device)
+        ids = argmax(logits) if self._some_greedy else torch.zeros(len(logits), dtype=torch.long, device=logits.device)
         for kept, at, temperatures, top_p in self._groups:
             rows, drawn = (logits, u) if at is None else (logits[at], u[at])
             cooled = _cooled(rows, temperatures)

@@ -109,7 +109,7 @@ class Scheduler:
             sequences = sequences[:1]
         # An exact chunk ends where one of a prompt without a cached beginning does, so that sums have one order.
         block = ROUND if self._limits.exact else 0
-        read = [each.plan(chunk, block) for each in sequences]
+        read = [each.take_chunk(chunk, block) for each in sequences]
         done = [each for each, n in zip(sequences, read, strict=True) if each.after(n) >= each.length]
         return Batch(sequences, first, read, True, self._plan_of(done))
 

@@ -131,7 +131,7 @@ class Sequence:
         gaps = [range(*gap) for gap in zip(ends, starts, strict=True)]
         return gaps[0] if len(gaps) == 1 else [at for gap in gaps for at in gap]
 
-    def plan(self, most: int, block: int = 0) -> int:
+    def take_chunk(self, most: int, block: int = 0) -> int:
         """Set what the next pass reads of the prompt, with the cached pieces before and between; return the positions.
 
         With a `block`, it reads no further than a multiple of it, and only up to the next cached piece.
@@ -234,10 +234,12 @@ class Sequence:
 
     def read(self, n: int) -> None:
         """Note that n more positions were read, of the prompt or of the reply."""
-        after = self.after(n)
-        self.reused += self.pasted
-        self.filled = after
-        self.to_paste.clear()
+        if self.filled < self.length:
+            self.reused += self.pasted
+            self.filled = self.after(n)
+            self.to_paste.clear()
+        else:
+            self.filled += n
 
     def keys(self) -> list[bytes]:
         """Return the keys of all positions read so far."""
