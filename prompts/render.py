@@ -33,10 +33,6 @@ MARK = re.compile("\ue000(\\d+)\ue001")
 WHILE_RENDERED = (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError)
 """Errors that a pack's template may raise."""
 ENVIRONMENT = bounds.Bounded(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-LONGEST_CACHED, MOST_CACHED = 4096, 1024
-"""Characters of the slots of a rendered prompt that is cached, and number of cached prompts."""
-ADDRESS = " at 0x"
-"""In the `repr` of objects that does not show their content."""
 ESCAPED = "\\ue000"
 """The beginning of a mark in the `repr` of a list."""
 
@@ -57,7 +53,6 @@ class Prompts:
             self._texts |= _own_files(name, folder)
         self._of_pack = dict[str, Template]()
         self._files = dict[str, str]()
-        self._rendered = dict[tuple[str, str], str]()
         if pack is not None:
             self._read_pack(pack)
 
@@ -80,7 +75,7 @@ class Prompts:
         messages: list[MessageRef] = []
         try:
             marked = {key: _marked(value, messages) for key, value in slots.items()}
-            text = self._text(name, marked)
+            text = bounds.rendered(self._of_pack.get(name) or _compiled(self._texts[name]), marked)
             if name in self._of_pack:
                 text.encode()  # raises on half a character, which a pack may write but no tokenizer accepts
             parts = _split(text.strip("\n"), messages)
@@ -90,18 +85,6 @@ class Prompts:
         if ESCAPED in text and not any(ESCAPED in str(value) for value in slots.values() if isinstance(value, str)):
             raise PromptError(f"prompt {name!r} writes a list of messages in one; expected a loop over it, as ours has")
         return parts
-
-    def _text(self, name: str, slots: dict[str, Any]) -> str:  # Any: see `render`; messages are marks here
-        """Return a prompt as text with marks; short ones are cached, since agents and rounds render the same."""
-        template = self._of_pack.get(name) or _compiled(self._texts[name])
-        key = name, repr(slots)
-        if (text := self._rendered.get(key)) is None:
-            text = bounds.rendered(template, slots)
-            if len(self._rendered) >= MOST_CACHED:
-                self._rendered.clear()
-            if len(key[1]) <= LONGEST_CACHED and ADDRESS not in key[1]:
-                self._rendered[key] = text
-        return text
 
     def digest(self, folders: Collection[str] = ()) -> str:
         """Return the sha256 of names and texts, of all prompts or of those in these folders."""

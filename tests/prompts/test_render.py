@@ -270,15 +270,3 @@ def test_the_digest_of_folders_tells_of_no_other(tmp_path: Path) -> None:
 
     assert mine.digest({"shared"}) == Prompts().digest({"shared"})
     assert mine.digest({"answers"}) != Prompts().digest({"answers"})
-
-
-# Cached texts
-
-
-def test_a_cached_prompt_has_its_own_messages_and_values() -> None:
-    prompts = Prompts()
-
-    for each in (ONE, TWO, ONE):
-        assert each in prompts.render("debate/revise_from_summary", summary=each)
-    forms = [prompts.render("shared/question", **{**ASKED, "form": form})[0] for form in ("Say N.", "Say M.")]
-    assert [str(form)[-6:] for form in forms] == ["Say N.", "Say M."]
