@@ -45,7 +45,7 @@ class Free(Network):
         self._logits = [SHARP * torch.randn(rows, len(self.table), generator=random) for _ in range(7)]
         quotes = [id for id in range(len(self.table)) if '"' in str(tokenizer.decode([id]))]
         for logits in self._logits:
-            logits[:, quotes] = -100.0
+            logits[:, quotes] = -30.0
         self._states = torch.randn(rows, self.hidden, generator=random)
         self._count = 0
 

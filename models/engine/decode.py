@@ -18,7 +18,7 @@ from sottovoce.models.engine.plan import Group, Plan
 from sottovoce.models.engine.recorder import LATER, Means
 from sottovoce.models.engine.vocabulary import Mask
 from sottovoce.models.huggingface.devices import download, upload
-from sottovoce.models.huggingface.embedding_table import Table, argmax, count_nonzero
+from sottovoce.models.huggingface.embedding_table import Table, argmax, count_nonzero, largest
 
 NOW = LATER - 1  # in place of a mean's nearest token that may be a stop; LATER marks one that cannot be a stop
 
@@ -110,12 +110,8 @@ def _average(own: Table, group: Group, logits: torch.Tensor, at_least: int) -> t
     weights = group.weigh(logits, p) if group.weigh else p
     padded, n = _padded(weights, at_least), len(weights)
     rows = {key: table.mean(padded[:, : len(table)], all_rows=at_least > 0)[:n] for key, table in group.tables.items()}
-    heaviest = argmax(weights)
-    if group.largest == 1:
-        best, ids = weights.gather(-1, heaviest[:, None]), heaviest[:, None]
-    else:
-        best, ids = weights.topk(min(group.largest, weights.shape[-1]), dim=-1)
-    return _tokens(own, group, weights, rows[own.key], heaviest), Means(group.at, rows, ids, best)
+    ids, best = largest(weights, min(group.largest, weights.shape[-1]))
+    return _tokens(own, group, weights, rows[own.key], ids[:, 0]), Means(group.at, rows, ids, best)
 
 
 def _tokens(

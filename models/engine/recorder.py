@@ -22,7 +22,7 @@ LATER = -2  # in place of an id that is not looked up yet
 MAX_PENDING = 1024  # maximum number of means that are looked up at a time
 STEPS = 32  # maximum number of waiting passes
 WAITING = 1 << 24  # maximum number of waiting logits of a batch: 64 MB
-CACHED = 1 << 17  # numbers that fit in a core's cache
+CACHED = 1 << 16  # numbers that fit in a core's cache
 Part = tuple[str, object]
 """The name of a series of tensors, such as "states", and which of them: a layer, or a table's key."""
 
@@ -206,14 +206,16 @@ class Recent:
 
     def _give_statistics(self) -> None:
         n, rows = len(self._logits), [self._recorders[i] for i in self._counted]
-        logits = torch.cat(self._logits)
         known = [(each.ids, self._starts[i]) for i, each in zip(self._counted, rows, strict=True)]
         chosen = [ids[start + at] if start + at < len(ids) else 0 for at in range(n) for ids, start in known]
         # On a CPU a few at a time, so that intermediate results stay in its cache.
-        size = max(CACHED // logits.shape[-1], 1) if logits.device.type == "cpu" else len(logits)
-        blocks = zip(logits.split(size), upload(chosen, logits.device).split(size), strict=True)
+        logits = self._logits if self._logits[0].numel() >= CACHED else [torch.cat(self._logits)]
+        on_cpu = logits[0].device.type == "cpu"
+        size = max(CACHED // logits[0].shape[-1], 1) if on_cpu else len(logits[0])
+        blocks = [block for some in logits for block in some.split(size)]
+        ids = upload(chosen, blocks[0].device).split([len(block) for block in blocks])
         top = max(each.record.top for each in rows)
-        found = [sampling.statistics(block, ids, top) for block, ids in blocks]
+        found = [sampling.statistics(block, its, top) for block, its in zip(blocks, ids, strict=True)]
         for i, parts in enumerate(zip(*found, strict=True)):
             self._give(self._counted, ("stats", i), torch.cat(parts).unflatten(0, (n, len(rows))))
 

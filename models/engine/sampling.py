@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sottovoce.models.engine.request import Sampling
 from sottovoce.models.huggingface.devices import upload
-from sottovoce.models.huggingface.embedding_table import argmax
+from sottovoce.models.huggingface.embedding_table import argmax, largest
 
 DRAWN = 64  # uniforms generated at a time; the number does not change their values
 ENOUGH_VARIANCE = 1e-12  # below it a distribution is flat or one-hot, and its kurtosis is 0 by convention
@@ -141,13 +141,14 @@ def statistics(logits: torch.Tensor, ids: torch.Tensor, top: int = 0) -> tuple[t
     printed before the varentropy is a sign error). Check: (.7, .2, .05, .05) has H .871133, V .745678, K 3.859479.
     The most probable tokens are ids (b, top) and log-probabilities (b, top); a smaller vocabulary gives fewer.
     """
-    logp = logits.log_softmax(-1)
-    p = logp.exp()
-    entropy = -torch.linalg.vecdot(p, logp)
-    spread = (logp + entropy[:, None]).square_()
-    variance = torch.linalg.vecdot(p, spread)
-    fourth = torch.linalg.vecdot(p.mul_(spread), spread)
+    below = logits - logits.amax(-1, keepdim=True)
+    p = below.exp()
+    total = p.sum(-1)
+    log_total, mean = total.log(), torch.linalg.vecdot(p, below) / total
+    chosen = below.gather(-1, ids[:, None])[:, 0] - log_total
+    best, values = largest(below, min(top, below.shape[-1]))
+    spread = below.sub_(mean[:, None]).square_()
+    variance = torch.linalg.vecdot(p, spread) / total
+    fourth = torch.linalg.vecdot(p.mul_(spread), spread) / total
     kurtosis = torch.where(variance > ENOUGH_VARIANCE, fourth / variance.clamp_min(ENOUGH_VARIANCE) ** 2, 0.0)
-    best = logp.topk(min(top, logp.shape[-1]), dim=-1)
-    numbers = torch.stack([logp.gather(-1, ids[:, None])[:, 0], entropy, variance, kurtosis], dim=-1)
-    return numbers, best.indices, best.values
+    return torch.stack([chosen, log_total - mean, variance, kurtosis], dim=-1), best, values - log_total[:, None]

@@ -19,6 +19,7 @@ SUMMED = 1e-5  # of a cosine: far above the effect of the order of float32 sums
 NEIGHBOURS = 16  # cached for each token: a vector near the token is nearest to one of them
 PROMISING = 0.75  # cosine to a guess; below it, a guess hardly ever helps
 SMALL = 1 << 20  # numbers of a table that stays in a core's cache: a product with all of it is not worth avoiding
+SEARCHES = 32  # largest values of which each is found by a search of its own, faster than a partial sort
 BLOCK = 64  # rows whose cosines with the whole table are in memory at a time
 
 
@@ -215,6 +216,20 @@ def argmax(values: torch.Tensor) -> torch.Tensor:
     if not _on_cpu(values):
         return values.argmax(-1)
     return torch.from_numpy(np.asarray(values.numpy().argmax(-1)))
+
+
+def largest(values: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the ids (b, k) and values (b, k) of the largest finite values (b, V), in order; the first wins ties."""
+    if not _on_cpu(values) or k > SEARCHES:
+        found = values.topk(k, dim=-1)
+        return found.indices, found.values
+    left, rows = values.numpy().copy(), np.arange(len(values))
+    ids = np.empty((len(values), k), np.int64)
+    for i in range(k):
+        ids[:, i] = left.argmax(-1)
+        left[rows, ids[:, i]] = -np.inf
+    best = torch.from_numpy(ids)
+    return best, values.gather(-1, best)
 
 
 def count_nonzero(values: torch.Tensor) -> torch.Tensor:
