@@ -197,10 +197,10 @@ class Request:
     """The response format. With a mean feed, it is fed as tokens, except for means in the middle of a text."""
     thinking: Thinking | None = None
 
-    @property
+    @cached_property
     def length(self) -> int:
         """Positions of the prompt."""
-        return sum(len(piece) for piece in self.prompt)
+        return sum(map(len, self.prompt))
 
     @property
     def steps(self) -> int:
