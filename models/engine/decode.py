@@ -18,7 +18,7 @@ from sottovoce.models.engine.plan import Group, Plan
 from sottovoce.models.engine.recorder import LATER, Means
 from sottovoce.models.engine.vocabulary import Mask
 from sottovoce.models.huggingface.devices import download, upload
-from sottovoce.models.huggingface.embedding_table import Table, argmax, count_nonzero, largest
+from sottovoce.models.huggingface.embedding_table import Table, argmax, count_nonzero
 
 NOW = LATER - 1  # in place of a mean's nearest token that may be a stop; LATER marks one that cannot be a stop
 
@@ -110,8 +110,9 @@ def _average(own: Table, group: Group, logits: torch.Tensor, at_least: int) -> t
     weights = group.weigh(logits, p) if group.weigh else p
     padded, n = _padded(weights, at_least), len(weights)
     rows = {key: table.mean(padded[:, : len(table)], all_rows=at_least > 0)[:n] for key, table in group.tables.items()}
-    ids, best = largest(weights, min(group.largest, weights.shape[-1]))
-    return _tokens(own, group, weights, rows[own.key], ids[:, 0]), Means(group.at, rows, ids, best)
+    heaviest = argmax(weights)
+    recorded = weights if group.sparse else weights[:, :0]
+    return _tokens(own, group, weights, rows[own.key], heaviest), Means(group.at, rows, heaviest, recorded)
 
 
 def _tokens(
@@ -142,7 +143,7 @@ def _look_up(own: Table, choices: Choices, ids: list[int]) -> None:
         ]
         if now:
             at = upload(now, choices.tokens.device)
-            rows, guesses = means.rows[own.key][at], means.ids[at, 0]
+            rows, guesses = means.rows[own.key][at], means.heaviest[at]
             found = own.nearest(_padded(rows, at_least))[: len(now)] if at_least else own.nearest(rows, guesses)
             for j, id in zip(now, found.tolist(), strict=True):
                 ids[means.at[j]] = id
@@ -152,8 +153,8 @@ def _feed_token(own: Table, others: tuple[Table, ...], averaged: Means, j: int, 
     """Replace a mean by the row of a token, with all the weight."""
     for table in (own, *others):
         averaged.rows[table.key][j] = table.rows[id]
-    averaged.ids[j], averaged.weights[j] = id, 0.0
-    averaged.weights[j, 0] = 1.0
+    averaged.heaviest[j], averaged.weights[j] = id, 0.0
+    averaged.weights[j, id : id + 1] = 1.0
 
 
 def _padded(rows: torch.Tensor, at_least: int) -> torch.Tensor:

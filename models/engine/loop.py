@@ -94,6 +94,8 @@ class Loop:
             batch.plan.end()  # that of the decoding sequences goes on
         elif not batch.plan.lasting:
             self.scheduler.end_plan()
+        elif not batch.plan.feeds:
+            batch.plan.hand_over()
 
     def _take(self, batch: Batch, output: StepOutput) -> None:
         """Give the sequences of a plan what was chosen for them."""

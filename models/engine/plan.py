@@ -42,9 +42,9 @@ class Group:
         return {table.key: table for each in self.sequences for table in (self._own, *each.request.feed.tables)}
 
     @cached_property
-    def largest(self) -> int:
-        """The number of largest weights that are needed of a mean: at least one, as a guess of its token."""
-        return max(1, *(each.request.record.sparse for each in self.sequences))
+    def sparse(self) -> int:
+        """The number of largest weights that are recorded of a mean."""
+        return max(each.request.record.sparse for each in self.sequences)
 
     @cached_property
     def stops(self) -> torch.Tensor | None:
@@ -77,7 +77,7 @@ class Plan:
         self.speakers = speakers = [sequences[i] for i in self.speaking]
         self.formed = [i for i, each in enumerate(speakers) if each.constraint is not None]
         """Indices among those who speak."""
-        self.lasting = not self.thinking and not self.formed
+        self.lasting = not self.thinking
         """True if the next pass of the same sequences has the same plan."""
         self.wants_best = any(each.wants_best for each in speakers)
         self.layers = recorded(sequences, last_layer)
@@ -87,7 +87,9 @@ class Plan:
         self.drawn = [Group(at, speakers, pending.table) for (kind, _), at in by.items() if kind == "token"]
         self.averaged = [Group(at, speakers, pending.table) for (kind, _), at in by.items() if kind == "mean"]
         self._own = pending.table.key
-        self.foreseen = self.lasting and not any(group.draws.penalised for group in self.drawn)
+        self.feeds = self.lasting and not self.formed
+        """True if the next inputs are what was chosen, so that they stay on the device."""
+        self.foreseen = self.feeds and not any(group.draws.penalised for group in self.drawn)
         """True if the next pass needs nothing of this one but what is on the device."""
         self.recent = Recent([each.recorder for each in speakers], pending)
         self.inputs: torch.Tensor | None = None
@@ -95,12 +97,16 @@ class Plan:
         self.mean_rows: list[Means] = []
         """The means that the last pass made."""
 
-    def end(self) -> None:
-        """Give the sequences what was recorded, and their next inputs."""
+    def hand_over(self) -> None:
+        """Give the sequences their next inputs."""
         for means in self.mean_rows:
             for i, row in zip(means.at, means.rows[self._own].unbind(), strict=True):
                 self.speakers[i].next_row = row
         self.inputs, self.mean_rows = None, []
+
+    def end(self) -> None:
+        """Give the sequences their next inputs, and what was recorded."""
+        self.hand_over()
         self.settle()
         for each in self.speakers:
             each.recorder.recent = None

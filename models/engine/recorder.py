@@ -15,13 +15,13 @@ import torch
 from sottovoce.models.engine import sampling
 from sottovoce.models.engine.request import Record, Sparse, Stats
 from sottovoce.models.huggingface.devices import upload
-from sottovoce.models.huggingface.embedding_table import Table
+from sottovoce.models.huggingface.embedding_table import Table, largest
 from sottovoce.models.huggingface.passes import FINAL
 
 LATER = -2  # in place of an id that is not looked up yet
 MAX_PENDING = 1024  # maximum number of means that are looked up at a time
 STEPS = 32  # maximum number of waiting passes
-WAITING = 1 << 24  # maximum number of waiting logits of a batch: 64 MB
+WAITING = 1 << 24  # maximum number of waiting logits and weights of a batch: 64 MB
 CACHED = 1 << 16  # numbers that fit in a core's cache
 Part = tuple[str, object]
 """The name of a series of tensors, such as "states", and which of them: a layer, or a table's key."""
@@ -34,9 +34,10 @@ class Means(NamedTuple):
     """Their indices in the batch."""
     rows: Mapping[str, torch.Tensor]
     """The means (g, E) by table key; of a table that a sequence did not ask for, its row is not recorded."""
-    ids: torch.Tensor
-    """The tokens (g, k) of the largest averaging weights, at least as many as are recorded."""
+    heaviest: torch.Tensor
+    """The tokens (g,) of the largest averaging weights."""
     weights: torch.Tensor
+    """The averaging weights (g, V), of which the largest are recorded; (g, 0) if nobody records any."""
 
 
 class Pending:
@@ -146,22 +147,22 @@ class Recent:
         self._states: list[Mapping[int, torch.Tensor]] = []
         self._logits: list[torch.Tensor] = []
         self._mean_rows: list[Sequence[Means]] = []
-        self._queued = 0
+        self._queued = self._waiting = 0
 
     def add(self, states: Mapping[int, torch.Tensor], logits: torch.Tensor, mean_rows: Sequence[Means] = ()) -> None:
         """Take a pass: states (b, H) by layer, logits (b, V), and the means of some rows, the same in each pass."""
         self._states.append({layer: states[layer] for layer in self._layers})
         self._mean_rows.append(mean_rows)
+        self._waiting += sum(means.weights.numel() for means in mean_rows)
         if self._counted:
             whole = len(self._counted) == len(logits)
             self._logits.append(logits if whole else logits[upload(self._counted, logits.device)])
+            self._waiting += self._logits[-1].numel()
 
     @property
     def full(self) -> bool:
         """True if it must settle now."""
-        return len(self._mean_rows) >= STEPS or (
-            bool(self._logits) and len(self._logits) * self._logits[0].numel() >= WAITING
-        )
+        return len(self._mean_rows) >= STEPS or self._waiting >= WAITING
 
     def settle(self) -> None:
         """Give each sequence its rows of the passes so far, and forget these."""
@@ -181,7 +182,7 @@ class Recent:
                 places = [(self._recorders[i].ids, self._starts[i] + n) for i in means.at]
                 open = [j for j, (ids, at) in enumerate(places) if at < len(ids) and ids[at] == LATER]
                 if open:
-                    rows, guesses = means.rows[self._pending.table.key], means.ids[:, 0]
+                    rows, guesses = means.rows[self._pending.table.key], means.heaviest
                     if len(open) < len(places):
                         at = upload(open, rows.device)
                         rows, guesses = rows[at], guesses[at]
@@ -200,19 +201,16 @@ class Recent:
         for group in zip(*self._mean_rows, strict=True):
             for key in group[0].rows:
                 self._give(group[0].at, ("means", key), torch.stack([means.rows[key] for means in group]))
-            if any(self._recorders[i].record.sparse for i in group[0].at):
-                self._give(group[0].at, ("largest", 0), torch.stack([means.ids for means in group]))
-                self._give(group[0].at, ("largest", 1), torch.stack([means.weights for means in group]))
+            if k := max(self._recorders[i].record.sparse for i in group[0].at):
+                found = zip(*(largest(some, k) for some in _blocks([means.weights for means in group])), strict=True)
+                for i, parts in enumerate(found):
+                    self._give(group[0].at, ("largest", i), torch.cat(parts).unflatten(0, (len(group), -1)))
 
     def _give_statistics(self) -> None:
         n, rows = len(self._logits), [self._recorders[i] for i in self._counted]
         known = [(each.ids, self._starts[i]) for i, each in zip(self._counted, rows, strict=True)]
         chosen = [ids[start + at] if start + at < len(ids) else 0 for at in range(n) for ids, start in known]
-        # On a CPU a few at a time, so that intermediate results stay in its cache.
-        logits = self._logits if self._logits[0].numel() >= CACHED else [torch.cat(self._logits)]
-        on_cpu = logits[0].device.type == "cpu"
-        size = max(CACHED // logits[0].shape[-1], 1) if on_cpu else len(logits[0])
-        blocks = [block for some in logits for block in some.split(size)]
+        blocks = _blocks(self._logits)
         ids = upload(chosen, blocks[0].device).split([len(block) for block in blocks])
         top = max(each.record.top for each in rows)
         found = [sampling.statistics(block, its, top) for block, its in zip(blocks, ids, strict=True)]
@@ -232,3 +230,11 @@ class Recent:
                     each.add(part, rows[:, : each.record.sparse])
             else:
                 each.add(part, rows[:, : each.record.top] if which else rows)
+
+
+def _blocks(passes: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the rows (b, V) of passes in order, on a CPU a few at a time so that results stay in its cache."""
+    tensors = passes if passes[0].numel() >= CACHED else [torch.cat([*passes])]
+    on_cpu = tensors[0].device.type == "cpu"
+    size = max(CACHED // tensors[0].shape[-1], 1) if on_cpu else len(tensors[0])
+    return [block for tensor in tensors for block in tensor.split(size)]

@@ -88,7 +88,7 @@ class Runner:
             speaking = upload(plan.speaking, logits.device)
             logits, states = logits[speaking], _rows(states, speaking)
         choices = choose(network.table, plan, logits, self._at_least, ahead)
-        plan.mean_rows, plan.inputs = choices.mean_rows, self._next_inputs(choices) if plan.lasting else None
+        plan.mean_rows, plan.inputs = choices.mean_rows, self._next_inputs(choices) if plan.feeds else None
         return StepOutput(choices, states, thoughts)
 
     def _next_inputs(self, choices: Choices) -> torch.Tensor:

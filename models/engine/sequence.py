@@ -211,8 +211,7 @@ class Sequence:
     @property
     def wants_best(self) -> bool:
         """True if the argmax is needed, of all logits or of those that the format allows."""
-        in_form = self.constraint is not None and not isinstance(self.constraint, Free)
-        return self.request.stop.by == "argmax" or (in_form and self.request.feed.kind == "mean")
+        return self.request.stop.by == "argmax" or (self.constraint is not None and self.request.feed.kind == "mean")
 
     @property
     def nearest_stops(self) -> tuple[int, ...]:

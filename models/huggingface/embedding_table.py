@@ -219,7 +219,11 @@ def argmax(values: torch.Tensor) -> torch.Tensor:
 
 
 def largest(values: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the ids (b, k) and values (b, k) of the largest finite values (b, V), in order; the first wins ties."""
+    """Return the ids (b, k) and values (b, k) of the largest finite values (b, V), in order; the first wins ties.
+
+    If V is smaller than k, all V.
+    """
+    k = min(k, values.shape[-1])
     if not _on_cpu(values) or k > SEARCHES:
         found = values.topk(k, dim=-1)
         return found.indices, found.values

@@ -189,8 +189,8 @@ def waiting(table: Table, n: int) -> tuple[list[int], list[int], Recent, Pending
     drawn, averaged = Recorder(Record(), pending), Recorder(Record(), pending, tables=[table.key])
     recent = Recent([drawn, averaged], pending)
     for i in range(n):
-        guess = torch.zeros(1, 1, dtype=torch.long)
-        recent.add({}, noise(2, 50), [Means([1], {table.key: table.rows[i % 50][None]}, guess, guess.float())])
+        guess = torch.zeros(1, dtype=torch.long)
+        recent.add({}, noise(2, 50), [Means([1], {table.key: table.rows[i % 50][None]}, guess, noise(1, 0))])
         drawn.ids.append(4)
         averaged.ids.append(LATER)
     return drawn.ids, averaged.ids, recent, pending

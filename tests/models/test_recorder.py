@@ -28,9 +28,9 @@ def told(n: int, record: Record = EVERYTHING, *, size: int = 50) -> Recorder:
     recent = Recent(recorders, pending)
     for at in range(n + 1):
         logits = noise(3, size, seed=at)
-        best = logits.softmax(-1).topk(4)
+        weights = logits.softmax(-1)
         means = {TABLE.key: noise(3, 4, seed=at), "other": noise(3, 6, seed=at)}
-        recent.add(states(at), logits, [Means(range(3), means, best.indices, best.values)] if tables else [])
+        recent.add(states(at), logits, [Means(range(3), means, weights.argmax(-1), weights)] if tables else [])
         for each in recorders:
             each.ids.append(at % size)
         if recent.full:
@@ -131,12 +131,12 @@ def test_a_step_is_forgotten_once_its_numbers_are_made() -> None:
     recent, watched = Recent(recorders, pending), []
     for at in range(STEPS):
         step, seen = noise(64, 500, seed=at), {layer: noise(64, HIDDEN) for layer in (0, 1)}
-        best = step.topk(4)
-        watched += [weakref.ref(each) for each in (step, seen[0], seen[1], best.indices)]
-        recent.add(seen, step, [Means(range(64), {"own": seen[0]}, best.indices, best.values)])
+        weights = step.softmax(-1)
+        watched += [weakref.ref(each) for each in (step, seen[0], seen[1], weights)]
+        recent.add(seen, step, [Means(range(64), {"own": seen[0]}, weights.argmax(-1), weights)])
         for each in recorders:
             each.ids.append(at)
-    del step, seen, best
+    del step, seen, weights
     assert recent.full
     recent.settle()
 
