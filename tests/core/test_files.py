@@ -70,7 +70,9 @@ def test_judgments_an_encoders_files_and_a_strangers_manifest_are_no_pipes(tmp_p
     OutputFile(tmp_path / "new", "--to").write("text")
 
 
-@pytest.mark.parametrize("kind", ["fifo", "/dev/zero", "folder"])
+@pytest.mark.parametrize(
+    "kind", ["fifo", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("/dev/zero", "folder"))]
+)
 def test_each_door_refuses_it_in_one_line(kind: str, tmp_path: Path) -> None:
     # Seen: a FIFO as a file of questions, settings, games or a log held the command for ever.
     file = Path(kind) if kind.startswith("/") else tmp_path / "file"

@@ -95,15 +95,15 @@ def test_without_an_intervention_the_replay_is_token_identical(tmp_path: Path) -
 
 
 def test_a_world_is_replayed_with_its_measures(tmp_path: Path) -> None:
-    run = held(tmp_path, 0.0, "whodunit", suspects=3, attributes=2, turns=3)
+    run = held(tmp_path, 0.0, "whodunit", suspects=3, attributes=2, turns=1)
 
     found = replay(run, ("q", 7))
 
     assert said(found.with_it) == said(found.original)
     assert (
-        found.with_it.decision.get("measures", {})["resets"] == 2 and found.without.decision["measures"]["resets"] == 0
+        found.with_it.decision.get("measures", {})["resets"] == 1 and found.without.decision["measures"]["resets"] == 0
     )
-    assert any("resets 2" in line for line in replay_lines(found))
+    assert any("resets 1" in line for line in replay_lines(found))
 
 
 def test_a_run_that_was_not_watched_cannot_be_replayed(tmp_path: Path) -> None:

@@ -57,12 +57,13 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, t
     yield folder, told
 
 
-def test_a_run_that_was_killed_three_times_has_the_result_of_an_unbroken_one(
-    unbroken: tuple[Path, tuple[Any, ...]], tmp_path: Path
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_a_run_that_was_killed_has_the_result_of_an_unbroken_one(
+    kills: int, unbroken: tuple[Path, tuple[Any, ...]], tmp_path: Path
 ) -> None:
     whole, told = unbroken
 
-    killed_often(tmp_path / "run", 3, 2.0, 1, *told)
+    killed_often(tmp_path / "run", kills, 2.0, 1, *told)
 
     assert said(tmp_path / "run") == said(whole) and load_run(tmp_path / "run").status == "done"
 

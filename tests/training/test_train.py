@@ -40,6 +40,7 @@ def losses(run: Run) -> list[float]:
     return [float(line.split('"loss": ')[1].split(",")[0]) for line in lines]
 
 
+@pytest.mark.slow
 def test_a_short_run_learns_and_a_killed_one_ends_in_the_same_weights(words: Path, tmp_path: Path) -> None:
     unbroken = tiny(Run, words, tmp_path / "unbroken")
     unbroken.train()
