@@ -131,8 +131,4 @@ def _job(loaded: LoadedModel, case: Case, i: int) -> Job:
     record = replace(asked.record, stats=case.stats, top=3 if case.stats else 0)
     asked = replace(asked, record=record, form=FORM if case.form else None)
     grammar = grammar_of(FORM, loaded.tokenizer) if case.form else None
-    return Job(asked, Future(), grammar=grammar, on_text=_ignore if case.stream else None)
-
-
-def _ignore(_text: str) -> None:
-    """Take a streamed text and do nothing with it."""
+    return Job(asked, Future(), grammar=grammar, on_text=(lambda _: None) if case.stream else None)

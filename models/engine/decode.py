@@ -97,7 +97,11 @@ def _draw(group: Group, logits: torch.Tensor, ahead: int) -> torch.Tensor:
         logits = sampling.penalise(logits, seen, [each.repetition_penalty for each in draws.samplings])
     if draws.greedy:
         return argmax(logits)
-    u = upload([each.uniform(ahead) for each in group.sequences], logits.device, torch.float64)
+    u = upload(
+        [each.uniform(ahead) for each in group.sequences],
+        logits.device,
+        torch.float32 if logits.device.type == "mps" else torch.float64,
+    )
     return draws(logits, u)
 
 
@@ -111,7 +115,9 @@ def _average(own: Table, group: Group, logits: torch.Tensor, at_least: int) -> t
     padded, n = _padded(weights, at_least), len(weights)
     rows = {key: table.mean(padded[:, : len(table)], all_rows=at_least > 0)[:n] for key, table in group.tables.items()}
     heaviest = argmax(weights)
-    recorded = weights if group.sparse else weights[:, :0]
+    recorded = weights if group.sparse else weights.new_empty(len(weights), 0)
+    if group.weigh and group.sparse:  # a format writes into them
+        recorded = recorded.clone()
     return _tokens(own, group, weights, rows[own.key], heaviest), Means(group.at, rows, heaviest, recorded)
 
 

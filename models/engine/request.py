@@ -17,7 +17,9 @@ from sottovoce.core.response_format import Form
 from sottovoce.models.huggingface.embedding_table import Table, tensor_digest
 
 Weigh = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-"""(raw logits (b, V), probabilities at the request's temperature (b, V)) -> averaging weights (b, V)."""
+"""(raw logits (b, V), probabilities at the request's temperature (b, V)) -> averaging weights (b, V).
+
+A probability may be exactly 0."""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def distribution(logits: torch.Tensor, temperatures: Temperatures) -> torch.Tens
     soft = _cooled(logits, temperatures.at).softmax(-1)
     if temperatures.all_warm:
         return soft
-    coldest = one_hot(logits.argmax(-1), logits.shape[-1]).to(soft.dtype)
+    coldest = one_hot(argmax(logits), logits.shape[-1]).to(soft.dtype)
     return torch.where(temperatures.at[:, None] > 0, soft, coldest)
 
 
@@ -137,7 +137,7 @@ def _inverse_cdf(p: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
     total = mass[:, -1:].contiguous()
     at = torch.searchsorted(mass, u.to(mass)[:, None] * total, right=True)
     last = torch.searchsorted(mass, total)  # the last id with any mass
-    return torch.minimum(at, last)[:, 0].to(p.device)
+    return torch.minimum(at, last)[:, 0].clamp_max(p.shape[-1] - 1).to(p.device)  # beyond it if p is not finite
 
 
 def statistics(logits: torch.Tensor, ids: torch.Tensor, top: int = 0) -> tuple[torch.Tensor, ...]:

@@ -102,7 +102,7 @@ class Table:
         sizes = weights.abs()
         total = sizes.sum(-1, keepdim=True)
         # V weights below this add up to at most LEFT_OUT of the total, so the tail need not be summed.
-        heavy = larger(sizes, total * (LEFT_OUT / len(self)))
+        heavy = torch.from_numpy(np.flatnonzero(sizes.float().numpy() > total.float().numpy() * (LEFT_OUT / len(self))))
         if len(heavy) > len(self) or not total.isfinite().all():
             return None
         first = torch.searchsorted(heavy, torch.arange(len(weights)) * len(self))  # of each mean; `heavy` is sorted
@@ -219,14 +219,17 @@ def argmax(values: torch.Tensor) -> torch.Tensor:
 
 
 def largest(values: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the ids (b, k) and values (b, k) of the largest finite values (b, V), in order; the first wins ties.
+    """Return the ids (b, k) and values (b, k) of the largest finite values (b, V), in order.
 
-    If V is smaller than k, all V.
+    If V is smaller than k, all V. On a CPU the first wins ties.
     """
     k = min(k, values.shape[-1])
-    if not _on_cpu(values) or k > SEARCHES:
-        found = values.topk(k, dim=-1)
+    if values.device.type != "cpu":
+        found = values.topk(k, dim=-1)  # its order of equal values is not known
         return found.indices, found.values
+    if k > SEARCHES or not _on_cpu(values):
+        ordered = values.sort(dim=-1, descending=True, stable=True)
+        return ordered.indices[:, :k], ordered.values[:, :k]
     left, rows = values.numpy().copy(), np.arange(len(values))
     ids = np.empty((len(values), k), np.int64)
     for i in range(k):
@@ -241,16 +244,6 @@ def count_nonzero(values: torch.Tensor) -> torch.Tensor:
     if not _on_cpu(values):
         return values.count_nonzero(-1)
     return torch.from_numpy(np.asarray(np.count_nonzero(values.numpy(), axis=-1)))
-
-
-def larger(values: torch.Tensor, bounds: torch.Tensor) -> torch.Tensor:
-    """Return the indices (n,), in order, of flattened values (b, V) that exceed their row's bound (b, 1).
-
-    On a GPU the host waits for their number.
-    """
-    if not _on_cpu(values):
-        return (values > bounds).flatten().nonzero()[:, 0]
-    return torch.from_numpy(np.flatnonzero(values.numpy() > bounds.numpy()))
 
 
 def _on_cpu(values: torch.Tensor) -> bool:

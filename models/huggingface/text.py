@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 BROKEN = "\ufffd"  # a tokenizer's output for bytes that do not (yet) form a character
 Span = tuple[int, int]
+PLAINLY = {"clean_up_tokenization_spaces": False}
 
 
 class Detokenizer:
@@ -19,12 +20,9 @@ class Detokenizer:
         """`special` keeps special tokens (EOS, role marks) as text."""
         kind, fast = type(tokenizer), PreTrainedTokenizerFast
         plain = isinstance(tokenizer, fast) and kind.decode is fast.decode and kind._decode is fast._decode
-        if plain:  # without transformers' checks of each id, which take four times as long
-            self._decode = partial(tokenizer.backend_tokenizer.decode, skip_special_tokens=not special)
-        else:
-            self._decode = partial(
-                tokenizer.decode, skip_special_tokens=not special, clean_up_tokenization_spaces=False
-            )
+        # The core makes no checks of each id, which take four times as long.
+        decode = tokenizer.backend_tokenizer.decode if plain else partial(tokenizer.decode, **PLAINLY)
+        self._decode = partial(decode, skip_special_tokens=not special)
 
     def text(self, ids: Sequence[int]) -> str:
         """Return the whole text."""

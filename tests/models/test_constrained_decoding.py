@@ -195,6 +195,16 @@ def test_under_a_mean_feed_the_reasoning_is_means_and_the_guided_span_tokens() -
     assert reply.sparse.ids[marker:, 0].tolist() == list(reply.ids[marker:])
 
 
+def test_a_format_writes_into_no_weights_of_the_callers() -> None:
+    loaded = tiny_loaded()
+    equal = torch.full((1, len(loaded.table)), 1 / len(loaded.table))
+    feed = Feed("mean", lambda _, p: equal.expand(len(p), -1))
+
+    ask(COLOURS, 20, feed=feed, record=RECORD)
+
+    assert equal.unique().numel() == 1
+
+
 # Beside others
 
 

@@ -5,7 +5,7 @@ import torch
 
 from sottovoce.models import Table
 from sottovoce.models.huggingface import embedding_table
-from sottovoce.models.huggingface.embedding_table import LEFT_OUT, SMALL, tensor_digest
+from sottovoce.models.huggingface.embedding_table import LEFT_OUT, SMALL, largest, tensor_digest
 from tests.support import FLOAT32, VOCABULARY, noise, tiny_loaded, tiny_model
 
 
@@ -145,3 +145,14 @@ def test_a_row_is_surely_nearer_to_one_token_than_to_its_rivals_or_not() -> None
         False,  # its twin is as near
         False,
     ]
+
+
+@pytest.mark.parametrize(("k", "dtype"), [(1, torch.float32), (4, torch.float32), (40, torch.float32), (4, torch.half)])
+def test_the_largest_values_are_found_in_order_and_of_equal_ones_the_first(k: int, dtype: torch.dtype) -> None:
+    values = torch.tensor([[0.0, 3.0, 1.0, 3.0, 0.0, 0.5], [2.0, 2.0, 2.0, 5.0, 2.0, 2.0]], dtype=dtype)
+    before = values.clone()
+
+    ids, found = largest(values, k)
+
+    assert ids.tolist() == [row[:k] for row in ([1, 3, 2, 5, 0, 4], [3, 0, 1, 2, 4, 5])]
+    assert torch.equal(found, values.gather(-1, ids)) and torch.equal(values, before)

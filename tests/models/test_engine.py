@@ -8,6 +8,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -180,10 +181,12 @@ NOT_A_NUMBER = request((Ids(ids("Hi")), Rows(torch.full((2, HIDDEN), torch.nan))
     [
         (request(feed=Feed("mean", fails)), "the model failed on this request: ZeroDivisionError: of a caller's own"),
         (NOT_A_NUMBER, "logits were not finite after 0 new tokens"),
+        (replace(NOT_A_NUMBER, sampling=Sampling(1.0, top_k=50)), "logits were not finite after 0 new tokens"),
+        (replace(NOT_A_NUMBER, sampling=Sampling(1.0, top_p=0.9)), "logits were not finite after 0 new tokens"),
         (Request(NOT_A_NUMBER.prompt, Stop(4), feed=Feed("mean"), record=Record((1,), stats=True)), "not finite"),
         (request(edits=(Edit(1, 0, torch.full((7, HIDDEN), torch.inf)),)), "not finite after 0 new tokens"),
     ],
-    ids=["raises", "nan", "nan mean", "inf edit"],
+    ids=["raises", "nan", "nan top_k", "nan top_p", "nan mean", "inf edit"],
 )
 def test_a_request_that_fails_inside_fails_alone(engine: Engine, faulty: Request, complaint: str) -> None:
     good = [request(record=Record((1,), stats=True)), request("You know:", 5, feed=Feed("mean"))]
