@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import batches, debates, decoding, formats, guiding, host, memory, message, operators, reuse, step
+from benchmarks import batches, debates, decoding, formats, guiding, host, memory, message, operators, reuse
 from benchmarks.measuring import BUNDLED, SHAPES, Options, Table, interleaved, loaded_of
 from sottovoce.models.huggingface.packing import parameters_of
 
@@ -43,7 +43,6 @@ def starting(options: Options) -> Iterator[Table]:
 SECTIONS: Mapping[str, Callable[[Options], Iterable[Table]]] = {
     "decoding": decoding.tables,
     "formats": formats.tables,
-    "step": step.tables,
     "host": host.tables,
     "slots": reuse.slots,
     "reuse": reuse.tables,
@@ -51,13 +50,12 @@ SECTIONS: Mapping[str, Callable[[Options], Iterable[Table]]] = {
     "guiding": guiding.tables,
     "operators": operators.tables,
     "debates": debates.tables,
-    "growth": debates.growth,
     "batches": batches.tables,
     "message": message.tables,
     "starting": starting,
 }
 OF_ANY_SHAPE = ("decoding", "memory", "guiding")  # the others run debates, or measure a small model
-OF_REAL = ("decoding", "formats", "step", "debates")  # for a model given by name: they need real weights
+OF_REAL = ("decoding", "formats", "debates")  # for a model given by name: they need real weights
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -87,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _sections(shape: str) -> Iterable[str]:
     """Return the default sections for a model."""
     if shape == BUNDLED:
-        return (name for name in SECTIONS if name not in ("formats", "step"))
+        return (name for name in SECTIONS if name != "formats")
     return OF_ANY_SHAPE if shape in SHAPES else OF_REAL
 
 

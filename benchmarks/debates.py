@@ -1,4 +1,4 @@
-"""Whole debates: concurrent against sequential ones, growth of time, and sizes of payloads."""
+"""Whole debates: concurrent against sequential ones, and sizes of payloads."""
 
 from __future__ import annotations
 
@@ -21,15 +21,11 @@ from sottovoce.models.huggingface.network import Network
 from sottovoce.settings import Debate
 
 DEBATES = 32
-IN_FLIGHT = (1, 8, 32, 128)
-ROUNDS = (2, 4, 8)
 STEPS = 100  # recursion limit of a graph: the default of `abatch` is 25, and a round takes three steps
 TOKENS = 48  # maximum length of a reply
 SETTINGS = Debate(agents=2, rounds=3)
 IN_TURN = 4  # sequential debates of a model with real weights: each takes half a minute
 PROTOCOLS = ("nl", "cipher", "sde", "hidden")
-
-
 PAPERS = "the papers' way"
 APPROXIMATE = "together with `--reuse approximate`"
 AGAINST = {
@@ -86,32 +82,12 @@ def tables(options: Options) -> Iterator[Table]:
     yield table
 
 
-def growth(options: Options) -> Iterator[Table]:
-    """Yield milliseconds per debate by concurrency and by rounds; each run starts with an empty prefix cache."""
-    table, flying = Table(), options.some(*IN_FLIGHT)
-    table.add("debates in flight", *flying, "aim")
-    table.add("ms a debate", *(f"{_milliseconds(options, n):.0f}" for n in flying), "falling, then flat")
-    yield table
-    table, rounds, n = Table(), options.some(*ROUNDS), options.most(8, 2)
-    table.add(f"rounds, {n} debates in flight", *rounds, "aim")
-    milliseconds = [_milliseconds(options, n, SETTINGS.model_copy(update={"rounds": each})) for each in rounds]
-    table.add("ms a debate", *(f"{each:.0f}" for each in milliseconds))
-    table.add("ms a debate and round", *(f"{ms / n:.0f}" for ms, n in zip(milliseconds, rounds, strict=True)), "flat")
-    yield table
-
-
 def payload(loaded: LoadedModel, protocol: str) -> tuple[float, float]:
     """Return the median bytes of one debate's payloads, and the median tokens of its messages."""
     with debating(loaded, protocol) as graph:
         state = graph.invoke(questions(1)[0], output_keys=["board"])
         refs = [message.payload for message in state["board"]]
         return median(ref.nbytes for ref in refs), median(ref.tokens for ref in refs)
-
-
-def _milliseconds(options: Options, n: int, settings: Debate = SETTINGS) -> float:
-    """Return the milliseconds per debate of the median run."""
-    runs: dict[str, Run] = {"debates": partial(_run_debates, options.loaded, n, settings, threads=options.threads)}
-    return 1000 * interleaved(runs, min(options.repeats, 3), options.clock).median("debates") / n
 
 
 def _as_papers(loaded: LoadedModel) -> LoadedModel:

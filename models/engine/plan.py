@@ -68,8 +68,8 @@ class Group:
 class Plan:
     """The sequences of a pass that are chosen for."""
 
-    def __init__(self, sequences: list[Sequence], pending: Pending, last_layer: int) -> None:
-        """`pending` takes means without tokens, and `last_layer` is the model's last decoder layer."""
+    def __init__(self, sequences: list[Sequence], pending: Pending) -> None:
+        """`pending` takes means without tokens."""
         self.sequences = sequences
         self.thinking = [i for i, each in enumerate(sequences) if each.thinks]
         """Indices of the sequences whose next input is a latent step; the others speak."""
@@ -80,7 +80,9 @@ class Plan:
         self.lasting = not self.thinking
         """True if the next pass of the same sequences has the same plan."""
         self.wants_best = any(each.wants_best for each in speakers)
-        self.layers = recorded(sequences, last_layer)
+        recorded = {layer for each in sequences for layer in each.recorder.layers.values()}
+        self.layers = sorted(recorded | {FINAL} if self.thinking else recorded)
+        """The layers whose states are needed."""
         by: dict[tuple[str, Weigh | None], list[int]] = {}
         for i, each in enumerate(speakers):
             by.setdefault((each.request.feed.kind, each.request.feed.weigh), []).append(i)
@@ -118,12 +120,3 @@ class Plan:
         except Exception as error:  # memory may be too short
             for each in self.speakers:
                 each.fail(error)
-
-
-def recorded(sequences: list[Sequence], last: int) -> list[int]:
-    """Return the layers whose states any sequence records; FINAL stands for the last one after the final norm."""
-    found = {layer for each in sequences for layer in each.request.record.layers}
-    normed = any(
-        each.thinks or (each.request.record.final_norm and last in each.request.record.layers) for each in sequences
-    )
-    return [*sorted(found), *([FINAL] if normed else [])]

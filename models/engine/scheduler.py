@@ -91,7 +91,7 @@ class Scheduler:
         return self._network.version == self._version and not self._network.hooked
 
     def _plan_of(self, sequences: list[Sequence]) -> Plan:
-        return Plan(sequences, self._pending, len(self._network.layers) - 1)
+        return Plan(sequences, self._pending)
 
     def end_plan(self) -> None:
         """Give the decoding sequences what was recorded, before any of them leaves its place."""
