@@ -211,9 +211,9 @@ class Recent:
         known = [(each.ids, self._starts[i]) for i, each in zip(self._counted, rows, strict=True)]
         chosen = [ids[start + at] if start + at < len(ids) else 0 for at in range(n) for ids, start in known]
         blocks = _blocks(self._logits)
-        ids = upload(chosen, blocks[0].device).split([len(block) for block in blocks])
+        of_blocks = upload(chosen, blocks[0].device).split([len(block) for block in blocks])
         top = max(each.record.top for each in rows)
-        found = [sampling.statistics(block, its, top) for block, its in zip(blocks, ids, strict=True)]
+        found = [sampling.statistics(block, ids, top) for block, ids in zip(blocks, of_blocks, strict=True)]
         for i, parts in enumerate(zip(*found, strict=True)):
             self._give(self._counted, ("stats", i), torch.cat(parts).unflatten(0, (n, len(rows))))
 
@@ -235,6 +235,5 @@ class Recent:
 def _blocks(passes: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Return the rows (b, V) of passes in order, on a CPU a few at a time so that results stay in its cache."""
     tensors = passes if passes[0].numel() >= CACHED else [torch.cat([*passes])]
-    on_cpu = tensors[0].device.type == "cpu"
-    size = max(CACHED // tensors[0].shape[-1], 1) if on_cpu else len(tensors[0])
+    size = max(CACHED // tensors[0].shape[-1], 1) if tensors[0].device.type == "cpu" else len(tensors[0])
     return [block for tensor in tensors for block in tensor.split(size)]

@@ -78,7 +78,7 @@ class Scheduler:
         return self._prompts() if prompts else self._step()
 
     def _step(self) -> Batch:
-        self._plan = self._plan or self._plan_of(self.running[: self.decoding])
+        self._plan = self._plan or Plan(self.running[: self.decoding], self._pending)
         return Batch(self._plan.sequences, 0, [1] * self.decoding, False, self._plan)
 
     def steady(self, batch: Batch) -> bool:
@@ -89,9 +89,6 @@ class Scheduler:
 
     def _same_model(self) -> bool:
         return self._network.version == self._version and not self._network.hooked
-
-    def _plan_of(self, sequences: list[Sequence]) -> Plan:
-        return Plan(sequences, self._pending)
 
     def end_plan(self) -> None:
         """Give the decoding sequences what was recorded, before any of them leaves its place."""
@@ -111,7 +108,7 @@ class Scheduler:
         block = ROUND if self._limits.exact else 0
         read = [each.take_chunk(chunk, block) for each in sequences]
         done = [each for each, n in zip(sequences, read, strict=True) if each.after(n) >= each.length]
-        return Batch(sequences, first, read, True, self._plan_of(done))
+        return Batch(sequences, first, read, True, Plan(done, self._pending))
 
     def _let_decode(self) -> None:
         """Move sequences that have read their prompts to the end of the decoding ones."""
