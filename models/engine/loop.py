@@ -100,9 +100,10 @@ class Loop:
     def _take(self, batch: Batch, output: StepOutput) -> None:
         """Give the sequences of a plan what was chosen for them."""
         plan, choices = batch.plan, output.choices
-        for i, thought in zip(plan.thinking, output.thoughts, strict=True):
+        finite = torch.stack(output.thoughts).isfinite().all(-1).tolist() if output.thoughts else []
+        for i, thought, sound in zip(plan.thinking, output.thoughts, finite, strict=True):
             sequence = plan.sequences[i]
-            if thought.isfinite().all():
+            if sound:
                 self._remember(batch, sequence)
                 sequence.think(thought)
             else:

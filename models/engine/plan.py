@@ -77,8 +77,6 @@ class Plan:
         self.speakers = speakers = [sequences[i] for i in self.speaking]
         self.formed = [i for i, each in enumerate(speakers) if each.constraint is not None]
         """Indices among those who speak."""
-        self.lasting = not self.thinking
-        """True if the next pass of the same sequences has the same plan."""
         self.wants_best = any(each.wants_best for each in speakers)
         recorded = {layer for each in sequences for layer in each.recorder.layers.values()}
         self.layers = sorted(recorded | {FINAL} if self.thinking else recorded)
@@ -89,7 +87,7 @@ class Plan:
         self.drawn = [Group(at, speakers, pending.table) for (kind, _), at in by.items() if kind == "token"]
         self.averaged = [Group(at, speakers, pending.table) for (kind, _), at in by.items() if kind == "mean"]
         self._own = pending.table.key
-        self.feeds = self.lasting and not self.formed
+        self.feeds = not self.thinking and not self.formed
         """True if the next inputs are what was chosen, so that they stay on the device."""
         self.foreseen = self.feeds and not any(group.draws.penalised for group in self.drawn)
         """True if the next pass needs nothing of this one but what is on the device."""
@@ -98,6 +96,11 @@ class Plan:
         """The next inputs that the last pass made, ids (b,) or rows (b, E); None if each sequence has its own."""
         self.mean_rows: list[Means] = []
         """The means that the last pass made."""
+
+    @property
+    def lasting(self) -> bool:
+        """True if the next pass of the same sequences has the same plan, because none begins to speak."""
+        return all(self.sequences[i].thinks for i in self.thinking)
 
     def hand_over(self) -> None:
         """Give the sequences their next inputs."""
