@@ -61,18 +61,19 @@ def summary_of(run: RunContext[Debate], state: Discussion, agent: str, messages:
     )
 
 
-def deciding_agent(run: RunContext[Debate]) -> str:
-    """Return the debater with the lowest temperature, the first of several (CIPHER)."""
+def deciding_agents(run: RunContext[Debate]) -> list[str]:
+    """Return the debaters with the lowest temperature, of whom the first decides (CIPHER)."""
     debaters = [name for name, role in run.settings.roles().items() if role == "debater"]
-    heat = {name: run.temperature(name) for name in debaters or run.settings.speakers()}
-    return min(heat, key=lambda name: float("inf") if (found := heat[name]) is None else found)
+    found = {name: run.temperature(name) for name in debaters or run.settings.speakers()}
+    heat = {name: float("inf") if each is None else each for name, each in found.items()}
+    return [name for name in heat if heat[name] == min(heat.values())]
 
 
 def _speaks(run: RunContext[Debate], agent: str, round: int) -> bool:
     """Return True if an agent speaks in a round; one alone may speak in the last: n(R - 1) + 1 replies (CIPHER)."""
     if run.settings.last_round == "all" or round < run.settings.rounds - 1:
         return True
-    return agent == deciding_agent(run)
+    return agent == deciding_agents(run)[0]
 
 
 def _later_turns(run: RunContext[Debate], state: Discussion, agent: str, summary: list[Message]) -> tuple[Turn, ...]:
@@ -105,7 +106,7 @@ def by_rule(run: RunContext[Debate], state: Discussion) -> Decision:
     if rule is None:
         rule = "lowest_temperature" if run.settings.last_round == "deciding" else run.final_rule()
     if rule == "lowest_temperature":
-        decision = by_agent(debaters, deciding_agent(run), state)
+        decision = by_agent(debaters, deciding_agents(run), state)
     else:
         decision = average(debaters, state) if rule == "average" else majority(debaters, state)
     read = {vote["agent"]: vote for vote in decision["votes"]}
@@ -114,11 +115,14 @@ def by_rule(run: RunContext[Debate], state: Discussion) -> Decision:
     return {**decision, "votes": shown}
 
 
-def by_agent(votes: list[Vote], agent: str, question: Discussion) -> Decision:
-    """Decide by the answer of the agent with the lowest temperature (CIPHER)."""
+def by_agent(votes: list[Vote], agents: list[str], question: Discussion) -> Decision:
+    """Decide by the answer of the first agent with the lowest temperature (CIPHER)."""
+    agent = agents[0]
     shown: list[Vote] = [{**vote, "counts": vote["agent"] == agent} for vote in votes]
     answer = next((vote["answer"] for vote in shown if vote["counts"]), None)
-    why = f"{agent} has the lowest temperature" + ("" if answer is not None else ", and its answer could not be read")
+    best = "has" if len(agents) == 1 else "is the first with"
+    why = f"{agent} {best} the lowest temperature"
+    why += "" if answer is not None else ", and its answer could not be read"
     return decided("lowest_temperature", why, [], shown, question, (answer,))
 
 
