@@ -115,9 +115,10 @@ def _average(own: Table, group: Group, logits: torch.Tensor, at_least: int) -> t
     padded, n = _padded(weights, at_least), len(weights)
     rows = {key: table.mean(padded[:, : len(table)], all_rows=at_least > 0)[:n] for key, table in group.tables.items()}
     heaviest = argmax(weights)
-    recorded = weights if group.sparse else weights.new_empty(len(weights), 0)
-    if group.weigh and group.sparse:  # a format writes into them
-        recorded = recorded.clone()
+    if not group.sparse:
+        recorded = weights.new_empty(len(weights), 0)
+    else:  # a format writes into them, and `weigh` may have returned the caller's own tensor
+        recorded = weights.clone() if group.weigh else weights
     return _tokens(own, group, weights, rows[own.key], heaviest), Means(group.at, rows, heaviest, recorded)
 
 
@@ -160,7 +161,7 @@ def _feed_token(own: Table, others: tuple[Table, ...], averaged: Means, j: int, 
     for table in (own, *others):
         averaged.rows[table.key][j] = table.rows[id]
     averaged.heaviest[j], averaged.weights[j] = id, 0.0
-    averaged.weights[j, id : id + 1] = 1.0
+    averaged.weights[j, id : id + 1] = 1.0  # a slice, since weights that nobody records have no columns
 
 
 def _padded(rows: torch.Tensor, at_least: int) -> torch.Tensor:
