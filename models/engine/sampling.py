@@ -63,7 +63,8 @@ def limit(logits: torch.Tensor, masks: Mapping[int, NDArray[np.bool_]]) -> torch
 def _cooled(logits: torch.Tensor, temperatures: torch.Tensor) -> torch.Tensor:
     """Return logits / T, shifted so that the largest is 0: even the smallest T gives no infinities.
 
-    On a CPU those whose probability is below 3e-33 of the largest are -inf: sums over denormal numbers take ten times as long.
+    On a CPU those whose probability is below 3e-33 of the largest are -inf: sums over denormal numbers take ten times
+    as long.
     """
     warm = temperatures.clamp_min(torch.finfo(torch.float32).tiny)
     cooled = (logits - logits.amax(-1, keepdim=True)).div_(warm[:, None])
