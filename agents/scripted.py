@@ -51,6 +51,8 @@ class ScriptedChatModel(BaseChatModel):
     """The prompt pack of the imitated model, if it has one."""
     wording: Literal["short", "sentence"] = "short"
     """The wording of requests for answers to the imitated model."""
+    temperature: float | None = None
+    """The temperature of the imitated model, which decides where the agent with the lowest one does (CIPHER)."""
 
     _recorded: list[RecordedCall] = PrivateAttr(default_factory=list)
     _lock: Any = PrivateAttr(default_factory=threading.Lock)  # Any: a lock has no public type

@@ -14,6 +14,7 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from sottovoce.agents.ask import Person, is_hooked
 from sottovoce.agents.hooked import WORDS, HookedChatModel
 from sottovoce.agents.hosted import hosted, is_hosted
+from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.message import Message
 from sottovoce.core.response_format import Form
@@ -109,10 +110,10 @@ class RunContext(Generic[AnySettings]):
         agent = agent if agent in settings.names() else settings.names()[0]
         if settings.temperature:
             return float(settings.of("temperature", agent))
+        if isinstance(model, HookedChatModel | ScriptedChatModel) and model.temperature is not None:
+            return model.temperature
         if not isinstance(model, HookedChatModel):
             return default
-        if model.temperature is not None:
-            return model.temperature
         if base := self.base(agent):
             of_words = model.channel.base(model.loaded, words=True).value if default is None else default
             default = of_words if words else base.value

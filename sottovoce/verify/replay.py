@@ -81,15 +81,19 @@ def replay(run: Run, keys: Sequence[Key], store: PayloadStore, trust: Trust) -> 
         SottovoceError: none can be replayed, e.g. since an index for retrieval is missing.
     """
     settings, asked, hosted, said = _without_models(run, trust), Temperatures(), set[str](), Said()
+    heat: dict[str, float | None] = {}
     for key in keys:
         for message in run.records[key].messages:
             said[thread_of(key), message.place] = (key, message)
             hosted |= {message.agent} if message.source == HOSTED else set()
+            if message.payload:  # the first: a watch may have one said again hotter, and a summary is words
+                heat.setdefault(message.agent, message.stats.get("temperature"))
     models = {
         name: RecordedChatModel(
             said=said,
             temperatures=asked,
             hooked=name not in hosted,
+            temperature=heat.get(name),
             pack=run.manifest.packs.get(name),
             wording=run.manifest.answers.get(name, "short"),
         )

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.sde import SDE
@@ -254,6 +255,28 @@ def test_a_run_by_each_protocol_that_was_not_exact_has_no_findings_held_anew_exa
     held(tmp_path / "run", Debate(agents=2, rounds=2, protocol=protocol, max_tokens=48), 1)
 
     assert findings(tmp_path / "run", 1) == []
+
+
+def test_a_replay_knows_the_temperature_of_models_given_in_code(tmp_path: Path) -> None:
+    """The first agent decided in it, whatever its temperature."""
+    heat = {"agent_1": 0.9, "agent_2": 0.3}
+    models = {name: HookedChatModel(device="cpu", temperature=each, max_tokens=2) for name, each in heat.items()}
+    held(tmp_path / "run", Debate(agents=2, rounds=1, rule="lowest_temperature"), 1, models=models)
+    (record,) = load_run(tmp_path / "run").records.values()
+
+    assert record.decision and record.decision["why"].startswith("agent_2 has the lowest temperature")
+    assert findings(tmp_path / "run") == []
+
+
+def test_an_earlier_version_did_not_say_that_temperatures_were_equal(tmp_path: Path) -> None:
+    settings = Debate(agents=2, rounds=1, rule="lowest_temperature", temperature=[0.5], max_tokens=2)
+    forger = Forger(held(tmp_path / "run", settings, 1))
+    decision = forger.decided(forger.ids[0])
+    assert "agent_1 is the first with the lowest" in decision["why"]
+    decision["why"] = decision["why"].replace("is the first with", "has")
+    forger.write()
+
+    assert findings(tmp_path / "run") == []
 
 
 @pytest.mark.slow
