@@ -93,7 +93,7 @@ def choose(own: Table, plan: Plan, logits: torch.Tensor, at_least: int = 0, ahea
 def _draw(group: Group, logits: torch.Tensor, ahead: int) -> torch.Tensor:
     draws = group.draws
     if draws.penalised:
-        seen = [[*each.prompt_ids, *each.ids] for each in group.sequences]
+        seen = [[*each.reading.ids, *each.ids] for each in group.sequences]
         logits = sampling.penalise(logits, seen, [each.repetition_penalty for each in draws.samplings])
     if draws.greedy:
         return argmax(logits)

@@ -69,7 +69,7 @@ class Runner:
         network, plan = self._network, batch.plan
         if batch.prompts:
             for slot, sequence in enumerate(batch.sequences, batch.first):
-                for column, piece, start in sequence.to_paste:
+                for column, piece, start in sequence.reading.to_paste:
                     cache.insert(slot, column, piece, start, network.rotary)
             reading = self._prompts(batch, cache)
             seen = network.forward(reading, plan.layers, changes_of(batch, reading.inputs.shape[1]))
@@ -122,7 +122,7 @@ class Runner:
         which reads id 0 at position 0 and is written to the spare column.
         """
         sequences, n, device = batch.sequences, max(batch.num_tokens), self._network.device
-        read = [each.ahead for each in sequences]
+        read = [each.reading.ahead for each in sequences]
         pads = [n - len(at) for at in read]
         end = max(at[-1] for at in read) + 1
         return Reading(
@@ -131,7 +131,9 @@ class Runner:
             upload([[cache.columns] * pad + list(at) for at, pad in zip(read, pads, strict=True)], device),
             torch.arange(whole_rounds(end) if self._exact else end, device=device),
             cache.window(batch.first, batch.first + len(sequences)),
-            plain=not self._exact and not any(pads) and not any(each.filled or each.to_paste for each in sequences),
+            plain=not self._exact
+            and not any(pads)
+            and not any(each.filled or each.reading.to_paste for each in sequences),
             hidden=hidden_columns(sequences, whole_rounds(end) if self._exact else end, device),
         )
 
@@ -174,7 +176,7 @@ def _prompt_inputs(
 ) -> torch.Tensor:
     """Return ids (b, n), or embeddings (b, n, E) if any sequence has latent pieces."""
     if not any(isinstance(piece, Rows) for each in sequences for piece in each.request.prompt):
-        taken = [[each.prompt_inputs[i] for i in at] for each, at in zip(sequences, read, strict=True)]
+        taken = [[each.reading.inputs[i] for i in at] for each, at in zip(sequences, read, strict=True)]
         return upload([[0] * (n - len(ids)) + ids for ids in taken], network.device)
     latent = [embedded(network, each.request.prompt)[list(at)] for each, at in zip(sequences, read, strict=True)]
     return torch.stack([nn.functional.pad(rows, (0, 0, n - len(rows), 0)) for rows in latent])
@@ -213,7 +215,7 @@ def changes_of(batch: Batch, n: int) -> abc.Mapping[int, Change]:
     """Return changes of layer outputs (b, n, H) that add the prompts' deltas at their positions, in float32."""
     by_layer: dict[int, list[Addition]] = {}
     for i, sequence in enumerate(batch.sequences):
-        ahead = sequence.ahead
+        ahead = sequence.reading.ahead
         for edit in sequence.request.edits:
             a, b = (bisect_left(ahead, at) for at in (edit.at, edit.at + len(edit.delta)))
             if a < b:
@@ -250,8 +252,8 @@ def hidden_columns(
     """Return the columns (b, end) that layers must not see, by layer; the other layers see all."""
     masks: dict[tuple[tuple[tuple[int, int], ...], ...], torch.Tensor] = {}
     found: dict[int, torch.Tensor] = {}
-    for layer in {layer for each in sequences for layer in each.hidden}:
-        ranges = tuple(each.hidden.get(layer, ()) for each in sequences)
+    for layer in {layer for each in sequences for layer in each.reading.hidden}:
+        ranges = tuple(each.reading.hidden.get(layer, ()) for each in sequences)
         if ranges not in masks:
             mask = torch.zeros(max(rows, len(sequences)), end, dtype=torch.bool)
             for i, hidden in enumerate(ranges):

@@ -106,7 +106,7 @@ class Scheduler:
             sequences = sequences[:1]
         # An exact chunk ends where one of a prompt without a cached beginning does, so that sums have one order.
         block = ROUND if self._limits.exact else 0
-        read = [each.take_chunk(chunk, block) for each in sequences]
+        read = [each.reading.take_chunk(each.filled, chunk, block) for each in sequences]
         done = [each for each, n in zip(sequences, read, strict=True) if each.after(n) >= each.length]
         return Batch(sequences, first, read, True, Plan(done, self._pending))
 
@@ -271,7 +271,7 @@ class Scheduler:
         statistics, n = self._statistics, len(batch.sequences)
         if batch.prompts:
             statistics.passes += 1
-            statistics.reused += sum(each.pasted for each in batch.sequences)
+            statistics.reused += sum(each.reading.pasted for each in batch.sequences)
         else:
             statistics.steps += 1
             statistics.stepped += n

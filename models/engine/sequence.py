@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import traceback
-from bisect import bisect_left
 from collections import abc
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import accumulate
 
 import numpy as np
 import torch
@@ -19,8 +16,9 @@ from sottovoce.models.engine.constrained_decoding import Chosen, Effect, Finish,
 from sottovoce.models.engine.grammar import Grammar
 from sottovoce.models.engine.kv_cache import KVCache
 from sottovoce.models.engine.prefix_cache import id_keys, row_keys
+from sottovoce.models.engine.prompt_reading import PromptReading
 from sottovoce.models.engine.recorder import Pending, Recorder
-from sottovoce.models.engine.request import Cached, Ids, KeysValues, Reply, Request, Usage
+from sottovoce.models.engine.request import Cached, KeysValues, Reply, Request, Usage
 from sottovoce.models.engine.sampling import Uniforms
 from sottovoce.models.engine.vocabulary import Mask
 from sottovoce.models.huggingface.text import Detokenizer, TextStream, first_stop, overlapping, partial_stop, settled
@@ -62,6 +60,7 @@ class Sequence:
     def __init__(self, job: Job, tokenizer: PreTrainedTokenizerBase, last_layer: int, pending: Pending) -> None:
         """`pending` takes means whose tokens are not looked up yet."""
         self.job, self.request, self.length = job, job.request, job.request.length
+        self.reading = PromptReading(job.request, job.quoted)
         self.filled = self.reused = 0
         """Columns in use in its slot, and how many of the prompt's columns came from the prefix cache."""
         self.private = False
@@ -73,10 +72,6 @@ class Sequence:
         """The next input: a token, or in its place a mean or a thought (E,)."""
         self.thoughts: list[torch.Tensor] = []
         """The inputs (E,) of the latent steps so far."""
-        self.ahead: abc.Sequence[int] = ()
-        """Positions of the prompt that the next pass reads."""
-        self.to_paste: list[tuple[int, Cached, int]] = []
-        """Cached pieces that the next pass pastes: from which column, and from which of their positions on."""
         self._cache: KeysValues | None = None
         stop, record, feed = job.request.stop, job.request.record, job.request.feed
         self._uniforms = Uniforms(job.request.sampling.seed)
@@ -94,70 +89,9 @@ class Sequence:
         """True if its text is needed at every step: for streaming, stop strings or a response format."""
         self._stop_ids, self._by_argmax = frozenset(stop.ids), stop.by == "argmax"
 
-    @cached_property
-    def prompt_ids(self) -> tuple[int, ...]:
-        """The token ids of the prompt, without its latent pieces."""
-        return tuple(id for piece in self.request.prompt if isinstance(piece, Ids) for id in piece.ids)
-
-    @cached_property
-    def prompt_inputs(self) -> tuple[int, ...]:
-        """A prompt without rows as one id for each position, which is 0 where keys and values are pasted."""
-        pieces = self.request.prompt
-        return tuple(id for each in pieces for id in (each.ids if isinstance(each, Ids) else (0,) * len(each)))
-
-    @cached_property
-    def cached_pieces(self) -> list[tuple[int, Cached]]:
-        """The cached pieces of the prompt and the quotes that are not read, each with its first position."""
-        starts = accumulate(map(len, self.request.prompt), initial=0)
-        placed = zip(starts, self.request.prompt, strict=False)
-        pieces = [(start, piece) for start, piece in placed if isinstance(piece, Cached) and len(piece)]
-        return sorted([*pieces, *self.job.quoted], key=lambda placed: placed[0])
-
-    @cached_property
-    def hidden(self) -> abc.Mapping[int, tuple[tuple[int, int], ...]]:
-        """Ranges of columns that a layer must not see, by layer."""
-        found: dict[int, tuple[tuple[int, int], ...]] = {}
-        for start, piece in self.cached_pieces:
-            for layer in range(len(piece.layers) + len(piece.first_keys)):
-                if layer not in piece.layers:
-                    found[layer] = (*found.get(layer, ()), (start + 1, start + len(piece)))
-        return found
-
-    @cached_property
-    def to_read(self) -> abc.Sequence[int]:
-        """The positions of the prompt that are in no cached piece."""
-        ends = [0, *(start + len(piece) for start, piece in self.cached_pieces)]
-        starts = [*(start for start, _ in self.cached_pieces), self.length]
-        gaps = [range(*gap) for gap in zip(ends, starts, strict=True)]
-        return gaps[0] if len(gaps) == 1 else [at for gap in gaps for at in gap]
-
-    def take_chunk(self, most: int, block: int = 0) -> int:
-        """Set what the next pass reads of the prompt, with the cached pieces before and between; return the positions.
-
-        With a `block`, it reads no further than a multiple of it, and only up to the next cached piece.
-        """
-        first = bisect_left(self.to_read, self.filled)
-        self.ahead = self.to_read[first : first + most]
-        if block:
-            start = self.ahead[0]
-            ahead = self.to_read[first : first + block - start % block]
-            self.ahead = [at for i, at in enumerate(ahead, start) if at == i]
-        end = self.ahead[-1]
-        self.to_paste = [
-            (max(start, self.filled), piece, max(self.filled - start, 0))
-            for start, piece in self.cached_pieces
-            if start < end and self.filled < start + len(piece)
-        ]
-        return len(self.ahead)
-
-    @property
-    def pasted(self) -> int:
-        """Number of positions that the next pass pastes."""
-        return sum(len(piece) - first for _, piece, first in self.to_paste)
-
     def after(self, n: int) -> int:
         """Return the filled columns after a pass over n positions."""
-        return self.filled + n if self.filled >= self.length else self.ahead[-1] + 1
+        return self.filled + n if self.filled >= self.length else self.reading.ahead[-1] + 1
 
     @property
     def thinks(self) -> bool:
@@ -234,9 +168,9 @@ class Sequence:
     def read(self, n: int) -> None:
         """Note that n more positions were read, of the prompt or of the reply."""
         if self.filled < self.length:
-            self.reused += self.pasted
+            self.reused += self.reading.pasted
             self.filled = self.after(n)
-            self.to_paste.clear()
+            self.reading.to_paste.clear()
         else:
             self.filled += n
 
