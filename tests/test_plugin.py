@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
+
 ROOT = Path(__file__).resolve().parents[1]
 PLUGIN = Path(__file__).parent / "plugin"
+MAIN = "import sys; from sottovoce.cli.main import main; sys.exit(main())"
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
@@ -23,7 +26,8 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 def debate(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return run("cli.py", "debate", "--protocol", "louder", "--rounds", "2", "--max-tokens", "24", *arguments, "--json")
+    told = ("debate", "--protocol", "louder", "--rounds", "2", "--max-tokens", "24", *arguments, "--json")
+    return warm.run(MAIN, *told, env={**os.environ, "PYTHONPATH": str(PLUGIN)})
 
 
 def test_it_is_held_by_its_name_on_the_command_line() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from sottovoce.graphs import NAMES
+from tests import warm
 
 ROOT = Path(__file__).resolve().parents[1]
 PLUGIN = Path(__file__).parent / "plugin"
@@ -44,18 +45,28 @@ class Done(list[tuple[int, str, str]]):
     loaded: list[str]
 
 
-def process(*command: str, path: Path = PLUGIN, config: str = os.devnull) -> str:
-    """What a process prints that has the package installed."""
+def installed(path: Path = PLUGIN, config: str = os.devnull) -> dict[str, str]:
+    """The environment of a process that has the package installed."""
     ours = os.pathsep.join({str(path): None, str(PLUGIN): None, str(ROOT): None})
-    installed = {**os.environ, "PYTHONPATH": ours, "COLUMNS": "200", "SOTTOVOCE_CONFIG": config}
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, cwd=path, env=installed)
+    return {**os.environ, "PYTHONPATH": ours, "COLUMNS": "200", "SOTTOVOCE_CONFIG": config}
+
+
+def process(*command: str, cwd: Path = PLUGIN, env: dict[str, str] | None = None) -> str:
+    """What a process prints that has the package installed."""
+    command = (sys.executable, *command)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=env or installed())
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def run(*commands: str, path: Path = PLUGIN, config: str = os.devnull) -> Done:
-    """Commands, one after another in one process."""
-    found = json.loads(process("-c", SCRIPT, json.dumps([each.split() for each in commands]), path=path, config=config))
+def run(*commands: str, path: Path = PLUGIN, config: str = os.devnull, starts: str = "warm") -> Done:
+    """Commands, one after another in one process; one that starts "cold" has imported nothing."""
+    told, env = json.dumps([each.split() for each in commands]), installed(path, config)
+    cold = starts == "cold"
+    printed = (
+        process("-c", SCRIPT, told, cwd=path, env=env) if cold else warm.run(SCRIPT, told, cwd=path, env=env).stdout
+    )
+    found = json.loads(printed)
     done = Done((code, out, err) for code, out, err in found[0])
     done.loaded = found[1]
     return done
@@ -126,7 +137,7 @@ def test_it_is_listed_drawn_stepped_through_and_searched_for_symmetry() -> None:
 
 
 def test_help_lists_it_and_loads_nothing_of_it() -> None:
-    done = run("--help", "graph draw --help")
+    done = run("--help", "graph draw --help", starts="cold")
 
     assert all("panel" in out and "(package sottovoce-panel)" in out for _, out, _ in done)
     assert done.loaded == []

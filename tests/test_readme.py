@@ -14,6 +14,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests import warm
+
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -49,8 +51,12 @@ def code_of(page: Path) -> str:
 
 def ran(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     """A process whose payloads go to a folder of the test's own."""
-    own = {**os.environ, "SOTTOVOCE_STORE": str(folder), "SOTTOVOCE_RUNS": str(folder), "PYTHONPATH": str(ROOT)}
-    return subprocess.run([sys.executable, *command], capture_output=True, check=False, text=True, cwd=ROOT, env=own)
+    command, own = (sys.executable, *command), own_store(folder)
+    return subprocess.run(command, capture_output=True, check=False, text=True, cwd=ROOT, env=own)
+
+
+def own_store(folder: Path) -> dict[str, str]:
+    return {**os.environ, "SOTTOVOCE_STORE": str(folder), "SOTTOVOCE_RUNS": str(folder), "PYTHONPATH": str(ROOT)}
 
 
 def test_readme_is_read_in_five_minutes() -> None:
@@ -98,7 +104,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def test_the_code_of_readme_runs(tmp_path: Path) -> None:
-    done = ran(tmp_path, "-c", code_of(README))
+    done = warm.run(code_of(README), cwd=ROOT, env=own_store(tmp_path))
 
     assert done.returncode == 0, done.stderr
     assert "22" in done.stdout

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import signal
-import subprocess
-import sys
 import time
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from sottovoce.retrievers.registry import ABOUT, RETRIEVERS
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run_directory import saved_runs
 from sottovoce.settings import MAD, Debate
+from tests import warm
 from tests.cli.conftest import Call, Models
 
 FAST = ("--max-tokens", "6")
@@ -146,23 +147,20 @@ def test_the_transcript_is_written_as_markdown(call: Call, models: Models, tmp_p
     assert text.count("\n## Round ") == 3 and "\n## Decision" in text
 
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TERM": "xterm-256color"}
-
-
-def start(*arguments: object, **streams: object) -> subprocess.Popen[str]:
+def start(*arguments: object, **streams: Path | str) -> ForkServerProcess:
+    """Start a command; `streams` has the file, pipe or terminal of its stdin, stdout and stderr."""
     # A shell's background jobs ignore SIGINT, and so does all that they start: tests that run there included.
-    heed = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    call = [sys.executable, "-c", heed + "from sottovoce.cli.main import main; sys.exit(main())"]
-    return subprocess.Popen(  # type: ignore[call-overload,no-any-return]  # its streams, by name
-        [*call, *map(str, arguments)], env=environment(), text=True, **streams
-    )
+    code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    code += "from sottovoce.cli.main import main; sys.exit(main())"
+    given = {("stdin", "stdout", "stderr").index(name): path for name, path in streams.items()}
+    own = {**os.environ, "TERM": "xterm-256color"}
+    return warm.start(code, *arguments, streams=given, env=own)
 
 
-def wait_for_messages(process: subprocess.Popen[str], folder: Path) -> None:
+def wait_for_messages(process: ForkServerProcess, folder: Path) -> None:
     """Return once a run has a message, however long a busy machine takes."""
     while not (folder / "log.jsonl").exists() or not load_run(folder).spoken:
-        assert process.poll() is None, process.communicate()
+        assert process.is_alive(), "the command ended before its first message"
         time.sleep(0.05)
 
 
@@ -175,15 +173,17 @@ def wait_for_messages(process: subprocess.Popen[str], folder: Path) -> None:
 )
 def test_a_stopped_run_shows_what_it_had(models: Models, tmp_path: Path, sent: signal.Signals, code: int) -> None:
     long = ("--rounds", 1000, "--max-tokens", 4, "--shape", "fresh", "--model", models.tiny)
-    process = start("debate", "2 + 2?", *long, "--save", tmp_path / "run", stdout=-1, stderr=-1)
+    files = {"stdout": tmp_path / "out", "stderr": tmp_path / "err"}
+    process = start("debate", "2 + 2?", *long, "--save", tmp_path / "run", **files)
     try:
         wait_for_messages(process, tmp_path / "run")
-        process.send_signal(sent)
-        out, err = process.communicate()
+        os.kill(process.pid or 0, sent)
+        process.join()
     finally:
         process.kill()  # nothing outlives a test, however it ends
 
-    assert process.returncode == code
+    assert process.exitcode == code
+    out, err = (path.read_text() for path in files.values())
     assert out.count("╭─") == out.count("╰─") and "Decision" not in out  # message by message, as each was said
     assert "Round 1" in out or sent is signal.SIGKILL
     folder = tmp_path / "run"
@@ -197,18 +197,19 @@ def test_a_stopped_run_shows_what_it_had(models: Models, tmp_path: Path, sent: s
 def test_a_terminal_sees_the_debate_stream_and_gets_its_cursor_back(models: Models) -> None:
     ours, theirs = pty.openpty()
     long = ("--model", models.tiny, "--agents", 3, "--max-tokens", 24, "--rounds", 2, "--shape", "fresh")
-    process = start("debate", "2 + 2?", *long, stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    seen = bytearray()
-    while True:
-        try:
+    terminal = dict.fromkeys(("stdin", "stdout", "stderr"), os.ttyname(theirs))
+    process = start("debate", "2 + 2?", *long, **terminal)
+    seen, alive = bytearray(), True
+    while alive:
+        alive = process.is_alive()
+        while select.select([ours], [], [], 0.05)[0]:
             seen += os.read(ours, 65536)
-        except OSError:  # the other end is closed
-            break
     os.close(ours)
+    os.close(theirs)
+    process.join()
 
     text = seen.decode()
-    assert process.wait() == 0
+    assert process.exitcode == 0
     assert "loading" in text and "agent_1 …" in text and "shaded by entropy" in text
     assert text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l") > 0
     assert text.index("Round 1") < text.index("Round 2") < text.index("Decision")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -99,17 +98,15 @@ def test_an_index_that_was_stopped_is_gone_on_with(call: Call, tmp_path: Path) -
     corpus, index = tmp_path / "many.jsonl", tmp_path / "index"
     corpus.write_text("".join(f'{{"id": "{n}", "text": "moss {n} stone {n % 7}"}}\n' for n in range(20_000)))
     arguments = ["data", "index", str(corpus), "--to", str(index), "--shard", "200"]
-    making = start(*arguments, stderr=subprocess.PIPE)
+    making = start(*arguments, stderr=tmp_path / "err")
     while not (progress := tmp_path / ".index.partial" / "progress.json").exists():
-        assert making.poll() is None, making.communicate()
+        assert making.is_alive(), (tmp_path / "err").read_text()
         time.sleep(0.01)
-    os.kill(making.pid, signal.SIGINT)
-    _, said = making.communicate()
+    os.kill(making.pid or 0, signal.SIGINT)
+    making.join()
 
-    assert (making.returncode, said) == (
-        130,
-        "sottovoce: stopped; what was indexed is kept, and the same command resumes\n",
-    )
+    told = "sottovoce: stopped; what was indexed is kept, and the same command resumes\n"
+    assert (making.exitcode, (tmp_path / "err").read_text()) == (130, told)
     assert progress.exists() and not index.exists()
     assert call(*arguments).code == 0 and not progress.parent.exists()
     assert [each.metadata["docid"] for each in open_retriever(f"bm25:{index}", k=1).invoke("moss 19999")] == ["19999"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -78,16 +79,18 @@ def test_rows_of_a_model_that_changed_are_not_mixed(call: Call, tmp_path: Path) 
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_was_said_and_the_same_command_goes_on(call: Call, table: Path, tmp_path: Path) -> None:
     table.write_text(table.read_text().replace("rounds: 2", "rounds: 400, shape: fresh"))
-    process = start("experiment", "run", table, "--save", tmp_path / "kept", "--trust-paths", stdout=-1, stderr=-1)
+    files = {"stdout": tmp_path / "out", "stderr": tmp_path / "err"}
+    process = start("experiment", "run", table, "--save", tmp_path / "kept", "--trust-paths", **files)
     try:
         wait_for_messages(process, tmp_path / "kept" / "pair")
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate()
+        os.kill(process.pid or 0, signal.SIGINT)
+        process.join()
     finally:
         process.kill()  # nothing outlives a test, however it ends
 
     line = f"stopped; all messages are saved in {str(tmp_path / 'kept')!r}, and the same command resumes"
-    assert (process.returncode, out, err.splitlines()[-1]) == (130, "", f"sottovoce: {line}")
+    out, err = (path.read_text() for path in files.values())
+    assert (process.exitcode, out, err.splitlines()[-1]) == (130, "", f"sottovoce: {line}")
     before = load_run(tmp_path / "kept" / "pair").cost.calls
     limit = ("--call-limit", before + 10)
     assert (

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ import pytest
 from sottovoce import __version__
 from sottovoce.cli.main import main
 from tests.cli.conftest import Call, Models
-from tests.cli.test_commands import FAST, environment, start
+from tests.cli.test_commands import FAST, start
 
 ROWS = '{"question": "1 + 1?", "target": 2}\n{"question": "2 + 1?", "target": 3}\n'
 
@@ -58,18 +60,16 @@ def test_an_empty_stdin_is_refused(call: Call, monkeypatch: pytest.MonkeyPatch, 
 
 def test_a_pipe_gets_each_round_while_the_next_is_under_way(models: Models, tmp_path: Path) -> None:
     long = ("--rounds", 1000, "--max-tokens", 4, "--shape", "fresh", "--model", models.tiny)
-    process = start("debate", "2 + 2?", *long, "--save", tmp_path / "run", stdout=-1, stderr=subprocess.DEVNULL)
+    os.mkfifo(tmp_path / "pipe")
+    process = start("debate", "2 + 2?", *long, "--save", tmp_path / "run", stdout=tmp_path / "pipe")
     try:
-        assert process.stdout is not None
-        read = list[str]()
-        for line in process.stdout:
-            read += [line] if line.startswith("Round ") else []
-            if len(read) == 3:
-                break
-        still = process.poll() is None
+        with (tmp_path / "pipe").open(encoding="utf-8") as lines:
+            rounds = (line for line in lines if line.startswith("Round "))
+            read = list(islice(rounds, 3))
+            still = process.is_alive()
     finally:
         process.kill()
-        process.communicate()
+        process.join()
 
     assert still and [line.split()[1] for line in read] == ["1", "2", "3"]
 
@@ -151,8 +151,9 @@ def test_a_shell_without_completion_is_named(call: Call, monkeypatch: pytest.Mon
 
 def test_it_runs_as_a_module() -> None:
     call = [sys.executable, "-m", "sottovoce", "--version"]
+    own = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
-    assert subprocess.check_output(call, env=environment(), text=True) == f"sottovoce {__version__}\n"
+    assert subprocess.check_output(call, env=own, text=True) == f"sottovoce {__version__}\n"
 
 
 @pytest.fixture

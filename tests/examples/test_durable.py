@@ -1,12 +1,11 @@
 """kill -9 in the middle of a round of three agents: whose reply was committed is not asked again, and the end is one.
 
-Children of a warm process are killed: it has imported all, and loaded the model's weights.
+Processes that start warm are killed.
 """
 
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import random
 import runpy
@@ -21,11 +20,10 @@ from sottovoce.channels.message import Message
 from sottovoce.graphs.runtime.saver import open_saver
 from sottovoce.runs.events import Asked, Listener
 from tests.database import Server
+from tests.warm import PROCESSES
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "durable.py"
 QUESTION = "What is 14 + 3 * 5 - 7?"
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tests.examples.warm"])
 Turn = tuple[str, int]
 """Agent and round."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +23,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.graphs.debate import create_debate
 from sottovoce.models import Ids, Rows, load
 from sottovoce.settings import Debate
+from tests import warm
 from tests.graphs.support import (
     KEYS,
     QUESTION,
@@ -213,7 +212,7 @@ with SqliteSaver.from_conn_string(sys.argv[1]) as saver:
 
 
 def test_a_killed_run_goes_on_with_the_agent_that_was_killed(tmp_path: Path) -> None:
-    killed = subprocess.run([sys.executable, "-c", KILLED, tmp_path / "checkpoints.db"], timeout=600, check=False)
+    killed = warm.run(KILLED, tmp_path / "checkpoints.db")
     assert killed.returncode == -signal.SIGKILL
     model = ScriptedChatModel(
         {"agent_1": ["1 in 2."], "agent_2": ["2 in 1.", "2 in 2."], "agent_3": ["3 in 2."]}

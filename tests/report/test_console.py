@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import unicodedata
 from io import BytesIO, StringIO, TextIOWrapper
 
@@ -21,6 +19,7 @@ from sottovoce.report.console import ReadableConsole, moves
 from sottovoce.runs.events import Asked, Speaking
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.settings import Debate
+from tests import warm
 from tests.runs.support import QUESTION
 
 WIDE = {
@@ -136,15 +135,15 @@ def test_a_dumb_terminal_has_no_live_view(monkeypatch: pytest.MonkeyPatch, term:
 
 def test_help_and_a_run_are_readable_where_there_is_only_ascii() -> None:
     program = (
+        "import sys; sys.stdout.reconfigure(encoding='ascii'); "
         "from sottovoce.cli.main import main; main(['debate', '--help-all']); main(['graph', 'list']); "
         "main(['single', 'Wie gro\\xdf ist 2 + 2?', '--max-tokens', '8'])"
     )
-    own = {**os.environ, "LANG": "C", "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "COLUMNS": "80"}
 
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, env=own)
+    done = warm.run(program, env={**os.environ, "LANG": "C", "LC_ALL": "C", "COLUMNS": "80"})
 
-    assert (done.returncode, done.stderr) == (0, b"")
-    lines = done.stdout.decode("ascii").splitlines()
+    assert (done.returncode, done.stderr, done.stdout.isascii()) == (0, "", True)
+    lines = done.stdout.splitlines()
     boxed = [line for line in lines if line.startswith(("|", "+"))]
     assert len(boxed) > 2 and {len(line) for line in boxed} == {80}
     assert any(line.startswith("single - nl - bundled") for line in lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import time
 from collections import Counter
@@ -19,9 +18,8 @@ from sottovoce.runs.run import Key, Run
 from sottovoce.runs.runner import run_all
 from sottovoce.runs.start import resume_run, settings_of
 from sottovoce.settings import Settings
+from tests.warm import PROCESSES
 
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tests.runs.killed", "transformers", "sottovoce.models", "sottovoce.graphs.debate"])
 Said = dict[Key, tuple[Any, list[tuple[Place, str]]]]
 """By discussion: its decision, and each message's place and text."""
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +22,7 @@ from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all
 from sottovoce.runs.start import resume_run, settings_of
 from sottovoce.settings import Debate, Single
+from tests import warm
 
 ROUNDS = 4
 SETTINGS = Debate(rounds=ROUNDS)
@@ -222,12 +221,13 @@ def test_a_limit_on_time_stops_the_run_and_says_so(tmp_path: Path) -> None:
     assert (run.status, run.why) == ("stopped", "the time limit is reached: 0.001 seconds")
 
 
-@pytest.mark.parametrize("at_once", [4, 1])
+@pytest.mark.parametrize("at_once", [4, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_full_disk_ends_the_run_in_one_line_and_what_was_said_before_stays(tmp_path: Path, at_once: int) -> None:
     """A limit on the size of files stands for the disk: whoever writes past it gets an error like a full disk's."""
     program = f"""
 import os, resource, signal
 from pathlib import Path
+from tests import warm
 from tests.runs.test_saved_runs import begin, hold
 from sottovoce.core.errors import SottovoceError
 from sottovoce.runs.limits import Limits
@@ -244,7 +244,7 @@ try:
 except SottovoceError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600)
+    done = warm.run(program)
 
     assert done.stdout.count("\n") == 1 and "cannot be written: " in done.stdout, done.stderr[-2000:]
     kept = load_run(tmp_path / "run")
