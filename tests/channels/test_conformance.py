@@ -27,6 +27,7 @@ from sottovoce.channels.protocol import Load, Prompt, Protocol, Speech
 from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.core.errors import PayloadError, ProtocolError
 from sottovoce.models import Edit, Ids, LoadedModel, Piece, Reply, Request
+from tests.tables import some
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS: dict[str, tuple[Protocol, Collection[Difference]]] = {
@@ -46,14 +47,15 @@ OURS: dict[str, tuple[Protocol, Collection[Difference]]] = {
     "a state": (Graft(merge="sum"), ()),
     "deltas in fewer bytes": (SDE(carry_as="int8", keep=0.5, rank=2), DIFFERENCES),
 }
+ONE_EACH = ("words", "means", "deltas in fewer bytes", "states", "some layers", "thoughts", "a state")
 
 
 class TestOurs(ProtocolTests):
     protocol: Protocol = NL()
 
-    @pytest.fixture(autouse=True, params=OURS.values(), ids=list(OURS))
+    @pytest.fixture(autouse=True, params=some(list(OURS), *ONE_EACH))
     def given(self, request: pytest.FixtureRequest) -> None:
-        self.protocol, self.refuses = request.param
+        self.protocol, self.refuses = OURS[request.param]
 
 
 def ran(suite: type[ProtocolTests]) -> unittest.TestResult:

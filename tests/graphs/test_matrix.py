@@ -79,7 +79,7 @@ def test_every_scheme_is_in_the_matrix() -> None:
     assert set(SMALL) == set(NAMES)
 
 
-@pytest.mark.parametrize(("name", "protocol"), pairs([*SMALL], PROTOCOLS, 2))
+@pytest.mark.parametrize(("name", "protocol"), pairs([*SMALL], PROTOCOLS, 3))
 def test_one_model(name: str, protocol: str, store: PayloadStore) -> None:
     graph = built(name, lonely(protocol, store), **SMALL[name])
     if name == "react" and protocol in ("kv", "thoughts"):  # prompts with their examples, one behind the other
