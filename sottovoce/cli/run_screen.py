@@ -136,7 +136,8 @@ def title(head: RunManifest, discussions: int) -> str:
     """Return a description of a run in one line."""
     settings, questions = head.settings, discussions // len(head.seeds)
     seeds = f"seed {', '.join(map(str, head.seeds))}"
-    about = [scheme(head.scheme).command, settings["protocol"], ", ".join(dict.fromkeys(settings["model"])), seeds]
+    models = ", ".join(dict.fromkeys(settings["model"]))
+    about = [scheme(head.scheme).command, *blocks.channel(settings), models, seeds]
     watched = [f"watched: {settings['intervention']}"] if settings.get("watch") else []
     return one_line(" · ".join([*about, *watched, counted(questions, "question")]))
 

@@ -49,6 +49,14 @@ def test_many_discussions_as_json_are_one_object(call: Call, models: Models, ask
     assert {result["calls"] for result in out["results"]} == {2} and out["models"]["agent_1"]["weights"]
 
 
+def test_titles_name_a_probe_and_approximate_reuse(call: Call, models: Models) -> None:
+    options = ("--protocol", "sde", "--probe", "text", "--reuse", "approximate")
+    said = call("debate", "2 + 2?", "--model", models.tiny, *options, *FEW)
+
+    assert said.out.startswith("debate · sde · probe text · reuse approximate · ")
+    assert "debate · sde · probe text · reuse approximate · " in call("runs", "list").out
+
+
 def test_a_run_is_listed_and_shown_again_as_it_was(call: Call, models: Models) -> None:
     said = call("debate", "2 + 2?", "--model", models.tiny, "--target", "4", *FEW)
 
