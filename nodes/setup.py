@@ -168,4 +168,5 @@ def _edge(speaker: BaseChatModel, hearer: BaseChatModel, *, words: bool) -> str 
     except ProtocolError as problem:
         if not words:
             raise
-        return f"{IN_WORDS}: {problem}"
+        reason, _, _advice = str(problem).partition("; ")  # the advice is to set what is set
+        return f"{IN_WORDS}: {reason}"
