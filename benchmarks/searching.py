@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
-import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -128,11 +128,16 @@ def encode(encoder: str, corpus: Path, queries: Path) -> dict[str, Any]:  # Any:
 TASKS: Mapping[str, Callable[[str, Path, Path], dict[str, Any]]] = {"build": build, "ask": ask, "encode": encode}
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run a task and write its result."""
-    task, name, *paths, report = sys.argv[1:]
-    first, second = map(Path, paths)
-    Path(report).write_text(json.dumps(TASKS[task](name, first, second)))
+    parser = argparse.ArgumentParser("python -m benchmarks.searching", description=__doc__)
+    parser.add_argument("task", choices=TASKS)
+    parser.add_argument("name", help="a retriever (bm25, lucene, dense), or for encode an encoder")
+    parser.add_argument("first", type=Path, help="the corpus; for ask the folder of an index")
+    parser.add_argument("second", type=Path, help="the queries; for build the folder of the index")
+    parser.add_argument("report", type=Path, help="the JSON file to write")
+    options = parser.parse_args(arguments)
+    options.report.write_text(json.dumps(TASKS[options.task](options.name, options.first, options.second)))
 
 
 if __name__ == "__main__":

@@ -38,6 +38,8 @@ LOG, PAYLOADS = "log.jsonl", "payloads"
 """Names in a run directory (see sottovoce/runs/log.py for the lines of the log)."""
 SAMPLED = 8
 """Maximum number of messages from which `noise_cov` computes mean and covariance."""
+COMPARE = "to see the effect of a probe, compare with the same run without it"
+"""A note on runs under a probe, which start no baseline of their own."""
 Where = tuple[str, str, int]
 """Agent, act and round."""
 Said = Mapping[Where, Mapping[str, PayloadRef]]
@@ -143,7 +145,7 @@ def check_probes(run: RunContext[Any]) -> list[str]:  # Any: any scheme
             donors_of(run, name)
             told = f", from the run {options.probe_from!r}" if options.probe_from else ""
             notes.append(f"{name} hears others under the probe {options.probe!r}{told}")
-    return notes
+    return [*notes, COMPARE] if notes else []
 
 
 def with_donors(run: RunContext[Any], state: Discussion, agent: str, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:

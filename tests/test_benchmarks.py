@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import retrieval
+from benchmarks import retrieval, searching
 from benchmarks.__main__ import SECTIONS, main
 from benchmarks.invented import WORDS, Language, write_corpus
 from benchmarks.measuring import Options, Times, loaded_of
@@ -32,6 +32,12 @@ def test_every_section_prints_tables_whose_rows_are_as_long_as_their_heads(secti
     for table in tables:
         lines = str(table).splitlines()
         assert len(lines) > 2 and len({line.count("|") for line in lines}) == 1
+
+
+def test_a_task_of_a_retriever_has_a_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        searching.main(["--help"])
+    assert end.value.code == 0 and "{build,ask,encode}" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(torch.accelerator.is_available(), reason="there is a GPU")

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests import warm
+from tests.support import FAMILIES, LIMITED
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -63,6 +64,16 @@ def test_readme_is_read_in_five_minutes() -> None:
     prose = re.sub(r"^    .*$", "", FENCED.sub("", README.read_text(encoding="utf-8")), flags=re.MULTILINE)
 
     assert len(prose.split()) <= MOST_WORDS
+
+
+def test_the_families_are_those_that_are_tested() -> None:
+    tested = {family.partition("-")[0] for family in FAMILIES} | {*LIMITED}  # a variant is named behind a dash
+    table = (ROOT / "models" / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|]+) \| (?!refused|protocols)", table, re.MULTILINE)
+
+    assert len([family for row in rows for family in row.split(", ")]) == len(tested)
+    assert f"These {len(tested)} are tested" in table
+    assert f"models of {len(tested)} families" in README.read_text(encoding="utf-8")
 
 
 NAME = re.compile(r"`(sottovoce(?:\.\w+)+)`")

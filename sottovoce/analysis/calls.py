@@ -10,7 +10,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import MessageRef, Place
@@ -18,7 +18,8 @@ from sottovoce.core.errors import UsageError
 from sottovoce.settings import Settings
 from sottovoce.settings.oversight import People
 
-Carries = Literal["question", "full", "viewpoint", "summary", "vote"]
+Carries = str
+"""question, vote, full (a whole answer), viewpoint (its value alone), or the act of any other message."""
 Create = Callable[..., Any]  # Any: `create(settings, models=...)` returns an uncompiled graph
 Acts = tuple[str, ...]
 Key = tuple[int, int, str, str]
@@ -143,7 +144,7 @@ def _edges(
         values = VALUE.findall("\n".join(part for part in parts if isinstance(part, str)))
         heard: dict[Key, Carries] = {stated[value]: "viewpoint" for value in values if value in stated}
         for message in (part.message for part in parts if isinstance(part, MessageRef)):
-            heard[message.place[1:5]] = "full" if message.act in answers else "summary"
+            heard[message.place[1:5]] = "full" if message.act in answers else message.act
         new = {(key, carries) for key, carries in heard.items() if key[2] != each.agent} - read[each.agent]
         read[each.agent] |= new
         yield from ((speaker, hearer, carries) for speaker, carries in new)

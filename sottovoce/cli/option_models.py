@@ -48,7 +48,7 @@ class ExperimentOptions(Checked):
     model_config = ConfigDict(title="Experiment")
 
     file: Path = argument("A YAML file of rows and questions, or the folder of an experiment that has started.", "FILE")
-    rows: list[str] = Field(default=[], description="Run only this row.")
+    rows: list[str] = Field(default=[], description="Run only this row: ROW at all its points, or ROW.POINT.")
     limit: Count | None = Field(default=None, ge=1, description="Ask only this many questions, from the first.")
     save: Path | None = Field(
         default=None, description="Save it in this folder, not with the other runs under the file's name."

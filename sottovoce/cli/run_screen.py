@@ -56,6 +56,9 @@ def show_run(run: Run, output: Output, *, just_run: bool = False, file: OutputFi
         sys.stdout.write(json_of(run))
     elif len(run.records) == 1:
         print_one(console, run.only, output, live=just_run)
+        if output.save is not None and run.folder and not output.quiet:  # `runs list` has all other runs
+            saved = f"saved in {one_line(str(run.folder))}: {command('runs', 'show', str(run.folder))}"
+            console.print(saved, style="dim", soft_wrap=True)
     else:
         print_many(console, run, output)
     if file is not None:
@@ -136,7 +139,8 @@ def title(head: RunManifest, discussions: int) -> str:
     """Return a description of a run in one line."""
     settings, questions = head.settings, discussions // len(head.seeds)
     seeds = f"seed {', '.join(map(str, head.seeds))}"
-    about = [scheme(head.scheme).command, settings["protocol"], ", ".join(dict.fromkeys(settings["model"])), seeds]
+    models = ", ".join(dict.fromkeys(settings["model"]))
+    about = [scheme(head.scheme).command, *blocks.channel(settings), models, seeds]
     watched = [f"watched: {settings['intervention']}"] if settings.get("watch") else []
     return one_line(" · ".join([*about, *watched, counted(questions, "question")]))
 

@@ -158,7 +158,7 @@ class RemoveOptions(Checked):
 
 @commands.add()
 def list_() -> None:
-    """List saved runs, the newest last."""
+    """List saved runs, the newest last; `runs show FOLDER` shows a run that --save put in a folder of its own."""
     folders = run_directory.saved_runs()
     for folder in folders:
         try:
@@ -170,7 +170,8 @@ def list_() -> None:
         rows = sorted(log.parent.name for log in file.parent.glob(f"*/{LOG}"))
         print(f"{file.parent.name}  experiment of {', '.join(rows) or 'no row yet'}: `runs show NAME/ROW`")
     print(
-        f"in {run_directory.runs_folder()}: {len(folders)} runs; beyond {run_directory.MAX_RUNS} the oldest are removed"
+        f"in {run_directory.runs_folder()}: {len(folders)} runs, without those of --save FOLDER (`runs show FOLDER`); "
+        f"beyond {run_directory.MAX_RUNS} the oldest are removed"
     )
 
 

@@ -52,7 +52,11 @@ class QuestionOptions(Checked):
         description="Question to discuss, - to read it from stdin; without one, a held-out sample of the bundled set.",
         json_schema_extra={"positional": True},
     )
-    documents: list[str] = _options("Text that all agents read, or NAME=TEXT for one of them.", "document")
+    documents: list[str] = _options(
+        "Text for the agents, or NAME=TEXT for one of them. All read it; brief's senders and ia's agents are dealt "
+        "theirs in turn; madra's and react's can only search it.",
+        "document",
+    )
     kind: KindName | None = Field(
         default=None, description="Form of the answer; recognized from the question if not given."
     )

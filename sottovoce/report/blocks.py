@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from sottovoce.channels.message import Message, Place
 from sottovoce.core.text import counted, one_line, shortened
@@ -58,7 +58,7 @@ def introduction(run: DiscussionRecord) -> Block:
     """Return the block with the title, the question, and what is known before the discussion."""
     settings, record = run.settings, scheme(run.scheme)
     models = ", ".join(dict.fromkeys(settings["model"]))
-    title = f"{record.command} · {settings['protocol']} · {models} · seed {settings['seed']}"
+    title = " · ".join([record.command, *channel(settings), models, f"seed {settings['seed']}"])
     manner = [record.manner(run.chosen())] if record.manner else []
     kind = f"(asked for: {named(kind_of(run.question))}; --kind asks for something else)"
     known = [
@@ -70,6 +70,13 @@ def introduction(run: DiscussionRecord) -> Block:
     notes = [Line(f"note: {one_line(note)}", "note") for note in run.notes]
     first = Line(one_line(title), "title")
     return Block("", lines=(first, *_aside_lines(manner), question, *_aside_lines(known), *notes))
+
+
+def channel(settings: Mapping[str, Any]) -> list[str]:  # Any: the values of settings
+    """Return the protocol for a title, with a probe and the reuse of keys and values if they may change replies."""
+    changed = {"probe": "none", "reuse": "exact"}
+    named = ((name, settings.get(name, usual), usual) for name, usual in changed.items())
+    return [settings["protocol"], *(f"{name} {value}" for name, value, usual in named if value != usual)]
 
 
 def conclusion(run: DiscussionRecord) -> Block:

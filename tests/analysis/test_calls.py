@@ -26,12 +26,15 @@ COUNTS: list[tuple[str, dict[str, Any], int, dict[str, int]]] = [  # Any: settin
     ("debate", {"agents": 3}, 9, {"full": 2 * 3 * 2, "vote": 3}),  # what a chat shows again is heard once
     ("debate", {"agents": 3, "shape": "fresh"}, 9, {"full": 2 * 3 * 2, "vote": 3}),
     ("debate", {"agents": 3, "summarise": "each"}, 9 + 6, {"full": 2 * 3 * 2, "vote": 3}),  # by whom it is read
-    ("debate", {"agents": 3, "summarise": "shared"}, 9 + 2, {"full": 2 * 3, "summary": 2 * 3, "vote": 3}),
+    ("debate", {"agents": 3, "summarise": "shared"}, 9 + 2, {"full": 2 * 3, "summarise": 2 * 3, "vote": 3}),
     ("debate", {"agents": 3, "role": ["debater", "expert", "dummy"]}, 9, {"full": 2 * 2, "vote": 1}),
     ("debate", {"agents": 3, "rule": "lowest_temperature"}, 9, {"full": 12, "vote": 1}),
     ("debate", {"agents": 3, "last_round": "deciding"}, 7, {"full": 6 + 2, "vote": 1}),
     ("mad", {}, 3 * 3 + 2, {"full": 5 + 3 * 2 + 6, "vote": 1}),
     ("mad", {"judge_sees": "first"}, 11, {"full": 5 + 3 * 2 + 2, "vote": 1}),
+    ("pipeline", {}, 4, {"plan": 3, "critique": 2, "refine": 1, "vote": 1}),
+    ("pipeline", {"shape": "hierarchical"}, 4, {"contribute": 3, "vote": 1}),
+    ("brief", {"agents": 3}, 3, {"brief": 2, "vote": 1}),
     ("reconcile", {}, 3 * 4, {"full": 3 * 3 * 2, "vote": 3}),
     ("cmd", {}, 18 + 1, {"full": 2 * 6 * 2 + 6, "viewpoint": 2 * 6 * 3, "vote": 7}),
     ("cmd", {"agents": 3, "secretary": False}, 9, {"full": 2 * 3 * 2, "vote": 3}),

@@ -49,6 +49,25 @@ def test_many_discussions_as_json_are_one_object(call: Call, models: Models, ask
     assert {result["calls"] for result in out["results"]} == {2} and out["models"]["agent_1"]["weights"]
 
 
+def test_titles_name_a_probe_and_approximate_reuse(call: Call, models: Models) -> None:
+    options = ("--protocol", "sde", "--probe", "text", "--reuse", "approximate")
+    said = call("debate", "2 + 2?", "--model", models.tiny, *options, *FEW)
+
+    assert said.out.startswith("debate · sde · probe text · reuse approximate · ")
+    assert "debate · sde · probe text · reuse approximate · " in call("runs", "list").out
+
+
+def test_a_run_in_a_folder_of_its_own_is_not_listed_and_says_where_it_is(
+    call: Call, models: Models, tmp_path: Path
+) -> None:
+    said = call("debate", "2 + 2?", "--model", models.tiny, "--save", tmp_path / "own", *FEW)
+
+    (last,) = call("runs", "list").out.splitlines()
+    assert f"runs show {tmp_path / 'own'}`" in said.out.splitlines()[-1]
+    assert "0 runs, without those of --save FOLDER (`runs show FOLDER`)" in last
+    assert said.out.startswith(call("runs", "show", tmp_path / "own").out)
+
+
 def test_a_run_is_listed_and_shown_again_as_it_was(call: Call, models: Models) -> None:
     said = call("debate", "2 + 2?", "--model", models.tiny, "--target", "4", *FEW)
 

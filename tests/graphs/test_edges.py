@@ -122,6 +122,7 @@ def test_sde_between_two_models_may_fall_back_to_words_edge_by_edge(store: Paylo
         "agent_3 hears agent_2 in words",
         "agent_2 hears agent_3 in words",
     ]
+    assert all(note.endswith("have different weights") for note in about_edges(state))  # no advice to set --fallback
     assert [model.edits() for model in models.values()] == [1, 0, 1]
 
 

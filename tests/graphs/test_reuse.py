@@ -12,6 +12,7 @@ from sottovoce.channels.protocol import Protocol, quoting
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.models import Ids, load
+from sottovoce.nodes.setup import REUSED
 from sottovoce.settings import Debate
 from tests.graphs.support import State, board, debating, held
 from tests.tables import some
@@ -39,6 +40,7 @@ def test_a_debate_reads_less_and_twice_says_the_same(protocol: str, store: Paylo
     assert words[1] == words[2] and reused(first) == reused(second)
     assert words[0][:2] == words[1][:2]  # nothing is heard before
     assert reused(first) > reused(exact) + 10
+    assert REUSED in first["notes"] and REUSED not in exact["notes"]
 
 
 def test_messages_of_other_questions_and_other_tokens_are_no_quotes(store: PayloadStore) -> None:

@@ -18,7 +18,7 @@ from sottovoce.datasets.samples import origin, samples
 from sottovoce.experiments.files import read_experiment
 from sottovoce.experiments.matching import baselines
 from sottovoce.experiments.runner import RowRunner, run_experiment
-from sottovoce.nodes.probes import deranged, read_donors
+from sottovoce.nodes.probes import COMPARE, deranged, read_donors
 from sottovoce.nodes.question import Question
 from sottovoce.report.comparison import markdown
 from sottovoce.runs.allowed import Trust
@@ -64,7 +64,7 @@ def test_a_shuffled_run_begins_alike_hears_otherwise_and_says_so(kept: Path) -> 
     assert said(plain, 0) == said(shuffled, 0)
     assert said(plain, 1) != said(shuffled, 1)
     notes = next(iter(shuffled.records.values())).notes
-    assert "agent_1 hears others under the probe 'shuffled', from the run 'sde'" in notes
+    assert "agent_1 hears others under the probe 'shuffled', from the run 'sde'" in notes and COMPARE in notes
 
 
 def test_a_probed_run_names_its_donor_by_the_row_and_goes_on_wherever_it_is(kept: Path, tmp_path: Path) -> None:
