@@ -6,6 +6,7 @@ runs one discussion after another, each as in a new thread; the checkpoints stor
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from functools import wraps
@@ -58,7 +59,8 @@ class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here a
     async def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncGenerator[Any]:
         """Stream as LangGraph does. Errors: see `stream`."""
         if thread := self._own_thread(config):
-            self._check_entry(input, await self.aget_state(thread))
+            # A check may read prompts of the model, and a server refuses to wait for files in its event loop.
+            await to_thread(self._check_entry, input, await self.aget_state(thread))
         stream: Any = super().astream(input, config, **options)  # Any: a generator, which a caller may close early
         async with aclosing(stream) as chunks:
             async for chunk in chunks:
@@ -94,7 +96,7 @@ class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here a
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         """Update the state as `bulk_update_state` does."""
-        self._check_edit(await super().aget_state(config), [*chain.from_iterable(supersteps)])
+        await to_thread(self._check_edit, await super().aget_state(config), [*chain.from_iterable(supersteps)])
         return await super().abulk_update_state(config, supersteps)
 
     def _own_thread(self, config: RunnableConfig | None) -> RunnableConfig | None:

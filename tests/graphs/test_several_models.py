@@ -159,8 +159,9 @@ def test_a_spread_copy_of_a_model_hears_the_states_of_a_whole_one(models: dict[s
     assert held(debating(given, store=store, rounds=2))["notes"] == []
 
 
-@pytest.mark.parametrize("kind", quantise.KINDS, ids=lambda kind: str(kind.__name__))
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    ("protocol", "kind"), pairs(PROTOCOLS, quantise.KINDS, 3), ids=lambda each: getattr(each, "__name__", each)
+)
 def test_a_discussion_runs_on_quantised_weights(protocol: Any, kind: Any, tmp_path: Path, store: PayloadStore) -> None:
     kind(tmp_path / "quantised")
     state = held(debating(protocol=protocol, model=[str(tmp_path / "quantised")], store=store, **FAST))

@@ -96,10 +96,13 @@ async def test_the_form_shows_every_setting_with_its_description_and_choices(
 
 
 @pytest.mark.parametrize(
-    "graphs", [("debate",), pytest.param(tuple(NAMES), marks=pytest.mark.slow)], ids=["one", "all"]
+    ("model", "graphs"),
+    [("bundled", ("single",)), pytest.param(TINY, tuple(NAMES), marks=pytest.mark.slow)],
+    ids=["one", "all"],
 )
-def test_the_driver_finds_nothing_wrong(graphs: tuple[str, ...], server: str) -> None:
-    done = drive("--url", server, "--model", TINY, *graphs)
+def test_the_driver_finds_nothing_wrong(model: str, graphs: tuple[str, ...], server: str) -> None:
+    """With the bundled model a check in the event loop read its prompts from files, which the server refuses."""
+    done = drive("--url", server, "--model", model, *graphs)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert [line.split(":")[0] for line in done.stdout.splitlines()] == [*graphs]

@@ -146,7 +146,14 @@ def test_a_run_of_one_question_is_no_donor(tmp_path: Path, model: str) -> None:
 
 @pytest.mark.parametrize(
     ("protocol", "probe"),
-    [("cipher", "shuffled"), ("sde", "noise"), ("sde", "shuffled"), ("cipher", "noise_cov"), ("sde", "noise_cov")],
+    [
+        ("cipher", "shuffled"),
+        ("sde", "noise_cov"),
+        *(
+            pytest.param(*each, marks=pytest.mark.slow)
+            for each in (("sde", "noise"), ("sde", "shuffled"), ("cipher", "noise_cov"))
+        ),
+    ],
 )
 def test_a_probed_run_has_the_same_texts_alone_and_beside_others_and_verifies(
     tmp_path: Path, model: str, protocol: str, probe: str
