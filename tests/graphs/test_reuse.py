@@ -21,12 +21,13 @@ QUESTION = "What is 17 + 4 * 9?"
 
 
 def debate(protocol: str, reuse: Any, store: PayloadStore, **settings: Any) -> State:
-    """A debate on an engine of its own."""
+    """A debate on an engine of its own, one agent after another, of whom none begins as the other does: what is reused depends on it."""
     loaded = load(device="cpu")
     model = HookedChatModel(
         preloaded=loaded.varied(engine=loaded.engine.twin(reuse=reuse)), protocol=protocol, max_tokens=40
     )
-    return held(debating(model, store=store, agents=2, rounds=3, temperature=[0.7, 1.0], **settings), question=QUESTION)
+    graph = debating(model, store=store, agents=2, rounds=3, temperature=[0.7, 1.0], system=["Add.", "Multiply."], **settings)
+    return held(graph, {"max_concurrency": 1}, question=QUESTION)
 
 
 def reused(state: State) -> float:
