@@ -20,13 +20,14 @@ from tests.tables import some
 QUESTION = "What is 17 + 4 * 9?"
 
 
-def debate(protocol: str, reuse: Any, store: PayloadStore, **settings: Any) -> State:
-    """A debate on an engine of its own, one agent after another, of whom none begins as the other does: what is reused depends on it."""
+def debate(protocol: str, reuse: Any, store: PayloadStore) -> State:
+    """A debate on an engine of its own; what is reused depends on who is read first, and on how prompts begin."""
     loaded = load(device="cpu")
     model = HookedChatModel(
         preloaded=loaded.varied(engine=loaded.engine.twin(reuse=reuse)), protocol=protocol, max_tokens=40
     )
-    graph = debating(model, store=store, agents=2, rounds=3, temperature=[0.7, 1.0], system=["Add.", "Multiply."], **settings)
+    told: dict[str, Any] = {"temperature": [0.7, 1.0], "system": ["Add.", "Multiply."]}
+    graph = debating(model, store=store, agents=2, rounds=3, **told)
     return held(graph, {"max_concurrency": 1}, question=QUESTION)
 
 
