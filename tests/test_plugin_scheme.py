@@ -54,7 +54,10 @@ def installed(path: Path = PLUGIN, config: str = os.devnull) -> dict[str, str]:
 def process(*command: str, cwd: Path = PLUGIN, env: dict[str, str] | None = None) -> str:
     """What a process prints that has the package installed."""
     command = (sys.executable, *command)
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=env or installed())
+    return printed(subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=env or installed()))
+
+
+def printed(done: subprocess.CompletedProcess[str]) -> str:
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -62,11 +65,10 @@ def process(*command: str, cwd: Path = PLUGIN, env: dict[str, str] | None = None
 def run(*commands: str, path: Path = PLUGIN, config: str = os.devnull, starts: str = "warm") -> Done:
     """Commands, one after another in one process; one that starts "cold" has imported nothing."""
     told, env = json.dumps([each.split() for each in commands]), installed(path, config)
-    cold = starts == "cold"
-    printed = (
-        process("-c", SCRIPT, told, cwd=path, env=env) if cold else warm.run(SCRIPT, told, cwd=path, env=env).stdout
-    )
-    found = json.loads(printed)
+    if starts == "cold":
+        found = json.loads(process("-c", SCRIPT, told, cwd=path, env=env))
+    else:
+        found = json.loads(printed(warm.run(SCRIPT, told, cwd=path, env=env)))
     done = Done((code, out, err) for code, out, err in found[0])
     done.loaded = found[1]
     return done

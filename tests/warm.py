@@ -45,7 +45,8 @@ def run(code: str, *arguments: object, env: Env = os.environ, cwd: Path | None =
         out, err = Path(folder, "out"), Path(folder, "err")
         process = start(code, *arguments, streams={1: out, 2: err}, env=env, cwd=cwd)
         process.join()
-        return CompletedProcess(code, process.exitcode or 0, out.read_text(), err.read_text())
+        assert process.exitcode is not None, "it ended"
+        return CompletedProcess(code, process.exitcode, out.read_text(), err.read_text())
 
 
 def _run(code: str, arguments: list[str], streams: dict[int, str], env: dict[str, str], cwd: Path) -> None:

@@ -286,6 +286,7 @@ HOSTILE = [
 
 
 QUICK = [each for each in HOSTILE if "99999" not in each and "lipsum" not in each and not each.startswith(NESTED)]
+"""Those that are refused before their two seconds are over."""
 
 
 @pytest.mark.parametrize(

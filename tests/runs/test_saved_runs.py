@@ -227,7 +227,6 @@ def test_a_full_disk_ends_the_run_in_one_line_and_what_was_said_before_stays(tmp
     program = f"""
 import os, resource, signal
 from pathlib import Path
-from tests import warm
 from tests.runs.test_saved_runs import begin, hold
 from sottovoce.core.errors import SottovoceError
 from sottovoce.runs.limits import Limits
