@@ -44,7 +44,7 @@ class Vote(TypedDict):
     """The weight of the vote: its recalibrated confidence."""
     note: NotRequired[str]
     """A remark on how it was read, if needed."""
-    read: NotRequired[Literal["marked", "boxed", "mined"]]
+    read: NotRequired[Literal["marked", "boxed", "bare", "asked"]]
     """Where it was read: after a mark such as `Answer:`, in a box, brackets or a form's field, or in prose."""
     asked: NotRequired[Literal["repair", "answer"]]
     """The second request that it took: for another reply in the form, or the answer turn; absent if none was needed."""

@@ -6,8 +6,7 @@ A reply is parsed in the same way for every kind (`reading`):
    statement in the text counts, also if a line and a box disagree; within a statement its result counts
    ("495 * $15 = $7425" is 7425). A statement of "unknown", or a line without an answer of the kind, is an abstention,
    and so is a statement that is retracted ("Wait, ...") without another.
-2. Mined: if nothing is stated, rules for prose search for the answer. They are for small models, abstain if a text is
-   long or contradicts itself, and are recorded in `Reading.how`.
+2. Bare: the reply is nothing but the answer. Otherwise it has none, and whoever needs one asks for it.
 
 A short stated answer is not changed; only a whole sentence is shortened with the help of its question.
 A reply that cannot be parsed gives None, an abstention: it is never counted as right and never pooled as a vote.
@@ -67,23 +66,27 @@ class Reading:
 ABSTENTION = Reading(None, None)
 
 
-def reading(text: str, question: Mapping[str, Any]) -> Reading:  # Any: see is_open
-    """Parse a reply to a question: its statement, or else its prose.
+def reading(text: str, question: Mapping[str, Any], *, cut: bool = False) -> Reading:  # Any: see is_open
+    """Read the answer that a reply states, or that it consists of.
 
-    A text without a statement may still imply an answer: "18 + 40 is 58" is a yes to "Is 18 + 40 equal to 58?".
+    Args:
+        text: The reply.
+        question: Its question, whose kind and choices say what can be an answer.
+        cut: True if the reply ended at the token limit or at a server's stop. Then a bare answer is not read, nor a
+            statement in which the text ends.
     """
     kind, choices = KINDS[kind_of(question)], question.get("choices") or []
-    asked_text = str(question.get("question", ""))
-    statement = _stated(text, kind, tuple(choices))
+    statement = _stated(_finished(text) if cut else text, kind, tuple(choices))
     if statement is not None:
         return Reading(_short(statement.answer, question), statement.how)
-    mined, body = kind.read(text, choices), plain(text)
-    if mined is None and not marks(body) and not declines(text):
-        mined = kind.implied(body, question)
-    mined = None if mined is None else kind.short(mined, asked_text)
-    if mined is None or not kind.suits(mined, asked_text):
-        return ABSTENTION
-    return Reading(mined, "marked" if normalise(body) == normalise(mined) else "mined")  # the reply is only the answer
+    answer = None if cut else kind.read(text, choices)
+    return Reading(answer, "bare") if answer and normalise(plain(text)) == normalise(answer) else ABSTENTION
+
+
+def _finished(text: str) -> str:
+    """Return a text without its last sentence or line, in which it was cut off."""
+    ends = [match.end() for match in re.finditer(r"[.!?][\"')*]*\s|\n", text[:-1])]
+    return text[: ends[-1]] if ends else ""
 
 
 def read_reply(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
@@ -93,8 +96,7 @@ def read_reply(text: str, question: Mapping[str, Any]) -> str | None:  # Any: se
 
 def stated_beside(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
     """Return the answer of a reply that should be an object but has no such field; truncated objects are not mined."""
-    result = reading(text, question)
-    return None if "{" in text and result.how == "mined" else result.answer
+    return reading(text, question).answer
 
 
 def read(text: str, kind: str, choices: list[str] | None = None) -> str | None:

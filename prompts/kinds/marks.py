@@ -14,8 +14,9 @@ from typing import Literal
 
 from sottovoce.prompts.kinds.prose import BLANK
 
-How = Literal["marked", "boxed", "mined"]
-"""A statement ("Answer: X", "the answer is X"); a box, field or brackets; or prose without marks."""
+How = Literal["marked", "boxed", "bare", "asked"]
+"""A statement ("Answer: X", "the answer is X"); a box, field or brackets; a reply that is only the answer; or an answer
+turn."""
 WIDTH = 400  # characters of a statement that are examined
 MAX_STATEMENTS = 20  # statements that are examined, from the end
 LONGEST_SOURCE = 1000  # characters of a box; no answer is longer

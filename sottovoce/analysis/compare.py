@@ -16,7 +16,7 @@ from statistics import fmean
 from sottovoce.analysis.paired_test import Matched, Pair, correct, match, paired
 from sottovoce.analysis.statistics import Mean, Share, mean, share
 from sottovoce.core.errors import UsageError, choose
-from sottovoce.core.text import counted, one_line
+from sottovoce.core.text import one_line
 from sottovoce.runs.results import Result, Results, Scores
 
 NAMED = 5
@@ -156,8 +156,6 @@ def _left_out(name: str, results: Sequence[Result]) -> Iterable[str]:
         yield f"`{name}`: failed by causes outside of scheme and protocol, and left out of verdicts too: {outside}."
     if failed := _named(result.question for result in results if result.failed and not result.outside):
         yield f"`{name}`: failed, left out of accuracy, and wrong in verdicts: {failed}."
-    if mined := sum(result.mined for result in results):
-        yield f"`{name}`: {mined} of {counted(len(results), 'discussion')} count answers that were mined from prose."
     if unscored := _named(result.question for result in results if result.score is None and not result.failed):
         yield f"`{name}`: without a target, and left out of accuracy: {unscored}."
 

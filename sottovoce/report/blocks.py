@@ -108,11 +108,10 @@ def _parsed(parsing: ParseStatistics) -> str:
         "not to be read": parsing.abstained,
     }
     total = sum(ways.values())
-    if total == parsing.at_once + parsing.unknown and not parsing.mined:
+    if total == parsing.at_once + parsing.unknown:
         return ""
     listed = ", ".join(f"{count} {way}" for way, count in ways.items() if count)
-    mined = f" ({parsing.mined} of them from prose)" if parsing.mined else ""
-    return f"; of {counted(total, 'answer')} {listed}{mined}"
+    return f"; of {counted(total, 'answer')} {listed}"
 
 
 def rounds(run: DiscussionRecord, *, prompts: bool = False) -> Iterator[Block]:

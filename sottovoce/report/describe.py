@@ -184,5 +184,4 @@ def _view_in_words(view: Viewpoint, *, weighed: bool) -> str:
 def _sureness(cast: Vote) -> str:
     named = [f"{name} {cast[name]:g}" for name in ("confidence", "weight") if name in cast]
     named += [*([cast["note"]] if "note" in cast else []), *([took(cast)] if took(cast) else [])]
-    named += ["mined from prose"] if cast.get("read") == "mined" else []
     return f" ({', '.join(named)})" if named else ""

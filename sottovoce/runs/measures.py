@@ -181,7 +181,7 @@ def _averaged_answers(decision: Decision) -> list[str | None]:
 # How answers were read
 
 ANSWER = "answer"
-Way = Literal["at_once", "repair", "answer_turn", "unknown", "abstained", "mined"]
+Way = Literal["at_once", "repair", "answer_turn", "unknown", "abstained"]
 
 
 class ParseStatistics(BaseModel):
@@ -197,8 +197,6 @@ class ParseStatistics(BaseModel):
     """Abstentions that say that the answer is unknown."""
     abstained: int = 0
     """Replies from which nothing could be read."""
-    mined: int = 0
-    """Replies counted in the first three fields whose answer was mined from prose, since they have no mark."""
 
 
 def parse_statistics(state: Discussion, counts: Iterable[Count], answers: tuple[str, ...]) -> ParseStatistics:
@@ -211,7 +209,6 @@ def parse_statistics(state: Discussion, counts: Iterable[Count], answers: tuple[
     for message in (each for each in current_messages(state) if each.act in answers):
         vote = counted.get((message.epoch, message.round, message.agent)) or voted(message, state)
         found[_way(vote, concluded(state, message) or message, state)] += 1
-        found["mined"] += vote.get("read") == "mined"
     return ParseStatistics.model_validate(found)
 
 

@@ -135,7 +135,6 @@ class DiscussionRecord(BaseModel):
             seed=self.seed,
             answer=decision["answer"] if decision else None,
             abstained=decision is not None and abstains(decision),
-            mined=decision is not None and any(v.get("read") == "mined" and v["counts"] for v in decision["votes"]),
             score=decision["score"] if decision else None,
             target=self.question.get("target"),
             failed=decision is None,

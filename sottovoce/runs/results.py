@@ -30,8 +30,6 @@ class Result:
     """None if it failed or abstained, or if each agent's answer counts by itself (rule `average`)."""
     abstained: bool = False
     """True if it ended with a decision that has no answer."""
-    mined: bool = False
-    """True if a vote that counts was mined from prose, since the reply has no mark or form."""
     score: float | None = None
     """In [0, 1]; None if there is no target or it failed."""
     target: str | None = None

@@ -127,7 +127,8 @@ def test_an_abstention_is_not_right_even_where_the_target_is_unknown_too() -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "how"), [("Answer: 5", "marked"), (r"So \boxed{5}.", "boxed"), ("2 and 3 are 5.", "mined"), ("Hm.", None)]
+    ("text", "how"),
+    [("Answer: 5", "marked"), (r"So \boxed{5}.", "boxed"), ("5", "bare"), ("2 and 3 are 5.", None), ("Hm.", None)],
 )
 def test_a_vote_says_how_its_answer_was_read(text: str, how: str | None) -> None:
     vote = read_vote(Message("agent_1", 0, "answer", text), {"question": "What is 2 + 3?"})

@@ -136,7 +136,7 @@ def test_the_record_counts_how_the_answers_of_all_rounds_were_read(tmp_path: Pat
     repaired = {"agent_1": ["Hm.", schemes.states(22, 1)], "agent_2": [schemes.states("unknown", 0)]}
     round_table = schemes.held(ReConcile(agents=2, rounds=0), repaired, tmp_path)
 
-    assert debate.parsing == ParseStatistics(at_once=1, answer_turn=1, unknown=1, abstained=1, mined=1)
+    assert debate.parsing == ParseStatistics(at_once=1, answer_turn=1, unknown=1, abstained=1)
     assert round_table.parsing == ParseStatistics(repair=1, unknown=1)
     assert load_run(tmp_path / "run").only.parsing == round_table.parsing
 
