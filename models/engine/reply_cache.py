@@ -18,7 +18,7 @@ from sottovoce.models.engine.sequence import Job
 from sottovoce.models.engine.sequence import Sequence as Speaking
 from sottovoce.models.huggingface.embedding_table import tensor_digest
 
-READ_FIRST = 8  # quoted positions that are read, measured in docs/numbers.md
+READ_FIRST = 8  # quoted positions that are read
 MIN_PASTED = 8  # positions: shorter pieces are read
 ENTRIES = 1024  # replies, before those that were evicted are dropped
 
