@@ -17,11 +17,11 @@ from types import MappingProxyType
 from typing import Any
 
 from jinja2 import StrictUndefined, Template, TemplateError, meta
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from sottovoce.channels.message import MessageRef, Part
 from sottovoce.core.errors import PromptError, choose
 from sottovoce.core.files import text_of
-from sottovoce.prompts import bounds
 
 BUILT_IN = Path(__file__).parent
 PACKS = BUILT_IN / "packs"
@@ -30,9 +30,7 @@ MESSAGES = {"others", "statements", "summary", "trajectory", "viewpoints"}
 """Slots of other agents' messages."""
 # Private-use characters mark a heard message while jinja2 renders; a text that contains them is refused.
 MARK = re.compile("\ue000(\\d+)\ue001")
-WHILE_RENDERED = (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError)
-"""Errors that a pack's template may raise."""
-ENVIRONMENT = bounds.Bounded(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 ESCAPED = "\\ue000"
 """The beginning of a mark in the `repr` of a list."""
 
@@ -51,7 +49,6 @@ class Prompts:
         self._texts = dict(_shipped())
         for name, folder in own.items():
             self._texts |= _own_files(name, folder)
-        self._of_pack = dict[str, Template]()
         self._files = dict[str, str]()
         if pack is not None:
             self._read_pack(pack)
@@ -75,11 +72,11 @@ class Prompts:
         messages: list[MessageRef] = []
         try:
             marked = {key: _marked(value, messages) for key, value in slots.items()}
-            text = bounds.rendered(self._of_pack.get(name) or _compiled(self._texts[name]), marked)
-            if name in self._of_pack:
+            text = _compiled(self._texts[name]).render(marked)
+            if name in self._files:
                 text.encode()  # raises on half a character, which a pack may write but no tokenizer accepts
             parts = _split(text.strip("\n"), messages)
-        except WHILE_RENDERED as error:
+        except Exception as error:  # any error of a template's expressions
             of = f" (prompt file {self._files[name]!r})" if name in self._files else ""
             raise PromptError(f"prompt {name!r} cannot be rendered: {error}{of}") from error
         if ESCAPED in text and not any(ESCAPED in str(value) for value in slots.values() if isinstance(value, str)):
@@ -110,7 +107,8 @@ class Prompts:
         if name not in self._texts:
             raise PromptError(choose("prompt file in the pack:", f"{name}.md", self.names()))
         try:
-            self._of_pack[name], used = _bounded(text)
+            _compiled(text)
+            used = meta.find_undeclared_variables(ENVIRONMENT.parse(text)) - ENVIRONMENT.globals.keys()
         except (TemplateError, SyntaxError, RecursionError, MemoryError) as error:  # deep nests break Python's compiler
             why = error.message if isinstance(error, TemplateError) else f"it is nested too deep ({error})"
             raise PromptError(f"prompt file '{name}.md' of the pack is not a template: {why}") from error
@@ -127,13 +125,6 @@ class Prompts:
 def _compiled(text: str) -> Template:
     """Return a compiled prompt; all discussions share it, since compiling the bundled ones takes a quarter second."""
     return ENVIRONMENT.from_string(text)
-
-
-@lru_cache(maxsize=1024)
-def _bounded(text: str) -> tuple[Template, frozenset[str]]:
-    """Return a compiled prompt of a pack, and the slots that it uses."""
-    tree = bounds.limited(ENVIRONMENT.parse(text))  # before jinja2 folds constants
-    return ENVIRONMENT.from_string(tree), frozenset(meta.find_undeclared_variables(tree))
 
 
 @cache
@@ -169,9 +160,6 @@ def _text(path: Path) -> str:
     if not path.is_file():
         raise PromptError(f"prompt file {str(path)!r} is not a file; expected the text of a prompt")
     try:
-        if (size := path.stat().st_size) > bounds.LONGEST_FILE:
-            most = f"a prompt file has {bounds.LONGEST_FILE:,} at most"
-            raise PromptError(f"prompt file {str(path)!r} has {size:,} bytes; {most}")
         return text_of(path)
     except OSError as error:
         raise PromptError(f"prompt file {str(path)!r} cannot be read: {error.strerror}") from error

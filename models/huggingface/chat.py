@@ -12,23 +12,18 @@ import copy
 import re
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from sottovoce.core.errors import ModelError, UsageError
-from sottovoce.core.worker import Worker
 
 MARK = re.compile("\ue000([0-9]{0,9})\ue001")
 """The mark for a hole or for characters to be read as plain text; empty between two texts."""
 WHOLE = re.compile(".+", re.DOTALL)
 SWITCHES = ("enable_thinking", "thinking")
 """Names of the switch for thinking in templates: Qwen3 and later; Granite and DeepSeek."""
-
-RENDERER = Worker(Path(__file__).with_name("template_worker.py"))
-"""Renders templates in a separate process; see `template_worker`."""
 
 Hole = TypeVar("Hole", covariant=True)
 Chat = list[dict[str, str]]
@@ -180,31 +175,22 @@ class ChatTemplate:
         raise ModelError(f"the model's chat template refuses the turns ({roles}): {refusal}") from refusal
 
     def rendered(self, chat: Chat, opened: bool, **more: Any) -> str:  # Any: a template's own variables
-        """Return a chat as the template writes it. Errors: see `render`."""
+        """Return a chat as the template writes it, in jinja2's sandbox.
+
+        Raises:
+            TemplateError: the template refuses the chat or fails; one line.
+        """
+        options = self._set | more
         try:
-            template = self.tokenizer.get_chat_template()
-        except ValueError as error:  # several templates and no default
-            raise TemplateError(" ".join(str(error).split())) from error
-        said = {"messages": chat, "tools": None, "documents": None, "add_generation_prompt": opened}
-        return render(template, self.tokenizer.special_tokens_map | self._set | more | said)
-
-
-def render(template: str, slots: dict[str, Any]) -> str:  # Any: as above
-    """Return a chat as a template writes it. The template may be hostile, so time and memory are limited.
-
-    Raises:
-        TemplateError: the template refuses the chat or fails; one line.
-        ModelError: it takes more time or memory than any template needs.
-    """
-    rendered = RENDERER.ask([template, slots])
-    if rendered is None:
-        raise ModelError(
-            "the model's chat template takes more time or memory than any chat needs; "
-            "give the tokenizer another chat_template"
-        )
-    if "error" in rendered:
-        raise TemplateError(rendered["error"])
-    return str(rendered["text"])
+            text: Any = self.tokenizer.apply_chat_template(  # Any: text or ids
+                chat, tokenize=False, add_generation_prompt=opened, **options
+            )
+            text.encode()  # raises on half a surrogate pair, which no tokenizer reads
+        except TemplateError as error:
+            raise TemplateError(" ".join(str(error.message).split())[:300]) from error
+        except Exception as error:  # any error of a template's own expressions, and several templates without default
+            raise TemplateError(f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]) from error
+        return str(text)
 
 
 def _joined(chat: Chat) -> Chat:

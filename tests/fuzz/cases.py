@@ -18,10 +18,10 @@ from sottovoce.core.errors import SottovoceError
 LONGEST = 60
 """Seconds of a case, on a machine that others use too."""
 QUICK = {"arguments": 20, "settings": 120, "states": 20, "payloads": 120, "replies": 20}
-QUICK |= {"logs": 12, "contexts": 60, "packs": 20, "templates": 20}
+QUICK |= {"logs": 12, "contexts": 60}
 """Cases in `make test`."""
 ALL = {"arguments": 2000, "settings": 4000, "states": 500, "payloads": 3000, "replies": 500}
-ALL |= {"logs": 1000, "contexts": 2000, "packs": 500, "templates": 500}
+ALL |= {"logs": 1000, "contexts": 2000}
 """In `make test-all`."""
 PARTS = {"logs": 50, "contexts": 500, "replies": 250}
 """Cases of a test, where all together may take longer than a test may."""
@@ -112,35 +112,6 @@ def value(rng: random.Random, depth: int = 0) -> Any:  # Any: JSON, and what JSO
 def reply(rng: random.Random) -> str:
     """What a model might say that was never trained to be read."""
     return rng.choice(["", " "]).join(rng.choice(PIECES) for _ in range(rng.randrange(12)))
-
-
-OPENS = ["{% for a in X %}", "{% for a in X | list %}", "{% if X == X %}", "{% for a in [X, X] %}"]
-OTHERS = ["{% set x = [X, X] %}", "{% set ns = namespace(a=X) %}", "{% for a in range(99999) %}", "{% macro m() %}"]
-VALUES = [
-    *("question", "a", "loop.index", "1", "10 ** 9", "'a'", "[1, 2]", "'%99d' % 1", "messages", "x", "ns.a", "missing"),
-    *("(X ~ X)", "(X + X)", "(X * X)", "(X % X)", "[X, X, X]", "(X | join(X))", "(X | upper)", "(X | length)", "X[:X]"),
-    *(
-        "(X | string)",
-        "(X | sort)",
-        "'{:999999999}'.format(X)",
-        "(X | center(10 ** 9))",
-        "(X / X)",
-        "X.__class__",
-        "{X: X}",
-    ),
-]
-
-
-def template(rng: random.Random, *more: str) -> str:
-    """A template of jinja2 that few would write; `more` are openings of blocks that it may have besides."""
-    opened = [rng.choice([*OPENS, *more]) for _ in range(rng.randrange(5))]
-    text = "".join(opened) + "{{ X }}" * rng.randrange(1, 4)
-    ends = {"for": "{% endfor %}", "if ": "{% endif %}", "mac": "{% endmacro %}", "set": ""}
-    text += "".join(ends[each[3:6].strip() if each[3:6] == "for" else each[3:6]] for each in reversed(opened))
-    for _ in range(200):
-        text = text.replace("X", rng.choice(VALUES), 1)
-    text = text.replace("X", "question")
-    return text if rng.random() < 0.8 else mutated(rng, text.encode()).decode("utf-8", "replace")
 
 
 def mutated(rng: random.Random, data: bytes) -> bytes:

@@ -12,7 +12,6 @@ from sottovoce.models.huggingface.chat import ChatTemplate
 from tests import chats
 from tests.chats import tokenizer_with
 from tests.support import CHATML, tiny_tokenizer
-from tests.tables import some
 
 
 @dataclass(frozen=True)
@@ -22,9 +21,6 @@ class Said:
 
 
 CHAT = ChatTemplate(tiny_tokenizer())
-TRIMMED = (
-    "{% for message in messages %}[{{ message.content | trim }}]{% endfor %}{% if add_generation_prompt %}>{% endif %}"
-)
 REFUSING = "{{ raise_exception('I take no chat') }}"
 
 
@@ -255,28 +251,13 @@ def test_a_template_that_leaves_a_message_out_is_refused() -> None:
         chat(last_only).encode([user("Say ", 0), assistant("yes"), user("Why?")])
 
 
-# Templates that mean harm
+# Templates that fail
 
-BILLION = "{% set ns = namespace(a='a' * 99) %}{% for _ in range(99) %}{% set ns.a = ns.a ~ ns.a %}{% endfor %}"
-NESTED = "{% set ns = namespace(a=[1]) %}{% for _ in range(99) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}"
-HOSTILE = [
-    "{% for a in range(99999) %}{% for b in range(99999) %}{% set c = b %}{% endfor %}{% endfor %}",
+BROKEN = [
     "{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}",
-    "{{ '%1000000000d' % 1 }}",
-    "{{ 'a' * 10 ** 9 }}",
-    "{{ 9 ** 9 ** 9 }}",
-    "{{ 'a' | center(10 ** 9) }}",
-    "{{ [1] | tojson(indent=10 ** 9) }}",
-    "{{ lipsum(n=10 ** 8) }}",
-    "{{ ('a' * 9999).replace('', 'a' * 9999).replace('', 'a' * 9999) }}",
-    BILLION + "{{ ns.a }}",
-    NESTED + "{{ ns.a | string | length }}",
-    NESTED + "{{ ns.a == ns.a[0] }}",
-    "{{ range(10 ** 9) | list }}",
     "{{ messages[0].content.__class__.__mro__ }}",
     "{{ messages.missing.more }}",
     "{{ 1 / 0 }}",
-    "{% set ns = namespace(__class__=1) %}",
     "{% if %}",
     "{{ " + "(" * 9000 + "1" + ")" * 9000 + " }}",
     "{{ raise_exception('a\n' * 100000) }}",
@@ -285,19 +266,12 @@ HOSTILE = [
 ]
 
 
-QUICK = [each for each in HOSTILE if "99999" not in each and "lipsum" not in each and not each.startswith(NESTED)]
-"""Those that are refused before their two seconds are over."""
+@pytest.mark.parametrize("template", BROKEN, ids=lambda each: str(each[:60].encode("unicode_escape"), "ascii"))
+def test_a_template_that_fails_is_refused_in_one_line(template: str) -> None:
+    with pytest.raises(ModelError, match="chat template") as caught:
+        chat(template).encode([user("?")])
 
-
-@pytest.mark.parametrize(
-    "template", some(HOSTILE, *QUICK), ids=lambda each: str(each[:60].encode("unicode_escape"), "ascii")
-)
-def test_a_hostile_template_is_refused_in_one_line_or_writes_little(template: str) -> None:
-    # Seen: loops without end, a billion characters, errors that are none of ours.
-    try:
-        assert sum(len(str(piece)) for piece in chat(template).encode([user("?")])) < 1_000_000
-    except ModelError as error:
-        assert len(str(error).splitlines()) == 1 and len(str(error)) < 1000
+    assert len(str(caught.value).splitlines()) == 1 and len(str(caught.value)) < 1000
 
 
 ORDINARY = [each for name, each in vars(chats).items() if name.isupper() and isinstance(each, str) and "{%" in each]
@@ -321,10 +295,3 @@ def test_an_ordinary_template_writes_what_transformers_has_it_write(template: st
             ChatTemplate(tokenizer).rendered(turns, opened)
         return
     assert ChatTemplate(tokenizer).rendered(turns, opened) == expected
-
-
-def test_a_template_that_loops_without_end_costs_the_next_chat_nothing() -> None:
-    with pytest.raises(ModelError, match="more time or memory than any chat needs"):
-        chat(HOSTILE[0]).encode([user("?")])
-
-    assert shown(chat(TRIMMED), user(" a "), opened=False) == ["[a]"]

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import re
-import resource
 from pathlib import Path
 
-import psutil
 import pytest
 
 from sottovoce.channels.message import Message, MessageRef, words
@@ -12,7 +10,6 @@ from sottovoce.core.errors import PromptError
 from sottovoce.graphs.scheme import NAMES
 from sottovoce.prompts.render import BUILT_IN, DECLARED, Prompts
 from sottovoce.runs.manifest import EVERYWHERE
-from tests.tables import some
 
 ROOT = Path(__file__).resolve().parents[2]
 QUESTION = "What is 14 + 3?"
@@ -116,18 +113,8 @@ def test_a_pack_needs_no_line_that_declares_its_slots(tmp_path: Path) -> None:
         ({"debate__verify": "{% if %}"}, "prompt file 'debate/verify.md' of the pack is not a template: "),
         ({"debate__verify": "{{ question"}, "prompt file 'debate/verify.md' of the pack is not a template: "),
         ({"debate__verify": "{{ question | shout }}"}, "'debate/verify.md' .* not a template: .*shout"),
-        # An endless loop held a run for ever, and a macro that calls itself was a traceback.
-        ({"debate__verify": "{% for i in range(10**12) %}x{% endfor %}"}, "debate/verify.md.*line 1: .* has no calls"),
-        ({"debate__verify": "{% macro f() %}{{ f() }}{% endmacro %}"}, "debate/verify.md.* it has no macro"),
-        ({"debate__verify": "{% set x = 1 %}"}, "it has no set"),
-        ({"debate__verify": "{% for a in b recursive %}{% endfor %}"}, "it has no recursive loops"),
-        ({"debate__verify": "{{ 10 ** 9 }}"}, r"it has no \*\*"),
-        ({"debate__verify": "{{ 'x' | center(10000000000) }}"}, "has no filter 'center'; choose from: abs, cap"),
-        ({"debate__verify": "{{ (1, 2) | slice(1000000000) | list }}"}, "has no filter 'slice'"),
-        ({"debate__verify": "{% for a in 'x' %}" * 4 + "{% endfor %}" * 4}, "more than 3 nested loops"),
         ({"debate__verify": "{% if 1 %}" * 200 + "{% endif %}" * 200}, "verify.md' of the pack is not a template"),
         ({"debate__verify": "{{" + "(" * 9000 + "1" + ")" * 9000 + "}}"}, "verify.md' of the pack is not a template"),
-        ({"debate__verify": "x" * 70_000}, r"verify.md' has 70,000 bytes; a prompt file has 65,536 at most"),
         ({"README": "nothing else"}, "contains no .md file; expected e.g. shared/question.md"),
         ({}, "contains no .md file"),
     ],
@@ -176,66 +163,6 @@ def test_what_is_named_like_a_prompt_and_is_no_file_is_refused(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        (
-            "{% for a in question %}{% for b in question %}{% for c in question %}{% endfor %}{% endfor %}{% endfor %}",
-            "iteration",
-        ),
-        ("{{ 'x' * 10000000000 }}", r"\* is for numbers"),
-        ("{{ '%10000000000d' % 1 }}", "% is for numbers .*, and fields of texts"),
-        ("{% for each in question %}{{ question ~ question ~ question ~ question }}{% endfor %}", "characters"),
-    ],
-)
-def test_a_pack_is_bounded_in_time_and_size_and_its_file_named(tmp_path: Path, text: str, complaint: str) -> None:
-    prompts = Prompts(pack(tmp_path, shared__question=text))
-
-    with pytest.raises(
-        PromptError, match=rf"cannot be rendered: .*{complaint}.*\(prompt file '.*shared/question.md'\)"
-    ):
-        prompts.render("shared/question", **ASKED | {"question": "q" * 5000})
-
-
-NESTS = "{% for a in question %}{% for b in question %}"
-ENDS = "{% endfor %}{% endfor %}"
-
-
-GREEDY = [
-    NESTS + "{{ (question ~ question ~ question) | length }}" + ENDS,
-    "{{ " + "(question ~ question) ~ " * 2500 + "'' }}",
-    "{{ (question | join(question)) | length }}",
-    "{{ question | join(question) | join(question) | length }}",
-    "{{ question | list | join(d=question) | length }}",
-    NESTS + "{% if question ~ 'a' == question ~ 'b' %}{% endif %}" * 50 + ENDS,
-    NESTS + "{% if [question, question] == [question, a] %}{% endif %}" * 90 + ENDS,
-    "{{ [" + "question, " * 6000 + "1] | string | length }}",
-    "{{ ('%s' * 300) % (" + "question, " * 300 + ") | length }}" + NESTS + "{{ question | upper | length }}" + ENDS,
-    "{% for a in [question ~ question] %}{{ [" + "a, " * 10000 + "1] | string | length }}{% endfor %}",
-    "{{ " + "[" * 40 + "'\\\\\\\\'" + "] | string" * 40 + " | length }}",
-    "{{ " + "question + " * 5000 + "'' }}",
-    "{{ [" + "[question], " * 4000 + "[1]] | sum(start=[]) | length }}",
-    NESTS + "{{ loop.previtem == loop.nextitem }}{{ question | title | trim | length }}" + ENDS,
-]
-
-
-@pytest.mark.parametrize("text", some(GREEDY, GREEDY[0], GREEDY[2], GREEDY[8]), ids=lambda text: text[:60])
-def test_no_pack_takes_much_time_or_memory(tmp_path: Path, text: str) -> None:
-    # Seen: 2.5 GB of 10 kB, by `~` and `join` in nested loops.
-    folder = pack(tmp_path, shared__question=text)
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    room = psutil.Process().memory_info().vms + (512 << 20)
-
-    resource.setrlimit(resource.RLIMIT_AS, (room, before[1]))
-    try:
-        Prompts(folder).render("shared/question", **ASKED | {"question": "q" * 20_000})
-    except PromptError as error:
-        assert len(str(error).splitlines()) == 1 and "MemoryError" not in str(error)
-        assert re.search("cannot be rendered: |is not a template: ", str(error)) and len(str(error)) < 500
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
-
-
-@pytest.mark.parametrize(
     "text",
     [
         *("{{ question.__class__.__mro__ }}", "{{ question + 1 }}", "{{ 1 / 0 }}", "{{ question.missing.more }}"),
@@ -247,8 +174,14 @@ def test_no_pack_takes_much_time_or_memory(tmp_path: Path, text: str) -> None:
 def test_a_pack_that_fails_while_it_is_rendered_names_its_prompt(tmp_path: Path, text: str) -> None:
     prompts = Prompts(pack(tmp_path, shared__question=text))
 
-    with pytest.raises(PromptError, match="prompt 'shared/question' cannot be rendered: "):
+    with pytest.raises(PromptError, match=r"prompt 'shared/question' cannot be rendered: .*\(prompt file '"):
         prompts.render("shared/question", **ASKED)
+
+
+def test_a_pack_uses_all_of_jinja2(tmp_path: Path) -> None:
+    text = "{% set n = namespace(i=0) %}{% for _ in range(3) %}{% set n.i = n.i + 1 %}{% endfor %}{{ n.i }}"
+
+    assert Prompts(pack(tmp_path, shared__question=text)).render("shared/question", **ASKED) == ("3",)
 
 
 # What a run depends on
