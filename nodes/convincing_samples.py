@@ -1,7 +1,7 @@
 """Convincing samples of ReConcile, and their file (Chen et al. 2023, section 3).
 
 A model answered these questions wrongly alone, and rightly after reading a human's explanation; the other
-agents see them as examples. A file has the samples of one model; `experiments/convincing.py` writes it.
+agents see them as examples. A file has the samples of one model.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def read_samples(path: Path | str) -> Samples:
     try:
         return Samples.model_validate(json.loads(text_of(path)))
     except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}; `data convince` writes one") from error
+        raise UsageError(f"{name} cannot be read: {error.strerror}; expected a JSON file of samples") from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{name} is not JSON: {error}") from error
     except UsageError as error:

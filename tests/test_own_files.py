@@ -15,7 +15,6 @@ OUTSIDE = ("benchmarks", "docs", "examples", "training")
 """Folders that may name schemes and protocols: they are about given ones."""
 NAMES_SCHEMES = {
     "environments/problems.py": "runs CodeGen's tests",
-    "experiments/convincing.py": "ReConcile's samples, found with a single agent",
     "experiments/matching.py": "the baselines that a row is matched with",
     "experiments/row_content.py": "the baseline with a number of samples",
     "graphs/discussion.py": "CMD's Algorithm 2, with its secretary",
@@ -24,7 +23,6 @@ NAMES_SCHEMES = {
     "nodes/retrieval.py": "the relay's library",
     "prompts/packs/__init__.py": "the schemes that a bundled model was trained on",
     "sottovoce/analysis/llm_judge.py": "a judge is a single agent",
-    "sottovoce/cli/convince.py": "ReConcile's samples, found with a single agent",
     "sottovoce/cli/judge.py": "a judge is a single agent",
     "sottovoce/cli/option_models.py": "the schemes of SDE's search for layers",
     "sottovoce/runs/manifest.py": "its prompts are shared; the digest of this folder is in saved runs",

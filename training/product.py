@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sottovoce.channels.message import Message, MessageRef, Turn
-from sottovoce.experiments.convincing import convince_turns
 from sottovoce.graphs.scheme import scheme
 from sottovoce.nodes import cmd, mad, reconcile
 from sottovoce.nodes.convincing_samples import ANSWER, CONFIDENCE, REASONING
@@ -124,7 +123,9 @@ def reconcile_place(view: PromptBuilder, spoken: Said | None = None, samples: Se
 
 def reconcile_convinced(view: PromptBuilder) -> Place:
     """Return ReConcile's turn after an explanation, the question's `solution`."""
-    return _in_form(view, convince_turns(view), reconcile.form(view), reconcile.stated)
+    explained = view.prompts.render("reconcile/convince", explanation=view.question["solution"])
+    turns = (*view.system_turn(), Turn("user", view.full_turn(reconcile.form(view), discussion=explained)))
+    return _in_form(view, turns, reconcile.form(view), reconcile.stated)
 
 
 def reconcile_json(reasoning: str, answer: str, confidence: str) -> str:

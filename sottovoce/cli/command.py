@@ -37,7 +37,7 @@ GROUPS = {
 MOVED = {
     **{name: f"runs {name}" for name in "compare measures report audit verify judge".split()},
     **{name: f"experiment {name}" for name in "reproduce tune layers".split()},
-    **{name: f"data {name}" for name in "games index convince".split()},
+    **{name: f"data {name}" for name in "games index".split()},
     **{name: f"graph {name}" for name in "list draw symmetry".split()},
     **{"doctor": "models doctor", "datasets": "data list` or `data show", "runs prune": "runs remove --keep N"},
 }

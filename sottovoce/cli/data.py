@@ -1,4 +1,4 @@
-"""The commands of `data`: known data sets, generated games, indexes of passages, and convincing samples.
+"""The commands of `data`: known data sets, generated games, and indexes of passages.
 
 Nothing here imports torch or langgraph.
 """
@@ -16,7 +16,6 @@ import click
 from pydantic import ConfigDict, Field
 
 from sottovoce.cli.command import Commands, Row, SchemeCommands
-from sottovoce.cli.convince import ModelOptions, SampleOptions, find_convincing_samples
 from sottovoce.cli.options import argument
 from sottovoce.core.bounds import Few
 from sottovoce.core.errors import UsageError, nearest
@@ -174,12 +173,6 @@ def _index_progress() -> Iterator[OnProgress]:
                 console.print(f"{share:.0%} read, {passages:,} passages", soft_wrap=True)
 
         yield report
-
-
-@commands.add(SampleOptions, ModelOptions)
-def convince(options: SampleOptions, model_options: Settings) -> None:
-    """Find ReConcile's convincing samples: questions on which an explanation convinces a model."""
-    find_convincing_samples(options, model_options)
 
 
 def write_games(command: str, settings: Settings, options: GamesOptions) -> None:

@@ -1,4 +1,4 @@
-"""Tests of the commands of `data`: generated games, indexes of passages, and convincing samples."""
+"""Tests of the commands of `data`: generated games, and indexes of passages."""
 
 from __future__ import annotations
 
@@ -9,16 +9,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from sottovoce.datasets.arithmetic import questions
 from sottovoce.environments import SPLITS
 from sottovoce.environments.whodunit.games import split_of
-from sottovoce.nodes.convincing_samples import read_samples
 from sottovoce.retrievers import open_retriever
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run_directory import saved_runs
-from tests.cli.conftest import Call, Models
+from tests.cli.conftest import Call
 from tests.cli.test_commands import start
 from tests.retrievers.support import QUESTION, written
 from tests.support import tiny_model, tiny_tokenizer
@@ -110,38 +106,3 @@ def test_an_index_that_was_stopped_is_gone_on_with(call: Call, tmp_path: Path) -
     assert progress.exists() and not index.exists()
     assert call(*arguments).code == 0 and not progress.parent.exists()
     assert [each.metadata["docid"] for each in open_retriever(f"bm25:{index}", k=1).invoke("moss 19999")] == ["19999"]
-
-
-@pytest.fixture
-def training(tmp_path: Path) -> Path:
-    path = tmp_path / "train.jsonl"
-    path.write_text("".join(json.dumps(question) + "\n" for question in questions(3, seed=5)))
-    return path
-
-
-def test_convince_asks_the_bundled_model(call: Call, training: Path, tmp_path: Path) -> None:
-    out = tmp_path / "samples.json"
-
-    answer = call("data", "convince", training, "--out", out, "--samples", 1, "--max-tokens", 60)
-
-    if answer.code == 0:
-        assert "1 convinced" in answer.out and answer.err == ""
-        samples = read_samples(out)
-        assert samples.model == "bundled" and samples.weights and len(samples.samples) == 1
-    else:
-        assert (answer.code, answer.out, out.exists()) == (1, "", False)
-        assert (
-            answer.err.startswith("sottovoce: 3 questions asked, ") and "0 convinced: nothing was written" in answer.err
-        )
-
-
-def test_a_model_that_says_no_json_convinces_nobody_and_leaves_nothing(
-    call: Call, training: Path, models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SOTTOVOCE_STORE", str(tmp_path / "store"))
-
-    answer = call("data", "convince", training, "--out", tmp_path / "s", "--model", models.tiny, "--max-tokens", 4)
-
-    assert answer.code == 1
-    assert answer.err.startswith("sottovoce: 3 questions asked, 3 wrong, 0 convinced: nothing was written; ")
-    assert [path.name for path in tmp_path.iterdir()] == ["train.jsonl"]

@@ -109,12 +109,6 @@ def test_a_wrong_value_is_named_with_what_was_expected(call: Call, arguments: li
         ("data index mill.jsonl --to x --b 2", "b is 2.0: expected less than or equal to 1"),
         ("data index mill.jsonl --to x --encoder minilm", "--encoder is not an option of --retriever bm25"),
         ("data index mill.jsonl --prebuilt cacm", "--prebuilt downloads an index; give it without a corpus and --to"),
-        ("data convince train.jsonl", "Missing option '--out'; see sottovoce data convince --help"),
-        ("data convince nowhere --out s", "training file 'nowhere' cannot be read: No such file or directory"),
-        ("data convince train.jsonl --out train.jsonl", "--out 'train.jsonl' exists already; choose another file, or write over it with --force"),
-        ("data convince train.jsonl --out a/s", "--out 'a/s' cannot be written: 'a' is not a folder"),
-        ("data convince train.jsonl --out s --samples 0", "samples is '0': expected greater than or equal to 1"),
-        ("data convince train.jsonl --out s --model a --model b", "model has 2 values for 1 agents; give one for all, or one each"),
         ("monitor train rows.jsonl --to m.json --seed -1", "seed is '-1': expected greater than or"),
     ],
 )  # fmt: skip

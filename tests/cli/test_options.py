@@ -72,11 +72,10 @@ def loaded_by(*calls: list[str], tmp_path: Path) -> set[str]:
 
 
 def test_neither_torch_nor_langgraph_is_loaded_for_help(tmp_path: Path) -> None:
-    calls = [["--help"], ["debate", "--help"], ["data", "convince", "--help"], ["graph", "list"]]
+    calls = [["--help"], ["debate", "--help"], ["graph", "list"]]
 
     loaded = loaded_by(*calls, ["debate", "--rounds", "0"], tmp_path=tmp_path)
 
-    assert "sottovoce.cli.convince" in loaded
     assert {"torch", "transformers", "langgraph", "langchain_core", "networkx", "sympy"} & loaded == set()
 
 

@@ -25,7 +25,7 @@ SAMPLES = {"debate": "arithmetic", "whodunit": "whodunit"}
 """Representatives of the commands of schemes, with a sample for each."""
 READ = {
     *("--settings", "--questions", "--game", "--labels", "--card", "--table", "--data", "--runs", "--store", "--qrels"),
-    *("experiment run file", "data index corpus", "data convince training_file"),
+    *("experiment run file", "data index corpus"),
     *("monitor train rows", "monitor evaluate monitor", "monitor evaluate rows", "monitor show monitor"),
 }
 """Options and arguments that name what is read alone."""
@@ -33,7 +33,6 @@ NO_MODEL = ("--model", "./no-such-model")
 FILES: dict[str, list[str]] = {
     "runs export file": ["runs", "export", "RUN", "OUT"],
     "runs report --html": ["runs", "report", "RUN", "--html", "OUT"],
-    "data convince --out": ["data", "convince", "ROWS", "--out", "OUT", *NO_MODEL],
     "monitor collect --to": ["monitor", "collect", "RUN", "--to", "OUT"],
     "monitor train --to": ["monitor", "train", "ROWS", "--to", "OUT"],
     "runs resume --markdown": ["runs", "resume", "STOPPED", "--markdown", "OUT"],

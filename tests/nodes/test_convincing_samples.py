@@ -94,7 +94,10 @@ def test_bytes_that_are_no_text_and_a_file_that_is_not_there_are_refused(tmp_pat
 
     with pytest.raises(UsageError, match=r"is not JSON: 'utf-8' codec can't decode byte 0xff"):
         read_samples(tmp_path / "s.json")
-    with pytest.raises(UsageError, match=r"cannot be read: No such file or directory; `data convince` writes one"):
+    with pytest.raises(
+        UsageError,
+        match=r"cannot be read: No such file or directory; expected a JSON file of samples",
+    ):
         read_samples(tmp_path / "nowhere.json")
 
 
