@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --quiet 
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help debate demo test test-quick test-all test-real test-real-short check docs bench train-bundled
+.PHONY: help debate demo test test-quick test-all test-real test-real-short check docs bench
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -53,9 +53,6 @@ bench: .venv/test.stamp ## Compare speed with the libraries' own methods, on the
 	$(BIN)/python -m benchmarks
 	$(BIN)/python cli.py models pull smollm2
 	$(BIN)/python -m benchmarks --model smollm2 --repeats 3
-
-train-bundled: .venv/core.stamp ## Train the bundled model again, from scratch
-	$(BIN)/python -m sottovoce.training
 
 # A stamp is touched last, so that an interrupted installation starts again.
 .venv/core.stamp: $(INPUTS) | .venv/bin/python

@@ -11,7 +11,7 @@ from sottovoce.channels import PROTOCOLS
 from sottovoce.graphs import NAMES, scheme, shipped
 from tests.test_words import sources
 
-OUTSIDE = ("benchmarks", "docs", "examples", "training")
+OUTSIDE = ("benchmarks", "docs", "examples")
 """Folders that may name schemes and protocols: they are about given ones."""
 NAMES_SCHEMES = {
     "environments/problems.py": "runs CodeGen's tests",
@@ -77,7 +77,6 @@ def test_nothing_else_names_it(find, exceptions) -> None:  # type: ignore[no-unt
     found = {path: [*find(path, tree)] for path, tree in sources() if not path.startswith(OUTSIDE)}
 
     assert {path: lines for path, lines in found.items() if lines and path not in exceptions} == {}
-    assert {path for path in exceptions if not found[path]} == set(), "these exceptions are no longer needed"
 
 
 def test_every_settings_class_is_of_one_scheme() -> None:

@@ -3,7 +3,7 @@
 One sample: "What is 14 + 3 * 5 - 7?", target "22", solution
 "3 * 5 = 15; 14 + 15 = 29; 29 - 7 = 22. The answer is 22."
 
-A hash of the expression decides whether it is held out. The bundled model is trained on the
+A hash of the expression decides whether it is held out. The bundled model was trained on the
 other expressions only, so held-out questions are new to it (their single steps are not).
 """
 
@@ -16,18 +16,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, product
-from typing import Literal
 
 from sottovoce.nodes.question import Question
 
-Split = Literal["train", "held_out", "any"]
 Shape = tuple[str, ...]
 """The operators of an expression, from left to right."""
 Step = tuple[int, str, int, int]
 """left, operator, right, result"""
 
 MIXED: tuple[Shape, ...] = (("+", "*", "-"), ("-", "*", "+"), ("*", "+"), ("*", "-"), ("+", "-"), ("-", "+"))
-SHORT: tuple[Shape, ...] = (("+",), ("-",), ("*",), ("+", "*"), ("-", "*"), ("*", "+"), ("+", "-"), ("+", "+"))
 SPLIT: tuple[Shape, ...] = (("+",), ("-",), ("+", "-"), ("+", "+"), ("-", "+"), ("+", "*"), ("*", "+"), ("*", "-"))
 CHAINS: dict[str, int] = {f"chain{operations}": operations for operations in range(2, 7)}
 """Difficulties by name: the number of operations in an expression."""
@@ -47,15 +44,14 @@ class Expression:
         first, *rest = names or self.operands
         return str(first) + "".join(f" {op} {name}" for op, name in zip(self.operators, rest, strict=True))
 
-    def steps(self, slip: tuple[int, int] = (0, 0)) -> list[Step]:
-        """Return the steps of the computation in order, products first; `slip` is (step, error of its result)."""
+    def steps(self) -> list[Step]:
+        """Return the steps of the computation in order, products first."""
         numbers, operators = list(self.operands), list(self.operators)
         steps: list[Step] = []
         while operators:
             at = operators.index("*") if "*" in operators else 0
             left, op, right = numbers[at], operators.pop(at), numbers.pop(at + 1)
-            result = {"+": left + right, "-": left - right, "*": left * right}[op]
-            numbers[at] = result + (slip[1] if slip[0] == len(steps) else 0)
+            numbers[at] = {"+": left + right, "-": left - right, "*": left * right}[op]
             steps.append((left, op, right, numbers[at]))
         return steps
 
@@ -66,7 +62,7 @@ class Expression:
 
     @property
     def held_out(self) -> bool:
-        """Return whether the hash of the expression keeps it out of training (one in ten)."""
+        """Return whether the hash of the expression kept it out of the bundled model's training (one in ten)."""
         digest = hashlib.sha256(self.text().replace(" ", "").encode()).digest()
         return int.from_bytes(digest[:4], "big") % 10 == 0
 
@@ -77,8 +73,8 @@ def solution(steps: Sequence[Step]) -> str:
     return f"{working}. The answer is {steps[-1][3]}."
 
 
-def draw(rng: random.Random, shapes: Sequence[Shape] = MIXED, top: int = 99, split: Split = "any") -> Expression:
-    """Draw an expression with numbers up to `top`; each product gets a one-digit factor."""
+def draw(rng: random.Random, shapes: Sequence[Shape] = MIXED, top: int = 99) -> Expression:
+    """Draw a held-out expression with numbers up to `top`; each product gets a one-digit factor."""
     while True:
         operators = rng.choice(shapes)
         numbers = [rng.randint(1, top) for _ in range(len(operators) + 1)]
@@ -86,13 +82,13 @@ def draw(rng: random.Random, shapes: Sequence[Shape] = MIXED, top: int = 99, spl
             if op == "*":
                 numbers[at + rng.randint(0, 1)] = rng.randint(2, 9)
         expression = Expression(tuple(numbers), operators)
-        if split == "any" or expression.held_out == (split == "held_out"):
+        if expression.held_out:
             return expression
 
 
-def questions(n: int, seed: int, split: Split = "held_out", top: int = TOP) -> list[Question]:
-    """Return `n` different arithmetic questions, the same ones for the same arguments."""
-    make = partial(draw, split=split, top=top)
+def questions(n: int, seed: int) -> list[Question]:
+    """Return `n` different held-out arithmetic questions, the same ones for the same arguments."""
+    make = partial(draw, top=TOP)
     return [
         Question(id=f"arithmetic/{seed}/{i}", question=f"What is {expression.text()}?", **_answer(expression))
         for i, expression in enumerate(islice(_unlike(random.Random(f"questions/{seed}"), make), n))
@@ -102,7 +98,7 @@ def questions(n: int, seed: int, split: Split = "held_out", top: int = TOP) -> l
 def chain(operations: int) -> Callable[[random.Random], Expression]:
     """Return a generator of held-out expressions with this many operations of + - * over numbers up to 99."""
     shapes = tuple(product("+-*", repeat=operations))
-    return lambda rng: draw(rng, shapes, split="held_out")
+    return lambda rng: draw(rng, shapes)
 
 
 MADE: dict[str, Callable[[random.Random], Expression]] = {
@@ -129,22 +125,18 @@ def split_knowledge(n: int, agents: Sequence[str] = ("agent_1", "agent_2"), seed
 
     The solution uses all values. If there are more agents than letters, some agents know nothing.
     """
-    made, make = [], partial(draw, shapes=SPLIT, top=20, split="held_out")
+    made, make = [], partial(draw, shapes=SPLIT, top=20)
     for i, expression in enumerate(islice(_unlike(random.Random(f"questions/{seed}"), make), n)):
         rng = random.Random(f"split/{seed}/{i}")
         names = rng.sample(string.ascii_lowercase, len(expression.operands))
         values = dict(zip(names, expression.operands, strict=True))
         answer = _answer(expression)
-        answer["solution"] = f"{listed(values)}; {answer['solution']}"
+        known = "; ".join(f"{name} = {value}" for name, value in values.items())
+        answer["solution"] = f"{known}; {answer['solution']}"
         documents = {agent: [f"{name} = {values[name]}." for name in own] for agent, own in deal(rng, names, agents)}
         question = f"What is {expression.text(names)}?"
         made.append(Question(id=f"split/{seed}/{i}", question=question, documents=documents, **answer))
     return made
-
-
-def listed(values: dict[str, int]) -> str:
-    """Format known values as text: "a = 14; b = 3"."""
-    return "; ".join(f"{name} = {value}" for name, value in values.items())
 
 
 def deal(rng: random.Random, names: Sequence[str], agents: Sequence[str]) -> list[tuple[str, list[str]]]:

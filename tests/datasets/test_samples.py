@@ -9,7 +9,8 @@ from typing import get_args
 
 import pytest
 
-from sottovoce.datasets.arithmetic import MADE, Expression, made_arithmetic
+from sottovoce.datasets import arithmetic
+from sottovoce.datasets.arithmetic import MADE, Expression, made_arithmetic, split_knowledge
 from sottovoce.datasets.encyclopedia import PASSAGES, about_the_world, passages
 from sottovoce.datasets.facts import two_facts
 from sottovoce.datasets.samples import MAX_SAMPLES, samples
@@ -51,6 +52,18 @@ def test_a_chain_has_as_many_operations_as_its_name_says_and_is_new_to_the_bundl
 
     assert {len(each.operators) for each in found} == {operations}
     assert all(each.held_out for each in found)
+
+
+@pytest.mark.parametrize("made", [arithmetic.questions(100, seed=5), split_knowledge(100, seed=5)])
+def test_solutions_are_read_as_their_targets(made: list[Question]) -> None:
+    assert [kinds.read(question["solution"], "number") for question in made] == [q["target"] for q in made]
+
+
+def test_only_together_do_agents_know_all_values() -> None:
+    for question in split_knowledge(50, seed=2):
+        names = {part for part in question["question"][8:-1].split() if part.isalpha()}
+        known = [{line.split(" = ")[0] for line in lines} for lines in question["documents"].values()]
+        assert set.union(*known) == names and all(own < names for own in known)
 
 
 @pytest.mark.parametrize("name", [*MADE])

@@ -1,1 +1,0 @@
-"""How the bundled model was made: data, tokenizer, training, measurement."""
