@@ -25,8 +25,7 @@ import psutil
 
 from benchmarks.invented import write_corpus
 from benchmarks.measuring import CLOCKS, Clock, Table, Times, times
-from sottovoce.environments.encyclopedia import encyclopedia
-from sottovoce.environments.encyclopedia.questions import questions
+from sottovoce.environments.encyclopedia import encyclopedia, questions
 from sottovoce.models.sources import is_pulled
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -96,9 +96,8 @@ def retriever_of(run: RunContext[Any], question: Question, spec: str) -> Passage
 
 
 def _by_title(spec: str) -> Library:
-    name, _, seed = spec.partition(":")
-    if name == ENCYCLOPEDIA and (not seed or seed.isdecimal()):
-        return encyclopedia(int(seed or 0))
+    if spec == ENCYCLOPEDIA:
+        return encyclopedia()
     from sottovoce.retrievers.registry import open_searcher  # late: it may bring index libraries
 
     searcher = open_searcher(spec)

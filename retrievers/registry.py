@@ -51,7 +51,7 @@ DENSE, PYSERINI, CONTACT = "extra dense", "extra pyserini", "SOTTOVOCE_CONTACT, 
 ABOUT: Mapping[str, About] = {
     each.spec.partition(":")[0]: each
     for each in (
-        About("encyclopedia", "the bundled encyclopedia, by shared words; encyclopedia:SEED uses another seed"),
+        About("encyclopedia", "the bundled encyclopedia, by shared words"),
         About("bm25:FOLDER", "a BM25 index (shared words), memory-mapped in this process"),
         About("dense:FOLDER", "a FAISS index of a sentence encoder's vectors (`models pull minilm`)", DENSE),
         About("lucene:FOLDER", "a Lucene index, ours or Anserini's: for corpora larger than memory", PYSERINI),

@@ -26,7 +26,7 @@ REPLACED: Content = {
     "layer_to": 1,
     "library": "encyclopedia",
     "wiki": "encyclopedia",
-    "google": "encyclopedia:1",
+    "google": "encyclopedia",
 }
 """Values of a small run that are available everywhere, for rows that have these settings."""
 MONITOR = ".json"

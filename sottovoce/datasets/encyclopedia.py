@@ -9,8 +9,7 @@ from __future__ import annotations
 import random
 from functools import cache
 
-from sottovoce.environments.encyclopedia import encyclopedia
-from sottovoce.environments.encyclopedia.questions import LABELS, TYPES, Asked, Type, questions
+from sottovoce.environments.encyclopedia import LABELS, TYPES, Asked, Type, encyclopedia, questions
 from sottovoce.nodes.question import Passage, Question
 
 PASSAGES = 6

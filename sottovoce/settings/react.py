@@ -26,8 +26,8 @@ class ReAct(Searching):
     step_tokens: Tokens = Field(default=100, ge=1, description="Maximum length of a step, in tokens.")
     library: Annotated[str, SEARCHED] = Field(
         default=ENCYCLOPEDIA,
-        description="Library to search: encyclopedia (built in; also encyclopedia:SEED), documents (the question's "
-        "own), or a retriever such as bm25:FOLDER or wikipedia.",
+        description="Library to search: encyclopedia (built in), documents (the question's own), or a retriever "
+        " such as bm25:FOLDER or wikipedia.",
     )
     search: Literal["title", "passages"] = Field(
         default="title",

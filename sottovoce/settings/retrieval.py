@@ -12,7 +12,7 @@ from sottovoce.core.trust import Names, Words
 from sottovoce.settings.base import Settings, pairs
 
 ENCYCLOPEDIA, DOCUMENTS = "encyclopedia", "documents"
-SEARCHED = Names("retriever", (ENCYCLOPEDIA, DOCUMENTS), numbered=(ENCYCLOPEDIA,))
+SEARCHED = Names("retriever", (ENCYCLOPEDIA, DOCUMENTS))
 
 
 class Searching(Settings):

@@ -14,8 +14,7 @@ from sottovoce.datasets.arithmetic import MADE, Expression, made_arithmetic, spl
 from sottovoce.datasets.encyclopedia import PASSAGES, about_the_world, passages
 from sottovoce.datasets.facts import two_facts
 from sottovoce.datasets.samples import MAX_SAMPLES, samples
-from sottovoce.environments.encyclopedia import encyclopedia
-from sottovoce.environments.encyclopedia.questions import LABELS, Asked, Type, questions
+from sottovoce.environments.encyclopedia import LABELS, Asked, Type, encyclopedia, questions
 from sottovoce.nodes.question import Question, check_question, passages_of
 from sottovoce.prompts import kinds
 from sottovoce.settings import Debate, Single

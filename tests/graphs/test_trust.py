@@ -199,8 +199,8 @@ def _takes_text(annotation: Any) -> bool:
 
 
 def test_names_that_ship_may_have_a_number_where_it_is_one() -> None:
-    mark = Names("retriever", ("encyclopedia",), numbered=("encyclopedia",))
-    shipped = {each: mark.is_shipped(each) for each in ("encyclopedia", "encyclopedia:3", "encyclopedia:/", "x:3")}
-    assert shipped == {"encyclopedia": True, "encyclopedia:3": True, "encyclopedia:/": False, "x:3": False}
-    assert not mark.is_shipped("encyclopedia:" + "9" * 5000)
+    mark = Names("monitor", ("random",), numbered=("random",))
+    shipped = {each: mark.is_shipped(each) for each in ("random", "random:0.3", "random:/", "x:3")}
+    assert shipped == {"random": True, "random:0.3": True, "random:/": False, "x:3": False}
+    assert not mark.is_shipped("random:" + "9" * 5000)
     Allowed().check(Debate(), Debate())
