@@ -17,7 +17,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.environments import sandbox
 from sottovoce.environments.codegen import assertions, ranks, reflections
 from sottovoce.environments.problems import Report, Runner, report, tried
-from sottovoce.environments.sandbox import choice, exposed
+from sottovoce.environments.sandbox import EXPOSED, choice
 from sottovoce.nodes.codegen import (
     RANK,
     REVIEW,
@@ -154,14 +154,14 @@ def uncontained(settings: CodeGen) -> list[str]:
         offers = "; ".join(f"{name} ({what})" for name, what in sandbox.described())
         raise UsageError(
             "codegen runs programs that models write, but no sandbox was named; add --sandbox isolated (the first of "
-            f"bwrap and namespaces that is available), or one of these: {offers}; that one also needs --unsafe"
+            f"bwrap, podman and docker that is available), or one of these: {offers}; that one also needs --unsafe"
         )
     outcome = in_sandbox(settings)("")
     if outcome.status != "ok":
         why = outcome.reason or outcome.stderr.strip().partition("\n")[0]
         raise UsageError(f"codegen cannot run programs in the sandbox {settings.sandbox!r}: {why}")
     alone = choice(settings.sandbox, settings.unsafe) == "limits"
-    return [f"programs of models run with limits alone; not contained: {exposed()}"] if alone else []
+    return [f"programs of models run with limits alone; not contained: {EXPOSED}"] if alone else []
 
 
 def of_each(look: Callable[[str], T], solutions: Mapping[str, str]) -> dict[str, T]:

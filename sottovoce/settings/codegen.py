@@ -35,8 +35,8 @@ class CodeGen(Settings):
 
     sandbox: Annotated[str | None, Names("sandbox", opens=False)] = Field(
         default=None,
-        description="Where to run programs that models write: isolated (bwrap or namespaces, the first that is "
-        "available), bwrap, namespaces, docker[:IMAGE], or limits, which isolates nothing. Required.",
+        description="Where to run programs that models write: isolated (the first of the next three that "
+        "works here), bwrap, podman[:IMAGE], docker[:IMAGE], or limits, which isolates nothing. Required.",
     )
     unsafe: Annotated[bool, Names("sandbox", opens=False)] = Field(
         default=False, description="Run programs even without isolation, under resource limits alone."

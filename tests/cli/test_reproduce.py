@@ -73,7 +73,7 @@ def test_a_table_runs_in_small(call: Call, tmp_path: Path, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", names())
 def test_every_row_of_each_table_runs_in_small(call: Call, tmp_path: Path, name: str) -> None:
-    if "sandbox" in read_published(name).settings and (why := why_not("namespaces")):
+    if "sandbox" in read_published(name).settings and (why := why_not("bwrap")):
         pytest.skip(f"programs of models cannot be contained here: {why}")
 
     answer = call("experiment", "reproduce", name, "--small", "--sandbox", "isolated", "--save", tmp_path)

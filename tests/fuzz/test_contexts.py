@@ -76,7 +76,7 @@ def test_whatever_a_client_asks_for_is_refused_in_one_line_or_opens_nothing(seed
         kind = scheme(name).settings
         given = {rng.choice([*kind.model_fields]): odd(rng, door) for _ in range(rng.randrange(1, 4))}
         if rng.random() < 0.2:
-            given |= {"sandbox": rng.choice(["limits", "namespaces"]), "unsafe": True} if name == "codegen" else {}
+            given |= {"sandbox": rng.choice(["limits", "bwrap"]), "unsafe": True} if name == "codegen" else {}
         if not kept(given):
             return
         with touched() as opened:

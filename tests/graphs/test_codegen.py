@@ -14,7 +14,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.environments.codegen import ranks, scores
-from sottovoce.environments.sandbox import why_not
+from sottovoce.environments.sandbox import ISOLATED, why_not
 from sottovoce.graphs.codegen import JUDGES, create_codegen
 from sottovoce.models import Rows
 from sottovoce.nodes.codegen import ASSERTIONS, REFLECTIONS, code_form
@@ -293,7 +293,7 @@ def test_without_a_sandbox_nobody_speaks_and_all_are_named() -> None:
     assert str(refused.value).startswith(
         "codegen runs programs that models write, but no sandbox was named; add --sand"
     )
-    assert all(name in str(refused.value) for name in ("bwrap (", "namespaces (", "docker (", "limits (", "--unsafe"))
+    assert all(name in str(refused.value) for name in ("bwrap (", "podman (", "docker (", "limits (", "--unsafe"))
     assert "\n" not in str(refused.value) and model.calls == []
 
 
@@ -326,7 +326,7 @@ def test_programs_run_in_the_sandbox_that_was_named() -> None:
     assert state["decision"]["score"] == 1.0 and state["passed"]["PythonAssistant"] == 1
     told = next(each.text for each in state["board"] if each.act == "report")
     assert "  assert add(1, 2) == 3: -1" in told and "(ComputerScientist): passes 2 of 2" in told
-    isolated = not (why_not("bwrap") and why_not("namespaces"))
+    isolated = not all(map(why_not, ISOLATED))
     assert bool(state["notes"]) != isolated
 
 

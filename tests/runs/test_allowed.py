@@ -94,7 +94,7 @@ def test_with_a_sandbox_on_the_command_line_its_programs_are_run_there(
 ) -> None:
     folder, written = received
 
-    told(capsys, "runs", "verify", folder, "--no-model", "--sandbox", "namespaces")
+    told(capsys, "runs", "verify", folder, "--no-model", "--sandbox", "bwrap")
     assert not written.exists()
     told(capsys, "runs", "verify", folder, "--no-model", "--sandbox", "limits", "--unsafe")
     assert written.exists()
