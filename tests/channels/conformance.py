@@ -1,9 +1,8 @@
 """Tests of a protocol's promises, on which graphs, agents and the engine rely.
 
-Subclass `ProtocolTests` in a test file, name the protocol, and run pytest (or mix in
-`unittest.TestCase`: nothing here imports pytest):
+Subclass `ProtocolTests` in a test file, name the protocol, and run pytest in a checkout:
 
-    from sottovoce.channels.conformance import ProtocolTests
+    from tests.channels.conformance import ProtocolTests
 
     class TestWhisper(ProtocolTests):
         protocol = Whisper()
@@ -27,7 +26,17 @@ from unittest import SkipTest  # pytest reads it as a skip
 import torch
 
 from sottovoce.channels.cipher import Cipher
-from sottovoce.channels.conformance_steps import (
+from sottovoce.channels.graft import Graft
+from sottovoce.channels.kv import KV
+from sottovoce.channels.message import Message, MessageRef, Turn
+from sottovoce.channels.nl import NL
+from sottovoce.channels.options import COMPAT
+from sottovoce.channels.payload import Payload
+from sottovoce.channels.sde import SDE, Hidden
+from sottovoce.channels.store import PayloadRef
+from sottovoce.core.errors import PayloadError, UsageError
+from sottovoce.models import Cached, Request, Rows, Stats
+from tests.channels.conformance_steps import (
     AFTER,
     BEFORE,
     DIFFERENCES,
@@ -40,16 +49,6 @@ from sottovoce.channels.conformance_steps import (
     positions,
     unlike,
 )
-from sottovoce.channels.graft import Graft
-from sottovoce.channels.kv import KV
-from sottovoce.channels.message import Message, MessageRef, Turn
-from sottovoce.channels.nl import NL
-from sottovoce.channels.options import COMPAT
-from sottovoce.channels.payload import Payload
-from sottovoce.channels.sde import SDE, Hidden
-from sottovoce.channels.store import PayloadRef
-from sottovoce.core.errors import PayloadError, UsageError
-from sottovoce.models import Cached, Request, Rows, Stats
 
 
 class ProtocolTests(ProtocolSteps):
