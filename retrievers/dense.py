@@ -1,13 +1,12 @@
 """Dense retrieval with FAISS: the passages whose vectors have the largest inner products with the query's.
 
 An index has pyserini's layout, `index` and `docid` (one name per line), so pyserini can search our indexes,
-and we can search pyserini's without Java. Ours also contain the passages, a manifest that names the encoder,
-and the vector of a probe: an index cannot be searched with another encoder.
+and we can search pyserini's without Java. Ours also contain the passages, and a manifest that names the encoder.
+Passages are encoded in shards that survive a kill.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -18,16 +17,8 @@ from sottovoce.core.errors import CorpusError, UsageError, first_line
 from sottovoce.core.files import text_of
 from sottovoce.core.validation import Checked
 from sottovoce.retrievers.encoders import DEFAULT, SentenceEncoder
+from sottovoce.retrievers.index import AGAIN, PassageStore, index_folder, read_index
 from sottovoce.retrievers.passage import Hit, Passage
-from sottovoce.retrievers.store import (
-    AGAIN,
-    PassageStore,
-    digest_of,
-    fingerprint,
-    index_folder,
-    read_index,
-    write_whole,
-)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,11 +28,9 @@ if TYPE_CHECKING:
     """Shape (passage, number)."""
 
 NAME = "dense"
-INDEX, DOCIDS, PROBED = "index", "docid", "probe.json"
-"""Names of the files; the first two are pyserini's."""
+INDEX, DOCIDS = "index", "docid"
+"""Names of the files, which are pyserini's."""
 PROBE = "Which river flows past the old mill?"
-MIN_COSINE = 0.99
-"""Lowest cosine between a probe's vectors by the same encoder on two machines."""
 
 
 class DenseSettings(Checked):
@@ -53,7 +42,7 @@ class DenseSettings(Checked):
     """Text before queries; None uses the prompt in the encoder's files."""
     passage_prompt: str | None = None
 
-    def loaded(self, device: str = "auto") -> SentenceEncoder:
+    def loaded(self, device: str | None = None) -> SentenceEncoder:
         """Return the sentence encoder of that name."""
         prompts = {"query_prompt": self.query_prompt, "passage_prompt": self.passage_prompt}
         return SentenceEncoder(self.encoder, device=device, **prompts)
@@ -75,22 +64,20 @@ class Rows(Protocol):
 class DenseIndex:
     """A `Searcher` over vectors."""
 
-    def __init__(self, vectors: Any, rows: Rows, encoder: QueryEncoder, fingerprint: str, source: str) -> None:
+    def __init__(self, vectors: Any, rows: Rows, encoder: QueryEncoder, source: str) -> None:
         """Take a faiss.Index by inner product and its passages; use `build` or `open` instead."""
-        self._vectors, self._rows, self._encoder = vectors, rows, encoder
-        self.fingerprint, self.source = fingerprint, source
+        self._vectors, self._rows, self._encoder, self.source = vectors, rows, encoder, source
 
     @classmethod
-    def build(cls, passages: Iterable[Passage], encoder: Embeddings, name: str, source: str = "corpus") -> Self:
-        """Build an index in memory; `name` is the encoder's name.
+    def build(cls, passages: Iterable[Passage], encoder: Embeddings, source: str = "corpus") -> Self:
+        """Build an index in memory.
 
         Raises:
             CorpusError: there are no passages, or vectors have different lengths or values that are not finite.
             UsageError: FAISS is not installed.
         """
         rows = list(passages)
-        print_ = fingerprint(NAME, digest_of(rows), DenseSettings(encoder=name).model_dump())
-        return cls(flat([embedded(rows, encoder)]), rows, encoder, print_, source)
+        return cls(flat([embedded(rows, encoder)] if rows else []), rows, encoder, source)
 
     @classmethod
     def open(cls, folder: Path, encoder: QueryEncoder | None = None, source: str = "corpus") -> Self:
@@ -103,14 +90,10 @@ class DenseIndex:
             ModelError: the encoder is not available.
             UsageError: FAISS is not installed.
         """
-        manifest, settings = read_index(folder, NAME, DenseSettings)
-        vectors, passages = mapped(folder), PassageStore(folder)
-        if {actual := vectors.ntotal, len(passages)} != {manifest.passages}:
-            counts = f"{actual} vectors and {len(passages)} passages"
-            raise CorpusError(f"index {str(folder)!r} has {counts}, not {manifest.passages}; {AGAIN}")
-        encoder = encoder or settings.loaded()
-        _check_probe(folder, settings.encoder, encoder.embed_query(PROBE))
-        return cls(vectors, passages, encoder, manifest.fingerprint, source)
+        passages, settings = read_index(folder, NAME, DenseSettings)
+        vectors, encoder = mapped(folder), encoder or settings.loaded()
+        check_fit(folder, vectors, len(passages), encoder)
+        return cls(vectors, passages, encoder, source)
 
     def search(self, query: str, k: int) -> list[Hit]:
         """Return the `k` passages with the largest inner products; ties go to the lower row."""
@@ -138,18 +121,12 @@ def open_dense(where: str) -> DenseIndex:
     return DenseIndex.open(folder, source=folder.name)
 
 
-def _check_probe(folder: Path, name: str, probe: Sequence[float]) -> None:
-    import numpy as np
-
-    try:
-        saved = np.array(json.loads("".join(lines_of(folder / PROBED))))
-    except ValueError as error:
-        raise CorpusError(f"{str(folder / PROBED)!r} cannot be read: {error}; {AGAIN}") from error
-    vector = np.array(probe)
-    if saved.shape != vector.shape or saved @ vector < MIN_COSINE * np.linalg.norm(saved) * np.linalg.norm(vector):
-        raise CorpusError(
-            f"the vectors of index {str(folder)!r} were made by an encoder other than this {name!r}; {AGAIN}"
-        )
+def check_fit(folder: Path, vectors: Any, passages: int, encoder: QueryEncoder) -> None:  # Any: as for `flat`
+    """Check that an index has a vector for each passage, as long as its encoder's."""
+    if vectors.ntotal != passages:
+        raise CorpusError(f"index {str(folder)!r} has {vectors.ntotal} vectors and {passages} passages")
+    if (length := len(encoder.embed_query(PROBE))) != vectors.d:
+        raise CorpusError(f"index {str(folder)!r} has vectors of {vectors.d} numbers, but the encoder's have {length}")
 
 
 def lines_of(file: Path) -> list[str]:
@@ -209,34 +186,28 @@ class DenseBuilder:
     """An `IndexBuilder` of vectors, which take 4 bytes per number: 1.5 kB per passage with the default encoder."""
 
     name = NAME
-    packages: tuple[str, ...] = ("faiss-cpu", "transformers")
 
     def __init__(
-        self, settings: DenseSettings | None = None, encoder: Embeddings | None = None, device: str = "auto"
+        self, settings: DenseSettings | None = None, encoder: Embeddings | None = None, device: str | None = None
     ) -> None:
         """Take the encoder that the settings name; without `encoder`, load a sentence encoder of that name."""
         faiss_module()  # raises now if FAISS is missing, not after all vectors are computed
         self.settings = settings or DenseSettings()
         self._encoder = encoder or self.settings.loaded(device)
 
-    def add(self, shards: Path, number: int, passages: Sequence[Passage]) -> None:
-        """Write the shard's vectors, and the docids of its rows."""
+    def add(self, work: Path, first: int, passages: Sequence[Passage]) -> None:
+        """Write the shard's vectors."""
         import numpy as np
 
-        vectors, docids = _shard_files(shards, number)
-        np.save(vectors, embedded(passages, self._encoder))
-        docids.write_text("".join(f"{passage.docid}\n" for passage in passages), encoding="utf-8")
+        np.save(work / f"vectors-{first:010}.npy", embedded(passages, self._encoder))
 
-    def finish(self, shards: Path, n: int, work: Path) -> None:
-        """Write a flat index of all vectors, the docids, and the vector of the probe."""
+    def finish(self, work: Path, passages: PassageStore) -> None:
+        """Write a flat index of all vectors, and the docids."""
         import numpy as np
 
-        files = [_shard_files(shards, number) for number in range(n)]
-        faiss_module().write_index(flat(np.load(vectors) for vectors, _ in files), str(work / INDEX))
+        files = sorted(work.glob("vectors-*.npy"))
+        faiss_module().write_index(flat(np.load(file) for file in files), str(work / INDEX))
         with (work / DOCIDS).open("w", encoding="utf-8") as stream:
-            stream.writelines(docids.read_text(encoding="utf-8") for _, docids in files)
-        write_whole(work / PROBED, json.dumps(self._encoder.embed_query(PROBE)))
-
-
-def _shard_files(shards: Path, number: int) -> tuple[Path, Path]:
-    return shards / f"vectors-{number:05}.npy", shards / f"docids-{number:05}.txt"
+            stream.writelines(f"{passages[row].docid}\n" for row in range(len(passages)))
+        for file in files:
+            file.unlink()

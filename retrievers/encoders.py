@@ -1,168 +1,109 @@
-"""Text encoders based on transformers: a sentence encoder as its files describe it, and DPR's question encoder.
+"""Text encoders: sentence encoders and cross-encoders by sentence-transformers, and DPR's question encoder.
 
-Any LangChain `Embeddings` can be used instead.
+Any LangChain `Embeddings` can be used instead of a sentence encoder. A model is loaded from a directory at first use,
+from safetensors alone; code of its own is never run.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from langchain_core.embeddings import Embeddings
 
-from sottovoce.core.errors import CorpusError, ModelError
-from sottovoce.retrievers.sentence_files import (
-    OF_PASSAGES,
-    OF_QUERIES,
-    SentenceFiles,
-    linear,
-    pooled,
-    sentence_files,
-    unit,
-)
-
-if TYPE_CHECKING:
-    import torch
+from sottovoce.core.errors import CorpusError, ModelError, UsageError
 
 DEFAULT = "minilm"
-BATCH = 32
-"""Number of texts that are encoded together."""
-LONGEST = 512
-"""Longest text in tokens if files, tokenizer and model name no limit; longer texts are truncated."""
-ENCODER_HALVES = ("t5", "mt5", "umt5", "t5gemma")
-"""Encoder-decoder types whose encoder alone is used, whatever `is_encoder_decoder` says in their files."""
 LONGEST_QUESTION = 64
 """Longest question in tokens, as in DPR's training."""
-
-
-class LoadedModel:
-    """A model and its tokenizer, loaded at first use; it runs one batch at a time."""
-
-    def __init__(self, name: str, architecture: str, folder: Path | None = None, device: str = "auto") -> None:
-        self.name, self._architecture, self._folder, self._device = name, architecture, folder, device
-        self._lock = threading.Lock()
-
-    @cached_property
-    def parts(self) -> tuple[Any, Any]:  # Any: transformers' own classes
-        """The tokenizer and the model."""
-        import torch
-        import transformers
-
-        from sottovoce.models.huggingface.checkpoint_check import check_adapter, check_code
-        from sottovoce.models.huggingface.load_files import quiet
-
-        quiet()
-        where = self._folder or folder_of(self.name)
-        check_adapter(self.name, where)
-        try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(where, trust_remote_code=False)
-            config = transformers.AutoConfig.from_pretrained(where, trust_remote_code=False)
-            check_code(self.name, config)
-            half = self._architecture == "AutoModel" and config.model_type in ENCODER_HALVES
-            model = getattr(transformers, "AutoModelForTextEncoding" if half else self._architecture)
-            loaded = model.from_pretrained(
-                where, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
-            ).eval()
-            gpu = "cuda" if torch.cuda.is_available() else "cpu"
-            return tokenizer, loaded.to(gpu if self._device == "auto" else self._device)
-        except (OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError) as error:
-            raise ModelError(f"encoder {self.name!r} cannot be loaded: {' '.join(str(error).split())}") from error
-
-    def run(self, texts: Sequence[Any], longest: int | None) -> tuple[Any, torch.Tensor]:  # Any: texts, or pairs
-        """Return the model's output for a batch, and its attention mask (batch, token)."""
-        import torch
-
-        with self._lock, torch.inference_mode():
-            tokenizer, model = self.parts
-            most = longest or self._longest(tokenizer, model)
-            batch = tokenizer(list(texts), padding=True, truncation=True, max_length=most, return_tensors="pt")
-            batch = batch.to(model.device)
-            try:
-                return model(**batch), batch["attention_mask"]
-            except (ValueError, TypeError, IndexError, RuntimeError) as error:  # too long, or it needs other inputs
-                why = " ".join(str(error).split())
-                raise ModelError(f"encoder {self.name!r} cannot read these texts: {why}") from error
-
-    def _longest(self, tokenizer: Any, model: Any) -> int:  # Any: see `parts`
-        known = (tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None))
-        sane = [length for length in known if length is not None and 0 < length < 10**6]
-        return min(sane, default=LONGEST)
+COMPARED = ("cosine", "dot")
+"""How vectors are compared that an index by inner product can hold."""
 
 
 class SentenceEncoder(Embeddings):
     """A sentence encoder: the inner product of two vectors measures how close their texts are in meaning.
 
-    Pooling, prompts of queries and passages, the longest text, linear layers and normalization come from the encoder's
-    files.
+    Pooling, prompts of queries and passages, the longest text, linear layers and normalization come from its files.
     """
 
     def __init__(
         self,
         name: str = DEFAULT,
         *,
-        device: str = "auto",
+        device: str | None = None,
         query_prompt: str | None = None,
         passage_prompt: str | None = None,
     ) -> None:
-        """Take a name from `models list`, or a directory with config.json and *.safetensors.
+        """Take a name from `models list`, or a directory in the layout of sentence-transformers or of transformers.
 
-        `device` is cpu, cuda, cuda:1, mps, or auto: a GPU if there is one. A prompt such as E5's "query: " is
-        put before each text; None uses the prompt in the files, and "" uses none.
+        `device` is cpu, cuda, cuda:1 or mps; None takes a GPU if there is one. A prompt such as E5's "query: " is put
+        before each text; None uses the prompt in the files, and "" uses none.
         """
-        self.name, self._device = name, device
+        self.name, self._device, self._lock = name, device, threading.Lock()
         self._query_prompt, self._passage_prompt = query_prompt, passage_prompt
 
     @cached_property
-    def _files(self) -> SentenceFiles:
-        return sentence_files(folder_of(self.name))
-
-    @cached_property
-    def _model(self) -> LoadedModel:
-        return LoadedModel(self.name, "AutoModel", self._files.transformer, self._device)
+    def _model(self) -> Any:  # Any: the library's class
+        library = sentence_transformers()
+        with loading(self.name) as (folder, arguments):
+            model = library.SentenceTransformer(folder, device=self._device, **arguments)
+        if (compared := model.similarity_fn_name) not in COMPARED:
+            raise ModelError(f"encoder {self.name!r} is compared by {compared!r}; expected {' or '.join(COMPARED)}")
+        return model
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector for each text, in order.
 
         Raises:
             ModelError: the encoder is not available, or cannot be loaded.
+            UsageError: sentence-transformers is not installed.
         """
-        prompt = self._files.prompt(OF_PASSAGES) if self._passage_prompt is None else self._passage_prompt
-        by_length = sorted(range(len(texts)), key=lambda row: len(texts[row]))  # similar lengths need little padding
-        vectors: dict[int, list[float]] = {}
-        for start in range(0, len(texts), BATCH):
-            rows = by_length[start : start + BATCH]
-            vectors.update(zip(rows, self._embed([texts[row] for row in rows], prompt), strict=True))
-        return [vectors[row] for row in range(len(texts))]
+        return self._embed("encode_document", texts, self._passage_prompt)
 
     def embed_query(self, text: str) -> list[float]:
         """Return the vector of a query."""
-        prompt = self._files.prompt(OF_QUERIES) if self._query_prompt is None else self._query_prompt
-        return self._embed([text], prompt)[0]
+        return self._embed("encode_query", [text], self._query_prompt)[0]
 
-    def _embed(self, texts: Sequence[str], prompt: str) -> list[list[float]]:
-        files = self._files
-        prompted = [prompt + text for text in texts]
-        output, mask = self._model.run([text.lower() for text in prompted] if files.lower else prompted, files.longest)
-        left_out = self._tokens_of(prompt) if prompt and not files.include_prompt else 0
-        vectors = pooled(output.last_hidden_state, mask, files.pooling, left_out)
-        for layer in files.layers:
-            vectors = unit(vectors) if layer is None else self._layers[layer](vectors)
-        rows: list[list[float]] = vectors.tolist()
-        return rows
+    def _embed(self, method: str, texts: Sequence[str], prompt: str | None) -> list[list[float]]:
+        given = {} if prompt is None else {"prompt": prompt}
+        with self._lock:
+            model = self._model
+            vectors: list[list[float]] = getattr(model, method)(
+                list(texts), normalize_embeddings=model.similarity_fn_name == "cosine", show_progress_bar=False, **given
+            ).tolist()
+        return vectors
+
+
+class CrossEncoder:
+    """A model with one output that reads a query and a passage as a pair."""
+
+    def __init__(self, name: str, *, device: str | None = None) -> None:
+        """Take a directory; `device` is as for `SentenceEncoder`."""
+        folder_of(name)  # a wrong name is told at once
+        self.name, self._device, self._lock = name, device, threading.Lock()
 
     @cached_property
-    def _layers(self) -> dict[Path, Any]:  # Any: a torch module
-        _, model = self._model.parts
-        return {layer: linear(layer).to(model.device) for layer in self._files.layers if layer is not None}
+    def _model(self) -> Any:  # Any: the library's class
+        library = sentence_transformers()
+        with loading(self.name) as (folder, arguments):
+            model = library.CrossEncoder(folder, device=self._device, **arguments)
+        if model.num_labels != 1:
+            raise ModelError(f"reranker {self.name!r} has {model.num_labels} outputs; expected one, a score")
+        return model
 
-    def _tokens_of(self, prompt: str) -> int:
-        """Return the number of tokens in a prompt, without the one that ends a text."""
-        tokenizer, _ = self._model.parts
-        ids = tokenizer(prompt.lower() if self._files.lower else prompt)["input_ids"]
-        return len(ids) - (ids[-1] in tokenizer.all_special_ids)
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return the model's output (its logit) for each text."""
+        import torch
+
+        with self._lock:
+            pairs = [(query, text) for text in texts]
+            found = self._model.predict(pairs, activation_fn=torch.nn.Identity(), show_progress_bar=False)
+        scores: list[float] = found.tolist()
+        return scores
 
 
 class DPRQuestions:
@@ -170,13 +111,51 @@ class DPRQuestions:
 
     def __init__(self, name: str) -> None:
         """Take the directory of a `DPRQuestionEncoder`, e.g. of facebook/dpr-question_encoder-multiset-base."""
-        self.name, self._encoder = name, LoadedModel(name, "DPRQuestionEncoder")
+        self.name, self._lock = name, threading.Lock()
+
+    @cached_property
+    def _parts(self) -> tuple[Any, Any]:  # Any: transformers' own classes
+        import transformers
+
+        with loading(self.name) as (folder, _):
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+            return tokenizer, transformers.DPRQuestionEncoder.from_pretrained(folder, use_safetensors=True).eval()
 
     def embed_query(self, text: str) -> list[float]:
         """Return the question's vector."""
-        output, _ = self._encoder.run([text], LONGEST_QUESTION)
-        vector: list[float] = output.pooler_output[0].tolist()
+        import torch
+
+        with self._lock, torch.inference_mode():
+            tokenizer, model = self._parts
+            tokens = tokenizer(text, truncation=True, max_length=LONGEST_QUESTION, return_tensors="pt")
+            vector: list[float] = model(**tokens).pooler_output[0].tolist()
         return vector
+
+
+def sentence_transformers() -> Any:  # Any: it is an extra
+    """Import sentence-transformers."""
+    try:
+        import sentence_transformers
+    except ImportError as error:
+        raise UsageError("dense retrieval needs sentence-transformers: pip install 'sottovoce[dense]'") from error
+    return sentence_transformers
+
+
+@contextmanager
+def loading(name: str) -> Iterator[tuple[str, dict[str, Any]]]:  # Any: arguments of sentence-transformers
+    """Yield a model's directory and the arguments to load it; any error of a library becomes a ModelError."""
+    from sottovoce.models.huggingface.checkpoint_check import check_adapter, reading
+    from sottovoce.models.huggingface.load_files import quiet
+
+    quiet()
+    folder = folder_of(name)
+    check_adapter(name, folder)
+    for pickled in (*folder.rglob("*.bin"), *folder.rglob("*.pt"), *folder.rglob("*.ckpt")):
+        if not [*pickled.parent.glob("*.safetensors")]:
+            raise ModelError(f"model {name!r} has weights in {pickled.name!r}, a pickle; expected model.safetensors")
+    with reading(name):
+        options = {"model_kwargs": {"use_safetensors": True, "dtype": "float32"}}
+        yield str(folder), {"trust_remote_code": False, "local_files_only": True, **options}
 
 
 def folder_of(name: str) -> Path:

@@ -36,7 +36,6 @@ class Google:
     """A `Searcher` that returns a Google search's organic results in order, without those that have no snippet."""
 
     source = "google"
-    fingerprint = ""  # unknown: results change
 
     def __init__(
         self,

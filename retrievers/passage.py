@@ -65,10 +65,6 @@ class Searcher(Protocol):
     def source(self) -> str:
         """Source to which its passages are attributed, e.g. `wikipedia`."""
 
-    @property
-    def fingerprint(self) -> str:
-        """Identifier of its passages and settings: equal if results are equal; empty if unknown."""
-
     def search(self, query: str, k: int) -> list[Hit]:
         """Return at most `k` hits for a query that is not blank, best first; none if nothing matches.
 
@@ -122,8 +118,6 @@ def search(searcher: Searcher, query: str, k: int, filter: Filter | None = None)
 
 class Filtered:
     """A `Searcher` that returns another one's hits that pass a filter, in addition to any filter of a query."""
-
-    fingerprint = ""
 
     def __init__(self, searcher: Searcher, filter: Filter) -> None:
         """Take a searcher, and a filter that applies to every search."""

@@ -21,7 +21,6 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from langchain_core.documents import Document
 from typing_extensions import TypedDict
 
-from sottovoce.retrievers.fusion import share
 from sottovoce.retrievers.passage import Value, key_of, plain
 
 
@@ -111,6 +110,8 @@ def _joined(pieces: Sequence[Evidence]) -> Evidence:
     }
 
 
+CONSTANT = 60
+"""The k of reciprocal rank fusion (Cormack et al. 2009): the larger, the smaller the advantage of the first places."""
 GRAM = 4
 """Number of consecutive words that are compared."""
 CONTAINED = 0.8
@@ -174,7 +175,7 @@ def _score(origins: Sequence[Origin]) -> float:
     for origin in origins:
         ranking = (origin["source"], origin["query"])
         ranks[ranking] = min(origin["rank"], ranks.get(ranking, origin["rank"]))
-    return sum(share(rank) for rank in sorted(ranks.values()))  # sorted: float sums depend on their order
+    return sum(1 / (CONSTANT + rank) for rank in sorted(ranks.values()))  # sorted: float sums depend on their order
 
 
 def _first(origins: Sequence[Origin]) -> tuple[int, str, str]:

@@ -23,12 +23,9 @@ RETRIEVERS: Registry[Any] = Registry(  # Any: Callable[[str], Searcher], or a La
         "bm25": "sottovoce.retrievers.bm25:open_bm25",
         "dense": "sottovoce.retrievers.dense:open_dense",
         "dpr": "sottovoce.retrievers.pyserini:open_dpr",
-        "lucene": "sottovoce.retrievers.lucene:open_lucene",
         "pyserini": "sottovoce.retrievers.pyserini:open_pyserini",
         "google": "sottovoce.retrievers.google:open_google",
         "wikipedia": "sottovoce.retrievers.wikipedia:open_wikipedia",
-        "trec": "sottovoce.retrievers.trec:open_trec",
-        "hybrid": "sottovoce.retrievers.fusion:open_hybrid",
         "encyclopedia": "sottovoce.environments.encyclopedia:open_encyclopedia",
     },
 )
@@ -54,15 +51,12 @@ ABOUT: Mapping[str, About] = {
         About("encyclopedia", "the bundled encyclopedia, by shared words"),
         About("bm25:FOLDER", "a BM25 index (shared words), memory-mapped in this process"),
         About("dense:FOLDER", "a FAISS index of a sentence encoder's vectors (`models pull minilm`)", DENSE),
-        About("lucene:FOLDER", "a Lucene index, ours or Anserini's: for corpora larger than memory", PYSERINI),
-        About("pyserini:NAME", "a prebuilt Lucene index; `data index --prebuilt NAME` downloads it", PYSERINI),
+        About("pyserini:NAME", "a Lucene index: a folder, or a prebuilt one (`data index --prebuilt NAME`)", PYSERINI),
         About(
             "dpr:INDEX,ENCODER,PASSAGES", "pyserini's vectors with a DPR encoder; texts of one of our indexes", DENSE
         ),
         About("wikipedia", "MediaWiki's search: introductions of articles; wikipedia:de for another language", CONTACT),
         About("google", "Google through SerpAPI: snippets; google:FOLDER saves the results", "SERPAPI_API_KEY"),
-        About("trec:RUN,TOPICS,INDEX", "a TREC run file's passages for each query; texts of one of our indexes"),
-        About("hybrid:A,B", "several retrievers, joined by reciprocal ranks"),
     )
 }
 """Built-in retrievers by name; `python cli.py data index` builds the directories of indexes."""

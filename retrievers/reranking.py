@@ -10,11 +10,10 @@ from typing import Any, Protocol
 
 from langchain_core.documents import BaseDocumentCompressor, Document
 
-from sottovoce.core.errors import ModelError, RetrievalError, UsageError, first_line
-from sottovoce.retrievers.encoders import BATCH, LoadedModel, folder_of
+from sottovoce.core.errors import RetrievalError, UsageError, first_line
+from sottovoce.retrievers.encoders import CrossEncoder
 from sottovoce.retrievers.passage import Filter, Hit, Searcher, search
 from sottovoce.retrievers.retriever import DOTTED, call_factory, imported
-from sottovoce.retrievers.sentence_files import check_cross_encoder
 
 DEPTH = 50
 """Number of hits that are reranked, even if fewer are requested."""
@@ -27,31 +26,18 @@ class Reranker(Protocol):
         """Return the hits with the reranker's scores, best first."""
 
 
-class CrossEncoder:
-    """A `Reranker` with a model that has one output and reads the query and a passage as a pair."""
+class ByPairs:
+    """A `Reranker` with a cross-encoder."""
 
-    def __init__(self, name: str, *, device: str = "auto") -> None:
-        """Take a directory with config.json and *.safetensors; `device` is as for `SentenceEncoder`.
-
-        Raises:
-            CorpusError: There is no such directory.
-            ModelError: Its files name a prompt or further modules.
-        """
-        check_cross_encoder(folder_of(name))
-        self.name, self._model = name, LoadedModel(name, "AutoModelForSequenceClassification", device=device)
+    def __init__(self, encoder: CrossEncoder) -> None:
+        """Take a cross-encoder."""
+        self._encoder = encoder
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> list[Hit]:
         """Return the hits sorted by the model's output; ties keep their order."""
-        scores = [score for start in range(0, len(hits), BATCH) for score in self._scores(query, hits[start:][:BATCH])]
+        scores = self._encoder.scores(query, [hit.passage.contents for hit in hits])
         scored = [Hit(hit.passage, score) for hit, score in zip(hits, scores, strict=True)]
         return sorted(scored, key=lambda hit: -hit.score)
-
-    def _scores(self, query: str, hits: Sequence[Hit]) -> list[float]:
-        output, _ = self._model.run([(query, hit.passage.contents) for hit in hits], None)
-        if output.logits.shape[-1] != 1:
-            raise ModelError(f"reranker {self.name!r} has {output.logits.shape[-1]} outputs; expected one, a score")
-        scores: list[float] = output.logits[:, 0].tolist()
-        return scores
 
 
 class Compressor:
@@ -78,8 +64,6 @@ class Compressor:
 class Reranked:
     """A `Searcher` that reranks the first hits of another one."""
 
-    fingerprint = ""  # the reranker's weights are unknown
-
     def __init__(self, searcher: Searcher, reranker: Reranker, depth: int = DEPTH) -> None:
         """Take a searcher and a reranker; `depth` is the number of hits that are reranked, at least `k`."""
         self.source = searcher.source
@@ -102,7 +86,7 @@ def open_reranker(spec: str) -> Reranker:
         UsageError: The name is not that of a compressor or reranker, or creating it fails.
     """
     if not DOTTED.fullmatch(spec):
-        return CrossEncoder(spec)
+        return ByPairs(CrossEncoder(spec))
     thing: Any = imported(spec, "a reranker")
     if callable(thing) and not hasattr(thing, "rerank"):
         thing = call_factory(thing, spec, "rerank")

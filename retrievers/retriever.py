@@ -33,7 +33,7 @@ class PassageRetriever(BaseRetriever):
 
     A document's `id` is `source:docid`; its content is the passage's text. Its metadata are plain Python values, as
     checkpoints require: `docid`, `title`, `url` (or None), `source`, `score` (see `Hit`), `rank` (1-based), `query`,
-    `k`, `index` (the searcher's fingerprint), and `metadata`, the passage's own. The latter are also on the top level,
+    `k`, and `metadata`, the passage's own. The latter are also on the top level,
     unless a name clashes. A blank query finds nothing.
     """
 
@@ -70,7 +70,7 @@ class PassageRetriever(BaseRetriever):
         query = query.encode("utf-8", "replace").decode()  # libraries reject lone surrogates
         searcher: Searcher = self.searcher
         hits = search(searcher, query, k, filter) if query.strip() else []
-        about: dict[str, object] = {"source": searcher.source, "query": query, "k": k, "index": searcher.fingerprint}
+        about: dict[str, object] = {"source": searcher.source, "query": query, "k": k}
         return [_document(hit, rank, about) for rank, hit in enumerate(hits, 1)]
 
 
@@ -90,8 +90,6 @@ OF_PASSAGE = ("docid", "title", "url")
 
 class LangChainSearcher:
     """A `Searcher` over a LangChain retriever; its scores are 1/rank, since stores disagree on what theirs mean."""
-
-    fingerprint = ""
 
     def __init__(self, retriever: BaseRetriever, source: str) -> None:
         """Take a retriever, and the source to which its passages are attributed."""

@@ -33,7 +33,6 @@ class Wikipedia:
     """A `Searcher` that returns introductions of articles, at most 20, as the wiki's own search ranks them."""
 
     source = "wikipedia"
-    fingerprint = ""  # unknown: articles change
 
     def __init__(self, address: str = "en", *, contact: str | None = None, patience: Patience | None = None) -> None:
         """Take a language, or the address of another wiki's `api.php`; `contact` defaults to SOTTOVOCE_CONTACT.

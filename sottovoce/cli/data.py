@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field
 
 from sottovoce.cli.command import Commands, Row, SchemeCommands
 from sottovoce.cli.options import argument
-from sottovoce.core.bounds import Few
+from sottovoce.core.bounds import Count, Few
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.outputs import FORCE, INDEX, OutputFile, check_folder
 from sottovoce.core.text import counted, harmless, one_line
@@ -29,7 +29,7 @@ from sottovoce.graphs import record_of, shipped
 from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.prompts.kinds import lettered
 from sottovoce.report.tables import show as show_table
-from sottovoce.retrievers.building import IndexOptions, OnProgress
+from sottovoce.retrievers.index import SHARD, Corpus, IndexBuilder, OnProgress, build_index
 from sottovoce.settings import Settings
 
 commands = Commands("data")
@@ -120,11 +120,62 @@ def _described(data: DataSet) -> str:
     return f"{data.about}; {counts}{parts}; {data.metric}{f'; needs {data.needs}' if data.needs else ''}"
 
 
+class IndexOptions(Checked):
+    """Source and settings of an index to build."""
+
+    model_config = ConfigDict(title="Index")
+
+    corpus: Path | None = Field(
+        default=None,
+        description="A .jsonl file of passages (docid, title, text), or DPR's psgs_w100.tsv; each may end in .gz.",
+        json_schema_extra={"positional": True},
+    )
+    to: Path | None = Field(default=None, description="New directory for the index.")
+    retriever: Literal["bm25", "dense"] = Field(default="bm25", description="Retriever that will search it.")
+    k1: float | None = Field(default=None, description="bm25: saturation of repeated terms (default: 0.9).")
+    b: float | None = Field(default=None, description="bm25: penalty for long passages, 0 to 1 (default: 0.4).")
+    stemmer: str | None = Field(default=None, description="bm25: a Snowball stemmer, or none (default: porter).")
+    stopwords: str | None = Field(default=None, description="bm25: en, or none (default: en).")
+    encoder: str | None = Field(default=None, description="dense: a sentence encoder (default: minilm).")
+    query_prompt: str | None = Field(
+        default=None, description='dense: text before queries, such as "query: " (default: from the encoder\'s files).'
+    )
+    passage_prompt: str | None = Field(
+        default=None, description="dense: text before passages (default: from the encoder's files)."
+    )
+    device: str | None = Field(default=None, description="dense: cpu, cuda, cuda:1, mps (default: a GPU if any).")
+    prebuilt: str | None = Field(
+        default=None, description="Download this prebuilt index of pyserini instead, e.g. wikipedia-dpr-100w (9.2 GB)."
+    )
+    skip_bad: bool = Field(default=False, description="Skip and count bad passages such as empty texts.")
+    shard: Count = Field(default=SHARD, ge=1, description="Save progress after every N passages.")
+
+
+OPTIONS = {
+    "bm25": {"k1", "b", "stemmer", "stopwords"},
+    "dense": {"encoder", "query_prompt", "passage_prompt", "device"},
+}
+"""The options of each retriever."""
+
+
+def builder_for(options: IndexOptions) -> IndexBuilder:
+    """Return the builder of the requested index."""
+    given = {name: value for own in OPTIONS.values() for name in own if (value := getattr(options, name)) is not None}
+    if strange := sorted(given.keys() - OPTIONS[options.retriever]):
+        raise UsageError(f"--{strange[0].replace('_', '-')} is not an option of --retriever {options.retriever}")
+    if options.retriever == "bm25":
+        from sottovoce.retrievers.bm25 import BM25Builder, BM25Settings
+
+        return BM25Builder(BM25Settings.model_validate(given))
+    from sottovoce.retrievers.dense import DenseBuilder, DenseSettings
+
+    device = given.pop("device", None)
+    return DenseBuilder(DenseSettings.model_validate(given), device=device)
+
+
 @commands.add(IndexOptions)
 def index(options: IndexOptions) -> None:
     """Build an index of passages that agents can search; resumable."""
-    from sottovoce.retrievers.building import build_index, builder_for
-    from sottovoce.retrievers.corpus import Corpus
     from sottovoce.runs.job import resumable
 
     if options.prebuilt is not None:
@@ -141,7 +192,7 @@ def index(options: IndexOptions) -> None:
     if corpus.skipped:
         bad = counted(corpus.skipped, "bad passage")
         print(f"{bad} left out; the first: {one_line(corpus.first_skipped)}")
-    print(f"search it as {builder.name}:{name}; fingerprint {manifest.fingerprint}")
+    print(f"search it as {builder.name}:{name}")
 
 
 def _download(name: str, options: IndexOptions) -> None:

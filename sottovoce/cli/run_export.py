@@ -9,9 +9,8 @@ from sottovoce.core.errors import UsageError, choose
 from sottovoce.nodes.question import question_id
 from sottovoce.report.inspect_log import inspect_log
 from sottovoce.report.transcript import markdown
-from sottovoce.retrievers.trec import qrels_text, rankings_text
 from sottovoce.runs.card import card
-from sottovoce.runs.measures import gold_of, names_for_trec
+from sottovoce.runs.measures import bare, gold_of, names_for_trec
 from sottovoce.runs.run import Run
 
 FORMS = {".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".jsonl": "jsonl", ".ndjson": "jsonl", "": "jsonl"}
@@ -55,13 +54,20 @@ def exported(run: Run, form: str) -> str:
 
 
 def _trec(run: Run, form: str) -> str:
-    records = [record for record in run.records.values() if record.seed == run.manifest.seeds[0]]
-    if form == "qrels":
-        text = qrels_text({question_id(each.question): gold_of(each.question) for each in records})
-    else:
-        ranked = {question_id(each.question): names_for_trec(gold_of(each.question), each.messages) for each in records}
-        text = rankings_text(ranked, run.manifest.scheme)
-    if not text:
+    """Return judgments, `qid 0 docid rel`, or rankings, `qid Q0 docid rank score tag`; names have no spaces.
+
+    Scores are 1/rank, with enough digits to distinguish ranks: trec_eval sorts only by score.
+    """
+    lines = []
+    for record in (record for record in run.records.values() if record.seed == run.manifest.seeds[0]):
+        qid, gold = bare(question_id(record.question)), gold_of(record.question)
+        if form == "qrels":
+            lines += [f"{qid} 0 {bare(docid)} {grade}\n" for docid, grade in gold.items()]
+        else:
+            ranked = enumerate(names_for_trec(gold, record.messages), 1)
+            tag = bare(run.manifest.scheme)
+            lines += [f"{qid} Q0 {bare(docid)} {rank} {1 / rank:.9f} {tag}\n" for rank, docid in ranked]
+    if not lines:
         missing = "gold passages of its questions" if form == "qrels" else "retrieved passages"
         raise UsageError(f"the run has no {missing}; {form} would be empty")
-    return text
+    return "".join(lines)

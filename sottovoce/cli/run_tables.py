@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.files import text_of
 from sottovoce.core.text import counted, figure, one_line, shortened
 from sottovoce.report import describe
 from sottovoce.report.tables import interval, share_cells, show, table
-from sottovoce.retrievers.trec import read_qrels
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import Trust
 from sottovoce.runs.job import resumable
@@ -21,6 +21,7 @@ from sottovoce.runs.results import measures_line
 if TYPE_CHECKING:
     from sottovoce.analysis.audit import Audited
     from sottovoce.channels.message import Message
+    from sottovoce.runs.measures import Qrels
     from sottovoce.runs.replay import Branch, Branches
     from sottovoce.runs.results import Results
     from sottovoce.runs.run import Key, Run
@@ -43,10 +44,24 @@ def read_runs(names: Sequence[str], qrels: Path | None = None) -> dict[str, Run]
 
     runs = gathered(names).runs
     if qrels is not None:
-        judgments = read_qrels(qrels)
+        judgments = _read_qrels(qrels)
         for run in runs.values():
             run.judge_passages(judgments)
     return runs
+
+
+def _read_qrels(path: Path) -> Qrels:
+    """Read relevance judgments in TREC's format."""
+    try:
+        import pytrec_eval
+    except ImportError as error:
+        raise UsageError("--qrels needs pytrec-eval-terrier: pip install 'sottovoce[eval]'") from error
+    try:
+        judgments: Qrels = pytrec_eval.parse_qrel(filter(str.strip, text_of(path).splitlines()))
+    except (OSError, ValueError, AssertionError) as error:
+        why = str(error) or "a passage is judged twice"
+        raise UsageError(f"{str(path)!r} cannot be read as qrels: {why}; expected lines `qid 0 docid rel`") from error
+    return judgments
 
 
 def compare_runs(names: Sequence[str], against: str | None, qrels: Path | None = None) -> None:

@@ -21,15 +21,25 @@ from sottovoce.nodes.state import Decision, Discussion, Vote, concluded, current
 from sottovoce.prompts import kinds
 from sottovoce.prompts.kinds import normalise
 from sottovoce.prompts.structured import read_json
-from sottovoce.retrievers.trec import bare
 from sottovoce.runs.events import Count
 
 FOUND, ALL_FOUND = "gold found", "all gold found"
 RECALLS, GAIN = (5, 10), 10
 """Cut-off ranks of recall, and of nDCG."""
 OF_RETRIEVAL = (*(f"recall@{k}" for k in RECALLS), f"nDCG@{GAIN}", FOUND, ALL_FOUND)
+Qrels = dict[str, dict[str, int]]
+"""Grade of each judged passage by question; a grade of 0 or less means not relevant."""
 SEARCHERS = ("library", "environment")
 """Agents whose messages list retrieved passages."""
+
+
+def bare(name: str) -> str:
+    """Return a name as in TREC's files, without spaces.
+
+    >>> bare("Harrow mill")
+    'Harrow_mill'
+    """
+    return "_".join(name.split())
 
 
 def retrieval(question: Question, messages: Iterable[Message]) -> dict[str, float]:

@@ -21,12 +21,11 @@ from sottovoce.core.bounds import MAX_COUNT
 from sottovoce.core.errors import RecordError, UsageError, command
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.state import JSON, Update
-from sottovoce.retrievers.trec import Qrels, bare
 from sottovoce.runs.cost import Cost
 from sottovoce.runs.events import Asked, Event, LoggedEvent, from_json, to_json
 from sottovoce.runs.log import LOCK, LOG, Log, read
 from sottovoce.runs.manifest import RunManifest
-from sottovoce.runs.measures import OF_RETRIEVAL, measured
+from sottovoce.runs.measures import OF_RETRIEVAL, Qrels, bare, measured
 from sottovoce.runs.record import DiscussionRecord, abstains
 from sottovoce.runs.results import Result, Results
 

@@ -34,8 +34,8 @@ def test_schemes_protocols_and_retrievers_are_listed(call: Call) -> None:
     assert any(line.startswith(f"--protocol        {protocols}: What a message carries") for line in lines)
     retrievers = [line.split()[0] for line in lines if line.startswith("  ")]
     assert retrievers[: len(ABOUT)] == [about.spec for about in ABOUT.values()] and {*ABOUT} == {*RETRIEVERS._paths}
-    [lucene] = [line for line in lines if "lucene:FOLDER" in line]
-    assert lucene.endswith("for corpora larger than memory; needs extra pyserini")
+    [dense] = [line for line in lines if "dense:FOLDER" in line]
+    assert dense.endswith("needs extra dense")
 
 
 @pytest.mark.parametrize("format", ["mermaid", "ascii"])

@@ -133,7 +133,7 @@ def test_the_first_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "codegen.sandbox = 'limits'",
         "unsafe = true",
         "rerank = 'a.b:c'",
-        "library = 'hybrid:encyclopedia,a.b:c'",
+        "library = 'a.b:c'",
     ],
 )
 def test_a_config_file_of_the_working_folder_runs_no_code(

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.core.errors import ModelError, UsageError
+from sottovoce.cli.run_tables import _read_qrels
+from sottovoce.core.errors import UsageError
 from sottovoce.core.files import bytes_of, opened, text_of
 from sottovoce.core.outputs import OutputFile
-from sottovoce.retrievers.sentence_files import _json
-from sottovoce.retrievers.trec import read_qrels
 
 DOORS = [
     ["debate", "2 + 2?", "--settings", "FILE"],
@@ -59,14 +58,12 @@ def test_nothing_else_is_opened(kind: str, tmp_path: Path) -> None:
         opened(made)
 
 
-def test_judgments_an_encoders_files_and_a_strangers_manifest_are_no_pipes(tmp_path: Path) -> None:
+def test_judgments_and_a_strangers_manifest_are_no_pipes(tmp_path: Path) -> None:
     # Seen: `measures --qrels PIPE` waited for ever.
-    file, own = fifo(tmp_path, "manifest.json"), fifo(tmp_path, "config.json")
+    file = fifo(tmp_path, "manifest.json")
 
     with pytest.raises(UsageError, match="give a regular file"):
-        read_qrels(file)
-    with pytest.raises(ModelError, match="give a regular file"):
-        _json(own.parent, own.name)
+        _read_qrels(file)
     OutputFile(tmp_path / "new", "--to").write("text")
 
 

@@ -61,7 +61,7 @@ def door() -> Iterator[Path]:
 def odd(rng: random.Random, door: Path) -> Any:  # Any: JSON, and what JSON has not
     """A value of any kind, often one that would open something."""
     paths = [str(door), str(door / "config.json"), str(door / "model.gguf"), os.path.relpath(door), f"{door}/gone"]
-    specs = [*paths, *(f"{kind}:{paths[0]}" for kind in ("bm25", "dense", "google", "hybrid", "docker", "random"))]
+    specs = [*paths, *(f"{kind}:{paths[0]}" for kind in ("bm25", "dense", "google", "docker", "random"))]
     specs += [f"hosted:{DOOR}:x", f"wikipedia:http://{DOOR}/", f"{DOOR}/hub", "limits", "isolated", "map"]
     path = rng.choice(specs)
     return rng.choice([path, [path], [path, path], {"probe_from": path}, {"agent_1.x": path}, value(rng), text(rng)])

@@ -32,7 +32,7 @@ def hit(docid: str, text: str, rank: int = 1) -> Hit:
 class Failing:
     """A service that is out of order."""
 
-    source, fingerprint = "failing", ""
+    source = "failing"
 
     def search(self, query: str, k: int) -> list[Hit]:
         raise RetrievalError("failing is out of order")

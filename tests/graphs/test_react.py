@@ -315,7 +315,7 @@ def test_the_encyclopedia_is_searched_for_passages_too() -> None:
 class Wiki:
     """A service with whole pages, which is out of order when it is asked for one of them."""
 
-    source, fingerprint = "wiki", ""
+    source = "wiki"
 
     def search(self, query: str, k: int) -> list[Hit]:
         return []

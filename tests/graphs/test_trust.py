@@ -56,7 +56,7 @@ HOSTILE: list[tuple[str, dict[str, Any]]] = [
     ("react", {"library": "bm25:PATH"}),
     ("react", {"library": "encyclopedia:../x"}),
     ("ia", {"library": "wikipedia:http://127.0.0.1:1/"}),
-    ("madra", {"wiki": "hybrid:encyclopedia,bm25:PATH"}),
+    ("madra", {"wiki": "dense:PATH"}),
     ("madra", {"google": "google:PATH"}),
     ("single", {"source": "wiki", "wiki": "wikipedia"}),
     ("whodunit", {"attribute_list": "PATH"}),

@@ -9,9 +9,9 @@ import pytest
 from sottovoce.core.errors import PackageMissing
 from sottovoce.models import pull
 from sottovoce.retrievers.bm25 import BM25Index
-from sottovoce.retrievers.building import build_index
 from sottovoce.retrievers.dense import DenseBuilder, DenseIndex
 from sottovoce.retrievers.encoders import SentenceEncoder
+from sottovoce.retrievers.index import build_index
 from tests.retrievers.support import MILL, docids, written
 
 pytestmark = pytest.mark.real

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from sottovoce.retrievers import Hit, Passage
-from sottovoce.retrievers.corpus import Corpus
+from sottovoce.retrievers.index import Corpus
 
 MILL = [
     Passage("1", "The mill of Harrow was built by Ana Brook in 1821. It stands on the river Tamsin.", "Harrow mill"),
@@ -28,7 +28,6 @@ class Canned:
 
     hits: list[Hit]
     source: str = "canned"
-    fingerprint: str = ""
     asked: list[tuple[str, int]] = field(default_factory=list)
 
     def search(self, query: str, k: int) -> list[Hit]:

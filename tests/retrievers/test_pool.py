@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document
 
 from sottovoce.retrievers import Hit, Passage, PassageRetriever
-from sottovoce.retrievers.fusion import share
 from sottovoce.retrievers.passage import key_of
 from sottovoce.retrievers.pool import Pool, canonical, contained, fused, merged, numbered, pool_of
 from tests.retrievers.support import Canned
@@ -79,7 +78,7 @@ def test_a_snippet_is_folded_into_the_passage_that_holds_it_and_lifts_it() -> No
     first, second = fused(pool)
 
     assert (first.key, first.also) == (key_of(LONG), (key_of(SNIPPET),))
-    assert first.score == pytest.approx(share(2) + share(1)) and second.score == pytest.approx(share(1))
+    assert first.score == pytest.approx(1 / 62 + 1 / 61) and second.score == pytest.approx(1 / 61)
 
 
 def test_signs_between_words_keep_no_snippet_from_being_folded() -> None:
@@ -102,7 +101,7 @@ def test_numbers_are_frozen_whatever_is_found_later(earlier: list[Pool], later: 
 
 def test_of_one_ranking_only_the_best_rank_counts() -> None:
     again = merged(pool_of(found("wiki", "moss", "fern"), "agent_1"), pool_of(found("wiki", "fern"), "agent_2"))
-    assert {each.key: each.score for each in fused(again)} == {key_of("moss"): share(1), key_of("fern"): share(1)}
+    assert {each.key: each.score for each in fused(again)} == {key_of("moss"): 1 / 61, key_of("fern"): 1 / 61}
 
 
 @pytest.mark.parametrize(

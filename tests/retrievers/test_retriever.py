@@ -15,32 +15,24 @@ from sottovoce import retrievers
 from sottovoce.core.errors import UsageError
 from sottovoce.retrievers import Hit, Passage, PassageRetriever, Searcher
 from sottovoce.retrievers.bm25 import BM25Index
-from sottovoce.retrievers.building import build_index
 from sottovoce.retrievers.dense import DenseIndex
-from sottovoce.retrievers.fusion import Hybrid
-from sottovoce.retrievers.lucene import LuceneBuilder, LuceneIndex
 from sottovoce.retrievers.pool import pool_of
+from sottovoce.retrievers.pyserini import LuceneIndex
 from sottovoce.retrievers.registry import open_searcher
-from tests.retrievers import test_foreign, test_google, test_wikipedia
+from tests.retrievers import test_foreign, test_google, test_pyserini, test_wikipedia
 from tests.retrievers.services import Reply, serving
-from tests.retrievers.support import MILL, QUESTION, Canned, written
+from tests.retrievers.support import MILL, QUESTION, Canned
 from tests.retrievers.vectors import Words
 
 
-@pytest.fixture(scope="module", params=["bm25", "dense", "langchain store", "hybrid", "lucene", "google", "wikipedia"])
+@pytest.fixture(scope="module", params=["bm25", "dense", "langchain store", "lucene", "google", "wikipedia"])
 def searcher(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searcher]:
-    def lucene() -> Searcher:
-        folder = tmp_path_factory.mktemp("lucene")
-        build_index(LuceneBuilder(), written(folder), folder / "index")
-        return LuceneIndex.open(folder / "index")
-
     with serving(Reply({**test_google.FOUND.body, **test_wikipedia.FOUND.body})) as service:
         makers: dict[str, Callable[[], Searcher]] = {
             "bm25": lambda: BM25Index.build(MILL),
-            "dense": lambda: DenseIndex.build(MILL, Words(), "words"),
+            "dense": lambda: DenseIndex.build(MILL, Words()),
             "langchain store": lambda: open_searcher(test_foreign.STORE),
-            "hybrid": lambda: Hybrid([BM25Index.build(MILL), canned()]),
-            "lucene": lucene,
+            "lucene": lambda: LuceneIndex(test_pyserini.indexed(tmp_path_factory.mktemp("lucene")), "mill"),
             "google": lambda: test_google.google(service),
             "wikipedia": lambda: test_wikipedia.wikipedia(service),
         }
@@ -87,7 +79,6 @@ def test_a_document_tells_where_it_comes_from_and_how_it_was_found() -> None:
         "rank": 1,
         "query": "river Tamsin",
         "k": 1,
-        "index": index.fingerprint,
         "metadata": {},
     }
 
@@ -120,7 +111,19 @@ def test_a_k_below_one_is_refused_in_one_line() -> None:
 
 
 def test_importing_the_retrievers_loads_no_index_library_no_torch_and_no_java() -> None:
-    heavy = {"torch", "transformers", "faiss", "jnius", "serpapi", "bm25s", "Stemmer", "numpy", "pyserini", "langgraph"}
+    heavy = {
+        "torch",
+        "sentence_transformers",
+        "transformers",
+        "faiss",
+        "jnius",
+        "serpapi",
+        "bm25s",
+        "Stemmer",
+        "numpy",
+        "pyserini",
+        "langgraph",
+    }
     names = ", ".join(f"sottovoce.retrievers.{each.name}" for each in pkgutil.iter_modules(retrievers.__path__))
     code = f"import sys, {names}; print(sorted({heavy} & set(sys.modules)))"
 

@@ -123,7 +123,7 @@ def test_workers_that_are_none_are_refused(workers: str) -> None:
 def test_paths_of_the_settings_are_those_that_exist_here(settings: Debate, tmp_path: Path) -> None:
     (tmp_path / "pack").mkdir()
     (tmp_path / "index").mkdir()
-    sources = f"hybrid:bm25:{tmp_path / 'index'},dense:{tmp_path / 'pack'}"  # the paths of a hybrid were not found
+    sources = f"dpr:{tmp_path / 'index'},{tmp_path / 'pack'}"
     given = settings.model_copy(
         update={"prompts": sources, "watch": [str(tmp_path / "none.json")], "system": ["and/or"]}
     )
