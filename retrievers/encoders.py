@@ -1,4 +1,4 @@
-"""Text encoders: sentence encoders and cross-encoders by sentence-transformers, and DPR's question encoder.
+"""Text encoders: sentence encoders by sentence-transformers, and DPR's question encoder by transformers.
 
 Any LangChain `Embeddings` can be used instead of a sentence encoder. A model is loaded from a directory at first use,
 from safetensors alone; code of its own is never run.
@@ -76,34 +76,6 @@ class SentenceEncoder(Embeddings):
                 list(texts), normalize_embeddings=model.similarity_fn_name == "cosine", show_progress_bar=False, **given
             ).tolist()
         return vectors
-
-
-class CrossEncoder:
-    """A model with one output that reads a query and a passage as a pair."""
-
-    def __init__(self, name: str, *, device: str | None = None) -> None:
-        """Take a directory; `device` is as for `SentenceEncoder`."""
-        folder_of(name)  # a wrong name is told at once
-        self.name, self._device, self._lock = name, device, threading.Lock()
-
-    @cached_property
-    def _model(self) -> Any:  # Any: the library's class
-        library = sentence_transformers()
-        with loading(self.name) as (folder, arguments):
-            model = library.CrossEncoder(folder, device=self._device, **arguments)
-        if model.num_labels != 1:
-            raise ModelError(f"reranker {self.name!r} has {model.num_labels} outputs; expected one, a score")
-        return model
-
-    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return the model's output (its logit) for each text."""
-        import torch
-
-        with self._lock:
-            pairs = [(query, text) for text in texts]
-            found = self._model.predict(pairs, activation_fn=torch.nn.Identity(), show_progress_bar=False)
-        scores: list[float] = found.tolist()
-        return scores
 
 
 class DPRQuestions:

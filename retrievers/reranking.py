@@ -5,13 +5,15 @@ A LangChain document compressor can be used instead; it may also drop hits.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 from langchain_core.documents import BaseDocumentCompressor, Document
 
-from sottovoce.core.errors import RetrievalError, UsageError, first_line
-from sottovoce.retrievers.encoders import CrossEncoder
+from sottovoce.core.errors import ModelError, RetrievalError, UsageError, first_line
+from sottovoce.retrievers.encoders import folder_of, loading, sentence_transformers
 from sottovoce.retrievers.passage import Filter, Hit, Searcher, search
 from sottovoce.retrievers.retriever import DOTTED, call_factory, imported
 
@@ -26,16 +28,30 @@ class Reranker(Protocol):
         """Return the hits with the reranker's scores, best first."""
 
 
-class ByPairs:
-    """A `Reranker` with a cross-encoder."""
+class CrossEncoder:
+    """A `Reranker` with a model of sentence-transformers that has one output and reads the query and a passage."""
 
-    def __init__(self, encoder: CrossEncoder) -> None:
-        """Take a cross-encoder."""
-        self._encoder = encoder
+    def __init__(self, name: str, *, device: str | None = None) -> None:
+        """Take a directory; `device` is as for `SentenceEncoder`."""
+        folder_of(name)  # a wrong name is told at once
+        self.name, self._device, self._lock = name, device, threading.Lock()
+
+    @cached_property
+    def _model(self) -> Any:  # Any: the library's class
+        library = sentence_transformers()
+        with loading(self.name) as (folder, arguments):
+            model = library.CrossEncoder(folder, device=self._device, **arguments)
+        if model.num_labels != 1:
+            raise ModelError(f"reranker {self.name!r} has {model.num_labels} outputs; expected one, a score")
+        return model
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> list[Hit]:
-        """Return the hits sorted by the model's output; ties keep their order."""
-        scores = self._encoder.scores(query, [hit.passage.contents for hit in hits])
+        """Return the hits sorted by the model's output (its logit); ties keep their order."""
+        import torch
+
+        pairs = [(query, hit.passage.contents) for hit in hits]
+        with self._lock:
+            scores = self._model.predict(pairs, activation_fn=torch.nn.Identity(), show_progress_bar=False).tolist()
         scored = [Hit(hit.passage, score) for hit, score in zip(hits, scores, strict=True)]
         return sorted(scored, key=lambda hit: -hit.score)
 
@@ -86,7 +102,7 @@ def open_reranker(spec: str) -> Reranker:
         UsageError: The name is not that of a compressor or reranker, or creating it fails.
     """
     if not DOTTED.fullmatch(spec):
-        return ByPairs(CrossEncoder(spec))
+        return CrossEncoder(spec)
     thing: Any = imported(spec, "a reranker")
     if callable(thing) and not hasattr(thing, "rerank"):
         thing = call_factory(thing, spec, "rerank")

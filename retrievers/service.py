@@ -13,8 +13,6 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from queue import Empty, Queue
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
@@ -40,8 +38,6 @@ class Patience:
 
     timeout: float = 20.0
     """Seconds allowed for connecting, and between two chunks of the answer."""
-    total: float = 60.0
-    """Seconds allowed for the complete answer; a request that takes longer is not retried."""
     retries: int = 2
     """Number of retries after a temporary failure: no connection, no answer, 5xx, too many requests."""
     wait: float = 1.0
@@ -93,36 +89,14 @@ def words(text: object) -> str:
 def _once(ask: Ask, judge: Judge, patience: Patience, secret: SecretStr | None) -> JSON | Trouble:
     import requests
 
-    match _response(ask, patience.total):
-        case None:
-            return Trouble(f"did not answer completely within {patience.total:g} s")
-        case requests.Timeout():
-            return Trouble(f"did not answer within {patience.timeout:g} s", passing=True)
-        case Exception() as error:
-            passing = isinstance(error, requests.RequestException)
-            return Trouble(f"cannot be reached ({type(error).__name__})", passing)
-        case response:
-            return _read(response, judge, secret)
-
-
-def _response(ask: Ask, seconds: float) -> requests.Response | Exception | None:
-    """Return the response or the exception; None after `seconds`, since requests' timeout restarts with every chunk.
-
-    An abandoned thread ends with its connection, or with the program.
-    """
-    brought: Queue[requests.Response | Exception] = Queue()
-
-    def run() -> None:
-        try:
-            brought.put(ask())
-        except Exception as error:
-            brought.put(error)
-
-    Thread(target=run, daemon=True).start()
     try:
-        return brought.get(timeout=seconds)
-    except Empty:
-        return None
+        response = ask()
+    except requests.Timeout:
+        return Trouble(f"did not answer within {patience.timeout:g} s", passing=True)
+    except Exception as error:
+        passing = isinstance(error, requests.RequestException)
+        return Trouble(f"cannot be reached ({type(error).__name__})", passing)
+    return _read(response, judge, secret)
 
 
 def _read(response: requests.Response, judge: Judge, secret: SecretStr | None) -> JSON | Trouble:

@@ -28,8 +28,6 @@ class Reply:
     """Seconds before it is sent."""
     hang_up: bool = False
     """Close the connection instead."""
-    drip: float = 0.0
-    """Seconds between one byte and the next."""
 
 
 @dataclass
@@ -63,9 +61,7 @@ def serving(*replies: Reply) -> Iterator[Service]:
                 self.send_header(name, value)
             self.end_headers()
             body = (reply.body if isinstance(reply.body, str) else json.dumps(reply.body)).encode()
-            for piece in (bytes([each]) for each in body) if reply.drip else [body]:
-                self.wfile.write(piece)
-                service.over.wait(reply.drip)
+            self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
             pass

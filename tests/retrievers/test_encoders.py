@@ -14,8 +14,8 @@ from transformers import BertConfig, BertForSequenceClassification
 from sottovoce.core.errors import CorpusError, ModelError
 from sottovoce.retrievers import Hit
 from sottovoce.retrievers.bm25 import BM25Index
-from sottovoce.retrievers.encoders import CrossEncoder, SentenceEncoder
-from sottovoce.retrievers.reranking import ByPairs, Reranked
+from sottovoce.retrievers.encoders import SentenceEncoder
+from sottovoce.retrievers.reranking import CrossEncoder, Reranked
 from tests.retrievers.sentences import tiny_encoder
 from tests.retrievers.support import MILL, QUESTION, docids
 
@@ -96,7 +96,7 @@ def cross_encoder(folder: Path, outputs: int = 1) -> Path:
 
 
 def test_a_cross_encoder_scores_the_first_hits_again(tmp_path: Path) -> None:
-    encoder = ByPairs(CrossEncoder(str(cross_encoder(tmp_path)), device="cpu"))
+    encoder = CrossEncoder(str(cross_encoder(tmp_path)), device="cpu")
     index = BM25Index.build(MILL)
 
     found = Reranked(index, encoder, depth=3).search(QUESTION, 2)
@@ -109,7 +109,7 @@ def test_a_cross_encoder_scores_the_first_hits_again(tmp_path: Path) -> None:
 
 
 def test_a_cross_encoder_has_one_output(tmp_path: Path) -> None:
-    encoder = ByPairs(CrossEncoder(str(cross_encoder(tmp_path, outputs=2))))
+    encoder = CrossEncoder(str(cross_encoder(tmp_path, outputs=2)))
     with pytest.raises(ModelError, match=r"has 2 outputs; expected one, a score$"):
         encoder.rerank("a", [Hit(MILL[0], 1.0)])
     with pytest.raises(CorpusError, match=r"^there is no encoder in 'nowhere'"):

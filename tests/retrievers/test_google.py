@@ -113,17 +113,6 @@ def test_a_service_that_never_answers_is_left_after_the_time_that_is_set() -> No
         google(service, patience=hurried).search("mill", 3)
 
 
-def test_a_service_that_drips_is_left_after_the_time_for_the_whole_and_not_asked_again() -> None:
-    """Each piece came in time, so that a search took as long as there were pieces."""
-    hurried = replace(AT_ONCE, total=0.3)
-    with (
-        serving(replace(FOUND, drip=0.05)) as service,
-        pytest.raises(RetrievalError, match=r"^google did not answer completely within 0\.3 s$"),
-    ):
-        google(service, patience=hurried).search("mill", 3)
-    assert len(service.asked) == 1
-
-
 def test_a_warning_about_bad_headers_shows_no_key(caplog: pytest.LogCaptureFixture) -> None:
     """urllib3 says it with the whole address, through another logger than that of its connections."""
     with serving(replace(FOUND, headers={"no colon\r\nX-Other": "x"})) as service:
