@@ -26,7 +26,7 @@ PART = re.compile(r"(?<=<!-- made: )(\w+) ?(.*?)( -->\n)(.*?)(?=<!-- end -->)", 
 WIDTH = "96"  # columns of a transcript
 RUNS = str(ROOT / "site" / "runs")
 """The folder of quoted runs: in the build folder, not among the user's own runs."""
-ALONE = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": "", "SOTTOVOCE_CONFIG": os.devnull}
+ALONE = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": ""}
 """The environment of commands: without a key, so that no output comes from elsewhere, and without user defaults."""
 SECONDS = re.compile(r"\d+\.\d s(?=$|; of )", re.MULTILINE)
 Schema = dict[str, Any]  # Any: a field of a JSON schema

@@ -30,8 +30,7 @@ CACHES = count()
 def own_cache(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """No test reads what was kept on this machine: defaults, runs, and models but where a test runs on such a one."""
-    monkeypatch.setenv("SOTTOVOCE_CONFIG", os.devnull)
+    """No test reads what was kept on this machine: runs, and models but where a test runs on such a one."""
     monkeypatch.setenv("SOTTOVOCE_RUNS", str(tmp_path_factory.getbasetemp() / f"runs-{next(CACHES)}"))
     if request.node.get_closest_marker("real") is None:
         folder: Path = tmp_path_factory.getbasetemp() / f"models-{next(CACHES)}"

@@ -45,10 +45,10 @@ class Done(list[tuple[int, str, str]]):
     loaded: list[str]
 
 
-def installed(path: Path = PLUGIN, config: str = os.devnull) -> dict[str, str]:
+def installed(path: Path = PLUGIN) -> dict[str, str]:
     """The environment of a process that has the package installed."""
     ours = os.pathsep.join({str(path): None, str(PLUGIN): None, str(ROOT): None})
-    return {**os.environ, "PYTHONPATH": ours, "COLUMNS": "200", "SOTTOVOCE_CONFIG": config}
+    return {**os.environ, "PYTHONPATH": ours, "COLUMNS": "200"}
 
 
 def process(*command: str, cwd: Path = PLUGIN, env: dict[str, str] | None = None) -> str:
@@ -62,9 +62,9 @@ def printed(done: subprocess.CompletedProcess[str]) -> str:
     return done.stdout
 
 
-def run(*commands: str, path: Path = PLUGIN, config: str = os.devnull, starts: str = "warm") -> Done:
+def run(*commands: str, path: Path = PLUGIN, starts: str = "warm") -> Done:
     """Commands, one after another in one process; one that starts "cold" has imported nothing."""
-    told, env = json.dumps([each.split() for each in commands]), installed(path, config)
+    told, env = json.dumps([each.split() for each in commands]), installed(path)
     if starts == "cold":
         found = json.loads(process("-c", SCRIPT, told, cwd=path, env=env))
     else:
@@ -153,14 +153,14 @@ def test_its_own_help_has_its_own_options() -> None:
 
 
 @pytest.mark.slow
-def test_a_plan_of_several_runs_names_it_and_so_does_a_file_of_defaults(tmp_path: Path) -> None:
+def test_a_plan_of_several_runs_names_it_and_so_does_a_file_of_settings(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(
         "questions: {sample: arithmetic, limit: 2}\nsettings: {max_tokens: 48}\n"
         "rows:\n  panel: {scheme: panel, experts: 2, rounds: 1}\n  alone: {scheme: single}\n"
     )
-    (tmp_path / "sottovoce.toml").write_text("[defaults.panel]\nexperts = 4\n")
-    config = str(tmp_path / "sottovoce.toml")
-    done = run(f"experiment run plan.yaml --save {tmp_path / 'plan'}", "graph draw panel", path=tmp_path, config=config)
+    (tmp_path / "settings.yaml").write_text("experts: 4\n")
+    drawing = f"graph draw panel --settings {tmp_path / 'settings.yaml'}"
+    done = run(f"experiment run plan.yaml --save {tmp_path / 'plan'}", drawing, path=tmp_path)
 
     assert [code for code, _, _ in done] == [0, 0], done
     assert "panel" in done[0][1] and "expert_4" in done[1][1]

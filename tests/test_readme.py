@@ -78,7 +78,7 @@ def test_the_families_are_those_that_are_tested() -> None:
 
 NAME = re.compile(r"`(sottovoce(?:\.\w+)+)`")
 FILE = re.compile(r"`((?:[\w.-]+/)+[\w-]+\.(?:py|md|yaml|toml))`")
-OF_USERS = ("packs/", "panel/", "prompts/others.md", "sottovoce/sottovoce.toml")  # paths of examples
+OF_USERS = ("packs/", "panel/", "prompts/others.md")  # paths of examples
 GROUPS = "schemes protocols kinds retrievers positions datasets".split()  # of entry points
 
 

@@ -31,17 +31,8 @@ GROUPS = {
     "monitor": "Train, evaluate and show monitors, which predict failure.",
     "graph": "List schemes, draw their graphs, show their symmetries.",
     "payloads": "List, check and remove the payload files of messages.",
-    "config": "Show the named models and defaults in force here.",
 }
 """The groups besides the schemes, in the order of the help."""
-MOVED = {
-    **{name: f"runs {name}" for name in "compare measures report audit verify judge".split()},
-    **{name: f"experiment {name}" for name in "reproduce tune layers".split()},
-    **{name: f"data {name}" for name in "games index".split()},
-    **{name: f"graph {name}" for name in "list draw symmetry".split()},
-    **{"doctor": "models doctor", "datasets": "data list` or `data show", "runs prune": "runs remove --keep N"},
-}
-"""The new names of commands, by their names before there were groups."""
 
 
 class Command(click.Command):
@@ -133,8 +124,6 @@ class Commands(click.Group):
         """Find a command; dashes and underscores are the same."""
         name, names = args[0].replace("_", "-"), self.list_commands(ctx)
         if name not in names and not name.startswith("-"):
-            if new := MOVED.get(" ".join([*ctx.command_path.split()[1:], args[0]])):
-                raise UsageError(f"unknown {self.noun} {args[0]!r}; it is `{new}` now")
             raise UsageError(choose(self.noun, args[0], names))
         return super().resolve_command(ctx, [name, *args[1:]])
 

@@ -17,8 +17,7 @@ import click
 from click.shell_completion import shell_complete
 
 from sottovoce import __version__
-from sottovoce.cli import completion
-from sottovoce.cli.command import GROUPS, Command, Commands, Row, flag, log_to_stderr, scheme_rows
+from sottovoce.cli.command import GROUPS, Commands, Row, flag, log_to_stderr, scheme_rows
 from sottovoce.core.errors import SottovoceError
 from sottovoce.core.text import ERRORS, one_line
 from sottovoce.core.validation import shown
@@ -32,6 +31,8 @@ UNREACHABLE = (errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno
 """Errors that are the path's own fault, also when a program only asks whether the path exists."""
 CHATTY = ("torchao", "torch.utils._pytree")
 """Loggers that warn when transformers (5.23) imports torchao, whichever model is run."""
+COMPLETE = "_SOTTOVOCE_COMPLETE"
+"""The environment variable by which a shell asks for its completion script or for completions (click's own)."""
 ABOUT = """Language-model agents that discuss in words and in what lies under them.
 
 Start with `debate`, then add `--protocol cipher`. For a real model use `models pull smollm2`, then \
@@ -48,10 +49,6 @@ class Program(Commands):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Return a scheme's command, or a group."""
-        if name == "config":
-            from sottovoce.cli.config import show_config
-
-            return Command(name, show_config, (), GROUPS[name])
         if name in GROUPS:
             group: click.Command = import_module(f"sottovoce.cli.{name}").commands
             return group
@@ -73,8 +70,6 @@ program = Program(
     params=[
         flag("--version", "Show the version and exit.", lambda ctx: click.echo(f"sottovoce {__version__}")),
         click.Option(["--verbose"], is_flag=True, help="Log on stderr what is loaded, read and saved."),
-        flag("--install-completion", "Install completion for the shell.", completion.install),
-        flag("--show-completion", "Print the shell's completion script.", completion.show),
     ],
 )
 
@@ -90,8 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for library in CHATTY:
         logging.getLogger(library).setLevel(logging.ERROR)
     typed = list(sys.argv[1:] if arguments is None else arguments)
-    if instruction := os.environ.get(completion.VARIABLE):
-        return shell_complete(program, {}, "sottovoce", completion.VARIABLE, instruction)
+    if instruction := os.environ.get(COMPLETE):
+        return shell_complete(program, {}, "sottovoce", COMPLETE, instruction)
     try:
         with program.make_context("sottovoce", typed or ["--help"], obj=(*typed,)) as ctx:
             result = program.invoke(ctx)

@@ -7,20 +7,19 @@ and a settings file follow the same rules and raise the same errors.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import click
+from click.shell_completion import CompletionItem
 from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 
-from sottovoce.cli import completion
-from sottovoce.cli.config import read_config
 from sottovoce.core.bounds import Size
 from sottovoce.core.errors import UsageError
-from sottovoce.core.text import one_line
 from sottovoce.settings import Settings
 from sottovoce.settings.option_groups import FIRST, GROUPS, HEADINGS, heading
 from sottovoce.settings.plain import UnknownName, is_repeated, named, read_yaml
@@ -61,7 +60,7 @@ class Argument(click.Argument):
             metavar=f"{metavar} ..." if repeated and not metavar.endswith("]") else metavar,
             nargs=-1 if repeated else 1,
             type=click.UNPROCESSED,
-            shell_complete=completion.runs if metavar.strip("[").startswith("RUN") else completion.files,
+            shell_complete=partial(_completions, ()),
         )
         self.about, self.is_path = info.description or "", _kind(info) is Path
         self.clause = _clause(self.about)
@@ -86,7 +85,6 @@ class Option(click.Option):
         also = [str(extra["also"])] if isinstance(extra, dict) and "also" in extra else []
         plain = name.strip("_").replace("_", "-")  # fields named after a Python keyword end in _
         word = "|".join(choices) or METAVARS.get(get_origin(kind) or kind, METAVARS.get(kind, "TEXT"))
-        complete = partial(completion.choices, choices) if choices else completion.files
         default = _default(info)
         super().__init__(
             [*also, f"-{name}" if info.alias and len(name) == 1 else f"--{plain}", name],
@@ -96,7 +94,7 @@ class Option(click.Option):
             required=info.is_required(),
             type=None if flag else click.UNPROCESSED,
             is_flag=flag or None,
-            shell_complete=completion.models if name == "model" else complete,
+            shell_complete=partial(_completions, choices),
         )
         self.clause = f"{_clause(info.description or '')}{default}"
         self.heading, self.common, self.is_path = heading, common, kind is Path
@@ -135,29 +133,13 @@ def _rank(parameter: Argument | Option) -> tuple[int, int]:
 
 
 def build(model: type[Model], typed: Typed) -> Model:
-    """Build a model's value from the typed options; settings also come from files (see `config.py`)."""
+    """Build a model's value from the typed options; settings also come from the file of `--settings`."""
     names = [info.alias or field for field, info in model.model_fields.items()]
     chosen = {name: typed[name] for name in names if typed.get(name) not in (None, False, ())}
     chosen = {name: list(value) if isinstance(value, tuple) else value for name, value in chosen.items()}
-    if not issubclass(model, Settings):
-        return model.model_validate(chosen)
-    if typed.get(FILE) is not None:
+    if issubclass(model, Settings) and typed.get(FILE) is not None:
         chosen = {**from_file(Path(typed[FILE]), model), **chosen}
-    return model.model_validate(_with_defaults(model, chosen))
-
-
-def _with_defaults(model: type[Settings], chosen: Typed) -> Typed:
-    """Return the chosen values completed with the user's defaults, and report on stderr which defaults apply."""
-    config = read_config()
-    filled = config.filled(model, chosen)
-    try:
-        model.model_validate(filled)
-    except UsageError as error:
-        model.model_validate(chosen)  # raises if the chosen values are wrong by themselves
-        raise UsageError(f"{error} (with what {config.name} gives)") from error
-    if applied := config.applied(model, chosen):
-        click.echo(f"sottovoce: {one_line(applied)}", err=True)
-    return filled
+    return model.model_validate(chosen)
 
 
 def from_file(path: Path, model: type[Settings]) -> Typed:
@@ -166,6 +148,11 @@ def from_file(path: Path, model: type[Settings]) -> Typed:
         return named(read_yaml(path, "settings file", "rounds: 2"), model.model_fields)
     except UnknownName as error:
         raise UsageError(f"{error} (settings file {str(path)!r})") from error
+
+
+def _completions(values: Sequence[str], ctx: click.Context, option: click.Parameter, typed: str) -> Any:
+    """Return the values of a closed set that match; without values the shell completes the name of a file."""
+    return [value for value in values if value.startswith(typed)] if values else [CompletionItem(typed, type="file")]
 
 
 def _default(info: FieldInfo) -> str:

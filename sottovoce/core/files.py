@@ -45,8 +45,3 @@ def models_folder() -> Path:
         return Path(chosen).expanduser()
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "sottovoce" / "models"
-
-
-def config_folder() -> Path:
-    """Return the folder of the config file: `sottovoce` in the user's configuration folder."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "sottovoce"

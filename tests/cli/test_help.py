@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from sottovoce.cli.command import EVERY, MOVED
+from sottovoce.cli.command import EVERY
 from sottovoce.cli.main import program
 from sottovoce.cli.options import COMMON, RARE
 from sottovoce.graphs import NAMES, schemes
@@ -93,15 +93,6 @@ def test_the_short_help_has_what_most_people_need(call: Call, monkeypatch: pytes
     panels = re.findall(r"^(\w.*):$", long, re.MULTILINE)
     assert panels == ["Options", "The scheme", *GROUPS, "Question", "Limits", "Output"]
     assert {*panels[2:]} <= {*RARE}
-
-
-@pytest.mark.parametrize("old", MOVED)
-def test_an_old_name_is_refused_with_the_new_one_which_exists(call: Call, old: str) -> None:
-    answer = call(*old.split())
-
-    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
-    new = [tuple(name.partition(" --")[0].split()) for name in re.findall("`(.+?)`", answer.err)]
-    assert new and {*new} <= {*ALL}
 
 
 def test_every_setting_of_all_schemes_has_a_heading_that_says_what_it_is_about() -> None:

@@ -89,9 +89,6 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         ("sottovoce re", ["reconcile", "react"]),
         ("sottovoce debate --esc", ["--escalate", "--escalate-above"]),
         ("sottovoce debate --protocol ", ["nl", "cipher", "sde", "hidden", "kv", "thoughts", "graft"]),
-        ("sottovoce debate --model ", ["bundled", "small", "smollm2"]),
-        ("sottovoce runs show ", ["latest", "2026-b", "2026-a"]),
-        ("sottovoce runs compare la", ["latest"]),
         ("sottovoce debate --questions d", ["file:d"]),
         ("sottovoce debate --model ./m", ["file:./m"]),
         ("sottovoce runs show runs/", ["file:runs/"]),
@@ -101,52 +98,18 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 def test_a_shell_is_offered_names(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
     line: str,
     offered: list[str],
 ) -> None:
-    for file in ("runs/2026-a/log.jsonl", "runs/2026-b/log.jsonl", "models/smollm2/source.json"):
-        (tmp_path / file).parent.mkdir(parents=True)
-        (tmp_path / file).write_text("{}\n")
-    (tmp_path / "config.toml").write_text("[models.small]\nmodel = 'bundled'\n")
-    for name, place in (("RUNS", "runs"), ("MODELS", "models"), ("CONFIG", "config.toml")):
-        monkeypatch.setenv(f"SOTTOVOCE_{name}", str(tmp_path / place))
-
     assert sorted(complete(monkeypatch, capsys, line)) == sorted(offered)
 
 
-def test_a_broken_config_file_does_not_keep_models_from_being_offered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_shell_gets_clicks_own_completion_script(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "config.toml").write_text("[models")
-    monkeypatch.setenv("SOTTOVOCE_CONFIG", str(tmp_path / "config.toml"))
+    monkeypatch.setenv("_SOTTOVOCE_COMPLETE", "zsh_source")
 
-    assert complete(monkeypatch, capsys, "sottovoce debate --model b") == ["bundled"]
-
-
-@pytest.mark.parametrize(("shell", "startup"), [("bash", ".bashrc"), ("zsh", ".zshrc")])
-def test_completion_is_installed_once(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str, startup: str
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("SHELL", f"/bin/{shell}")
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    (tmp_path / startup).write_text("mine\n")
-
-    answers = [call("--install-completion") for _ in range(2)]
-
-    assert [answer.code for answer in answers] == [0, 0]
-    script = tmp_path / ".config" / "sottovoce" / f"completion.{shell}"
-    assert (tmp_path / startup).read_text() == f"mine\nsource '{script}'\n"
-    assert script.read_text() == call("--show-completion").out
-
-
-def test_a_shell_without_completion_is_named(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SHELL", "/bin/tcsh")
-
-    assert call("--show-completion").err == (
-        "sottovoce: unknown shell 'tcsh'; choose from: bash, fish, zsh (by the variable SHELL)\n"
-    )
+    assert main([]) == 0 and capsys.readouterr().out.startswith("#compdef sottovoce")
 
 
 def test_it_runs_as_a_module() -> None:

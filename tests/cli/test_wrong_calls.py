@@ -77,13 +77,6 @@ def test_deeply_nested_files_are_refused_in_one_line(
     assert answer.code in (1, 2) and answer.err.count("\n") == 1 and len(answer.err) < 1000, answer.err[:2000]
 
 
-def test_a_deeply_nested_configuration_is_refused(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "deep.toml").write_text("a = " + "[" * 5000 + "]" * 5000)
-    monkeypatch.setenv("SOTTOVOCE_CONFIG", str(tmp_path / "deep.toml"))
-
-    assert refused(call, USAGE, "config").endswith("is nested too deeply; expected tables of plain values")
-
-
 @pytest.mark.parametrize(
     ("name", "data", "line"),
     [

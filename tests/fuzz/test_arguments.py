@@ -13,7 +13,7 @@ from sottovoce.cli.main import main, program
 from tests.cli.test_help import commands
 from tests.fuzz.cases import drawn, held, text
 
-BESIDES = {"list", "show", "config"}
+BESIDES = {"list", "show"}
 """Commands that need no model."""
 LEFT_OUT = {"symmetry", "doctor", "pull", "remove", "reproduce", "index"}
 """What would fetch, delete or compute for long."""
