@@ -127,12 +127,12 @@ class RowRunner:
     def _check_weights(self, name: str, head: RunManifest) -> None:
         """Check that models with the same name have the same weights as in all runs so far."""
         known = {
-            (model.model, model.stored): model.weights
+            (model.model, model.format): model.weights
             for run in self.runs.values()
             for model in run.manifest.models.values()
         }
         for model in head.models.values():
-            before = known.get((model.model, model.stored), model.weights)
+            before = known.get((model.model, model.format), model.weights)
             if before != model.weights:
                 weights = f"had the weights {before} before, and has {model.weights} now"
                 raise self._changed(name, f"has changed: the model {model.model!r} {weights}")

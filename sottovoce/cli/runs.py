@@ -120,7 +120,7 @@ class ReportOptions(RunNames):
 
 
 class VerifyOptions(Checked):
-    """The run to check, and the files to check it against."""
+    """The run to check, and how much of it to run again."""
 
     name: str = RUN
     again: Count = Field(
@@ -128,12 +128,6 @@ class VerifyOptions(Checked):
     )
     seed: int = Field(default=0, description="Seed that selects these discussions.")
     no_model: bool = Field(default=False, description="Do not rerun any discussion or load a model.")
-    questions: Path | None = Field(default=None, description="The file that the run's questions came from.")
-    table: Path | None = Field(default=None, description="Also check a CSV file of results that `runs export` wrote.")
-    card: Path | None = Field(
-        default=None,
-        description="Also check a card that `runs export RUN card.json` wrote, or the card in a report page.",
-    )
 
 
 class JudgeOptions(Checked):
@@ -319,13 +313,10 @@ def audit(options: RunNames) -> None:
 
 @commands.add(VerifyOptions, Trust)
 def verify(options: VerifyOptions, trust: Trust) -> int:
-    """Check a saved run for tampering: recompute its results from its files, and run some discussions again."""
-    from sottovoce.verify.checks import Checks
+    """Check a saved run: the order and digests of its log, its payloads, and some discussions, which run again."""
     from sottovoce.verify.checks import verify as check_run
 
-    again = 0 if options.no_model else options.again
-    wanted = Checks(again, options.seed, options.questions, options.table, options.card, trust)
-    verified = check_run(load(options.name), wanted)
+    verified = check_run(load(options.name), 0 if options.no_model else options.again, options.seed, trust)
     for note in verified.notes:
         print(one_line(f"note: {note}"))
     for finding in verified.findings:

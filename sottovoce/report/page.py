@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from base64 import b64encode
 from functools import cache, partial
 from pathlib import Path
@@ -17,16 +16,13 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-SEAL = '<meta name="sha256" content="{}">'
-SEALED = re.compile(SEAL.format("([0-9a-f]*)"))
-"""The place of a page's digest, which covers the rest of the page."""
 TEMPLATES = Path(__file__).parent / "templates"
 SCRIPTS = ("unpacked.js", "list.js", "tokens.js", "viewer.js")
 """In the order in which they are loaded."""
 
 
 def page(**parts: Any) -> str:  # Any: what the template names
-    """Return the page with its digest."""
+    """Return the page."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -38,13 +34,7 @@ def page(**parts: Any) -> str:  # Any: what the template names
     digest = b64encode(hashlib.sha256(_script().encode()).digest()).decode("ascii")
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
     template = environment.get_template("page.html")
-    text = template.render(script=Markup(_script()), style=Markup(_read("page.css")), policy=policy, **parts)
-    return text.replace(SEAL.format(""), SEAL.format(seal_of(text)), 1)
-
-
-def seal_of(text: str) -> str:
-    """Return the sha256 of a page without its digest, in hex."""
-    return hashlib.sha256(SEALED.sub(SEAL.format(""), text, count=1).encode()).hexdigest()
+    return template.render(script=Markup(_script()), style=Markup(_read("page.css")), policy=policy, **parts)
 
 
 def embedded(data: object) -> Markup:

@@ -118,7 +118,7 @@ DIGEST = 12
 
 
 def card(run: Run) -> JSON:
-    """Return the sealed card of a finished run, as `runs verify --card` checks it; else the manifest and progress."""
+    """Return the card of a finished run; else the manifest and progress."""
     if run.folder is not None and all(record.status in ("done", "failed") for record in run.records.values()):
         return runs_card.card(run)
     progress = {"status": run.status, "why": run.why, "counts": run.counts.model_dump(), "cost": run.cost.model_dump()}
@@ -149,7 +149,7 @@ def differences(runs: Mapping[str, Run]) -> dict[str, list[str]]:
 def _facts(run: Run) -> dict[str, str]:
     head, cost, records = run.manifest, run.cost, run.records.values()
     models = dict.fromkeys(
-        f"{model.model} ({model.weights}, {model.stored}, {model.device})" for model in head.models.values()
+        f"{model.model} ({model.weights}, {model.format}, {model.device})" for model in head.models.values()
     )
     ended = sum(record.status in ("done", "failed") for record in records)
     return {

@@ -1,12 +1,8 @@
-"""The card of a run: one page of JSON with its manifest, digests and results, sealed by a digest of its own.
-
-Publish a run's card with its figures; `runs verify RUN --card FILE` checks whether a card belongs to a run.
-"""
+"""The card of a run: one page of JSON with its manifest, digests and results, to publish with its figures."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 from statistics import fmean
 
 from sottovoce.core.errors import RecordError, command
@@ -16,9 +12,7 @@ from sottovoce.runs.log import LOG
 from sottovoce.runs.run import Run
 
 CARD_FORMAT = "sottovoce.card"
-CARD_VERSION = 2
-SEAL = "sha256"
-"""The field with the digest of all others."""
+CARD_VERSION = 1
 
 
 def card(run: Run) -> JSON:
@@ -36,7 +30,7 @@ def card(run: Run) -> JSON:
     assert run.folder is not None, "read from a folder"
     counts, manifest = run.counts, run.manifest.model_dump(mode="json", exclude={"format", "version"})
     whole = run.results().scores("failed_wrong").values()
-    made: JSON = {
+    return {
         "format": CARD_FORMAT,
         "version": CARD_VERSION,
         **manifest,
@@ -47,10 +41,3 @@ def card(run: Run) -> JSON:
         "nbytes": run.nbytes,
         "log": hashlib.sha256(bytes_of(run.folder / LOG)).hexdigest(),
     }
-    return {**made, SEAL: seal(made)}
-
-
-def seal(card: JSON) -> str:
-    """Return the sha256 of a card's canonical JSON without its seal, in hexadecimal."""
-    told = {name: value for name, value in card.items() if name != SEAL}
-    return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

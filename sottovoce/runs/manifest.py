@@ -47,19 +47,14 @@ class AgentModel(BaseModel):
     vocabulary: str
     """`LoadedModel.vocabulary_key`"""
     parameters: int
-    table: int = 0
-    """Size of the embedding table, vocabulary times width; 0 in older records, which do not have it."""
+    table: int
+    """Size of the embedding table, vocabulary times width."""
     dtype: str
-    format: str = ""
-    """`LoadedModel.format`; empty in older records, whose formats were all dtypes."""
+    format: str
+    """`LoadedModel.format`"""
     device: str
     threads: int
     """Number of torch's threads."""
-
-    @property
-    def stored(self) -> str:
-        """The format of its weights."""
-        return self.format or self.dtype
 
 
 def _shipped(pack: str) -> str:
@@ -113,10 +108,10 @@ class RunManifest(BaseModel):
                 raise RecordError(f"run {where!r} was started with other {name}; start a new run, or restore them")
         for agent, model in self.models.items():
             other = now.models.get(agent)
-            if other is None or (model.weights, model.stored) != (other.weights, other.stored):
+            if other is None or (model.weights, model.format) != (other.weights, other.format):
                 raise RecordError(
                     f"run {where!r} was started with the model {model.model!r} of weights {model.weights} in "
-                    f"{model.stored} for {agent}, which is a different one now; start a new run, or restore the model"
+                    f"{model.format} for {agent}, which is a different one now; start a new run, or restore the model"
                 )
         pairs = [(name, old, now.versions.get(name)) for name, old in self.versions.items()]
         return [f"started with {name} {old}, resumed with {new}" for name, old, new in pairs if old != new]

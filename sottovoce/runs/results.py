@@ -125,12 +125,3 @@ def as_cell(value: object) -> object:
     if isinstance(value, str) and FORMULA.match(value) and not NUMBER.fullmatch(value):
         return f"'{value}"
     return value
-
-
-def of_cell(text: str) -> str:
-    """Return the text from which `as_cell` made a cell.
-
-    >>> of_cell(str(as_cell("=1+1"))), as_cell("-5")
-    ('=1+1', '-5')
-    """
-    return text[1:] if text.startswith("'") and FORMULA.match(text) else text

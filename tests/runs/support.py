@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Message
+from sottovoce.channels.message import Message, Place
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadStore
 from sottovoce.nodes.question import Question
@@ -49,3 +52,23 @@ def carrying(message: Message, spans: list[tuple[int, int]], entropy: list[float
         "rows.t": torch.zeros(n, 8),
     }
     return Message(**{**vars(message), "payload": store.put(Payload(label, tensors))})
+
+
+class RecordedChatModel(ScriptedChatModel):
+    """A chat model that replies with the message that a run has at each place, by thread and place."""
+
+    said: dict[Any, Any]  # Any: pydantic would copy messages
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        about = (run_manager.metadata if run_manager else None) or {}
+        message = self.said[about["thread_id"], Place(**{name: about[name] for name in Place._fields})]
+        kept: dict[str, Any] = {"source": message.source, "stats": dict(message.stats)}
+        kept |= {"payload": message.payload.to_dict()} if message.payload else {}
+        text = message.text if message.payload else message.full_text
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(content=text, additional_kwargs=kept))])

@@ -29,7 +29,7 @@ from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all
 from sottovoce.runs.start import start_run
 from sottovoce.settings import Debate
-from sottovoce.verify.checks import Checks, verify
+from sottovoce.verify.checks import verify
 from tests.verify.tampering import Forger
 
 COMMON = {"rounds": 2, "max_tokens": 6, "temperature": 1, "answer-turn": False, "exact": True}
@@ -183,7 +183,7 @@ def test_a_probed_run_has_the_same_texts_alone_and_beside_others_and_verifies(
 
     assert said(one, 1) == said(eight, 1)
     for name in ("at-1", "at-8"):
-        verified = verify(load_run(tmp_path / name), Checks(reruns=1, trust=Trust(trust_paths=True)))
+        verified = verify(load_run(tmp_path / name), 1, trust=Trust(trust_paths=True))
         assert list(map(str, verified.findings)) == []
 
 
@@ -194,8 +194,8 @@ def test_a_probing_message_that_names_no_donor_is_found_by_holding_it_anew(kept:
         event.pop("donors", None)
     forger.write()
 
-    found = verify(load_run(copy), Checks(reruns=2, trust=Trust(trust_paths=True))).findings
-    assert any("the message's donors, re-run: found []" in str(each) for each in found)
+    found = verify(load_run(copy), 2, trust=Trust(trust_paths=True)).findings
+    assert any("the message.donors, re-run: found []" in str(each) for each in found)
 
 
 def test_a_run_in_which_a_question_failed_is_over_and_gives_donors_and_has_baselines(tmp_path: Path) -> None:

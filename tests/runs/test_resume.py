@@ -26,7 +26,6 @@ from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all
 from sottovoce.runs.start import resume_run
 from sottovoce.settings import CodeGen, Debate, Settings
-from sottovoce.verify.replay import RecordedChatModel
 from tests.runs.killed import hold, killed_often, said
 from tests.runs.schemes import (
     ASKED,
@@ -42,7 +41,7 @@ from tests.runs.schemes import (
     Replies,
     says,
 )  # fmt: skip
-from tests.runs.support import QUESTION
+from tests.runs.support import QUESTION, RecordedChatModel
 from tests.tables import some
 
 EXACT = Debate(rounds=2, exact=True, max_tokens=120)
@@ -150,13 +149,13 @@ def test_a_run_is_resumed_from_its_log_alone_after_any_line_to_the_same_steps(ca
     run_on(Run.start(manifest, [question], whole), first)
     done = load_run(whole).only
     assert done.decision is not None
-    said = {(f"{settings.seed}/{question_id(question)}", each.place): (None, each) for each in done.messages}
+    said = {(f"{settings.seed}/{question_id(question)}", each.place): each for each in done.messages}
     lines = (whole / "log.jsonl").read_text().splitlines(keepends=True)
     for n in range(2, len(lines) - 1, max(1, len(lines) // 7)):
         folder = tmp_path / str(n)
         folder.mkdir()
         (folder / "log.jsonl").write_text("".join(lines[:n]))
-        models = RecordedChatModel(said=said, temperatures={}, hooked=first.hooked)
+        models = RecordedChatModel(said=said, hooked=first.hooked)
         before = load_run(folder)
         spoken = {each.place for each in before.only.messages}
         run_on(resume_run(before, models=models, settings=settings), models)

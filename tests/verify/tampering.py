@@ -1,5 +1,5 @@
 """Ways to falsify a kept run, one of each kind. The forger knows the format and recomputes whatever the kind allows:
-digests of questions, payloads and log, counts, and by the scheme's own graph the prompts, votes and decisions.
+digests of questions, payloads and log, and counts.
 """
 
 from __future__ import annotations
@@ -11,17 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sottovoce.channels.message import Place
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.store import PayloadRef, PayloadStore
-from sottovoce.runs.allowed import NO_TRUST
-from sottovoce.runs.card import card, seal
-from sottovoce.runs.events import to_json
 from sottovoce.runs.log import LOG
 from sottovoce.runs.manifest import digest
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import PAYLOADS
-from sottovoce.verify.replay import replay
 
 JSON = dict[str, Any]  # Any: plain JSON
 
@@ -82,23 +77,6 @@ class Forger:
         self.last["digest"] = hashlib.sha256(before).hexdigest()
         self._put()
 
-    def conclude(self) -> None:
-        """Prompts, votes and decisions that follow from what is now said."""
-        self.write()
-        run = load_run(self.folder)
-        led, _ = replay(run, list(run.records), run.store(), NO_TRUST)
-        for (question, _), again in led.records.items():
-            assert again.decision is not None, "the forger knows the scheme"
-            prompts = {each.place: each for each in again.prompts}
-            decided = self.decided(question)
-            decided.clear()
-            decided.update(again.decision)
-            for line in self.of(question):
-                if line["line"] == "asked":
-                    place = Place(**{name: line[name] for name in Place._fields})
-                    line["turns"] = to_json(prompts[place])["turns"]
-        self.write()
-
     def _put(self) -> None:
         (self.folder / LOG).write_text("".join(map(_line, self.lines)))
 
@@ -110,28 +88,6 @@ def _line(line: JSON) -> str:
 # Found in the folder, without a model
 
 
-def vote(forger: Forger) -> None:
-    forger.decided(forger.ids[0])["votes"][0]["answer"] = "7"
-    forger.write()
-
-
-def decision(forger: Forger) -> None:
-    forger.decided(forger.ids[0]).update(answer="7", why="2 of 2 say 7")
-    forger.write()
-
-
-def score(forger: Forger) -> None:
-    decided = forger.decided(forger.ids[0])
-    decided["score"] = 1.0 - decided["score"]
-    forger.write()
-
-
-def target(forger: Forger) -> None:
-    question = forger.lines[1]["question"]
-    question["target"] = forger.decided(question["id"])["votes"][0]["answer"] + "0"
-    forger.conclude()
-
-
 def flipped_byte(forger: Forger) -> None:
     path = next((forger.folder / PAYLOADS).glob("*/*.safetensors"))
     data = bytearray(path.read_bytes())
@@ -139,61 +95,16 @@ def flipped_byte(forger: Forger) -> None:
     path.write_bytes(bytes(data))
 
 
-def removed_discussion(forger: Forger) -> None:
-    gone = forger.ids[1]
-    forger.store.mdelete([said["payload"]["sha256"] for said in forger.events("said", gone)])
-    forger.lines = [each for each in forger.lines if each not in forger.of(gone)]
-    forger.lines = [each for each in forger.lines if each.get("question", {}).get("id") != gone]
-    forger.head["origin"] = forger.head["origin"].replace("3 ", "2 ")
-    forger.write()
-
-
 def removed_without_its_payloads(forger: Forger) -> None:
     last = forger.ids[-1]
     forger.lines = [each for each in forger.lines if each not in forger.of(last)]
     forger.lines = [each for each in forger.lines if each.get("question", {}).get("id") != last]
-    forger.head["origin"] = forger.head["origin"].replace("3 ", "2 ")
-    forger.write()
-
-
-def prompt(forger: Forger) -> None:
-    asked = next(line for line in forger.lines if line["line"] == "asked")
-    asked["turns"][-1][1] += " Think hard."
-    forger.write()
-
-
-def tokens_out(forger: Forger) -> None:
-    forger.said(forger.ids[0])["stats"]["tokens_out"] -= 5
-    forger.write()
-
-
-def entropy(forger: Forger) -> None:
-    forger.said(forger.ids[0])["stats"]["mean_entropy"] = 0.5
-    forger.write()
-
-
-def reused(forger: Forger) -> None:
-    """Tokens that are read again cost nothing: as many as it pleases."""
-    forger.said(forger.ids[0])["stats"]["tokens_reused"] = 99999
-    forger.write()
-
-
-def said_hotter(forger: Forger) -> None:
-    """What one message says of its temperature; the settings stay."""
-    said = forger.said(forger.ids[0])
-    said["stats"]["temperature"] = 1.5
     forger.write()
 
 
 def prompts(forger: Forger) -> None:
     """With another digest the prompts as asked would not be compared."""
     forger.head["prompts"] = "0" * 64
-    forger.write()
-
-
-def versions(forger: Forger) -> None:
-    """Other libraries than it was held with."""
-    forger.head["versions"]["torch"] = "9.9"
     forger.write()
 
 
@@ -211,29 +122,34 @@ def seconds(forger: Forger) -> None:
     path.write_text("".join(map(_line, forger.lines)))
 
 
+def unasked(forger: Forger) -> None:
+    forger.lines.remove(next(line for line in forger.lines if line["line"] == "asked"))
+    forger.write()
+
+
+def relabelled(forger: Forger) -> None:
+    """Another text over the payload of the one that was said."""
+    forger.said(forger.ids[0])["text"] += "!"
+    forger.write()
+
+
 # Found by holding it anew
+
+
+def decision(forger: Forger) -> None:
+    forger.decided(forger.ids[0]).update(answer="7", why="2 of 2 say 7")
+    forger.write()
+
+
+def prompt(forger: Forger) -> None:
+    asked = next(line for line in forger.lines if line["line"] == "asked")
+    asked["turns"][-1][1] += " Think hard."
+    forger.write()
 
 
 def text(forger: Forger) -> None:
     said = next(forger.events("said", forger.ids[0]))
     forger.reword(said, said["text"].replace("The", "Thus the", 1))
-    forger.conclude()
-
-
-def wrong_made_right(forger: Forger) -> None:
-    asked = [line["question"] for line in forger.lines if line["line"] == "question"]
-    wrong = next(each for each in asked if not forger.decided(each["id"])["score"])
-    for said in [each for each in forger.events("said", wrong["id"]) if each["round"] == 1]:
-        forger.reword(said, f"So the answer is {wrong['target']}.".ljust(len(said["text"])))
-    forger.conclude()
-    assert forger.decided(wrong["id"])["score"] == 1.0
-
-
-def temperature(forger: Forger) -> None:
-    for settings in (forger.head["settings"], *(each["settings"] for each in forger.events("opened"))):
-        settings["temperature"] = [0.3]
-    for said in forger.events("said"):
-        said["stats"]["temperature"] = min(said["stats"]["temperature"], 0.3)  # of an answer turn it is 0
     forger.write()
 
 
@@ -256,47 +172,9 @@ def forged_payload(forger: Forger) -> None:
     forger.write()
 
 
-def swapped(forger: Forger) -> None:
-    one, two = forger.ids[:2]
-    ours, theirs = forger.of(one), forger.of(two)
-    for line in ours:
-        line["of"][0] = two
-    for line in theirs:
-        line["of"][0] = one
-    forger.conclude()
-
-
-def tokens_in(forger: Forger) -> None:
-    forger.said(forger.ids[0])["stats"]["tokens_in"] -= 5
-    forger.write()
-
-
-def table_size(forger: Forger) -> None:
-    """By it FLOPs of CIPHER are counted."""
-    for model in forger.head["models"].values():
-        model["table"] = 1
-    forger.write()
-
-
 def weights(forger: Forger) -> None:
     for model in forger.head["models"].values():
         model["weights"] = "0" * 16
     for said in forger.events("said"):
         forger.repack(said, lambda each: Payload(replace(each.label, weights="0" * 16), each.tensors))
     forger.write()
-
-
-# Papers beside the run
-
-
-def edited_table(folder: Path, out: Path) -> None:
-    rows = load_run(folder).results().to_csv().splitlines(keepends=True)
-    cells = rows[1].split(",")
-    cells[2] = "7"
-    out.write_text("".join([rows[0], ",".join(cells), *rows[2:]]))
-
-
-def edited_card(folder: Path, out: Path) -> None:
-    made = card(load_run(folder))
-    made |= {"accuracy": 1.0, "settings": {**made["settings"], "rounds": 3}}
-    out.write_text(json.dumps({**made, "sha256": seal(made)}))
