@@ -11,9 +11,20 @@ import sqlite3
 import sys
 from typing import Any
 
-from sottovoce import Debate, Decision, PayloadStore, SottovoceError, create_debate, open_saver
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from sottovoce import Debate, Decision, PayloadStore, SottovoceError, create_debate
 
 SETTINGS = Debate(agents=3, rounds=3, protocol="cipher", exact=True)
+
+
+def open_saver(where: str) -> Any:  # Any: a context manager of a saver
+    """Return LangGraph's saver in a SQLite file or a Postgres database, to be opened by `with`."""
+    if not where.startswith("postgresql://"):
+        return SqliteSaver.from_conn_string(where)
+    from langgraph.checkpoint.postgres import PostgresSaver
+
+    return PostgresSaver.from_conn_string(where)
 
 
 def discuss(question: str, thread: str, saver: str, folder: str, **more: Any) -> Decision:
@@ -21,6 +32,7 @@ def discuss(question: str, thread: str, saver: str, folder: str, **more: Any) ->
     config: Any = {"configurable": {"thread_id": thread}, **more}
     graph = create_debate(SETTINGS, store=PayloadStore(folder))
     with open_saver(saver) as opened:
+        opened.setup()
         debate = graph.compile(checkpointer=opened)
         stands = debate.get_state(config)
         if not stands.values.get("decision"):
@@ -34,7 +46,7 @@ def discuss(question: str, thread: str, saver: str, folder: str, **more: Any) ->
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("question", nargs="?", default="What is 14 + 3 * 5 - 7?")
-    parser.add_argument("--saver", default="debates.sqlite", help="memory, a file, or postgresql://USER@HOST/DATABASE")
+    parser.add_argument("--saver", default="debates.sqlite", help="a file, or postgresql://USER@HOST/DATABASE")
     parser.add_argument("--thread", default="1", help="a name for the debate; an earlier name resumes that debate")
     parser.add_argument("--payloads", default="payloads", help="folder for the payloads of messages")
     given = parser.parse_args()

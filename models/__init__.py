@@ -44,7 +44,7 @@ from sottovoce.models.huggingface.formats import Dtype, Weights
 from sottovoce.models.huggingface.layers import record_activations
 from sottovoce.models.huggingface.text import Span, overlapping
 from sottovoce.models.load import assemble, load, load_tokenizer, unload
-from sottovoce.models.loaded import LoadedModel, attention_of_last, vocabulary_digest
+from sottovoce.models.loaded import LoadedModel, vocabulary_digest
 from sottovoce.models.sources.locate import BUNDLED_FOLDER
 from sottovoce.models.sources.pull import pull, pulled
 
@@ -83,7 +83,6 @@ __all__ = [
     "Weigh",
     "Weights",
     "assemble",
-    "attention_of_last",
     "base_temperature",
     "default_sampling",
     "drawn_temperature",

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from itertools import chain
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -14,8 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from sottovoce.core.errors import UsageError
 from sottovoce.models.engine.engine import Engine
-from sottovoce.models.engine.request import Cached, Edit, Ids, Piece, Sampling
-from sottovoce.models.engine.runner import Addition, added, embedded
+from sottovoce.models.engine.request import Sampling
 from sottovoce.models.huggingface.chat import ChatTemplate
 from sottovoce.models.huggingface.embedding_table import Table, weights_digest
 from sottovoce.models.huggingface.network import Network
@@ -168,29 +165,3 @@ def vocabulary_digest(tokenizer: PreTrainedTokenizerBase) -> str:
     """Return a digest that is equal for tokenizers that give every token the same id."""
     entries = sorted(tokenizer.get_vocab().items(), key=lambda item: (item[1], item[0]))
     return hashlib.sha256(repr(entries).encode()).hexdigest()[:16]
-
-
-def attention_of_last(loaded: LoadedModel, pieces: Sequence[Piece], edits: Sequence[Edit], layer: int) -> torch.Tensor:
-    """Return the attention weights of the last of n positions over all of them, itself included.
-
-    Shape (heads, n), float32 on the CPU. `edits` are added at their positions; none may be at the last one.
-    Negative layers count from the end.
-
-    Raises:
-        UsageError: the layer is out of range, or a piece is cached keys and values.
-    """
-    if not -loaded.layers <= layer < loaded.layers:
-        raise UsageError(f"layer {layer} is out of range; {loaded.name!r} has layers 0 to {loaded.layers - 1}")
-    if any(isinstance(piece, Cached) for piece in pieces):
-        raise UsageError("attention to keys and values that were handed over cannot be drawn; drop --attention")
-    by_layer: dict[int, list[Addition]] = {}
-    for edit in edits:
-        by_layer.setdefault(edit.layer, []).append((0, edit.at, edit.delta, edit.how))
-    changes = {at: partial(added, additions) for at, additions in by_layer.items()}
-    words = [piece.ids for piece in pieces if isinstance(piece, Ids)]
-    with torch.inference_mode():
-        if len(words) == len(pieces):
-            inputs = torch.tensor([list(chain(*words))], device=loaded.table.rows.device)
-        else:
-            inputs = embedded(loaded.network, pieces)[None]
-    return loaded.network.attention_of_last(inputs, layer, changes).cpu()

@@ -32,7 +32,6 @@ from sottovoce.graphs.pipeline import create_pipeline as create_pipeline
 from sottovoce.graphs.react import create_react as create_react
 from sottovoce.graphs.reconcile import create_reconcile as create_reconcile
 from sottovoce.graphs.runtime.frame import Frame as Frame
-from sottovoce.graphs.runtime.saver import open_saver as open_saver
 from sottovoce.graphs.scheme import SCHEMES as SCHEMES
 from sottovoce.graphs.scheme import Scheme as Scheme
 from sottovoce.graphs.scheme import scheme as scheme

@@ -12,8 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import psycopg
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.sqlite import SqliteSaver
 
 from tests.needs import missing
 
@@ -93,3 +97,12 @@ def _answering(found: Server, running: subprocess.Popen[bytes]) -> Server:
         except psycopg.OperationalError:
             assert running.poll() is None and time.monotonic() < until, "the server does not start"
             time.sleep(0.05)
+
+
+@contextmanager
+def open_saver(where: str) -> Iterator[BaseCheckpointSaver[Any]]:
+    """A saver in a file, or in a database."""
+    kind: Any = PostgresSaver if where.startswith("postgresql://") else SqliteSaver
+    with kind.from_conn_string(where) as saver:
+        saver.setup()
+        yield saver

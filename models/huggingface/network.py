@@ -155,20 +155,6 @@ class Network:
             again = self._cuda_graphs.step(reading, layers) if self._cuda_graphs and usual else None
             return again or self.forward(reading, layers)
 
-    def attention_of_last(self, inputs: torch.Tensor, layer: int, edits: Mapping[int, Change]) -> torch.Tensor:
-        """Return the attention weights (heads, n) of a layer at the last position of a sequence (1, n) or (1, n, E).
-
-        `edits` change the outputs of decoder layers at all positions but the last. Only the last position is computed
-        with transformers' eager attention, the only kind that returns its weights.
-        """
-        with self._lock, torch.inference_mode():
-            with hooked(self.layers, edits):
-                cache = self.model(**_named(inputs[:, :-1]), use_cache=True).past_key_values
-            with self._eager():
-                last = self.model(**_named(inputs[:, -1:]), past_key_values=cache, output_attentions=True)
-        weights: torch.Tensor = last.attentions[layer]
-        return weights[0, :, -1].float()
-
     def attentions(self, ids: Sequence[int]) -> list[torch.Tensor]:
         """Return the attention weights (heads, n, n) of each layer over a sequence of n tokens, in float32."""
         with self._lock, torch.inference_mode(), self._eager():

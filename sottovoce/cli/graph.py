@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from pydantic import ConfigDict, Field
-
 from sottovoce.analysis.symmetry import Looked, show_symmetry
 from sottovoce.channels import PROTOCOLS
 from sottovoce.cli.command import Commands, SchemeCommands
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import one_line
-from sottovoce.core.validation import Checked
 from sottovoce.datasets.question_source import QuestionOptions
 from sottovoce.graphs import SCHEMES, scheme
 from sottovoce.prompts.kinds import KINDS
@@ -19,14 +14,6 @@ from sottovoce.retrievers.registry import described
 from sottovoce.settings import Settings
 
 commands = Commands("graph")
-
-
-class Drawing(Checked):
-    """The options of a drawing."""
-
-    model_config = ConfigDict(title="Drawing")
-
-    format: Literal["mermaid", "ascii"] = Field(default="mermaid", description="Format of the drawing.")
 
 
 @commands.add()
@@ -53,13 +40,12 @@ def _summary(name: str) -> str:
         return one_line(str(error))
 
 
-def draw(name: str, settings: Settings, drawing: Drawing) -> None:
-    """Print the graph of a scheme with these settings."""
-    graph = scheme(name).create(settings).compile().get_graph()
-    print(graph.draw_mermaid() if drawing.format == "mermaid" else graph.draw_ascii())
+def draw(name: str, settings: Settings) -> None:
+    """Print the graph of a scheme with these settings, in Mermaid."""
+    print(scheme(name).create(settings).compile().get_graph().draw_mermaid())
 
 
-commands.add_command(SchemeCommands("draw", "Draw a scheme's graph.", draw, Drawing))
+commands.add_command(SchemeCommands("draw", "Draw a scheme's graph.", draw))
 commands.add_command(
     SchemeCommands("symmetry", "Show which agents of a scheme could change places.", show_symmetry, Looked)
 )

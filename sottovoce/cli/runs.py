@@ -111,12 +111,7 @@ class ReportOptions(RunNames):
     """The runs to report on, and the page to write."""
 
     html: Path = Field(default=Path("report.html"), description="The page to write.")
-    attention: int | None = Field(
-        default=None,
-        description="Draw the attention of this layer, 0-based, -1 for the last; loads the models.",
-    )
     force: bool = Field(default=False, description=FORCE)
-    trust_paths: bool = TRUST_PATHS
 
 
 class VerifyOptions(Checked):
@@ -290,13 +285,9 @@ def report(options: ReportOptions) -> None:
     file = OutputFile(options.html, "--html", force=options.force, endings=(".html", ".htm"))
     from sottovoce.report.report import report as page  # late: matplotlib takes seconds
     from sottovoce.report.sources import gathered
-    from sottovoce.runs.start import settings_of
 
     sources = gathered(options.names)
-    for name, run in sources.runs.items() if options.attention is not None else ():
-        trust = Trust(trust_paths=options.trust_paths)
-        trust.check_paths(settings_of(run), f"run {name!r}", run.folder and run.folder.parent)
-    file.write(page(sources, options.attention))
+    file.write(page(sources))
     if sources.unfinished:
         print(one_line(sources.unfinished))
     about = f"{counted(len(sources.runs), 'run')}, {counted(sources.ended[0], 'discussion')}"

@@ -5,7 +5,6 @@ matplotlib's global state does not change.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -17,11 +16,8 @@ from markupsafe import Markup, escape
 
 from sottovoce.analysis.compare import Summary
 from sottovoce.analysis.discussion_metrics import accuracy_by_round
-from sottovoce.analysis.statistics import Share
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import shortened
-from sottovoce.report.carried import Carried
-from sottovoce.runs.cost import BYTES
 from sottovoce.runs.run import Run
 
 STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "sottovoce", "font.family": "sans-serif", "font.size": 9}
@@ -48,8 +44,6 @@ def looks(runs: Iterable[str]) -> dict[str, dict[str, Any]]:  # Any: for `errorb
 
 
 Looks = Mapping[str, Mapping[str, Any]]  # Any: for `errorbar`
-Lines = dict[str, list[tuple[float, Share]]]
-"""Points of each line: a value, and the accuracy there."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +57,10 @@ class Plot:
 
 
 def plots(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> list[Plot]:
-    """Return plots of accuracy by round, cost against accuracy, and bytes per message against accuracy, if known."""
+    """Return plots of accuracy by round, and of cost against accuracy, if known."""
     scored = [summary for summary in summaries if summary.failed_wrong]
     of = looks(runs)
-    drawn = [_rounds(runs, of), _cost(scored, of), _bytes(scored, of)]
+    drawn = [_rounds(runs, of), _cost(scored, of)]
     return [plot for plot in drawn if plot is not None]
 
 
@@ -74,7 +68,7 @@ def _rounds(runs: Mapping[str, Run], of: Looks) -> Plot | None:
     lines = {name: shares for name, run in runs.items() if (shares := accuracy_by_round([*run.records.values()]))}
     if not lines:
         return None
-    figure, [axes] = drawing()
+    figure, axes = drawing()
     for at, (name, shares) in enumerate(lines.items()):
         beside = (at - (len(lines) - 1) / 2) * APART  # equal lines would hide each other
         rounds = [each + 1 + beside for each in shares]
@@ -102,16 +96,8 @@ def _cost(scored: Sequence[Summary], of: Looks) -> Plot | None:
     return _scattered(scored, costs, quantity, caption, of)
 
 
-def _bytes(scored: Sequence[Summary], of: Looks) -> Plot | None:
-    carrying = [summary for summary in scored if BYTES in summary.measures]
-    if len(carrying) < 2:  # one point is no curve
-        return None
-    caption = "Compression: bytes per message besides words, on a log axis, and accuracy, failures as wrong."
-    return _scattered(carrying, [summary.measures[BYTES].value for summary in carrying], BYTES, caption, of)
-
-
 def _scattered(scored: Sequence[Summary], at: Sequence[float], quantity: str, caption: str, of: Looks) -> Plot:
-    figure, [axes] = drawing()
+    figure, axes = drawing()
     low, high = _ends(at)
     places = apart(at, (high / low) ** GAP)
     for summary, x in zip(scored, places, strict=True):
@@ -124,59 +110,6 @@ def _scattered(scored: Sequence[Summary], at: Sequence[float], quantity: str, ca
     _accuracy(axes)
     _legend(figure, (summary.run for summary in scored))
     return Plot(svg(figure, caption), caption)
-
-
-def plots_of_points(noun: str, numbers: Mapping[str, int], rows: Sequence[Carried]) -> list[Plot]:
-    """Return plots of accuracy by the points' numbers and by bytes; [] if points have none, or nothing is scored.
-
-    Rows with a single point are in the second plot only, named by their protocol; rows with a probe are left out.
-    """
-    times = Counter(row.row for row in rows)
-    by_number: Lines = {}
-    by_bytes: Lines = {}
-    for row in rows:
-        if row.point not in numbers or row.right is None or row.probed:
-            continue
-        if several := times[row.row] > 1:
-            by_number.setdefault(row.row, []).append((numbers[row.point], row.right))
-        if row.message_bytes:
-            name = row.row if several else f"{row.protocol} at {row.point}"
-            by_bytes.setdefault(name, []).append((row.message_bytes, row.right))
-    of = looks(dict.fromkeys([*by_number, *by_bytes]))
-    of |= {name: {**of[name], "linestyle": "none"} for name in by_bytes if name not in by_number}
-    number, size = f"number of {noun}", f"{BYTES}, on a logarithmic axis"
-    captions = (
-        f"Right by {noun}: accuracy by {number}, failures as wrong, with 95 % intervals.",
-        f"Right by bytes: accuracy by {size}, failures as wrong, with 95 % intervals; lines join the points of a row.",
-    )
-    drawn = [
-        _curves(by_number, number, captions[0], of, sorted(numbers.values())),
-        _curves(by_bytes, size, captions[1], of),
-    ]
-    return [plot for plot in drawn if plot is not None]
-
-
-def _curves(lines: Lines, quantity: str, caption: str, of: Looks, ticks: Sequence[int] = ()) -> Plot | None:
-    """Plot a line for each name; at `ticks`, where names have equal values, intervals are drawn side by side."""
-    if not lines:
-        return None
-    figure, [axes] = drawing()
-    values = [value for points in lines.values() for value, _ in points]
-    low, high = _ends(values)
-    for at, (name, points) in enumerate(lines.items()):
-        beside = (high / low) ** (GAP / 6 * (at - (len(lines) - 1) / 2)) if ticks else 1
-        shares = [share for _, share in points]
-        places = [value * beside for value, _ in points]
-        axes.errorbar(
-            places, [each.value for each in shares], _reach(shares), capsize=2, label=_label(name), **of[name]
-        )
-    _logarithmic(axes, values)
-    if ticks:
-        axes.set_xticks(ticks, map(str, ticks))
-    axes.set_xlabel(quantity)
-    _accuracy(axes)
-    _legend(figure, lines)
-    return Plot(svg(figure, caption), caption, wide=True)
 
 
 def apart(values: Sequence[float], factor: float) -> list[float]:
@@ -210,14 +143,14 @@ def _logarithmic(axes: Any, at: Sequence[float]) -> None:  # Any: Axes
     axes.set_xticks(ticks, [f"{value:,.0f}" if value < 1e6 else f"{value:.2e}" for value in ticks])
 
 
-def drawing(size: tuple[float, float] = SIZE, panels: int = 1) -> tuple[Any, list[Any]]:  # Any: a Figure, its Axes
-    """Return an empty figure and its panels, one below the other."""
+def drawing() -> tuple[Any, Any]:  # Any: a Figure, its Axes
+    """Return an empty figure and its panel."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise UsageError("plots need the extra 'eval', which is not installed: pip install matplotlib") from error
-    figure = Figure(figsize=size, layout="constrained")
-    return figure, list(figure.subplots(panels, 1, squeeze=False)[:, 0])
+    figure = Figure(figsize=SIZE, layout="constrained")
+    return figure, figure.subplots()
 
 
 def svg(figure: Any, title: str) -> Markup:  # Any: a Figure

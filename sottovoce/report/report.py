@@ -12,12 +12,11 @@ from sottovoce.core.text import counted, figure, one_line
 from sottovoce.graphs import scheme
 from sottovoce.nodes.state import JSON
 from sottovoce.report import interventions
-from sottovoce.report.attention import attention_plot
 from sottovoce.report.carried import carried, carried_note, carried_table
 from sottovoce.report.comparison import Table, comparison_of, published_table, sentences, tables
 from sottovoce.report.discussions import of_runs
 from sottovoce.report.page import embedded, image, page
-from sottovoce.report.plots import Plot, plots, plots_of_points
+from sottovoce.report.plots import Plot, plots
 from sottovoce.report.sources import Gathered
 from sottovoce.report.tables import share_cells
 from sottovoce.report.tensors import Tensors, Words
@@ -29,11 +28,11 @@ VERDICTS = 3
 """Maximum number of verdicts in the headline."""
 
 
-def report(content: Gathered, attention: int | None = None) -> str:
-    """Return the page; `attention` adds the attention of a layer, which loads the models.
+def report(content: Gathered) -> str:
+    """Return the page.
 
     Raises:
-        UsageError: no discussion has ended, the extra `eval` is missing, or the attention cannot be drawn.
+        UsageError: no discussion has ended, or the extra `eval` is missing.
     """
     if not content.ended[0]:
         resume = command("runs", "resume", next(iter(content.runs)))
@@ -41,10 +40,8 @@ def report(content: Gathered, attention: int | None = None) -> str:
     comparison, words = comparison_of(content.runs, content.against), Words()
     experiment, tensors = content.experiment, Tensors(words)
     rows = carried(experiment, content.runs, comparison.runs) if experiment else []
-    by_point = plots_of_points(*experiment.axis, rows) if experiment else []
     carrying = [carried_table(experiment, rows)] if experiment and rows else []
     verdicts = sentences(comparison) if len(comparison.pairs) > VERDICTS else list(map(one_line, comparison.notes))
-    looked = [] if attention is None else [attention_plot(content.runs, attention)]
     pictures = [Plot(image(each.svg, each.name), each.name, wide=True) for each in content.pictures]
     listed = [(row, embedded(items)) for row, items in of_runs(content.runs.values(), tensors)]
     index = [row for row, _ in listed]
@@ -56,7 +53,7 @@ def report(content: Gathered, attention: int | None = None) -> str:
         what=what_was_run(content.runs),
         tables=[*carrying, *tables(comparison), *published_table(content.published, comparison)],
         sentences=[*([carried_note(experiment)] if experiment and rows else []), *verdicts],
-        plots=[*(by_point or plots(content.runs, comparison.runs)), *looked, *pictures],
+        plots=[*plots(content.runs, comparison.runs), *pictures],
         runs=list(content.runs),
         seeds=sorted({row["seed"] for row in index}),
         outcomes=list(dict.fromkeys(row["outcome"] for row in index)),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,6 @@ from typing import Any
 from sottovoce.channels.store import DIGEST, SUFFIX, default_root
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.files import bytes_of, opened
-from sottovoce.graphs.runtime.saver import is_of_saver, kind_of, open_saver, shown, told_of
 from sottovoce.runs import run_directory
 from sottovoce.runs.log import LOG, in_use, read
 from sottovoce.runs.log_lines import wrong_in
@@ -127,8 +128,7 @@ def named_by_run(folder: Path) -> Named:
         RecordError: the log or the checkpoints cannot be read.
     """
     lines, _, _ = read(folder, wrong_in)
-    found = collected((each for line in lines for each in _digests_in(line)), str(folder.name))
-    return found
+    return collected((each for line in lines for each in _digests_in(line)), str(folder.name))
 
 
 def named_by_checkpoints(where: str) -> Named:
@@ -138,21 +138,34 @@ def named_by_checkpoints(where: str) -> Named:
         UsageError: there is no such file, or the address is not valid.
         RecordError: the checkpoints cannot be read.
     """
-    if kind_of(where) != "postgres" and not Path(where).is_file():
-        raise UsageError(f"there is no file of checkpoints {where!r}; give a SQLite file, or postgresql://...")
     found: Named = {}
+    name = where.rpartition("@")[2]  # without a password
     try:
-        with open_saver(where) as saver:
+        with _saver(where) as saver:
             for each in saver.list(None):
-                thread = f"thread {each.config['configurable']['thread_id']!r} of {shown(where)}"
+                thread = f"thread {each.config['configurable']['thread_id']!r} of {name}"
                 values = [each.checkpoint["channel_values"], [value for *_, value in each.pending_writes or []]]
                 add(found, collected(_digests_in(values), thread))
-    except Exception as error:
-        if isinstance(error, (RecordError, UsageError)):
-            raise
-        why = told_of(error, where) if is_of_saver(error) else "they are not plain JSON"
-        raise RecordError(f"the checkpoints in {shown(where)!r} cannot be read: {why}") from None
+    except UsageError:
+        raise
+    except Exception as error:  # from None: a database's own words may quote the whole address
+        raise RecordError(f"the checkpoints in {name!r} cannot be read ({type(error).__name__})") from None
     return found
+
+
+def _saver(where: str) -> AbstractContextManager[Any]:
+    """Return LangGraph's own context manager of the saver that has these checkpoints."""
+    try:
+        if re.match("postgres(ql)?://", where):
+            from langgraph.checkpoint.postgres import PostgresSaver
+
+            return PostgresSaver.from_conn_string(where)
+        from langgraph.checkpoint.sqlite import SqliteSaver
+    except ImportError as error:
+        raise UsageError(f"these checkpoints need the extra 'savers', which is not installed: {error}") from error
+    if not Path(where).is_file():
+        raise UsageError(f"there is no file of checkpoints {where!r}; give a SQLite file, or postgresql://...")
+    return SqliteSaver.from_conn_string(where)
 
 
 def add(names_by_digest: Named, more: Named) -> None:

@@ -17,9 +17,8 @@ import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from sottovoce.channels.message import Message
-from sottovoce.graphs.runtime.saver import open_saver
 from sottovoce.runs.events import Asked, Listener
-from tests.database import Server
+from tests.database import Server, open_saver
 from tests.warm import PROCESSES
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "durable.py"

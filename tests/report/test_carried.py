@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from sottovoce.analysis.statistics import share
 from sottovoce.experiments.schema import Experiment
 from sottovoce.nodes.question import Question
-from sottovoce.report.carried import Carried, carried, carried_table, heard_bytes
+from sottovoce.report.carried import carried, carried_table, heard_bytes
 from sottovoce.report.comparison import comparison_of
-from sottovoce.report.plots import plots_of_points
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run
 from sottovoce.settings import Debate
@@ -74,21 +72,3 @@ def test_a_gain_is_counted_above_the_floor_of_its_point_by_number_and_kilobyte(t
     assert {each.computed for each in found} == {4 * (10 - 4 + 3 + 5)}
     assert carried_table(experiment, found).headings[-1] == "facts per kB"
     assert carried_table(experiment, found).rows[3][:3] == ("`kv`", "facts8", "50.0%")
-
-
-def row(name: str, point: str, size: float | None = None, *, probed: bool = False) -> Carried:
-    return Carried(f"{name}.{point}", name, point, "sde", probed, share([1.0, 0.0]), size, 1, 1, None)
-
-
-def test_rows_are_drawn_by_number_and_by_bytes_and_single_points_by_their_protocol() -> None:
-    curves = [
-        row(name, f"facts{k}", size and size * k) for name, size in (("words", 90), ("alone", None)) for k in (1, 4)
-    ]
-    rows = [*curves, row("deep", "facts4", 900), row("deeper", "facts4", 950), row("noise", "facts4", 9, probed=True)]
-
-    by_number, by_bytes = plots_of_points("facts", {"facts1": 1, "facts4": 4}, rows)
-
-    assert all(text in by_number.svg for text in (">words<", ">alone<", ">number of facts<"))
-    assert all(text in by_bytes.svg for text in (">words<", ">sde at facts4<", ">bytes a message, on"))
-    assert "alone" not in by_bytes.svg and "noise" not in by_number.svg + by_bytes.svg
-    assert plots_of_points("", {}, rows) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 from base64 import b64decode
@@ -18,10 +17,9 @@ from sottovoce.analysis.compare import compare
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.channels.store import PayloadStore
-from sottovoce.core.errors import RecordError, UsageError
+from sottovoce.core.errors import RecordError
 from sottovoce.models import Ids, Rows, load
 from sottovoce.report import tensors
-from sottovoce.report.attention import attention_plot, looked
 from sottovoce.report.comparison import comparison_of, published_table, tables
 from sottovoce.report.discussions import items
 from sottovoce.report.plots import apart, plots
@@ -147,21 +145,6 @@ def test_cards_hold_the_head_of_the_log_and_its_digest(spoken: Run) -> None:
     head = {name: value for name, value in first.items() if name not in ("line", "format", "version")}
     assert {name: card[name] for name in head} == head
     assert card["counts"]["done"] == 1
-
-
-def test_attention_is_that_of_the_model_over_the_rows_that_were_heard(spoken: Run) -> None:
-    """Against transformers' own eager attention over what the engine read: rows where CIPHER's messages stand."""
-    [key] = spoken.records
-    layer, found = 1, looked("run", spoken, key, 1).weights
-
-    prompt, said = prompt_of(spoken, "agent_1", round=1)
-    rows = torch.cat([prompt, said])[None]
-    model = copy.deepcopy(load().model)
-    model.set_attn_implementation("eager")
-    with torch.no_grad():
-        expected = model(inputs_embeds=rows, output_attentions=True).attentions[layer][0, :, -1]
-    assert torch.allclose(torch.tensor(found), expected[:, -101:-1], atol=1e-5)
-    assert load().model.config._attn_implementation != "eager"
 
 
 def prompt_of(run: Run, agent: str, round: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -294,22 +277,3 @@ def test_a_headline_says_what_failed_and_what_a_world_measures() -> None:
     assert run == "world"
     assert line.startswith("world: 50.0% right of 2 questions with failures as wrong (95 %: ")
     assert line.endswith(", 100.0% of 1 discussion that did not fail; survived 1")
-
-
-def test_attention_names_the_tokens_that_are_looked_at(spoken: Run) -> None:
-    [key] = spoken.records
-    found = looked("run", spoken, key, 1)
-
-    assert len(found.tokens) == found.weights.shape[1]
-    assert any("assistant" in token for token in found.tokens)
-    assert "assistant" in attention_plot({"run": spoken}, 1).svg
-
-
-def test_attention_is_of_one_question_not_of_one_id(spoken: Run) -> None:
-    [key] = spoken.records
-    question = {**spoken.records[key].question, "question": "What is 1 + 1?"}
-    other = copy.copy(spoken)
-    other.records = {key: spoken.records[key].model_copy(update={"question": question})}
-
-    with pytest.raises(UsageError, match="have no discussion in common that ended"):
-        attention_plot({"run": spoken, "other": other}, 1)

@@ -149,7 +149,7 @@ def prompt(forger: Forger) -> None:
 
 def text(forger: Forger) -> None:
     said = next(forger.events("said", forger.ids[0]))
-    forger.reword(said, said["text"].replace("The", "Thus the", 1))
+    forger.reword(said, f"Thus: {said['text']}")
     forger.write()
 
 
