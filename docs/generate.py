@@ -49,8 +49,11 @@ def draw(subject: str) -> str:
 
 def options(subject: str) -> str:
     """Return a table of the options of a scheme, of a protocol, or of all schemes."""
+    from sottovoce.settings.option_groups import BY_NAME
+
     lines = [
-        f"| `--{name.replace('_', '-')}` | {values(schema)} | {schema['description']} |"
+        f"| `{'--option ' if name in BY_NAME else '--'}{name.replace('_', '-')}` | {values(schema)} "
+        f"| {schema['description']} |"
         for name, schema in fields(subject).items()
     ]
     return "\n".join(["", "| option | values, the default in bold | meaning |", "|---|---|---|", *lines, "", ""])

@@ -73,12 +73,12 @@ class Source(Keyed):
     hub: str | None = Field(default=None, description="Where the data set is on the hub, instead of a file: ID@COMMIT.")
     where: list[str] = Field(default=[], description="Which rows of the file to take, as --where.")
     limit: Count | None = Field(default=None, ge=1, description="Maximum number of questions, as --limit.")
-    shuffle: Seed | None = Field(default=None, description="Seed for shuffling the file's rows, as --shuffle.")
+    shuffle: Seed | None = Field(default=None, description="Seed for shuffling the file's rows with Python's random.")
     skip: Count = Field(default=0, ge=0, description="Number of rows to skip at the start of the file, as --skip.")
     kind: KindName | None = Field(default=None, description="The kind of rows that name none, as --kind.")
-    task_description: str | None = Field(default=None, description="As --task-description.")
-    task_answer: str | None = Field(default=None, description="As --task-answer.")
-    task_demonstration: list[str] = Field(default=[], description="As --task-demonstration, any number of them.")
+    task_description: str | None = Field(default=None, description="The task, shown before the question.")
+    task_answer: str | None = Field(default=None, description="Request for an answer, instead of the kind's.")
+    task_demonstration: list[str] = Field(default=[], description="Worked examples, as one text each.")
 
     @field_validator("where", mode="before")
     @classmethod

@@ -135,7 +135,7 @@ def check_redrawn(run: RunContext[Any], agents: Sequence[str]) -> list[str]:
     if len(cold) == len(agents):
         raise UsageError(
             f"intervention is {run.settings.intervention!r}, after which {same}; give --temperature or "
-            "--redraw-temperature a value above 0"
+            "--option redraw-temperature a value above 0"
         )
     return [same]
 

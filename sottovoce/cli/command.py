@@ -60,8 +60,6 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:  # Any: an exit code, or None
         """Run the body."""
-        if ctx.params.get("verbose"):
-            log_to_stderr()
         return self.body(*(build(model, ctx.params) for model in self.models))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

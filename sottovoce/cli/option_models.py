@@ -9,8 +9,8 @@ from pydantic import ConfigDict, Field
 
 from sottovoce.cli.options import argument
 from sottovoce.core.bounds import Agents, Count, Few, Rounds
-from sottovoce.core.errors import UsageError
-from sottovoce.core.outputs import FORCE, RUN, OutputFile, check_folder
+from sottovoce.core.errors import UsageError, command
+from sottovoce.core.outputs import RUN, check_folder
 from sottovoce.core.validation import Checked
 
 
@@ -21,25 +21,17 @@ class Output(Checked):
 
     as_json: bool = Field(default=False, alias="json", description="Print one JSON object on stdout, and nothing else.")
     save: Path | None = Field(default=None, description="Save the run in this folder, not with those of `runs list`.")
-    continue_: bool = Field(default=False, description="Resume the latest unfinished run of this kind, if any.")
-    markdown: Path | None = Field(default=None, description="Write the transcript to this file.")
-    force: bool = Field(default=False, description=FORCE)
     show_prompts: bool = Field(default=False, description="Also print the prompt of each message.")
     quiet: bool = Field(default=False, description="Print only the decision.")
-    verbose: bool = Field(default=False, description="Log on stderr what is loaded, read and saved.")
 
 
-def check_places(output: Output) -> OutputFile | None:
-    """Check that the wanted file can be written and the folder has no other run; return the file, if one is wanted."""
+def check_place(output: Output) -> None:
+    """Check that the folder of `--save` can be written and has no run yet."""
     if output.save is not None:
-        if (output.save / RUN).exists() and not output.continue_:
-            raise UsageError(
-                f"{str(output.save)!r} already contains a run; choose another folder for --save, or --continue that run"
-            )
+        if (output.save / RUN).exists():
+            again = command("runs", "resume", str(output.save))
+            raise UsageError(f"{str(output.save)!r} already contains a run; take another, or continue: {again}")
         check_folder(output.save, "--save", RUN)
-    if output.markdown is None:
-        return None
-    return OutputFile(output.markdown, "--markdown", force=output.force, endings=(".md", ".markdown", ".txt"))
 
 
 class ExperimentOptions(Checked):

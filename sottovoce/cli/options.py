@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 from sottovoce.core.bounds import Size
 from sottovoce.core.errors import UsageError
 from sottovoce.settings import Settings
-from sottovoce.settings.option_groups import FIRST, GROUPS, HEADINGS, heading
+from sottovoce.settings.option_groups import BY_NAME, FIRST, GROUPS, HEADINGS, heading
 from sottovoce.settings.plain import UnknownName, is_repeated, named, read_yaml
 
 FILE = "settings"
@@ -34,7 +34,7 @@ METAVARS: dict[Any, str] = {  # Any: a type
     Size: "SIZE",
     dict: "NAME=VALUE",
 }
-COMMON = ("sample", "questions", "limit", "document", "kind", "prompts", "markdown", "quiet")
+COMMON = ("sample", "questions", "limit", "document", "kind", "prompts", "quiet")
 """The options that most people need besides `FIRST` and the scheme's own."""
 RARE = (*GROUPS, "Question", "Limits", "Output", "Trust")
 """Headings whose other options are left out of the short help of a command with settings."""
@@ -113,6 +113,8 @@ def parameters(models: tuple[type[BaseModel], ...]) -> list[Argument | Option]:
         of_settings = issubclass(model, Settings)
         for field, info in model.model_fields.items():
             name, extra = info.alias or field, info.json_schema_extra
+            if (of_settings and name in BY_NAME) or (isinstance(extra, dict) and extra.get("command") is False):
+                continue
             if isinstance(extra, dict) and (metavar := extra.get("positional")):
                 options.append(Argument(name, info, name.upper() if metavar is True else str(metavar)))
                 continue
@@ -137,9 +139,18 @@ def build(model: type[Model], typed: Typed) -> Model:
     names = [info.alias or field for field, info in model.model_fields.items()]
     chosen = {name: typed[name] for name in names if typed.get(name) not in (None, False, ())}
     chosen = {name: list(value) if isinstance(value, tuple) else value for name, value in chosen.items()}
-    if issubclass(model, Settings) and typed.get(FILE) is not None:
-        chosen = {**from_file(Path(typed[FILE]), model), **chosen}
+    if issubclass(model, Settings):
+        file = from_file(Path(typed[FILE]), model) if typed.get(FILE) is not None else {}
+        chosen = {**file, **chosen, **_by_name(chosen)}
     return model.model_validate(chosen)
+
+
+def _by_name(chosen: Typed) -> Typed:
+    """Return the settings of `--option` that are fields of their own, and the rest of `--option`."""
+    split = [text.partition("=") for text in chosen.get("option", [])]
+    found = {name.replace("-", "_"): value for name, _, value in split if name.replace("-", "_") in BY_NAME}
+    rest = ["".join(parts) for parts in split if parts[0].replace("-", "_") not in BY_NAME]
+    return {**found, **({"option": rest} if split else {})}
 
 
 def from_file(path: Path, model: type[Settings]) -> Typed:

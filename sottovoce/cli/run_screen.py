@@ -16,13 +16,11 @@ from sottovoce.cli.live import LiveTranscript, PipedTranscript
 from sottovoce.cli.option_models import Output
 from sottovoce.cli.progress import RunProgress
 from sottovoce.core.errors import SottovoceError, command
-from sottovoce.core.outputs import OutputFile
 from sottovoce.core.text import counted, figure, one_line, shortened
 from sottovoce.datasets.trained import knowledge
 from sottovoce.graphs import scheme
 from sottovoce.report import blocks, interventions, transcript
 from sottovoce.report.console import console_of, moves
-from sottovoce.report.transcript import markdown
 from sottovoce.runs.discussion import HumanReply
 from sottovoce.runs.job import check_failures, resumable_run, resume_command
 from sottovoce.runs.limits import Limits
@@ -38,19 +36,19 @@ FIRST = 4
 BETWEEN = 2  # terminal columns between two columns of that table
 
 
-def run_and_show(run: Run, settings: Settings, limits: Limits, output: Output, file: OutputFile | None = None) -> None:
-    """Run the unfinished discussions of a run, and show it; `file` receives its transcript."""
+def run_and_show(run: Run, settings: Settings, limits: Limits, output: Output) -> None:
+    """Run the unfinished discussions of a run, and show it."""
     from sottovoce.runs.runner import run_all
 
     console, alone = console_of(), len(run.records) == 1
     models = ", ".join(dict.fromkeys(settings.model))
     with resumable_run(run), shown_while(run, console, output, models) as (observe, person):
         run_all(run, settings, run.store(), limits=limits, observe=observe, alone=alone, person=person)
-    show_run(run, output, just_run=True, file=file)
+    show_run(run, output, just_run=True)
 
 
-def show_run(run: Run, output: Output, *, just_run: bool = False, file: OutputFile | None = None) -> None:
-    """Show a run that ended; one that was `just_run` was shown meanwhile. `file` receives its transcript."""
+def show_run(run: Run, output: Output, *, just_run: bool = False) -> None:
+    """Show a run that ended; one that was `just_run` was shown meanwhile."""
     console = console_of()
     if output.as_json:
         sys.stdout.write(json_of(run))
@@ -61,8 +59,6 @@ def show_run(run: Run, output: Output, *, just_run: bool = False, file: OutputFi
             console.print(saved, style="dim", soft_wrap=True)
     else:
         print_many(console, run, output)
-    if file is not None:
-        file.write("\n".join(map(markdown, run.records.values())))
     if just_run and run.why:
         raise SottovoceError(f"{run.why}; {resume_command(run)} resumes, with a higher limit or none")
     if len(run.records) > 1:

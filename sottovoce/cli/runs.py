@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import ConfigDict, Field
 
 from sottovoce.cli.command import Commands
-from sottovoce.cli.option_models import Output, check_places
+from sottovoce.cli.option_models import Output
 from sottovoce.cli.options import argument
 from sottovoce.core.bounds import Count, Few, Seed
 from sottovoce.core.errors import RecordError, UsageError, choose, command
@@ -215,12 +215,12 @@ def resume(named: Named, limits: Limits, output: Output, trust: Trust) -> None:
     if not run.unfinished:
         show_it = command("runs", "show", run_directory.run_name(run.folder))
         raise UsageError(f"run {str(run.folder)!r} is over; {show_it} shows it")
-    begun, what, file = all_settings_of(run), f"run {str(run.folder)!r}", check_places(output)
+    begun, what = all_settings_of(run), f"run {str(run.folder)!r}"
     trust.check(begun, what, run.folder.parent)
     settings = trust.applied(begun)
     if settings != begun:
         raise UsageError(f"{what} was started in {_sandbox(begun)}; resume it there, or start another run")
-    run_and_show(resume_run(run, settings=settings), settings, limits, output, file)
+    run_and_show(resume_run(run, settings=settings), settings, limits, output)
 
 
 def _sandbox(settings: Settings) -> str:

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from sottovoce.cli.command import SchemeCommands, typed
-from sottovoce.cli.option_models import Output, check_places
+from sottovoce.cli.option_models import Output, check_place
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import one_line
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
@@ -22,17 +22,16 @@ def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits
     """Run a scheme on a question or many, and show the run."""
     check_trained(scheme, settings, typed(), asks=options.chosen)
     questions, origin = questions_of(options, settings)
-    file = check_places(output)
+    check_place(output)
     title = " · ".join([scheme.replace("_", "-"), settings.protocol, ", ".join(dict.fromkeys(settings.model))])
     with _loading(output, title):
         # Late: torch takes seconds, and errors in the request are reported first.
         from sottovoce.cli.run_screen import run_and_show
         from sottovoce.runs.manifest import new_manifest
-        from sottovoce.runs.start import continue_run, start_run
+        from sottovoce.runs.start import start_run
 
-        start = continue_run if output.continue_ else start_run
-        run = start(new_manifest(scheme, settings, questions, options.seeds, origin.words), questions, output.save)
-    run_and_show(run, settings, limits, output, file)
+        run = start_run(new_manifest(scheme, settings, questions, options.seeds, origin.words), questions, output.save)
+    run_and_show(run, settings, limits, output)
 
 
 def _loading(output: Output, title: str) -> Any:  # Any: a context manager

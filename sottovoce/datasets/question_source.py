@@ -27,11 +27,13 @@ from sottovoce.nodes.question import Question
 from sottovoce.prompts.kinds import KindName, kind_of
 from sottovoce.settings import Settings
 
-COMMON = {"kind", "description", "answer_description", "demonstrations", "hints"}
+COMMON = {"kind", "description", "answer_description", "demonstrations"}
 """Options about the task, which apply to all rows of a file that lack the field."""
 PLAYED = "; ".join(f"{', '.join(games.samples)} (scheme {command})" for command, games in GAMES.items())
 CHOOSING = {"question", "sample", "games", "questions", "where", "limit", "shuffle", "skip", "seeds"}
 """Options that choose questions; all others are fields of a question."""
+FILES_ONLY: dict[str, Any] = {"command": False}  # Any: pydantic's
+"""Marks a field that experiments set and the command line does not."""
 
 
 def _option(description: str, option: str | None = None) -> Any:  # Any: a field, as pydantic has it
@@ -62,18 +64,9 @@ class QuestionOptions(Checked):
     )
     choices: list[str] = _options("Option to choose from.", "choice")
     target: str | None = _option("Right answer; no agent reads it.")
-    solution: str | None = _option("Right answer with its steps; an expert agent says it.")
-    decoys: list[str] = _options("Solution of another question; a dummy agent says it.", "decoy")
-    description: str | None = _option("Description of the task, shown before the question.", "task_description")
-    answer_description: str | None = _option(
-        "Request for the form of the answer, instead of the kind's own request.", "task_answer"
-    )
-    demonstrations: list[str] = _options(
-        "Worked example: question, steps and answer as one text.", "task_demonstration"
-    )
-    wordings: list[str] = _options("NAME=TEXT: the question in other words, for one agent.", "wording")
-    starting_views: list[str] = _options("NAME=TEXT: the view that an agent starts from.", "starting_view")
-    hints: list[str] = _options("Hint for a secretary (cmd).", "hint")
+    description: str | None = Field(default=None, alias="task_description", json_schema_extra=FILES_ONLY)
+    answer_description: str | None = Field(default=None, alias="task_answer", json_schema_extra=FILES_ONLY)
+    demonstrations: list[str] = Field(default=[], alias="task_demonstration", json_schema_extra=FILES_ONLY)
     sample: str | None = _option(
         "A generated question instead: arithmetic, arithmetic_cipher or arithmetic_files (CIPHER's paper, its files), "
         "chain2 to chain6 (2 to 6 operations), split or facts (private documents), briefing or briefing_1 to "
@@ -93,7 +86,7 @@ class QuestionOptions(Checked):
     limit: Count | None = Field(
         default=None, ge=1, description="Ask only this many rows of --questions, or this many samples of --sample."
     )
-    shuffle: int | None = _option("Shuffle the rows of --questions by this seed of Python's random.")
+    shuffle: int | None = Field(default=None, json_schema_extra=FILES_ONLY)
     skip: Count = Field(default=0, ge=0, description="Skip this many rows of --questions.")
     seeds: list[int] = _options("Instead of --seed: ask each question once under each of these seeds.", "seeds")
 
@@ -167,8 +160,6 @@ def _of_file(source_name: str, options: QuestionOptions, settings: Settings) -> 
 
 def _check_options(options: QuestionOptions, settings: Settings) -> None:
     """Check that no option contradicts another or would be ignored: a sample has its own documents, kind and target."""
-    if options.hints and not settings.others():
-        raise UsageError("--hint is for a secretary, and there is none; drop it, or use cmd with its secretary")
     one, many = {"a question": options.question, "--sample": options.sample}, {"--questions": options.questions}
     of: dict[str, object] = {**one, **many, "--game": options.games or None}
     sources = [name for name, given in of.items() if given is not None]
@@ -199,9 +190,6 @@ def _check_fields(options: QuestionOptions) -> None:
 
 def _question_of(options: QuestionOptions, settings: Settings) -> Question:
     fields: dict[str, Any] = {name: value for name, value in options if value and name not in CHOOSING}  # Any: see _one
-    for name, option in (("wordings", "--wording"), ("starting_views", "--starting-view")):
-        if name in fields:
-            fields[name] = texts_by_agent(fields[name], option)
     if options.documents:
         fields["documents"] = dealt_documents(options.documents, settings)
     asked = cast(Question, {**fields, "question": options.question})
@@ -211,23 +199,6 @@ def _question_of(options: QuestionOptions, settings: Settings) -> Question:
 NUMBERED = re.compile(r"[^\W\d]+_\d+")
 """The form of a numbered agent's name: agent_1."""
 SIMILAR_NAME = 0.8  # of difflib's ratio: agnet_1 is near agent_1, and relative is not near negative
-
-
-def texts_by_agent(values: list[str], option: str) -> dict[str, str]:
-    """Return one text per agent; the agents' names are checked with the question.
-
-    Raises:
-        UsageError: a text names no agent, or an agent got two.
-    """
-    texts: dict[str, str] = {}
-    for value in values:
-        name, _, text = value.partition("=")
-        if not text.strip():
-            raise UsageError(f"{option} is {value!r}; expected NAME=TEXT, e.g. agent_1=TEXT")
-        if name in texts:
-            raise UsageError(f"{option} was given twice for {name!r}; give each agent one")
-        texts[name] = text
-    return texts
 
 
 def dealt_documents(documents: list[str], settings: Settings) -> list[str] | dict[str, list[str]]:

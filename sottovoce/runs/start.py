@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sottovoce.core.errors import RecordError
 from sottovoce.graphs import scheme
 from sottovoce.nodes.contexts import Models
 from sottovoce.nodes.question import Question
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import NO_TRUST
-from sottovoce.runs.log import LOG, in_use
+from sottovoce.runs.log import LOG
 from sottovoce.runs.manifest import RunManifest, new_manifest
-from sottovoce.runs.read import load_run, read_manifest
+from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
 from sottovoce.settings import Settings
 
@@ -25,27 +24,15 @@ def start_run(manifest: RunManifest, questions: Sequence[Question], folder: Path
     return Run.start(manifest, questions, folder or run_directory.new_folder(manifest.scheme))
 
 
-def continue_run(manifest: RunManifest, questions: Sequence[Question], folder: Path | None = None) -> Run:
-    """Resume the run in `folder`, or the latest unfinished one with the same manifest; start a new run otherwise.
+def continue_run(manifest: RunManifest, questions: Sequence[Question], folder: Path) -> Run:
+    """Resume the run in `folder`, or start it there.
 
     Raises:
-        RecordError: the run in `folder` has another manifest, or is in use.
+        RecordError: the run there has another manifest, or is in use.
     """
-    if folder is not None:
-        return (
-            resume_run(load_run(folder), manifest)
-            if (folder / LOG).exists()
-            else start_run(manifest, questions, folder)
-        )
-    for each in reversed(run_directory.saved_runs()):
-        try:
-            read_manifest(each).check_same(manifest, each.name)
-            run = load_run(each)
-        except RecordError:  # another manifest or version
-            continue
-        if run.unfinished and not in_use(each):
-            return resume_run(run, manifest)
-    return start_run(manifest, questions)
+    if (folder / LOG).exists():
+        return resume_run(load_run(folder), manifest)
+    return start_run(manifest, questions, folder)
 
 
 def resume_run(

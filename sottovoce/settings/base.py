@@ -71,7 +71,9 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         json_schema_extra=lambda schema: schema.update(enum=[*PROTOCOLS.names()]),
     )
     option: Annotated[dict[str, Any], BeforeValidator(pairs), Words()] = Field(  # Any: each protocol's own
-        default={}, description="Protocol option as NAME=VALUE, or AGENT.NAME=VALUE for one agent."
+        default={},
+        description="NAME=VALUE: a setting of the pages without an option of its own, or a protocol's option, also "
+        "AGENT.NAME=VALUE for one agent.",
     )
     model: Annotated[list[str], Names("model", ("bundled",))] = Field(
         default=["bundled"],

@@ -28,6 +28,11 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "People": tuple(People.model_fields),
     "Monitors that watch": tuple(Watched.model_fields),
 }
+BY_NAME = (
+    *("layer_from", "layer_to", "merge", "layer_alpha", "positions", "place", "realign", "partial_at"),
+    *("redraw_temperature", "note", "rounds_back"),
+)
+"""Settings that papers vary and few people set: files have them, and `--option NAME=VALUE`."""
 OWN = "The scheme"
 """The heading of all other settings of a scheme."""
 HEADINGS = (OWN, *GROUPS)

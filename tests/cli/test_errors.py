@@ -60,10 +60,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         (["mad", *["--model", "bundled"] * 3], "model has 3 values for 2 agents and moderator, judge; give one for all, or one each"),
         (["cmd", "--agents", "7", "--strict"], "agents is 7; expected a multiple of 3, or leave out strict"),
         (["cmd", "--secretary", "maybe"], "secretary is 'maybe': expected a valid boolean, unable to interpret input"),
-        (["debate", "2 + 2?", "--wording", "x"], "--wording is 'x'; expected NAME=TEXT, e.g. agent_1=TEXT"),
-        (["debate", "2 + 2?", *["--wording", "agent_1=x"] * 2], "--wording was given twice for 'agent_1'; give each agent one"),
         (["debate", "2 + 2?", "--document", "agnet_1=x = 4."], "unknown agent among the documents: 'agnet_1'; choose from: agent_1, agent_2; if the text itself begins so, put a space before the ="),
-        (["debate", "2 + 2?", "--hint", "Count."], "--hint is for a secretary, and there is none; drop it, or use cmd with its secretary"),
         (["cmd", "--representative", "first"], "representative is 'first', but the secretary decides a tie; add --secretary off"),
         (["reconcile", "--convincing-in", "discussion"], "convincing_in is 'discussion', but there are no samples; add --convincing"),
         (["debate", "--xyzzy"], "No such option '--xyzzy'; see sottovoce debate --help"),
@@ -190,7 +187,8 @@ def test_a_folder_that_holds_a_run_is_not_written_over(call: Call, models: Model
     line = refused(call, USAGE, "debate", "2 + 2?", *save)
 
     assert (
-        line == f"'{tmp_path / 'run'}' already contains a run; choose another folder for --save, or --continue that run"
+        line == f"'{tmp_path / 'run'}' already contains a run; take another, or continue: "
+        f"`sottovoce runs resume {tmp_path / 'run'}`"
     )
     assert (tmp_path / "run" / "log.jsonl").read_bytes() == before
 
@@ -198,8 +196,6 @@ def test_a_folder_that_holds_a_run_is_not_written_over(call: Call, models: Model
 @pytest.mark.parametrize(
     ("option", "path", "line"),
     [
-        ("--markdown", "nowhere/run.md", "--markdown 'nowhere/run.md' cannot be written: 'nowhere' is not a folder"),
-        ("--markdown", "folder", "--markdown 'folder' is a folder; give a file"),
         ("--save", "file", "--save 'file' is a file; give a folder"),
     ],
 )
@@ -217,7 +213,7 @@ def test_a_path_that_cannot_be_written_is_refused_before_the_run(
 def test_a_folder_without_permission_is_refused(call: Call, tmp_path: Path) -> None:
     (tmp_path / "shut").mkdir(mode=0o500)
 
-    assert "no permission" in refused(call, USAGE, "debate", "--markdown", tmp_path / "shut" / "run.md")
+    assert "no permission" in refused(call, USAGE, "debate", "--save", tmp_path / "shut" / "run")
 
 
 def test_an_error_that_quotes_a_text_stays_on_one_line_without_control_characters(call: Call) -> None:

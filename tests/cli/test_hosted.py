@@ -193,7 +193,7 @@ def test_a_failure_of_a_hosted_model_is_recorded(
 def test_no_key_is_saved(call: Call, models: Models, provider: Provider, tmp_path: Path, failures: int) -> None:
     provider.failures = failures
 
-    answer = together(call, "debate", [models.tiny, MINI], tmp_path, "--markdown", tmp_path / "run.md")
+    answer = together(call, "debate", [models.tiny, MINI], tmp_path)
 
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert provider.asked and files

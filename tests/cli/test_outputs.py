@@ -24,7 +24,7 @@ from tests.runs.support import task
 SAMPLES = {"debate": "arithmetic", "whodunit": "whodunit"}
 """Representatives of the commands of schemes, with a sample for each."""
 READ = {
-    *("--settings", "--questions", "--game", "--labels", "--card", "--table", "--data", "--runs", "--store", "--qrels"),
+    *("--settings", "--questions", "--game", "--labels", "--data", "--runs", "--store", "--qrels"),
     *("experiment run file", "data index corpus"),
     *("monitor train rows", "monitor evaluate monitor", "monitor evaluate rows", "monitor show monitor"),
 }
@@ -35,11 +35,9 @@ FILES: dict[str, list[str]] = {
     "runs report --html": ["runs", "report", "RUN", "--html", "OUT"],
     "monitor collect --to": ["monitor", "collect", "RUN", "--to", "OUT"],
     "monitor train --to": ["monitor", "train", "ROWS", "--to", "OUT"],
-    "runs resume --markdown": ["runs", "resume", "STOPPED", "--markdown", "OUT"],
     **{
         f"data games {each} --to": ["data", "games", each, "--n", "1", "--to", "OUT"] for each in ("whodunit", "govsim")
     },
-    **{f"{each} --markdown": [each, "--sample", of, "--markdown", "OUT", *NO_MODEL] for each, of in SAMPLES.items()},
 }
 """Options and arguments that name a file which is written."""
 FOLDERS: dict[str, list[str]] = {

@@ -77,49 +77,43 @@ def test_a_run_is_listed_and_shown_again_as_it_was(call: Call, models: Models) -
     assert saved_runs()[0].name in listed.out and "done" in listed.out and "1 question" in listed.out
 
 
-@pytest.mark.parametrize("how", ["resume", "continue", "save"])
-def test_a_run_resumes_after_a_limit(call: Call, models: Models, asked: Path, tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_run_resumes_after_a_limit(call: Call, models: Models, asked: Path, tmp_path: Path, saved: bool) -> None:
     same = ("debate", "--questions", asked, "--model", models.tiny, *FEW)
-    save = ("--save", tmp_path / "run") if how == "save" else ()
+    save = ("--save", tmp_path / "run") if saved else ()
     stopped = call(*same, *save, "--call-limit", 3, "--at-once", 1)
-    (folder,) = [tmp_path / "run"] if how == "save" else saved_runs()
+    (folder,) = [tmp_path / "run"] if saved else saved_runs()
     before = load_run(folder)
 
-    went_on = (
-        call("runs", "resume", folder.name, "--trust-paths") if how == "resume" else call(*same, *save, "--continue")
-    )
+    went_on = call("runs", "resume", folder if saved else folder.name, "--trust-paths")
 
     assert stopped.code == FAILED and "stopped: the call limit is reached: " in stopped.out
     assert "the call limit is reached: " in stopped.err and "`sottovoce runs resume " in stopped.err
     assert before.status == "stopped" and before.unfinished
     after = load_run(folder)
     assert (went_on.code, after.status, after.cost.calls) == (0, "done", 6)
-    assert saved_runs() == ([] if how == "save" else [folder])
+    assert saved_runs() == ([] if saved else [folder])
 
 
-def test_what_is_over_is_not_resumed_and_another_run_is_begun(call: Call, models: Models) -> None:
+def test_what_is_over_is_not_resumed(call: Call, models: Models) -> None:
     same = ("debate", "2 + 2?", "--model", models.tiny, *FEW)
     call(*same)
 
     line = refused(call, USAGE, "runs", "resume")
-    call(*same, "--continue")
 
     assert line.endswith(f"is over; `sottovoce runs show {saved_runs()[0].name}` shows it")
-    assert len(saved_runs()) == 2
 
 
-def test_a_run_in_use_is_refused_and_begun_beside(call: Call, models: Models, asked: Path) -> None:
+def test_a_run_in_use_is_refused(call: Call, models: Models, asked: Path) -> None:
     same = ("debate", "--questions", asked, "--model", models.tiny, *FEW)
     call(*same, "--call-limit", 3, "--at-once", 1)
     holding = Log(saved_runs()[0])
     try:
         line = refused(call, FAILED, "runs", "resume", "latest", "--trust-paths")
-        call(*same, "--continue")
     finally:
         holding.close()
 
     assert line.endswith("is in use by another process; wait for it, or stop that")
-    assert len(saved_runs()) == 2
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "markdown", "inspect"])

@@ -131,7 +131,7 @@ def quiet_after() -> Iterator[None]:
 def test_verbose_tells_on_stderr_what_is_loaded_read_and_kept(call: Call, models: Models, tmp_path: Path) -> None:
     model = shutil.copytree(models.tiny, tmp_path / "another")  # not one that an earlier test loaded
 
-    answer = call("single", "2 + 2?", "--model", model, "--save", tmp_path / "run", "--json", "--verbose", *FAST)
+    answer = call("--verbose", "single", "2 + 2?", "--model", model, "--save", tmp_path / "run", "--json", *FAST)
 
     assert json.loads(answer.out)["status"] == "done"
     told = [line.split(": ", 1)[1] for line in answer.err.splitlines()]

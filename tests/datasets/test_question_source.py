@@ -10,7 +10,7 @@ import pytest
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.samples import GAMES, SAMPLES, samples
-from sottovoce.settings import CMD, Debate
+from sottovoce.settings import Debate
 from tests.datasets.test_question_files import SUMS, lines
 
 
@@ -81,14 +81,6 @@ def test_a_seed_and_seeds_are_not_both_taken() -> None:
     with pytest.raises(UsageError, match="--seed and --seeds were given; give one of them"):
         questions_of(options(question="?", seeds=[1, 2]), Debate(seed=1))
     assert options(seeds=["1", "2"]).seeds == [1, 2]
-
-
-def test_hints_for_all_rows_need_a_secretary(tmp_path: Path) -> None:
-    given = options(questions=lines(tmp_path, SUMS[0]), hint=["Mind the sign."])
-
-    assert questions_of(given, CMD())[0][0]["hints"] == ["Mind the sign."]
-    with pytest.raises(UsageError, match="--hint is for a secretary, and there is none"):
-        questions_of(given, Debate())
 
 
 @pytest.mark.parametrize(
