@@ -63,7 +63,7 @@ class RowRunner:
         # The prompt packs of agents follow from their models, which are not loaded here.
         now = now.model_copy(update={"prompts": prompts_digest(row.scheme, row.settings, old.packs)})
         for field in IDENTITY:
-            before, after = (head.complete if field == "settings" else getattr(head, field) for head in (old, now))
+            before, after = (getattr(head, field) for head in (old, now))
             if before != after:
                 difference = f" ({differing(before, after)})" if field == "settings" else ""
                 raise self._changed(row.name, f"was started with other {field}{difference}")

@@ -63,10 +63,6 @@ def judge_run(name: str, model: str, labels_file: Path | None, limits: Limits) -
         raise SottovoceError(f"{len(judged.unfinished)} answers are not judged; {SAME_COMMAND} resumes")
 
 
-def _kappa(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
-
-
 class Label(BaseModel):
     """A person's verdict on an answer."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -144,17 +143,15 @@ class LiveTranscript:
 class PipedTranscript:
     """An observer of a run for a pipe or a file; a context manager, so that a stopped run shows all that it had.
 
-    In the end the output is the transcript of the run. A watched run may withdraw messages, which changes their
-    headings, so such a run is printed in whole rounds.
+    Each round is printed when it is over: until then a monitor may withdraw messages, which changes their headings.
     """
 
-    def __init__(self, console: Console, *, prompts: bool = False, watched: bool = False) -> None:
-        """Start with nothing printed; `prompts` adds the prompts, and `watched` says that messages may be withdrawn."""
-        self._console, self._prompts, self._watched = console, prompts, watched
+    def __init__(self, console: Console, *, prompts: bool = False) -> None:
+        """Start with nothing printed; `prompts` adds the prompts."""
+        self._console, self._prompts = console, prompts
         self._run: DiscussionRecord | None = None
-        self._parts = self._messages = 0
-        """Numbers of printed parts, and of printed messages of the part that follows."""
-        self._opened = False
+        self._parts = -1
+        """Number of printed parts; -1 before the introduction."""
 
     def __enter__(self) -> PipedTranscript:
         return self
@@ -175,33 +172,11 @@ class PipedTranscript:
     def _print(self, *, all_of_it: bool) -> None:
         if self._run is None:
             return
-        if not self._opened:
+        if self._parts < 0:
             self._console.print(transcript.block(self._console, introduction(self._run)))
-            self._opened = True
+            self._parts = 0
         parts = list(rounds(self._run, prompts=self._prompts))
         over = len(parts) if all_of_it else max((at for at, part in enumerate(parts) if part.opens), default=0)
         for part in parts[self._parts : over]:
-            self._finish(part, part.messages, lines=True)
-            self._parts, self._messages = self._parts + 1, 0
-        if self._parts < len(parts) and not self._watched:
-            now = parts[self._parts]
-            self._finish(now, in_order(now.messages), lines=False)
-
-    def _finish(self, part: Block, messages: tuple[Message, ...], *, lines: bool) -> None:
-        """Print the remaining messages of a part, one by one, and with `lines` the lines below them."""
-        for message in messages[self._messages :]:
-            heading = "" if self._messages else part.heading
-            self._show(Block(heading, (message,), prompts=part.prompts))
-            self._messages += 1
-        if lines:
-            self._show(replace(part, heading="" if self._messages else part.heading, messages=()))
-
-    def _show(self, part: Block) -> None:
-        if part.heading or part.messages or part.lines:
             self._console.print(transcript.block(self._console, part))
-
-
-def in_order(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Return the leading messages that no later message can precede."""
-    stand = next((at for at, message in enumerate(messages) if message.order != at), len(messages))
-    return messages[:stand]
+        self._parts = max(self._parts, over)

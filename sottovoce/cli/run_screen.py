@@ -90,8 +90,7 @@ def shown_while(
             live.resume(run.only)
             yield live.observe, person(live.paused)
     else:
-        watched = any(run.manifest.settings.get(name) for name in ("watch", "approve"))
-        with PipedTranscript(console, prompts=output.show_prompts, watched=watched) as piped:
+        with PipedTranscript(console, prompts=output.show_prompts) as piped:
             piped.resume(run.only)
             yield piped.observe, person()
 

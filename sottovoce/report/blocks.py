@@ -14,7 +14,7 @@ from sottovoce.graphs import scheme
 from sottovoce.nodes.question import passage_of, shown
 from sottovoce.prompts.kinds import kind_of, lettered, named
 from sottovoce.report import describe
-from sottovoce.report.interventions import figure_of
+from sottovoce.report.interventions import in_words
 from sottovoce.runs.events import Level, Reset
 from sottovoce.runs.measures import ParseStatistics
 from sottovoce.runs.record import DiscussionRecord
@@ -25,10 +25,10 @@ When = tuple[int, float]
 
 
 class Line(NamedTuple):
-    """One line beside messages; the question and a figure may have several."""
+    """One line beside messages; the question may have several."""
 
     text: str
-    style: Literal["", "title", "question", "figure", "aside", "note", "right", "wrong"] = ""
+    style: Literal["", "title", "question", "aside", "note", "right", "wrong"] = ""
     answer: str = ""
     """Shown before the text, in bold."""
 
@@ -50,7 +50,6 @@ def transcript(run: DiscussionRecord, *, prompts: bool = False) -> Iterator[Bloc
     """Yield all blocks of a discussion; `prompts` adds the prompt of each message."""
     yield introduction(run)
     yield from rounds(run, prompts=prompts)
-    yield from uncertainty(run)
     yield conclusion(run)
 
 
@@ -90,13 +89,8 @@ def conclusion(run: DiscussionRecord) -> Block:
     took = f"{counted(cost.calls, 'call')}, {cost.tokens}, {run.seconds:.1f} s{_parsed(run.parsing)}"
     measures = [measures_line(decision["measures"])] if decision.get("measures") else []
     support = _aside_lines(describe.support(run, decision))
-    return Block("Decision", lines=(decided, *support, *judged, *_aside_lines([*measures, took])))
-
-
-def uncertainty(run: DiscussionRecord) -> list[Block]:
-    """Return the figure of agents' uncertainty over a game, with interventions; [] if there is nothing to show."""
-    drawn = figure_of(run)
-    return [Block("Uncertainty", lines=(Line(drawn, "figure"),))] if drawn else []
+    watched = [in_words(run, each) for each in run.interventions]
+    return Block("Decision", lines=(decided, *support, *judged, *_aside_lines([*watched, *measures, took])))
 
 
 def _parsed(parsing: ParseStatistics) -> str:

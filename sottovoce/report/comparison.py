@@ -77,11 +77,6 @@ def tables(comparison: Comparison) -> list[Table]:
     return listed
 
 
-def rows_of(runs: Mapping[str, Run], *, failed: bool) -> list[list[str]]:
-    """Return the rows of the table of runs as a report shows them; `failed` adds accuracy with failures as wrong."""
-    return [[cell.replace("`", "") for cell in _run(summary, failed=failed)] for summary in comparison_of(runs).runs]
-
-
 def sentences(comparison: Comparison) -> list[str]:
     """Return the verdicts, and notes on what was left out."""
     return [one_line(sentence) for sentence in (*(pair.verdict for pair in comparison.pairs), *comparison.notes)]

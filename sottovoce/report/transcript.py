@@ -37,7 +37,6 @@ EMPTY = re.compile(r"\n(?:[^\S\n]*\n){4,}")
 STYLES = {
     "title": "dim",
     "question": "bold",
-    "figure": "dim",
     "aside": "dim",
     "note": "yellow",
     "right": "green",
@@ -75,11 +74,10 @@ def lines(shown: Sequence[Line]) -> list[Text]:
 
 
 def conclusion(console: Console, run: DiscussionRecord) -> RenderableType:
-    """Return the figure of uncertainty, the decision and its cost, with a legend if tokens were shaded."""
+    """Return the decision and its cost, with a legend if tokens were shaded."""
     coloured = console.color_system is not None and not console.no_color
     shaded = coloured and any(message.payload for message in run.messages)
-    shown = [block(console, ending) for ending in (*blocks.uncertainty(run), blocks.conclusion(run))]
-    return Group(*shown, *([_legend()] if shaded else []))
+    return Group(block(console, blocks.conclusion(run)), *([_legend()] if shaded else []))
 
 
 def _side_by_side(console: Console, panels: Sequence[Panel]) -> RenderableType:
@@ -159,7 +157,7 @@ def _markdown_block(block: Block) -> Iterator[str]:
         yield f"\n\n{_markdown_message(message)}"
     listed = False
     for line in block.lines:
-        apart = line.style in ("title", "question", "figure")
+        apart = line.style in ("title", "question")
         yield ("\n" if listed and not apart else "\n\n") + _markdown_line(line)
         listed = not apart
 
@@ -171,7 +169,7 @@ def _markdown_message(message: Message) -> str:
 
 def _markdown_line(line: Line) -> str:
     """Return an item of a list; an indented one belongs to the item before it."""
-    if line.style in ("question", "figure"):
+    if line.style == "question":
         return fenced(line.text)
     if line.style == "title":
         return f"# {escaped(line.text)}"

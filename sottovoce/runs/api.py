@@ -57,7 +57,7 @@ class RunResults:
     @property
     def settings(self) -> dict[str, Any]:  # Any: JSON
         """All settings that the run was started with, defaults included."""
-        return self._run.manifest.complete
+        return self._run.manifest.settings
 
     @property
     def results(self) -> Results:

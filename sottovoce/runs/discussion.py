@@ -53,8 +53,6 @@ class LiveDiscussion:
         self, run: Run, key: Key, observe: Observer, agents: Sequence[str], person: HumanReply | None = None
     ) -> None:
         """Take `Settings.names()` as `agents`; `person` replies when a human is asked."""
-        if None in run.records[key].steps.values():  # logged by a version that did not record updates
-            run.restart(key)
         self.record = run.records[key]
         self._run, self._key, self._observe, self._agents, self._person = run, key, observe, agents, person
         self._reading, self._texts, self._shown = Reading(), dict[str | None, str](), dict[Place, str]()

@@ -4,22 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import BaseMessage
-from pydantic import AliasChoices, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
+from pydantic_core import PydanticCustomError
 
 from sottovoce.channels.message import Message, Place
+from sottovoce.core.bounds import MAX_COUNT
 from sottovoce.nodes.state import JSON, Decision, Intervened, Update, Vote
 
 ROLES = {"human": "user", "ai": "assistant"}
 """Names of roles as we record them, by LangChain's."""
 
 
+MOST_PLACES = 1_000_000
+"""Limit on rounds, turns, epochs and attempts; lists of that length are made."""
+
+
+def _finite(decision: Decision) -> Decision:
+    """Check that the score is between 0 and 1, and that all measures are finite."""
+    score = decision["score"]
+    if score is not None and not 0 <= score <= 1:
+        raise PydanticCustomError("score", "its score should be from 0 to 1, or null")
+    for name, value in decision.get("measures", {}).items():
+        if value is not None and not -MAX_COUNT <= value <= MAX_COUNT:
+            raise PydanticCustomError("measures", f"its measures.{name} should be a finite number, or null")
+    return decision
+
+
 class Opened(BaseModel):
     """The question, models and edges were checked; the agents start."""
 
+    event: Literal["opened"] = Field(default="opened", exclude=True)
     settings: JSON
     """The settings in effect: models given in code bring some of their own."""
     notes: list[str]
@@ -28,6 +46,7 @@ class Opened(BaseModel):
 class Asked(BaseModel):
     """An agent was asked to speak; all fields but the last are the place of its message."""
 
+    event: Literal["asked"] = Field(default="asked", exclude=True)
     epoch: int
     round: int
     turn: int
@@ -54,6 +73,7 @@ class Speaking:
 class Count(BaseModel):
     """The votes of a round that was counted."""
 
+    event: Literal["counted"] = Field(default="counted", exclude=True)
     epoch: int
     round: int
     votes: list[Vote]
@@ -62,6 +82,7 @@ class Count(BaseModel):
 class Level(BaseModel):
     """The groups that discuss until they send representatives to the next level (CMD)."""
 
+    event: Literal["level"] = Field(default="level", exclude=True)
     level: int
     """0-based."""
     epoch: int
@@ -73,7 +94,8 @@ class Level(BaseModel):
 class Reset(BaseModel):
     """The discussion was reset, which started the next epoch."""
 
-    cut: list[int]
+    event: Literal["reset"] = Field(default="reset", exclude=True)
+    cut: Annotated[list[Annotated[int, Field(ge=0, lt=MOST_PLACES)]], Field(min_length=2, max_length=2)]
     """Round and turn: messages of earlier epochs are heard only from before it."""
     why: str = ""
 
@@ -81,26 +103,23 @@ class Reset(BaseModel):
 class Intervention(BaseModel):
     """A watch intervened: it withdrew the messages that it checked, or reset the discussion."""
 
-    intervention: Intervened = Field(validation_alias=AliasChoices("intervention", "told"), serialization_alias="told")
+    event: Literal["intervened"] = Field(default="intervened", exclude=True)
+    intervention: Intervened
 
 
 class Decided(BaseModel):
     """The discussion ended."""
 
-    decision: Decision
+    event: Literal["decided"] = Field(default="decided", exclude=True)
+    decision: Annotated[Decision, AfterValidator(_finite)]
 
 
 LoggedEvent = Opened | Asked | Message | Count | Level | Intervention | Reset | Decided
 """The events that the record and the log have; a message that a watch withdrew is among them."""
 Event = LoggedEvent | Speaking
 NAMES: dict[str, type[BaseModel]] = {
-    "opened": Opened,
-    "asked": Asked,
-    "counted": Count,
-    "level": Level,
-    "intervened": Intervention,
-    "reset": Reset,
-    "decided": Decided,
+    str(kind.model_fields["event"].default): kind
+    for kind in (Opened, Asked, Count, Level, Intervention, Reset, Decided)
 }
 SAID = "said"
 
@@ -109,8 +128,7 @@ def to_json(event: LoggedEvent) -> JSON:
     """Return an event as the log has it."""
     if isinstance(event, Message):
         return {"event": SAID, **event.to_dict()}
-    name = next(name for name, kind in NAMES.items() if isinstance(event, kind))
-    return {"event": name, **event.model_dump(mode="json", by_alias=True)}
+    return {"event": event.event, **event.model_dump(mode="json")}
 
 
 def from_json(data: JSON) -> LoggedEvent:

@@ -39,7 +39,7 @@ LOG = RUN
 LOCK = "lock"
 REPAIR = "restore the log from a copy, or run its questions again"
 FORMAT = "sottovoce.run"
-VERSION = 3
+VERSION = 1
 ENCODER = json.JSONEncoder(separators=(",", ":"))
 END = 4096
 """Largest size of a log's last line, in bytes."""

@@ -22,18 +22,16 @@ from sottovoce.core.errors import SottovoceError
 from sottovoce.core.validation import first_wrong
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.state import JSON, Decision
+from sottovoce.nodes.state import JSON
 from sottovoce.retrievers.pool import Origin
-from sottovoce.runs.events import Asked, Count, Decided, Intervention, Level, Opened, Reset
+from sottovoce.runs.events import MOST_PLACES, Asked, Count, Decided, Intervention, Level, Opened, Reset
 from sottovoce.runs.log import SURROGATE
 from sottovoce.runs.manifest import RunManifest
 from sottovoce.runs.run import Counts
 
-MOST_PLACES = 1_000_000
-"""Limit on rounds, turns, epochs and attempts; lists of that length are made."""
 PLACES = ("epoch", "round", "turn", "attempt")
 ALWAYS = {"model", "protocol", "seed"}
-"""Settings that runs of all versions have."""
+"""Settings that every run has."""
 KIND = re.compile(r"^[a-z]+\.")
 """Pydantic names the kind of a line before its fields."""
 
@@ -67,17 +65,6 @@ def _reference(ref: PayloadRef) -> None:
         raise PydanticCustomError("payload", "its payload's sizes should be numbers from 0 on")
 
 
-def _decision(decision: Decision) -> Decision:
-    """Check that the score is between 0 and 1, and that all measures are finite."""
-    score = decision["score"]
-    if score is not None and not 0 <= score <= 1:
-        raise PydanticCustomError("score", "its score should be from 0 to 1, or null")
-    for name, value in decision.get("measures", {}).items():
-        if value is not None and not -MAX_COUNT <= value <= MAX_COUNT:
-            raise PydanticCustomError("measures", f"its measures.{name} should be a finite number, or null")
-    return decision
-
-
 class _Passage(TypedDict):
     """A passage that was retrieved."""
 
@@ -93,45 +80,15 @@ class _Said(Message):
     event: Literal["said"] = "said"
 
 
-class _Opened(Opened):
-    event: Literal["opened"]
-
-
-class _Asked(Asked):
-    event: Literal["asked"]
-
-
-class _Count(Count):
-    event: Literal["counted"]
-
-
-class _Level(Level):
-    event: Literal["level"]
-
-
-class _Reset(Reset):
-    event: Literal["reset"]
-    cut: Annotated[list[Annotated[int, Field(ge=0, lt=MOST_PLACES)]], Field(min_length=2, max_length=2)]
-
-
-class _Intervention(Intervention):
-    event: Literal["intervened"]
-
-
-class _Decided(Decided):
-    event: Literal["decided"]
-    decision: Annotated[Decision, AfterValidator(_decision)]
-
-
 Event = Annotated[
     Annotated[_Said, AfterValidator(_message)]
-    | _Opened
-    | Annotated[_Asked, AfterValidator(_places)]
-    | Annotated[_Count, AfterValidator(_places)]
-    | Annotated[_Level, AfterValidator(_places)]
-    | _Reset
-    | _Intervention
-    | _Decided,
+    | Opened
+    | Annotated[Asked, AfterValidator(_places)]
+    | Annotated[Count, AfterValidator(_places)]
+    | Annotated[Level, AfterValidator(_places)]
+    | Reset
+    | Intervention
+    | Decided,
     Field(discriminator="event"),
 ]
 Key = tuple[str, int]
@@ -147,13 +104,7 @@ class _QuestionLine(BaseModel):
     question: Question
 
 
-class _SaverLine(BaseModel):
-    line: Literal["saver"]
-    kind: str
-    threads: str
-
-
-class _AskedLine(_Asked):
+class _AskedLine(Asked):
     line: Literal["asked"]
     of: Key
 
@@ -164,7 +115,7 @@ class _StepLine(BaseModel):
     task: str
     seconds: Seconds
     events: list[Event]
-    update: JSON | None = None
+    update: JSON
 
 
 class _RepliedLine(BaseModel):
@@ -202,7 +153,6 @@ class _ResumedLine(BaseModel):
 Line = Annotated[
     _RunLine
     | _QuestionLine
-    | _SaverLine
     | Annotated[_AskedLine, AfterValidator(_places)]
     | _StepLine
     | _RepliedLine

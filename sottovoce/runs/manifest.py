@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, Field
 import sottovoce
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.core.errors import RecordError
-from sottovoce.graphs import SCHEMES, scheme
+from sottovoce.graphs import SCHEMES
 from sottovoce.nodes.context import made_from, wording
 from sottovoce.nodes.contexts import Models
 from sottovoce.nodes.question import Question
@@ -91,11 +91,6 @@ class RunManifest(BaseModel):
     versions: dict[str, str] = Field(default_factory=versions)
     started: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
-    @property
-    def complete(self) -> JSON:
-        """The settings, and the defaults of those that are newer than the run: its version knew no other value."""
-        return {**scheme(self.scheme).settings().model_dump(mode="json"), **self.settings}
-
     def check_same(self, now: RunManifest, where: str) -> list[str]:
         """Check that a run continues with the same models, prompts and settings; return other versions as notes.
 
@@ -103,8 +98,7 @@ class RunManifest(BaseModel):
             RecordError: something differs; the message names it.
         """
         for name in ("scheme", "settings", "seeds", "questions", "prompts", "monitors"):
-            mine, other = (each.complete if name == "settings" else getattr(each, name) for each in (self, now))
-            if mine != other:
+            if getattr(self, name) != getattr(now, name):
                 raise RecordError(f"run {where!r} was started with other {name}; start a new run, or restore them")
         for agent, model in self.models.items():
             other = now.models.get(agent)

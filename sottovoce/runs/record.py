@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, field_serializer
+from pydantic import BaseModel, Field, field_serializer
 
 from sottovoce.channels.board import Board
 from sottovoce.channels.message import Message
@@ -28,8 +28,6 @@ Status = Literal["waiting", "running", "done", "failed", "stopped"]
 
 class DiscussionRecord(BaseModel):
     """One discussion of a run: a question under one seed."""
-
-    model_config = ConfigDict(serialize_by_alias=True)  # the keys of files stay, whatever a field is called
 
     format: str = FORMAT
     version: int = VERSION
@@ -61,12 +59,12 @@ class DiscussionRecord(BaseModel):
     """Only in schemes that vote after a round."""
     notes: list[str] = []
     decision: Decision | None = None
-    parsing: ParseStatistics = Field(default=ParseStatistics(), serialization_alias="readings")
+    parsing: ParseStatistics = ParseStatistics()
     cost: Cost = Field(default_factory=Cost)
     seconds: float = 0.0
     """How long it ran, including the time before it was resumed."""
-    steps: dict[str, Update | None] = Field(default={}, exclude=True, repr=False)
-    """The updates of the graph's steps before the decision, by which they are repeated; None in earlier logs."""
+    steps: dict[str, Update] = Field(default={}, exclude=True, repr=False)
+    """The updates of the graph's steps before the decision, by which they are repeated."""
     replies: dict[str, list[str | JSON]] = Field(default={}, exclude=True, repr=False)
     """The replies of humans by step."""
 
@@ -84,13 +82,13 @@ class DiscussionRecord(BaseModel):
         kept = {"scheme", "settings", "question", "seed", "origin", "versions", "models"}
         return DiscussionRecord(**{name: getattr(self, name) for name in kept})
 
-    def step(self, step: str, events: list[LoggedEvent], update: Update | None, seconds: float) -> None:
+    def step(self, step: str, events: list[LoggedEvent], update: Update, seconds: float) -> None:
         """Add the events of a step of the graph, and its update, whose messages are those of the events."""
         self.seconds = seconds
         for event in events:
             self.take(event)
         board = [event.to_dict() for event in events if isinstance(event, Message)]
-        self.steps[step] = {**update, "board": board} if update is not None and board else update
+        self.steps[step] = {**update, "board": board} if board else update
         if self.decision is not None:
             self.steps, self.replies = {}, {}
 

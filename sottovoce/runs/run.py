@@ -280,8 +280,6 @@ class Run:
             raise RecordError(f"run {str(self.folder)!r} was continued by another process meanwhile; try again")
         if cut:
             self._log.cut(sound)
-        for file in self.folder.glob("checkpoints.sqlite*"):  # of a version that did not resume from the log
-            file.unlink()
         self.status = "running"
         self.write({"line": "resumed"})
 
@@ -294,15 +292,13 @@ class Run:
             now: dict[str, Status] = {"stopped": "stopped", "resumed": "running", "done": "done"}
             self.status, self.why = now[line["line"]], line.get("why", "")
             return
-        if line["line"] == "saver":  # earlier versions wrote where their checkpoints were
-            return
         record = self.records[line["of"][0], line["of"][1]]
         match line["line"]:
             case "asked":
                 record.take(from_json({name: value for name, value in line.items() if name not in ("line", "of")}))
             case "step":
                 events = list(map(from_json, line["events"]))
-                record.step(line["task"], events, line.get("update"), line["seconds"])
+                record.step(line["task"], events, line["update"], line["seconds"])
             case "replied":
                 record.replies.setdefault(line["task"], []).append(line["reply"])
             case "again":

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from sottovoce.channels.message import Message
 from sottovoce.cli import progress
-from sottovoce.cli.live import LiveTranscript, PipedTranscript, in_order
+from sottovoce.cli.live import LiveTranscript, PipedTranscript
 from sottovoce.cli.progress import RunProgress
 from sottovoce.nodes.decide import majority
 from sottovoce.report import transcript
@@ -133,7 +133,7 @@ def test_a_terminal_and_a_pipe_are_left_with_the_transcript(
 ) -> None:
     live, after, piped = screen(height=500), screen(height=500), pipe()
 
-    with LiveTranscript(live, "loading") as view, PipedTranscript(piped, watched=watch is not None) as printer:
+    with LiveTranscript(live, "loading") as view, PipedTranscript(piped) as printer:
 
         def observe(run: DiscussionRecord, event: Event) -> None:
             view.observe(run, event)
@@ -192,21 +192,18 @@ def test_an_answer_turn_appears_under_its_reply(tmp_path: Path) -> None:
     assert "secretary …" in said[1][1] and "Both." in said[1][1] and 'it says "22"' in said[1][1]
 
 
-def test_a_message_is_printed_before_the_next_one_is_said(tmp_path: Path) -> None:
+def test_a_round_is_printed_when_the_next_one_begins(tmp_path: Path) -> None:
     console, seen = pipe(), list[tuple[Event, str]]()
-    piped = PipedTranscript(console)
 
     def watch(run: DiscussionRecord, event: Event) -> None:
         piped.observe(run, event)
         seen.append((event, shown(console)))
 
-    schemes.held(*JUDGED, tmp_path, watch)
+    with PipedTranscript(console) as piped:
+        schemes.held(*JUDGED, tmp_path, watch)
 
-    said = [(event, text) for event, text in seen if isinstance(event, Message) and not event.attempt]
-    assert len(said) > 5
-    assert all(f"─ {event.agent} " in text and text.endswith("╯\n") for event, text in said[:3])
-    counts = [text.count("╭─") for _, text in said]
-    assert counts == sorted(counts) and len({*counts}) > 4
+    said = [(event, text) for event, text in seen if isinstance(event, Message) and event.round == 1]
+    assert said and all("Round 1" in text and "Round 2" not in text for _, text in said)
 
 
 def test_nothing_is_printed_before_something_was_said(tmp_path: Path) -> None:
@@ -219,13 +216,6 @@ def test_nothing_is_printed_before_something_was_said(tmp_path: Path) -> None:
         piped.observe(run, Opened(settings={}, notes=[]))
 
     assert shown(console) == ""
-
-
-def test_who_might_still_be_preceded_waits() -> None:
-    first, second, third = (Message(f"agent_{at}", 0, "answer", "x", order=at - 1) for at in (1, 2, 3))
-
-    assert in_order((second, third)) == () and in_order((first, third)) == (first,)
-    assert in_order((first, second, third)) == (first, second, third)
 
 
 def test_a_terminal_sees_how_many_are_over_the_rate_and_the_score(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.cli.test_errors import FAILED, USAGE, refused
 FEW = ("--max-tokens", 4, "--answer-turn", "off", "--rounds", 1)
 KEYS = set(
     "format version status error outside scheme settings question seed origin versions models messages prompts"
-    " interventions resets levels counts notes decision readings cost seconds".split()
+    " interventions resets levels counts notes decision parsing cost seconds".split()
 )
 """Keys of an exported record: files of other versions have them too."""
 

@@ -160,7 +160,7 @@ def test_a_run_of_every_scheme_reads_back_as_it_was(scheme: tuple[Settings, sche
     ("old", "new", "line"),
     [
         ('"format":"sottovoce.run"', '"format":1', "is not a run: its format is 1; expected 'sottovoce.run'"),
-        ('"version":3', '"version":2', "has version 2 of the format; expected 3: run its questions again"),
+        ('"version":1', '"version":2', "has version 2 of the format; expected 1: run its questions again"),
         ('"scheme":"debate"', '"scheme":1', "is damaged: line 1: scheme is 1"),
         ('"event":"decided"', '"event":"ended"', "is damaged: line 16: events.0.event is 'ended': expected one of"),
         ('"line":"step"', '"line":"walk"', ": line is 'walk': expected one of 'run', 'question'"),

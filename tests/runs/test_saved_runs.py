@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -87,20 +86,6 @@ def test_a_line_that_was_cut_off_is_said_and_done_again(stopped: Path) -> None:
     assert run.notes == ["the last line of the log was cut off (24 bytes); what it recorded is run again"]
     assert hold(resume_run(run, models=fresh())).only.decision is not None
     assert load_run(stopped).notes == []
-
-
-def test_a_discussion_of_an_older_version_which_logged_no_updates_restarts(stopped: Path) -> None:
-    """Its checkpoints lay in a file of their own, which is of no use now."""
-    lines = [json.loads(line) for line in (stopped / "log.jsonl").read_text().splitlines()]
-    older = [{name: value for name, value in line.items() if name != "update"} for line in lines]
-    older.insert(3, {"line": "saver", "kind": "sqlite", "threads": ""})
-    (stopped / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in older))
-    (stopped / "checkpoints.sqlite").write_bytes(b"old")
-
-    run = hold(resume_run(load_run(stopped), models=fresh()))
-
-    assert len(run.only.messages) == run.cost.calls == 2 * ROUNDS
-    assert load_run(stopped).only == run.only and not (stopped / "checkpoints.sqlite").exists()
 
 
 def test_another_process_is_refused_in_one_line(stopped: Path) -> None:
