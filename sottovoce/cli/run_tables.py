@@ -1,30 +1,26 @@
-"""Tables about saved runs: comparisons, measures of discussion, audits, and the branches of a replay."""
+"""Tables about saved runs: comparisons, measures of discussion, and audits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.errors import UsageError
 from sottovoce.core.files import text_of
-from sottovoce.core.text import counted, figure, one_line, shortened
-from sottovoce.report import describe
+from sottovoce.core.text import counted, figure, one_line
 from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import Trust
 from sottovoce.runs.job import resumable
 from sottovoce.runs.limits import Currency
 from sottovoce.runs.read import load_run
-from sottovoce.runs.results import measures_line
 
 if TYPE_CHECKING:
     from sottovoce.analysis.audit import Audited
-    from sottovoce.channels.message import Message
     from sottovoce.runs.measures import Qrels
-    from sottovoce.runs.replay import Branch, Branches
     from sottovoce.runs.results import Results
-    from sottovoce.runs.run import Key, Run
+    from sottovoce.runs.run import Run
 
 By = Literal["round", "agent", "model", "limit"]
 ALL: tuple[By | None, ...] = (None, "round", "agent", "model", "limit")
@@ -150,55 +146,3 @@ def _audit_cells(policy: Audited) -> list[str]:
     examples = [f"{sign}{one_line(id)}" for sign, ids in sides for id in [*dict.fromkeys(ids)][:EXAMPLES]]
     accuracy = share_cells(policy.accuracy)
     return [policy.policy, str(policy.counted), *accuracy, *points, *numbers, ", ".join(examples)]
-
-
-def chosen_discussion(run: Run, question: str | None, seed: int | None) -> Key:
-    """Return the discussion of a question under a seed: the first with an intervention, or else the first."""
-    keys = [key for key in run.records if question in (None, key[0]) and seed in (None, key[1])]
-    if not keys:
-        questions = {key[0] for key in run.records}
-        if question is not None and question not in questions:
-            raise UsageError(choose("question", question, [*questions]))
-        raise UsageError(choose("seed", str(seed), [*{str(key[1]) for key in run.records}]))
-    return next((key for key in keys if run.records[key].interventions), keys[0])
-
-
-def replay_lines(branches: Branches, saved: Sequence[Message] | None = None) -> Iterator[str]:
-    """Yield lines on two branches: the intervention, both endings, where they part, and whether the replay is exact.
-
-    `saved`: the messages of the run, if the discussion was re-run for the replay.
-    """
-    if (at := branches.at) is None:
-        yield "nobody intervened: the replay repeats the run from the first watched act on"
-    else:
-        when = f"epoch {at['epoch'] + 1}, round {at['round'] + 1}, attempt {at['attempt'] + 1}"
-        yield f"intervention: {describe.intervention(at, f', {when}')}"
-        yield from _branch_lines("with it", branches.with_it)
-        yield from _branch_lines("without", branches.without)
-        parted = branches.parted
-        yield f"they part at: {_message(parted)}" if parted else "their messages do not differ"
-    if saved is not None and _texts(saved) != _texts(branches.original.messages):
-        yield "the re-run differs from the saved run: it used hosted models, or --exact was off"
-    same = _ids(branches.original.messages) == _ids(branches.with_it.messages)
-    yield "the replay is token-identical" if same else "the replay differs from the run"
-
-
-def _branch_lines(name: str, branch: Branch) -> Iterator[str]:
-    decision = branch.decision
-    answer = "no answer" if decision["answer"] is None else shortened(decision["answer"], 40)
-    score = "" if decision["score"] is None else f", score {figure(decision['score'])}"
-    yield one_line(f"{name}: {answer}{score}; {decision['why']}; {len(branch.messages)} messages")
-    if measures := decision.get("measures"):
-        yield f"  {measures_line(measures)}, interventions {len(branch.interventions)}"
-
-
-def _message(message: Message) -> str:
-    return one_line(f"{message.agent}, round {message.round + 1}: {shortened(message.public or message.text, 80)}")
-
-
-def _texts(messages: Sequence[Message]) -> list[object]:
-    return [(message.text, message.place) for message in messages]
-
-
-def _ids(messages: Sequence[Message]) -> list[object]:
-    return [(each.text, each.place, each.payload and each.payload.load().ids) for each in messages]

@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field
 from sottovoce.cli.command import Commands
 from sottovoce.cli.option_models import Output
 from sottovoce.cli.options import argument
-from sottovoce.core.bounds import Count, Few, Seed
+from sottovoce.core.bounds import Count
 from sottovoce.core.errors import RecordError, UsageError, choose, command
 from sottovoce.core.outputs import EXPERIMENT, FORCE, OutputFile
 from sottovoce.core.text import amount, counted, one_line
@@ -53,14 +53,6 @@ class ShowOptions(Checked):
     seed: int | None = Field(default=None, description="Show only the discussion with this seed.")
     show_prompts: bool = Field(default=False, description="Also print each agent's prompts.")
     as_json: bool = Field(default=False, alias="json", description="Print one JSON object on stdout, and nothing else.")
-
-
-class ReplayOptions(Named):
-    """The discussion of a watched run, and the intervention, to replay."""
-
-    question: str | None = Field(default=None, description="Id of the question, if the run has several discussions.")
-    under_seed: Seed | None = Field(default=None, description="Seed of the discussion.")
-    intervention: Few = Field(default=1, ge=1, description="Number of the intervention, from 1.")
 
 
 class ExportOptions(Checked):
@@ -226,24 +218,6 @@ def resume(named: Named, limits: Limits, output: Output, trust: Trust) -> None:
 def _sandbox(settings: Settings) -> str:
     known = settings.model_dump()
     return f"the sandbox {known['sandbox']!r}, {'with' if known['unsafe'] else 'without'} --unsafe"
-
-
-@commands.add(ReplayOptions, Trust)
-def replay(options: ReplayOptions, trust: Trust) -> None:
-    """Run a watched discussion again, with and without an intervention, and compare both."""
-    from sottovoce.cli.run_tables import chosen_discussion, replay_lines
-    from sottovoce.runs.replay import replay as run_branches
-    from sottovoce.runs.runner import payload_store
-    from sottovoce.runs.start import all_settings_of
-
-    run = load(options.name)
-    question, seed = key = chosen_discussion(run, options.question, options.under_seed)
-    assert run.folder is not None, "read from there"
-    trust.check(all_settings_of(run), f"run {str(run.folder)!r}", run.folder.parent)
-    with payload_store(None) as store:  # not the run's: `runs verify` would find payloads that no message names
-        branches = run_branches(run, key, options.intervention - 1, trust=trust, store=store)
-        print(one_line(f"question {question} under seed {seed}"))
-        print(*replay_lines(branches, run.records[key].messages), sep="\n")
 
 
 @commands.add(ExportOptions)

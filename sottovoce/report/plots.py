@@ -5,10 +5,9 @@ matplotlib's global state does not change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from itertools import pairwise
 from math import ceil
 from typing import Any
 
@@ -26,13 +25,9 @@ SIZE = (6.2, 3.4)  # inches
 LINES = ("-", "--", "-.", ":")
 MARKERS = "osD^vP"
 APART = 0.05  # distance between the intervals of two runs, in rounds
-GAP = 0.03  # minimum distance of two points, as a share of a logarithmic axis
-SPAN = 1.5  # minimum factor between the ends of a logarithmic axis, margins excluded
-MARGIN = 0.15  # space on either side of the values, as a share of their range
-LEGEND, LINE = 80, 8  # characters that fit in a row of a legend, and those that a run's line takes
+COLUMNS = 2  # of a legend
 ROW = 0.2  # inches
 NAME = 40  # characters of a run's name in a legend
-TICKS = 5  # maximum number on a logarithmic axis
 
 
 def looks(runs: Iterable[str]) -> dict[str, dict[str, Any]]:  # Any: for `errorbar`
@@ -91,56 +86,18 @@ def _cost(scored: Sequence[Summary], of: Looks) -> Plot | None:
     costs = [value or 0.0 for value in flops] if known else tokens
     if not scored or min(costs) <= 0:
         return None
-    axis = f"{quantity} per discussion, on a logarithmic axis"
-    caption = f"Cost against accuracy: {axis}, failures as wrong, with 95 % intervals."
-    return _scattered(scored, costs, quantity, caption, of)
-
-
-def _scattered(scored: Sequence[Summary], at: Sequence[float], quantity: str, caption: str, of: Looks) -> Plot:
     figure, axes = drawing()
-    low, high = _ends(at)
-    places = apart(at, (high / low) ** GAP)
-    for summary, x in zip(scored, places, strict=True):
+    for summary, cost in zip(scored, costs, strict=True):
         share = summary.failed_wrong
         assert share is not None, "only scored runs are drawn"
-        axes.errorbar([x], [share.value], _reach([share]), capsize=3, label=_label(summary.run), **of[summary.run])
-    _logarithmic(axes, at)
-    axes.set_xlim(low, max(high, max(places) * (high / low) ** MARGIN))
+        axes.errorbar([cost], [share.value], _reach([share]), capsize=3, label=_label(summary.run), **of[summary.run])
+    axes.set_xscale("log")
     axes.set_xlabel(quantity)
     _accuracy(axes)
-    _legend(figure, (summary.run for summary in scored))
+    _legend(figure, [summary.run for summary in scored])
+    axis = f"{quantity} per discussion, on a logarithmic axis"
+    caption = f"Cost against accuracy: {axis}, failures as wrong, with 95 % intervals."
     return Plot(svg(figure, caption), caption)
-
-
-def apart(values: Sequence[float], factor: float) -> list[float]:
-    """Return the values in their order, each raised to at least `factor` times the next smaller one."""
-    raised = list(values)
-    for before, at in pairwise(sorted(range(len(values)), key=lambda place: values[place])):
-        raised[at] = max(raised[at], raised[before] * factor)
-    return raised
-
-
-def _ends(values: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of a logarithmic axis that has the values in its middle."""
-    low, high = min(values), max(values)
-    wider = max(1.0, SPAN * low / high) ** 0.5
-    low, high = low / wider, high * wider
-    margin = (high / low) ** MARGIN
-    return low / margin, high * margin
-
-
-def _logarithmic(axes: Any, at: Sequence[float]) -> None:  # Any: Axes
-    from matplotlib.ticker import NullLocator
-
-    low, high = _ends(at)
-    axes.set_xscale("log")
-    axes.set_xlim(low, high)
-    ticks: list[float] = []
-    for value in sorted(at):
-        if not ticks or value >= ticks[-1] * (high / low) ** (1 / TICKS):
-            ticks.append(value)
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xticks(ticks, [f"{value:,.0f}" if value < 1e6 else f"{value:.2e}" for value in ticks])
 
 
 def drawing() -> tuple[Any, Any]:  # Any: a Figure, its Axes
@@ -165,11 +122,9 @@ def svg(figure: Any, title: str) -> Markup:  # Any: a Figure
     return Markup(f'{opening} role="img"><title>{escape(title)}</title>{rest}')
 
 
-def _legend(figure: Any, names: Iterable[str]) -> None:  # Any: a Figure
-    labels = [*map(_label, names)]
-    columns = max(1, LEGEND // (max(map(len, labels)) + LINE))
-    figure.set_figheight(SIZE[1] + ROW * ceil(len(labels) / columns))
-    figure.legend(loc="outside upper left", ncols=columns, frameon=False)
+def _legend(figure: Any, names: Collection[str]) -> None:  # Any: a Figure
+    figure.set_figheight(SIZE[1] + ROW * ceil(len(names) / COLUMNS))
+    figure.legend(loc="outside upper left", ncols=COLUMNS, frameon=False)
 
 
 def _label(name: str) -> str:

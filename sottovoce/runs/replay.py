@@ -12,23 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.state import CompiledStateGraph
 
 from sottovoce.channels.message import Message
-from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
-from sottovoce.graphs import scheme
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.contexts import Models
-from sottovoce.nodes.guard import Guard
-from sottovoce.nodes.probes import run_of
 from sottovoce.nodes.state import Decision, Intervened
-from sottovoce.nodes.watch import Intervention, Watch
-from sottovoce.runs.allowed import NO_TRUST, Trust
-from sottovoce.runs.run import Key, Run
-from sottovoce.runs.start import settings_of
-from sottovoce.settings import Settings
+from sottovoce.nodes.watch import Intervention
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]  # Any: of every scheme
 THREAD: RunnableConfig = {"configurable": {"thread_id": "replay"}}
@@ -87,51 +77,6 @@ def branches(watched: Graph, free: Graph, config: RunnableConfig = THREAD, numbe
     checkpoint = _before(watched, config, number)
     with_it, without = (_from(graph, checkpoint) for graph in (watched, free))
     return Branches(original.interventions[number], original, with_it, without)
-
-
-def replay(
-    run: Run,
-    key: Key,
-    number: int = 0,
-    models: Models = None,
-    watch: Watch | None = None,
-    trust: Trust = NO_TRUST,
-    store: PayloadStore | None = None,
-) -> Branches:
-    """Re-run a discussion of a saved run, then continue it from before an intervention, with it and without it.
-
-    Args:
-        run: A run that was watched.
-        key: The discussion.
-        number: Index of the intervention, from 0.
-        models: The run's chat models, if its graph got them in code.
-        watch: The run's watch, if its settings name no monitors.
-        trust: Names the sandbox in which programs run.
-        store: Store for the payloads of both branches; None adds them to the run's.
-
-    Raises:
-        UsageError: the run was not watched, a human took part, or there were fewer interventions.
-    """
-    settings = trust.applied(settings_of(run)).model_copy(update={"seed": key[1]})
-    record = run.records[key]
-    if settings.asks_people or "human" in (settings.intervention, *(each["what"] for each in record.interventions)):
-        raise UsageError("a human's words cannot be replayed; choose a run in which only models spoke")
-    watch = watch or _watch_of(settings)
-    create, free = scheme(run.manifest.scheme).create, settings.model_copy(update={"watch": []})
-    if settings.probe_from:  # a name relative to the run
-        free = free.model_copy(update={"probe_from": str(run_of(settings.probe_from, run.store()))})
-    saver, store = InMemorySaver(), store or run.store()
-    watched, without = (
-        create(free, models=models, store=store, watch=each).compile(checkpointer=saver) for each in (watch, never)
-    )
-    watched.invoke(record.question, THREAD, output_keys=[])
-    return branches(watched, without, number=number)
-
-
-def _watch_of(settings: Settings) -> Watch:
-    if not settings.watch:
-        raise UsageError("the run was not watched, so there is nothing to replay; run it with --watch MONITOR")
-    return Guard.of(settings)
 
 
 def _before(graph: Graph, config: RunnableConfig, number: int) -> RunnableConfig:

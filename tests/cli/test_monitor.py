@@ -175,15 +175,10 @@ def saved(folder: Path, threshold: float) -> Path:
     return file
 
 
-def test_a_watched_run_is_replayed_with_and_without_an_intervention(call: Call, models: Models, tmp_path: Path) -> None:
+def test_a_watched_run_tells_its_interventions(call: Call, models: Models, tmp_path: Path) -> None:
     given = ("2 + 2?", "--model", models.tiny, *FEW_WATCHED, "--intervention", "again", "--temperature", 1)
     shown = call("debate", *given, "--watch", saved(tmp_path, 0.0), "--save", tmp_path / "run")
-    assert shown.code == 0 and "^ again at agent_1, turn 1" in shown.out
-
-    replayed = call("runs", "replay", tmp_path / "run", "--trust-paths", "--intervention", 2).out.splitlines()
-
-    assert replayed[1].startswith("intervention: again at agent_") and replayed[-1] == "the replay is token-identical"
-    assert [line.partition(":")[0] for line in replayed[2:5]] == ["with it", "without", "they part at"]
+    assert shown.code == 0 and "again at agent_1, turn 1" in shown.out
 
 
 def test_a_run_that_monitors_let_pass_says_so(call: Call, models: Models, tmp_path: Path) -> None:
@@ -191,13 +186,9 @@ def test_a_run_that_monitors_let_pass_says_so(call: Call, models: Models, tmp_pa
     watched = call("debate", *given, "--watch", saved(tmp_path, 99.0), "--save", tmp_path / "run")
 
     assert "· watched: reset ·" in watched.out and "monitors did not intervene" in watched.out
-    assert "nobody intervened" in call("runs", "replay", tmp_path / "run", "--trust-paths").out
 
 
-def test_an_unwatched_run_and_a_wrong_monitor_file_are_refused(call: Call, models: Models, tmp_path: Path) -> None:
-    call("debate", "2 + 2?", "--model", models.tiny, *FEW_WATCHED, "--save", tmp_path / "run")
-    assert "the run was not watched" in refused(call, USAGE, "runs", "replay", tmp_path / "run", "--trust-paths")
-
+def test_a_wrong_monitor_file_is_refused(call: Call, models: Models, tmp_path: Path) -> None:
     (tmp_path / "no.json").write_text("{}")
     line = refused(call, USAGE, "debate", "2 + 2?", "--model", models.tiny, "--watch", tmp_path / "no.json")
     assert "has format None; this version reads 1; train the monitor again" in line

@@ -23,20 +23,18 @@ COMMANDS: dict[str, Callable[[Path], list[str]]] = {
     "show": lambda run: ["runs", "show", str(run), "--show-prompts"],
     "show --json": lambda run: ["runs", "show", str(run), "--json"],
     "list": lambda run: ["runs", "list"],
-    "measures": lambda run: ["measures", str(run)],
-    "audit": lambda run: ["audit", str(run)],
-    "compare": lambda run: ["compare", str(run)],
-    "report": lambda run: ["report", str(run), "--html", str(run.parent / "page.html"), "--force"],
+    "measures": lambda run: ["runs", "measures", str(run)],
+    "compare": lambda run: ["runs", "compare", str(run)],
+    "report": lambda run: ["runs", "report", str(run), "--html", str(run.parent / "page.html"), "--force"],
     **{
         f"export {ending}": lambda run, ending=ending: [  # type: ignore[misc]  # a default binds it
             "runs", "export", str(run), str(run.parent / f"out.{ending}"), "--force"
         ]
         for ending in ("jsonl", "csv", "md", "card.json")
     },
-    "verify": lambda run: ["verify", str(run), "--no-model"],
+    "verify": lambda run: ["runs", "verify", str(run), "--no-model"],
     "collect": lambda run: ["monitor", "collect", str(run), "--to", str(run.parent / "rows.jsonl"), "--force"],
     "payloads": lambda run: ["payloads", "verify", "--runs", str(run)],
-    "replay": lambda run: ["runs", "replay", str(run)],
     "resume": lambda run: ["runs", "resume", str(run), "--quiet"],
 }  # fmt: skip
 FEW = ("--max-tokens", "4", "--rounds", "2")

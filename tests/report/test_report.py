@@ -22,7 +22,7 @@ from sottovoce.models import Ids, Rows, load
 from sottovoce.report import tensors
 from sottovoce.report.comparison import comparison_of, published_table, tables
 from sottovoce.report.discussions import items
-from sottovoce.report.plots import apart, plots
+from sottovoce.report.plots import plots
 from sottovoce.report.report import headline, report
 from sottovoce.report.sources import Gathered, gathered
 from sottovoce.report.tensors import Tensors, Words
@@ -251,12 +251,6 @@ def test_equal_runs_hide_neither_lines_nor_points_nor_ticks(spoken: Run) -> None
         assert len({*lines[:3]}) == 3  # those of the legend follow
     ticks = re.findall(r"<!-- ([^>]+) -->|>([^<]+)</text>", cost.svg)
     assert len([text for pair in ticks for text in pair if "e+" in text]) == 1  # all three cost the same
-
-
-def test_points_that_nearly_coincide_are_set_apart_in_their_order() -> None:
-    """Two runs of 16,853 and 16,811 bytes a message were moved onto each other."""
-    assert apart([16853, 16811, 30000], 1.1) == pytest.approx([16811 * 1.1, 16811, 30000])
-    assert apart([2, 2, 2], 1.5) == pytest.approx([2, 3, 4.5])
 
 
 def test_a_headline_names_the_clearest_verdicts_alone_and_says_where_the_others_are(tmp_path: Path) -> None:

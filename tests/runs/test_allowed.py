@@ -82,8 +82,6 @@ def test_a_received_run_runs_its_programs_in_no_sandbox_of_its_own(
     code, said = told(capsys, "runs", "verify", folder)
     assert (code, said.count("\n")) == (2, 1) and "--no-model" in said and not written.exists()
     assert "'limits' with --unsafe" in said and "add --sandbox isolated" in said
-    code, said = told(capsys, "runs", "replay", folder)
-    assert code == 2 and "only this command line may choose one" in said and not written.exists()
     assert settings_of(load_run(folder)).sandbox is None  # type: ignore[attr-defined]  # of CodeGen
 
 
@@ -106,7 +104,7 @@ def test_a_received_run_opens_no_path_and_no_server_that_it_names(
     changed_head(folder, **settings)
     (folder / LOG).write_text("\n".join((folder / LOG).read_text().splitlines()[:2]) + "\n")  # not over
 
-    for command in (("runs", "verify", folder), ("runs", "resume", folder), ("runs", "replay", folder)):
+    for command in (("runs", "verify", folder), ("runs", "resume", folder)):
         code, said = told(capsys, *command)
         assert (code, said.count("\n")) == (2, 1)
         assert f"names the {kind}, which is not opened for it; add --trust-paths if you trust who made it" in said
