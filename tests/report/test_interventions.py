@@ -96,5 +96,5 @@ def test_an_intervention_is_told_with_the_truth_before_the_cost(run: DiscussionR
         "reset at Beth, turn 3: too sure; by the truth: recall failure"
     ]
     told = {**run.interventions[0], "what": "mute", "epoch": 1, "round": 0}
-    assert in_words(run, told) == "mute at Beth, turn 1 after 1 reset: too sure"  # type: ignore[arg-type]
+    assert in_words(run, told) == "mute at Beth, turn 1 after 1 reset: too sure; by the truth: none"  # type: ignore[arg-type]
     assert "by the truth: recall failure" in markdown(run).partition("## Decision")[2]
