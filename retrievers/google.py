@@ -42,8 +42,6 @@ class Google:
         key: SecretStr | str | None = None,
         *,
         saved: Path | None = None,
-        language: str = "en",
-        country: str = "us",
         backend: str = BACKEND,
         patience: Patience | None = None,
     ) -> None:
@@ -53,14 +51,14 @@ class Google:
             UsageError: there is neither a key nor a directory of saved searches.
         """
         self._key = SecretStr(key.strip()) if isinstance(key, str) else key
-        self._saved, self._where = saved, {"hl": language, "gl": country}
+        self._saved = saved
         self._backend, self._patience = backend, patience or Patience()
         if saved is None:
             self._secret()
 
     def search(self, query: str, k: int) -> list[Hit]:
         """Return at most `k` results; none if Google finds none."""
-        wanted = {"q": query, "num": k, **self._where}
+        wanted = {"q": query, "num": k, "hl": "en", "gl": "us"}
         if (results := self._earlier(wanted)) is None:
             results = self._ask(wanted)
             self._keep(wanted, results)

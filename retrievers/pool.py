@@ -16,7 +16,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NotRequired
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from langchain_core.documents import Document
 from typing_extensions import TypedDict
@@ -37,7 +36,6 @@ class Origin(TypedDict):
     """The agent that searched; empty if it was no particular agent."""
     round: int
     url: str | None
-    """Address without fragment and tracking parameters, see `canonical`."""
     metadata: NotRequired[dict[str, Value]]
     """The passage's own metadata, if it has any."""
 
@@ -68,20 +66,6 @@ def merged(left: Mapping[str, Evidence], right: Mapping[str, Evidence]) -> Pool:
     return {key: _joined([pool[key] for pool in (left, right) if key in pool]) for key in sorted({*left, *right})}
 
 
-def canonical(url: str | None) -> str | None:
-    """Return a URL with lowercase scheme and host, without fragment, tracking parameters and trailing slash."""
-    if url is None:
-        return None
-    try:
-        parts = urlsplit(url)
-    except ValueError:  # not a URL: kept unchanged
-        return url
-    query = [
-        (name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if not name.startswith("utm_")
-    ]
-    return urlunsplit((parts.scheme.lower(), parts.netloc.lower(), parts.path.rstrip("/"), urlencode(query), ""))
-
-
 def _evidence(document: Document, agent: str, round: int) -> Evidence:
     metadata: dict[str, Any] = document.metadata  # Any: plain values, see PassageRetriever
     origin: Origin = {
@@ -92,7 +76,7 @@ def _evidence(document: Document, agent: str, round: int) -> Evidence:
         "query": metadata["query"],
         "agent": agent,
         "round": round,
-        "url": canonical(metadata["url"]),
+        "url": metadata["url"],
     }
     if own := plain(metadata["metadata"]):
         origin["metadata"] = own

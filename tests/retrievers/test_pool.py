@@ -12,7 +12,7 @@ from langchain_core.documents import Document
 
 from sottovoce.retrievers import Hit, Passage, PassageRetriever
 from sottovoce.retrievers.passage import key_of
-from sottovoce.retrievers.pool import Pool, canonical, contained, fused, merged, numbered, pool_of
+from sottovoce.retrievers.pool import Pool, contained, fused, merged, numbered, pool_of
 from tests.retrievers.support import Canned
 
 LONG = "The mill of Harrow was built by Ana Brook in 1821 and it stands on the river Tamsin to this day."
@@ -116,16 +116,3 @@ def test_of_one_ranking_only_the_best_rank_counts() -> None:
 )
 def test_a_text_is_contained_where_four_fifths_of_its_grams_are(short: str, long: str, expected: bool) -> None:
     assert contained(short.split(), long.split()) is expected
-
-
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        (None, None),
-        ("HTTPS://X.test/Mill/#top", "https://x.test/Mill"),
-        ("https://x.test/?a=1&utm_source=b&c=", "https://x.test?a=1&c="),
-        ("http://[x", "http://[x"),
-    ],
-)
-def test_addresses_lose_what_does_not_matter(url: str | None, expected: str | None) -> None:
-    assert canonical(url) == expected

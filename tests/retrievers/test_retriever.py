@@ -17,22 +17,20 @@ from sottovoce.retrievers import Hit, Passage, PassageRetriever, Searcher
 from sottovoce.retrievers.bm25 import BM25Index
 from sottovoce.retrievers.dense import DenseIndex
 from sottovoce.retrievers.pool import pool_of
-from sottovoce.retrievers.pyserini import LuceneIndex
 from sottovoce.retrievers.registry import open_searcher
-from tests.retrievers import test_foreign, test_google, test_pyserini, test_wikipedia
+from tests.retrievers import test_foreign, test_google, test_wikipedia
 from tests.retrievers.services import Reply, serving
 from tests.retrievers.support import MILL, QUESTION, Canned
 from tests.retrievers.vectors import Words
 
 
-@pytest.fixture(scope="module", params=["bm25", "dense", "langchain store", "lucene", "google", "wikipedia"])
-def searcher(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searcher]:
+@pytest.fixture(scope="module", params=["bm25", "dense", "langchain store", "google", "wikipedia"])
+def searcher(request: pytest.FixtureRequest) -> Iterator[Searcher]:
     with serving(Reply({**test_google.FOUND.body, **test_wikipedia.FOUND.body})) as service:
         makers: dict[str, Callable[[], Searcher]] = {
             "bm25": lambda: BM25Index.build(MILL),
             "dense": lambda: DenseIndex.build(MILL, Words()),
             "langchain store": lambda: open_searcher(test_foreign.STORE),
-            "lucene": lambda: LuceneIndex(test_pyserini.indexed(tmp_path_factory.mktemp("lucene")), "mill"),
             "google": lambda: test_google.google(service),
             "wikipedia": lambda: test_wikipedia.wikipedia(service),
         }
