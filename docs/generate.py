@@ -1,9 +1,9 @@
 """Generator of parts of README and pages from the program itself: `python docs/generate.py [--check] [KIND ...]`.
 
 Such a part is between two comments, `<!-- made: draw debate agents=3 -->` and `<!-- end -->`: a drawing, a table of
-options, the retrievers, published tables, code of a file, the output of a command or an example, the way of a
-question. KINDs select some of them: draw, options, retrievers, published, code, run, example, walk. With `--check`
-nothing is written, and pages that are out of date are listed.
+options, the retrievers, published tables, code of a file, the output of a command or an example. KINDs select some of
+them: draw, options, retrievers, published, code, run, example. With `--check` nothing is written, and pages that are
+out of date are listed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Collection
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -159,10 +158,9 @@ def fenced(language: str, text: str) -> str:
     return f"```{language}\n{text.rstrip()}\n```\n"
 
 
-walk_lines = partial(run, script="docs/frames.py")
 KINDS: dict[str, Callable[[str], str]] = {
     "draw": draw, "options": options, "retrievers": retrievers, "published": published, "code": code, "run": run,
-    "example": example, "walk": walk_lines
+    "example": example,
 }  # fmt: skip
 
 

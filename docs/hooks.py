@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from pathlib import Path
 from typing import Any
 
 import griffe
-from draw import DRAWN, file_of  # in the same folder, where mkdocs looks
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,14 +42,7 @@ def _page(package: str, names: list[str]) -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, **kwargs: Any) -> str:  # Any: mkdocs' own
-    """Replace links that lead out of docs/ with links to pages, and mermaid text, which GitHub draws, with drawings."""
-    folder = posixpath.dirname(page.file.src_uri)
-
-    def drawn(match: re.Match[str]) -> str:
-        link = posixpath.relpath(f"drawings/{file_of(match[1]).name}", folder)
-        return f"![The graph of {match[1]}]({link})\n"
-
-    markdown = DRAWN.sub(drawn, markdown)
+    """Replace links that lead out of docs/ with links to pages."""
     for path, page in OUTSIDE.items():
         markdown = markdown.replace(f"../{path}", page)
     return markdown

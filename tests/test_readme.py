@@ -5,12 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import runpy
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
@@ -30,10 +28,6 @@ MADE = re.compile(r"<!-- made: .*?<!-- end -->", re.DOTALL)
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!\w+:)([^)#]*)(#[^)]*)?\)")
 MOST_WORDS = 1500
-DRAWINGS = sorted((ROOT / "docs" / "drawings").glob("*.svg"))
-SVG = "{http://www.w3.org/2000/svg}"
-PLAIN = {"svg", "style", "g", "path", "rect", "text", "tspan", "marker", "circle"}
-MOST_BYTES = 100_000
 LOADED = re.compile(
     r"""<(?:script|img|iframe|link rel="?(?:stylesheet|preconnect))[^>]*(?:src|href)=["']?(?:https?:)?//"""
 )
@@ -139,7 +133,7 @@ def test_make_debate_shows_what_readme_shows() -> None:
     assert f"made: run {debate[1]} -->" in README.read_text(encoding="utf-8")
 
 
-def test_drawings_options_and_code_are_those_of_the_program(tmp_path: Path) -> None:
+def test_graphs_options_and_code_are_those_of_the_program(tmp_path: Path) -> None:
     done = ran(tmp_path, "docs/generate.py", "--check", "draw", "options", "retrievers", "published", "code")
 
     assert done.returncode == 0, done.stderr
@@ -149,39 +143,14 @@ def test_drawings_options_and_code_are_those_of_the_program(tmp_path: Path) -> N
 def test_an_unknown_part_is_refused_with_the_list_of_parts(tmp_path: Path, argument: str) -> None:
     done = ran(tmp_path, "docs/generate.py", "--check", argument)
 
-    parts = "draw, options, retrievers, published, code, run, example, walk"
+    parts = "draw, options, retrievers, published, code, run, example"
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"unknown argument {argument!r}; expected --check, or parts to make: {parts}\n"
 
 
-def test_every_drawing_is_of_the_text_that_is_on_its_page(tmp_path: Path) -> None:
-    done = ran(tmp_path, "docs/draw.py", "--check")
-
-    assert done.returncode == 0, done.stderr
-
-
-def test_a_drawing_of_another_text_is_named_and_one_of_none() -> None:
-    draw = runpy.run_path(str(ROOT / "docs" / "draw.py"))
-    wanted = draw["texts"]()
-    changed, gone = sorted(wanted)[:2]
-
-    late = draw["late"]({**{path: text for path, text in wanted.items() if path != gone}, changed: "graph TD;"})
-
-    assert late == [changed, gone]
-
-
-@pytest.mark.parametrize("drawing", DRAWINGS, ids=named)
-def test_a_drawing_is_small_plain_and_runs_nothing(drawing: Path) -> None:
-    root = ElementTree.fromstring(drawing.read_text(encoding="utf-8"))
-
-    assert {each.tag.removeprefix(SVG) for each in root.iter()} <= PLAIN
-    assert "debate" not in drawing.name or "agent_1" in "".join(root.itertext())
-    assert drawing.stat().st_size < MOST_BYTES
-
-
 @pytest.mark.slow
 def test_transcripts_are_what_the_commands_print(tmp_path: Path) -> None:
-    done = ran(tmp_path, "docs/generate.py", "--check", "run", "example", "walk")
+    done = ran(tmp_path, "docs/generate.py", "--check", "run", "example")
 
     assert done.returncode == 0, done.stderr
 

@@ -18,8 +18,8 @@ TOLD = {
     ],
     "mixed_models": ["note: agent_3 hears agent_1 in words", "agent_3 (hosted, words): The answer is 22."],
 }
-ELSEWHERE = {"drive_server.py", "durable.py"}
-"""Those that start servers or are killed, with tests of their own."""
+ELSEWHERE = {"durable.py"}
+"""It is killed, in tests of its own."""
 
 
 @pytest.fixture(autouse=True)

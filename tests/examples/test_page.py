@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -13,10 +12,10 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
-from examples.drive_server import free_port, serving
 from tests.browser import chromium
+from tests.server import ROOT, free_port, serving
 
-PAGE = Path(__file__).resolve().parents[2] / "examples" / "page"
+PAGE = ROOT / "examples" / "page"
 HOSTILE = "<script>document.title = 'run'</script><img src=x onerror=\"document.title = 'run'\">"
 SAYS = """
 const [text] = arguments, agent = `mallory ${text}`, vote = {agent, answer: text, counts: true};
@@ -61,7 +60,7 @@ def texts(page: Chrome, what: str) -> list[str]:
 def test_a_discussion_is_shown_agent_by_agent_as_it_is_held(
     session: Chrome, address: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    with serving(tmp_path_factory.mktemp("dev")) as server:
+    with serving(tmp_path_factory.mktemp("dev"), ROOT / "langgraph.json", {}) as server:
         session.get(f"{address}/?server={server}")
         session.find_element(By.CSS_SELECTOR, "form button").click()
         WebDriverWait(session, 600).until(lambda page: texts(page, "#decision")[0] or texts(page, "#trouble")[0])

@@ -1,30 +1,24 @@
-"""The schemes behind `langgraph dev`, as Studio drives them: over HTTP, on this machine alone.
-
-What `examples/drive_server.py` shows of every graph (steps, history, an edit, a fork, streams) it shows here too.
-"""
+"""The schemes behind `langgraph dev`, as Studio drives them: over HTTP, on this machine alone."""
 
 from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from langgraph_sdk import get_client
+from langgraph_sdk import get_client, get_sync_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import BadRequestError
 
-from examples.drive_server import ROOT, Wrong, drive_all, serving
 from sottovoce.graphs import NAMES
 from sottovoce.settings.option_groups import place
+from tests.graphs.studio import QUESTION, User
+from tests.server import ROOT, serving
 
-QUESTION = {"question": "What is 14 + 3 * 5 - 7?"}
-DRIVER = ROOT / "examples" / "drive_server.py"
 TINY = "tiny"
 """The model that the server offers, by its name there."""
 
@@ -42,11 +36,6 @@ def server(log: Path, folder: str) -> Iterator[str]:
     (log.parent / "langgraph.json").write_text(json.dumps({**config, "dependencies": [str(ROOT)]}))
     with serving(log.parent, log.parent / "langgraph.json", {TINY: folder}) as url:
         yield url
-
-
-def drive(*given: str) -> subprocess.CompletedProcess[str]:
-    """What came of the script."""
-    return subprocess.run([sys.executable, str(DRIVER), *given], capture_output=True, text=True, timeout=600)
 
 
 @pytest.fixture
@@ -96,32 +85,13 @@ async def test_the_form_shows_every_setting_with_its_description_and_choices(
 
 
 @pytest.mark.parametrize(
-    ("model", "graphs"),
-    [("bundled", ("single",)), pytest.param(TINY, tuple(NAMES), marks=pytest.mark.slow)],
-    ids=["one", "all"],
+    ("model", "graph"),
+    [("bundled", "single"), *(pytest.param(TINY, name, marks=pytest.mark.slow) for name in NAMES)],
 )
-def test_the_driver_finds_nothing_wrong(model: str, graphs: tuple[str, ...], server: str) -> None:
+def test_a_graph_is_walked_edited_forked_and_streamed(model: str, graph: str, server: str) -> None:
     """With the bundled model a check in the event loop read its prompts from files, which the server refuses."""
-    done = drive("--url", server, "--model", model, *graphs)
-
-    assert (done.returncode, done.stderr) == (0, "")
-    assert [line.split(":")[0] for line in done.stdout.splitlines()] == [*graphs]
-
-
-@pytest.mark.slow
-def test_the_driver_starts_a_server_where_it_is_given_none(folder: str) -> None:
-    done = drive("single")  # as a user would, with the bundled model
-
-    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("single: ")
-
-
-def test_the_driver_says_in_a_line_what_is_wrong(server: str) -> None:
-    done = drive("--url", server, "--model", "gone", "debate")
-
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("debate: the server said: unknown model 'gone'; ") and done.stderr.count("\n") == 1
-    with pytest.raises(Wrong, match=r"^nothing: the server has no such graph; it has brief, cmd, "):
-        drive_all(server, ["nothing"], "gone")
+    with get_sync_client(url=server) as client:
+        User(client, graph, model).tour()
 
 
 async def test_a_debate_inside_another_graph_opens_and_streams(
