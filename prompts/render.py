@@ -70,8 +70,8 @@ class Prompts:
         if name not in self._texts:
             raise PromptError(choose("prompt", name, self.names()))
         messages: list[MessageRef] = []
+        marked = {key: _marked(value, messages) for key, value in slots.items()}
         try:
-            marked = {key: _marked(value, messages) for key, value in slots.items()}
             text = _compiled(self._texts[name]).render(marked)
             if name in self._files:
                 text.encode()  # raises on half a character, which a pack may write but no tokenizer accepts
