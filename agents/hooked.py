@@ -46,7 +46,7 @@ SMALL = 1_000_000_000
 
 STREAMING = "streaming"
 """An old argument of LangChain's models; it has no effect here, since every call can stream."""
-OF_ENGINES = {"memory": (None,), "exact": (None, False), "reuse": (None, "exact")}
+OF_ENGINES = {"memory": (None,), "exact": (None, False)}
 """Fields that an engine is made with, and their values that a loaded model's engine may have anyway."""
 
 
@@ -87,10 +87,8 @@ class HookedChatModel(BaseChatModel):
     exact: bool = False
     """Bitwise equal results whatever runs at the same time, at the cost of full batches; for float32 on a CPU.
 
-    Agents of one model that differ in `memory`, `exact` or `reuse` share its weights but not its engine.
+    Agents of one model that differ in `memory` or `exact` share its weights but not its engine.
     """
-    reuse: Literal["exact", "approximate"] = "exact"
-    """With "approximate", a message is not read where its speaker's keys and values are known; see `Engine`."""
     # Any: a LoadedModel; naming its type would import torch
     preloaded: Any = Field(default=None, repr=False, exclude=True)
     """A model that is already loaded, to use instead of loading `model`."""
@@ -127,7 +125,6 @@ class HookedChatModel(BaseChatModel):
             device=self.device,
             memory=self.memory,
             exact=self.exact,
-            reuse=self.reuse,
         )
         return loaded if self.thinking is None else loaded.thinking(self.thinking)
 

@@ -27,7 +27,6 @@ SETTINGS = Debate(agents=2, rounds=3)
 IN_TURN = 4  # sequential debates of a model with real weights: each takes half a minute
 PROTOCOLS = ("nl", "cipher", "sde", "hidden")
 PAPERS = "the papers' way"
-APPROXIMATE = "together with `--reuse approximate`"
 AGAINST = {
     "in turn": "one debate after another",
     PAPERS: "one debate and one reply after another, nothing reused, by transformers' own modules",
@@ -60,7 +59,6 @@ def tables(options: Options) -> Iterator[Table]:
     for threads in dict.fromkeys((options.threads, cores if options.loaded.network.small else options.threads)):
         runs: dict[str, Run] = {
             "together": partial(_run_debates, options.loaded, n, threads=threads),
-            APPROXIMATE: partial(_run_debates, options.loaded, n, threads=threads, reuse="approximate"),
             "in turn": partial(_run_debates, options.loaded, few, threads=1, together=False),
             PAPERS: partial(
                 _run_debates, _as_papers(options.loaded), few, together=False, threads=1, max_batch=1, reuse=False
@@ -69,10 +67,9 @@ def tables(options: Options) -> Iterator[Table]:
         milliseconds = interleaved(runs, min(options.repeats, 3), options.clock, warm=int(options.loaded.network.small))
         name = f"{n} together, torch threads: {threads}"
         for rival, aim in (("in turn", "3x on two threads"), (PAPERS, "8x")):
-            for how in ("together", APPROXIMATE):
-                speed, label = milliseconds.speed(how, rival) * n / few, name.replace("together", how, 1)
-                table.add(f"{label}, against {AGAINST[rival]}, one thread", times(speed), aim)
-        for each, debates in (("together", n), (APPROXIMATE, n), ("in turn", few), (PAPERS, few)):
+            speed = milliseconds.speed("together", rival) * n / few
+            table.add(f"{name}, against {AGAINST[rival]}, one thread", times(speed), aim)
+        for each, debates in (("together", n), ("in turn", few), (PAPERS, few)):
             table.add(
                 f"seconds a debate: {each}, torch threads: {threads}", f"{milliseconds.median(each) / debates:.2f}"
             )

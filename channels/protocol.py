@@ -28,18 +28,15 @@ from sottovoce.models import (
     Ids,
     LoadedModel,
     Piece,
-    Quote,
     Record,
     Reply,
     Request,
-    Rows,
     Sampling,
     Stop,
     base_temperature,
     default_sampling,
     drawn_temperature,
     known_top_p,
-    reply_digest,
 )
 
 TOP = 10  # most probable tokens recorded at each position
@@ -321,9 +318,7 @@ class Protocol:
         else:
             encode = self.encode_message if shared else self.encode_across_vocabularies
             encoded = encode(reference, heard, loaded)
-        if loaded.engine.limits.reuse != "approximate":
-            return encoded
-        return quoting(encoded[0], reference, heard), encoded[1]
+        return encoded
 
     def _read_payload(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Payload | None:
         """Return the payload of a message as it is heard, under the probe of the options; None for words alone."""
@@ -359,21 +354,6 @@ def payload_ids(reference: MessageRef, payload: Payload) -> Ids:
     """Return the referenced tokens of a message, as they were generated."""
     ids = payload.ids
     return Ids(tuple(ids[at] for at in payload.tokens(reference.spans)))
-
-
-def quoting(piece: Piece, reference: MessageRef, payload: Payload) -> Piece:
-    """Return a message with the name of the reply that it quotes, if its piece has what was generated.
-
-    Messages of other questions (donors of a probe) are not quotes: whether they were spoken here is chance.
-    """
-    places, logprob = tuple(payload.tokens(reference.spans)), payload.tensors.get("logprob")
-    if reference.donors or logprob is None or len(piece) != len(places):
-        return piece
-    if isinstance(piece, Ids) and piece == payload_ids(reference, payload):
-        return replace(piece, quote=Quote(reply_digest(payload.ids, logprob), places))
-    if isinstance(piece, Rows) and not reference.spans:
-        return replace(piece, quote=Quote(reply_digest(piece.rows, logprob), places))
-    return piece
 
 
 def _with_prefills(turn: Turn) -> Iterator[Part]:

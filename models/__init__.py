@@ -12,7 +12,6 @@ from sottovoce.models.base_temperature import (
     known_top_p,
 )
 from sottovoce.models.engine.engine import Engine
-from sottovoce.models.engine.reply_cache import reply_digest
 from sottovoce.models.engine.request import (
     LAST,
     Cached,
@@ -22,11 +21,9 @@ from sottovoce.models.engine.request import (
     KeysValues,
     Origin,
     Piece,
-    Quote,
     Record,
     Reply,
     Request,
-    Reuse,
     Rows,
     Sampling,
     Sparse,
@@ -65,11 +62,9 @@ __all__ = [
     "LoadedModel",
     "Origin",
     "Piece",
-    "Quote",
     "Record",
     "Reply",
     "Request",
-    "Reuse",
     "Rows",
     "Sampling",
     "Span",
@@ -94,7 +89,6 @@ __all__ = [
     "pull",
     "pulled",
     "record_activations",
-    "reply_digest",
     "streams",
     "tensor_digest",
     "unload",

@@ -14,7 +14,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from sottovoce.core.bounds import size_of
 from sottovoce.core.errors import ModelError
 from sottovoce.models.engine.engine import Engine
-from sottovoce.models.engine.request import Reuse
 from sottovoce.models.huggingface.chat import ChatTemplate
 from sottovoce.models.huggingface.devices import Device, Place, is_spread, place_of
 from sottovoce.models.huggingface.formats import PACKINGS, Dtype, Weights, check_memory, never_exact, settled
@@ -30,8 +29,8 @@ LOGGER = logging.getLogger(__name__)
 
 _Weights = tuple[str, Dtype, Packing | None, Place, str | None]
 """The location, dtype, packing, place and layers path that must be equal for two calls of `load` to share weights."""
-_known: dict[tuple[_Weights, int | None, bool, Reuse], LoadedModel] = {}
-"""Loaded models by their weights and the engine's `memory`, `exact` and `reuse`."""
+_known: dict[tuple[_Weights, int | None, bool], LoadedModel] = {}
+"""Loaded models by their weights and the engine's `memory` and `exact`."""
 _loading = threading.Lock()
 
 
@@ -44,7 +43,6 @@ def load(
     layers_path: str | None = None,
     memory: int | str | None = None,
     exact: bool = False,
-    reuse: Reuse = "exact",
 ) -> LoadedModel:
     """Return a loaded model; equal arguments return the same object, so agents share its engine.
 
@@ -52,20 +50,18 @@ def load(
     quantized. `weights` is the storage format of linear maps: the same as `dtype`, or on a CPU "int8" or
     "int4", which use a GGUF file's own blocks if it has any; all other tensors stay float32. `device` is a
     torch device, "auto" (an accelerator if there is one), "map" (accelerate spreads the model over all devices)
-    or a mapping from modules to devices, which may include "disk". `memory`, `exact` and `reuse` are passed to
-    the engine: bytes for keys and values, bitwise equal results in any batch, and "approximate" to paste quoted
-    messages instead of reading them. Engines that differ in them share the weights.
+    or a mapping from modules to devices, which may include "disk". `memory` and `exact` are passed to the
+    engine: bytes for keys and values, and bitwise equal results in any batch. Engines that differ in them share the
+    weights.
 
     Raises:
         ModelError: no such model, a folder without a model, pickled or damaged weights, a missing package, a format
-            that the machine, the model or `exact` rules out, too little memory, or keys that cannot be moved with
-            `reuse` "approximate".
-        UsageError: `exact` with `reuse` "approximate".
+            that the machine, the model or `exact` rules out, or too little memory.
     """
     place, memory = place_of(device), size_of(memory)
     dtype, packing = settled(dtype, weights, place, exact=exact)
     wanted = (locate(name), dtype, packing, place, layers_path)
-    key = (wanted, memory, exact, reuse)
+    key = (wanted, memory, exact)
     with _loading:
         if key not in _known:
             other = next((loaded for (same, *_), loaded in _known.items() if same == wanted), None)
@@ -75,12 +71,12 @@ def load(
                 start = time.monotonic()
                 model, tokenizer = read(str(name), where, dtype, place, packing)
                 LOGGER.info("loaded %s from %s in %.1f s", name, where, time.monotonic() - start)
-                limits: dict[str, Any] = {"memory": memory, "exact": exact, "reuse": reuse}  # Any: as `assemble` has it
+                limits: dict[str, Any] = {"memory": memory, "exact": exact}  # Any: as `assemble` has it
                 _known[key] = assemble(str(name), model, tokenizer, layers_path=layers_path, **limits)
                 if is_spread(place):
                     _ = _known[key].weights_key  # cached now: weights cannot be fetched while the engine computes
             else:
-                _known[key] = other.varied(engine=other.engine.twin(memory=memory, exact=exact, reuse=reuse))
+                _known[key] = other.varied(engine=other.engine.twin(memory=memory, exact=exact))
         return _known[key]
 
 

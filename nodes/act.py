@@ -145,7 +145,7 @@ def plain(update: Update) -> Update:
     return {**update, "board": board}
 
 
-SPOKEN_BY = {*OF_SAMPLING, *"protocol options temperature max_tokens stop seed thinking exact reuse".split()}
+SPOKEN_BY = {*OF_SAMPLING, *"protocol options temperature max_tokens stop seed thinking exact".split()}
 """The fields of a local model that its replies depend on, besides its weights."""
 
 

@@ -173,7 +173,7 @@ def made_from(settings: Settings, agent: str, store: Any = None) -> BaseChatMode
         device=of("device"),
         memory=of("memory"),
         store=store,
-        **settings.model_dump(include={*OF_SAMPLING, "thinking", "exact", "reuse"}),
+        **settings.model_dump(include={*OF_SAMPLING, "thinking", "exact"}),
     )
 
 

@@ -27,8 +27,6 @@ IN_WORDS = "in words"
 """The beginning of a note on an edge that does not carry the protocol."""
 HANDED = "with "
 """The beginning of a note on an edge that carries what its sender was told."""
-REUSED = "quoted messages may be taken with their speakers' keys and values; replies may differ from an exact run's"
-"""A note on runs with approximate reuse."""
 Begin = Callable[[RunContext[Any], Any], Update]  # Any: the settings and the state of every scheme
 """Returns the first values of a scheme's own keys, or raises an error."""
 
@@ -104,8 +102,6 @@ def check_edges(run: RunContext[Any]) -> list[str]:  # Any: any scheme
     for name in dict.fromkeys(name for model in local for name in model.channel.ignores):
         if getattr(settings, name) is not None:
             notes.append(f"{name} has no effect on messages by {settings.protocol}")
-    if any(model.loaded.engine.limits.reuse == "approximate" for model in local):
-        notes.append(REUSED)
     notes += [*_unnamed(run), *_cold(run)]
     words, edges = settings.fallback == WORDS, settings.edges()
     found = [_edge(run.models[speaker], run.models[hearer], words=words) for speaker, hearer in edges]

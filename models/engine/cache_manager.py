@@ -11,7 +11,6 @@ import torch
 
 from sottovoce.models.engine.kv_cache import KVCache
 from sottovoce.models.engine.prefix_cache import PrefixCache
-from sottovoce.models.engine.request import Reuse
 from sottovoce.models.engine.runner import ROUND, whole_rounds
 from sottovoce.models.engine.sequence import Job, Sequence
 from sottovoce.models.huggingface.devices import free_memory, out_of_memory
@@ -33,8 +32,8 @@ class Limits:
     """Bytes of keys and values, prefixes included; None means a share of the free memory."""
     exact: bool = False
     """Bitwise equal results in any batch: every step fills all slots, and prompts are read alone in fixed chunks."""
-    reuse: Reuse | bool = True
-    """Cache prefixes; with "approximate", also use replies where prompts quote them."""
+    reuse: bool = True
+    """Cache prefixes."""
 
     @property
     def block(self) -> int:

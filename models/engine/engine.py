@@ -17,12 +17,12 @@ from functools import partial
 from transformers import PreTrainedTokenizerBase
 
 from sottovoce.core.bounds import size_of
-from sottovoce.core.errors import ContextOverflow, ModelError, UsageError
+from sottovoce.core.errors import ContextOverflow, UsageError
 from sottovoce.models.engine.cache_manager import Limits
 from sottovoce.models.engine.grammar import Grammar, grammar_of
 from sottovoce.models.engine.loop import Loop, Worker
 from sottovoce.models.engine.prefix_cache import chain, position_keys
-from sottovoce.models.engine.request import Cached, Reply, Request, Reuse, Rows, Statistics
+from sottovoce.models.engine.request import Cached, Reply, Request, Rows, Statistics
 from sottovoce.models.engine.sequence import Job
 from sottovoce.models.huggingface.family import unscaled
 from sottovoce.models.huggingface.network import Network
@@ -43,7 +43,7 @@ class Engine:
         threads: int | None = None,
         memory: int | str | None = None,
         exact: bool = False,
-        reuse: Reuse | bool = "exact",
+        reuse: bool = True,
     ) -> None:
         """Set up an engine; its thread starts at the first request.
 
@@ -55,15 +55,11 @@ class Engine:
             memory: Bytes for keys and values, prefixes included, also as '4GB'; None means a share of the free memory,
                 less what other engines on the device may still allocate.
             exact: Make results bitwise equal in any batch, at the cost of a full batch in every step.
-            reuse: Cache what was read, so that equal beginnings of prompts are read once. With "approximate", replies
-                that prompts quote are not read either, see `reply_cache`; False caches nothing.
+            reuse: Cache what was read, so that equal beginnings of prompts are read once.
 
         Raises:
-            UsageError: `memory` is not a size above 0, or `exact` with `reuse` "approximate".
-            ModelError: `reuse` is "approximate", and the model's keys cannot be moved to other positions.
+            UsageError: `memory` is not a size above 0.
         """
-        if reuse == "approximate":
-            _check_approximate(network, exact)
         self.network, self._tokenizer = network, tokenizer
         self.limits = Limits(max_batch or (EXACT_BATCH if exact else MAX_BATCH), size_of(memory), exact, reuse)
         self._threads = threads
@@ -140,15 +136,6 @@ class Engine:
             worker, self._worker = self._worker, None
         if worker is not None:
             worker.end()
-
-
-def _check_approximate(network: Network, exact: bool) -> None:
-    if exact:
-        raise UsageError("reuse is 'approximate', which exact rules out; leave one of them out")
-    try:
-        network.check_handing_over()
-    except ModelError as error:
-        raise ModelError(f"reuse cannot be 'approximate' for this model: {error}; use exact") from error
 
 
 def _check_length(request: Request, network: Network) -> None:

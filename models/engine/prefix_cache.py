@@ -67,17 +67,6 @@ class PrefixCache:
             kv.paste(slot, run.start, run.pages, following - run.start)
         return end
 
-    def pages(self, digests: Sequence[bytes], start: int) -> Pages | None:
-        """Return the keys and values of adjacent positions from `start` on, as views if possible; None if some miss."""
-        if self.block != 1 or any(digest not in self._at for digest in digests):
-            return None
-        runs, end = self._touch(digests), start + len(digests)
-        parts = [
-            [page[:, :, max(start - run.start, 0) : following - run.start] for page in run.pages]
-            for run, following in zip(runs, [*(run.start for run in runs[1:]), end], strict=True)
-        ]
-        return tuple(pages[0] if len(parts) == 1 else torch.cat(pages, 2) for pages in zip(*parts, strict=True))
-
     def store(self, digests: Sequence[bytes], kv: KVCache, slot: int) -> None:
         """Store the first blocks of a slot that are not cached yet, as far as the budget allows."""
         known = self.known(digests)

@@ -13,9 +13,8 @@ from sottovoce.models.engine.request import Cached, Ids, Request
 class PromptReading:
     """One prompt, and what the next pass reads and pastes of it."""
 
-    def __init__(self, request: Request, quoted: list[tuple[int, Cached]]) -> None:
-        """`quoted` has keys and values of quoted replies, each with its first position."""
-        self.pieces, self.length, self._quoted = request.prompt, request.length, quoted
+    def __init__(self, request: Request) -> None:
+        self.pieces, self.length = request.prompt, request.length
         self.ahead: abc.Sequence[int] = ()
         """Positions that the next pass reads."""
         self.to_paste: list[tuple[int, Cached, int]] = []
@@ -34,11 +33,10 @@ class PromptReading:
 
     @cached_property
     def cached(self) -> list[tuple[int, Cached]]:
-        """The cached pieces of the prompt and the quotes that are not read, each with its first position."""
+        """The cached pieces of the prompt, each with its first position."""
         starts = accumulate(map(len, self.pieces), initial=0)
         placed = zip(starts, self.pieces, strict=False)
-        pieces = [(start, piece) for start, piece in placed if isinstance(piece, Cached) and len(piece)]
-        return sorted([*pieces, *self._quoted], key=lambda placed: placed[0])
+        return [(start, piece) for start, piece in placed if isinstance(piece, Cached) and len(piece)]
 
     @cached_property
     def hidden(self) -> abc.Mapping[int, tuple[tuple[int, int], ...]]:

@@ -23,22 +23,10 @@ A probability may be exactly 0."""
 
 
 @dataclass(frozen=True)
-class Quote:
-    """A reply that a piece of a prompt quotes."""
-
-    reply: bytes
-    """The reply's name, see `reply_digest`."""
-    at: tuple[int, ...]
-    """The places in the reply of the piece's positions."""
-
-
-@dataclass(frozen=True)
 class Ids:
     """A piece of a prompt as token ids."""
 
     ids: tuple[int, ...]
-    quote: Quote | None = field(default=None, compare=False)
-    """The quoted reply, whose keys and values an engine may use with `reuse` "approximate"."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -49,8 +37,6 @@ class Rows:
     """A piece of a prompt as embedding rows (n, E)."""
 
     rows: torch.Tensor
-    quote: Quote | None = None
-    """As for `Ids`."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -88,8 +74,6 @@ Piece = Ids | Rows | Cached
 LAST = -(1 << 30)
 """In place of a position: the last one of a prompt. A protocol's `Prompt` knows it, an engine does not."""
 How = Literal["add", "replace", "mean"]
-Reuse = Literal["exact", "approximate"]
-"""The reuse of keys and values: equal beginnings of prompts, or also replies that other prompts quote."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,7 +242,7 @@ class Usage:
     prompt: int
     new: int
     reused: int = 0
-    """Prompt positions that another request had read: found in the prefix cache, handed over, or quoted."""
+    """Prompt positions that another request had read: found in the prefix cache, or handed over."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,6 @@ from sottovoce.models.engine.cache_manager import CacheManager, Limits
 from sottovoce.models.engine.plan import Plan
 from sottovoce.models.engine.prefix_cache import chain
 from sottovoce.models.engine.recorder import Pending
-from sottovoce.models.engine.reply_cache import ReplyCache
 from sottovoce.models.engine.request import Reply, Statistics
 from sottovoce.models.engine.runner import ROUND, Batch
 from sottovoce.models.engine.sequence import Job, Sequence, let_go
@@ -52,7 +51,6 @@ class Scheduler:
         self.caches = CacheManager(network, limits)
         self._network, self._limits, self._statistics = network, limits, statistics
         self._tokenizer, self._version = tokenizer, network.version
-        self._replies = ReplyCache(self.caches.prefixes, network.table.key) if limits.reuse == "approximate" else None
         self._pending = Pending(network.table)
         self._plan: Plan | None = None
         """That of the decoding steps, until the sequences change."""
@@ -139,8 +137,6 @@ class Scheduler:
         coming = {digest: each.length - each.filled for each in reading for digest in each.job.blocks}
         while self.waiting and len(self.running) < (1 if self._suspects else self._most):
             job = self.waiting[0]
-            if self._replies is not None and not job.resolved:
-                self._replies.resolve(job)
             if self._shares(job, coming):
                 held.append(job)
             elif self.caches.room_for(job, self.running, len(self.waiting) - 1):
@@ -188,29 +184,24 @@ class Scheduler:
 
     def finish(self, sequence: Sequence) -> None:
         """Remove a sequence that ended, for whatever reason."""
-        digests: abc.Sequence[bytes] = ()
         self.end_plan()
         if sequence.finish is not None and not self._limits.exact:
-            digests = self.remember(sequence, replied=True)
+            self.remember(sequence, replied=True)
         if sequence.finish is not None and sequence.error is None:
             try:
                 sequence.take_cache(self.caches.kv, self.running.index(sequence))
             except Exception as error:  # memory may be too short
                 sequence.fail(error)
         self._remove(sequence)
-        reply = sequence.reply()
-        if self._replies is not None and isinstance(reply, Reply):
-            self._replies.add(sequence, reply, digests)
-        self._done(sequence.job, reply)
+        self._done(sequence.job, sequence.reply())
 
-    def remember(self, sequence: Sequence, *, replied: bool) -> abc.Sequence[bytes]:
-        """Cache its prompt for others, or with `replied` all that it read; return the digests of the blocks."""
+    def remember(self, sequence: Sequence, *, replied: bool) -> None:
+        """Cache its prompt for others, or with `replied` all that it read."""
         if not self.caches.prefixes.budget or sequence.private:
-            return ()
+            return
         keys = sequence.keys() if replied else sequence.job.keys
         digests = chain(keys, self._limits.block, sequence.job.blocks)
         self.caches.prefixes.store(digests, self.caches.kv, self.running.index(sequence))
-        return digests
 
     def _drop_cancelled(self) -> None:
         for sequence in [each for each in self.running if each.job.future.done() or each.error]:

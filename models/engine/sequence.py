@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections import abc
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -38,10 +38,6 @@ class Job:
     """The grammar of the response format."""
     on_text: abc.Callable[[str], None] | None = None
     """Called from the engine's thread with the reply's text so far whenever it grows."""
-    quoted: list[tuple[int, Cached]] = field(default_factory=list)
-    """Keys and values of quoted replies, each with its first position; see `ReplyCache`, which sets them once."""
-    resolved: bool = False
-    """True once it has them."""
 
     def settle(self, ended: Reply | SottovoceError | None) -> None:
         """Set the future's result, or notify callers that wait for several futures that it was cancelled."""
@@ -60,7 +56,7 @@ class Sequence:
     def __init__(self, job: Job, tokenizer: PreTrainedTokenizerBase, last_layer: int, pending: Pending) -> None:
         """`pending` takes means whose tokens are not looked up yet."""
         self.job, self.request, self.length = job, job.request, job.request.length
-        self.reading = PromptReading(job.request, job.quoted)
+        self.reading = PromptReading(job.request)
         self.filled = self.reused = 0
         """Columns in use in its slot, and how many of the prompt's columns came from the prefix cache."""
         self.private = False

@@ -72,10 +72,9 @@ def introduction(run: DiscussionRecord) -> Block:
 
 
 def channel(settings: Mapping[str, Any]) -> list[str]:  # Any: the values of settings
-    """Return the protocol for a title, with a probe and the reuse of keys and values if they may change replies."""
-    changed = {"probe": "none", "reuse": "exact"}
-    named = ((name, settings.get(name, usual), usual) for name, usual in changed.items())
-    return [settings["protocol"], *(f"{name} {value}" for name, value, usual in named if value != usual)]
+    """Return the protocol for a title, with a probe if there is one."""
+    probe = settings.get("probe", "none")
+    return [settings["protocol"], *([f"probe {probe}"] if probe != "none" else [])]
 
 
 def conclusion(run: DiscussionRecord) -> Block:

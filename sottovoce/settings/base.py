@@ -166,10 +166,6 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         default=False,
         description="Make results bitwise equal whatever else is in the batch; slower, only for float32 on a CPU.",
     )
-    reuse: Literal["exact", "approximate"] = Field(
-        default="exact",
-        description="Quoted messages: read (exact), or taken with their speakers' keys and values.",
-    )
 
     discusses: ClassVar[bool] = True
     """True if its agents hear one another."""
@@ -318,8 +314,6 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
     def _one_or_each(self) -> Settings:
         for field in EACH:
             self.per_agent(field)
-        if self.exact and self.reuse == "approximate":
-            raise UsageError("reuse is 'approximate', which exact rules out; leave one of them out")
         if not self.model:
             raise UsageError("no model is set; expected 'bundled', 'smollm2', a folder, a .gguf file or a hub id")
         for owner in (name.rpartition(".")[0] for name in self.option):

@@ -14,7 +14,7 @@ FIRST = (
 )
 """The options that most people need, in this order, including those of a run's output."""
 OF_SAMPLING = ("top_p", "top_k", "repetition_penalty")
-OF_LOADING = ("dtype", "weights", "device", "memory", "thinking", "exact", "reuse")
+OF_LOADING = ("dtype", "weights", "device", "memory", "thinking", "exact")
 OF_PROTOCOL = tuple(
     CipherOptions.model_fields | StateOptions.model_fields | ThoughtsOptions.model_fields | GraftOptions.model_fields
 )

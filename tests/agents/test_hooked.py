@@ -368,7 +368,7 @@ def test_agents_of_one_model_that_differ_in_exactness_or_memory_share_its_weight
     assert exact.loaded is load(device="cpu", exact=True, memory=64_000_000)
 
 
-@pytest.mark.parametrize("asked", [{"exact": True}, {"memory": 64_000_000}, {"reuse": "approximate"}])
+@pytest.mark.parametrize("asked", [{"exact": True}, {"memory": 64_000_000}])
 def test_a_loaded_loaded_brings_its_engine(asked: dict[str, Any], store: PayloadStore) -> None:
     with pytest.raises(UsageError, match="a loaded model has one; give them to `load`"):
         agent("nl", store, **asked)

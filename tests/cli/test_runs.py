@@ -49,12 +49,12 @@ def test_many_discussions_as_json_are_one_object(call: Call, models: Models, ask
     assert {result["calls"] for result in out["results"]} == {2} and out["models"]["agent_1"]["weights"]
 
 
-def test_titles_name_a_probe_and_approximate_reuse(call: Call, models: Models) -> None:
-    options = ("--protocol", "sde", "--probe", "text", "--reuse", "approximate")
+def test_titles_name_a_probe(call: Call, models: Models) -> None:
+    options = ("--protocol", "sde", "--probe", "text")
     said = call("debate", "2 + 2?", "--model", models.tiny, *options, *FEW)
 
-    assert said.out.startswith("debate · sde · probe text · reuse approximate · ")
-    assert "debate · sde · probe text · reuse approximate · " in call("runs", "list").out
+    assert said.out.startswith("debate · sde · probe text · ")
+    assert "debate · sde · probe text · " in call("runs", "list").out
 
 
 def test_a_run_in_a_folder_of_its_own_is_not_listed_and_says_where_it_is(
