@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,35 +17,18 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import PayloadError, RecordError, UsageError, command
 from sottovoce.graphs import scheme
 from sottovoce.nodes.contexts import Models
-from sottovoce.nodes.question import Question
 from sottovoce.nodes.watch import Watch
 from sottovoce.runs.cluster import run_on_cluster
 from sottovoce.runs.discussion import HumanReply, LiveDiscussion, recorded
 from sottovoce.runs.events import Event
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.log import FULL
-from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import PAYLOADS, Key, Observer, Run
 from sottovoce.settings import Settings
 
 SYNC = 1.0
 """Seconds between two syncs of the log to the disk: a power cut loses no more than that, a kill loses nothing."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """A scheme, its settings and a question."""
-
-    scheme: str
-    settings: Settings
-    question: Question
-    origin: str | None = None
-    """The question's origin, in words; None if a human asked it."""
-    models: Models = None
-    """Chat models of the agents; None loads those that the settings name."""
-    watch: Watch | None = None
-    """Checks each message before it is published."""
 
 
 @contextmanager
@@ -57,38 +39,6 @@ def payload_store(folder: Path | None) -> Iterator[PayloadStore]:
         return
     with TemporaryDirectory(prefix="sottovoce-", ignore_cleanup_errors=True) as temporary:
         yield PayloadStore(temporary)
-
-
-def run_one(
-    task: Task,
-    store: PayloadStore,
-    *,
-    folder: Path | None = None,
-    observe: Observer | None = None,
-    person: HumanReply | None = None,
-) -> DiscussionRecord:
-    """Run one discussion to its end and return its record; `folder` saves it as a run, step by step.
-
-    `observe` is called with each event. `person` replies when a human plays or takes over an agent, or must approve.
-
-    Raises:
-        SottovoceError: the discussion failed; the run in `folder` says why, unless nothing was said yet.
-        KeyboardInterrupt: it was stopped.
-        Exception: any other cause, also recorded: a hosted model's provider has errors of its own.
-    """
-    manifest = new_manifest(task.scheme, task.settings, [task.question], origin=task.origin, models=task.models)
-    run = Run.start(manifest, [task.question], folder)
-    run_all(
-        run,
-        task.settings,
-        store,
-        models=task.models,
-        watch=task.watch,
-        observe=observe,
-        alone=True,
-        person=person,
-    )
-    return run.only
 
 
 def run_all(
@@ -109,8 +59,8 @@ def run_all(
         run: A new run, or a resumed one.
         settings: The settings of its manifest.
         store: The store for payloads.
-        models: See `Task`.
-        watch: See `Task`.
+        models: Chat models of the agents; None loads those that the settings name.
+        watch: Checks each message before it is published.
         observe: Called with each event.
         limits: The run stops when one is reached.
         alone: True for a single discussion: replies are streamed to `observe`, and the error that ends it is raised.

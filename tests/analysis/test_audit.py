@@ -15,7 +15,7 @@ from sottovoce.datasets import DATASETS
 from sottovoce.datasets.sources import Source, read_source
 from sottovoce.nodes.question import Question
 from sottovoce.runs.read import load_run
-from sottovoce.runs.runner import run_one
+from tests.runs.single import run_one
 from tests.runs.support import task
 from tests.shared import shared
 

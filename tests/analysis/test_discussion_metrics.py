@@ -12,7 +12,7 @@ from sottovoce.cli.run_tables import show_measures
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.question import Question
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.runs.runner import run_one
+from tests.runs.single import run_one
 from tests.runs.support import held, task
 
 ASKED: Question = {"question": "What is it?", "kind": "number", "target": "1", "id": "it"}

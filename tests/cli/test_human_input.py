@@ -22,12 +22,13 @@ from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
-from sottovoce.runs.runner import Task, run_all, run_one
+from sottovoce.runs.runner import run_all
 from sottovoce.runs.start import resume_run
 from sottovoce.settings import Debate, SelfConsistency, Single
 from tests.cli.conftest import Call, Models
 from tests.cli.test_errors import USAGE, refused
 from tests.graphs.support import Once
+from tests.runs.single import Task, run_one
 from tests.runs.support import QUESTION
 
 ASKED: dict[str, Any] = {

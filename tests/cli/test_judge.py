@@ -9,8 +9,8 @@ import pytest
 from sottovoce.analysis.llm_judge import agreements, kappa
 from sottovoce.channels.store import PayloadStore
 from sottovoce.runs.read import load_run
-from sottovoce.runs.runner import run_one
 from tests.cli.conftest import Call, Models
+from tests.runs.single import run_one
 from tests.runs.support import task
 
 

@@ -20,9 +20,9 @@ from sottovoce.graphs import scheme
 from sottovoce.prompts.kinds import KINDS
 from sottovoce.retrievers.registry import RETRIEVERS
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.runner import run_one
 from sottovoce.settings import Debate
 from tests.cli.conftest import Call, Models
+from tests.runs.single import run_one
 from tests.runs.support import task
 
 

@@ -16,9 +16,9 @@ from sottovoce.core.outputs import EXPERIMENT, INDEX, RUN, SEARCH, OutputFile, c
 from sottovoce.graphs import NAMES
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
-from sottovoce.runs.runner import run_one
 from tests.cli.conftest import Call
 from tests.cli.test_help import commands
+from tests.runs.single import run_one
 from tests.runs.support import task
 
 SAMPLES = {"debate": "arithmetic", "whodunit": "whodunit"}

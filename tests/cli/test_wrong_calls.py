@@ -13,9 +13,9 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.runs.results import Result, Results, as_cell
-from sottovoce.runs.runner import run_one
 from tests.cli.conftest import Call
 from tests.cli.test_errors import USAGE, refused
+from tests.runs.single import run_one
 from tests.runs.support import task
 from tests.tables import some
 

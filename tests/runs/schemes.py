@@ -15,8 +15,8 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.watch import Intervention, Watch
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Observer
-from sottovoce.runs.runner import Task, run_one
 from sottovoce.settings import CMD, IA, MAD, MADRA, Brief, GovSim, Pipeline, ReAct, ReConcile, Settings, WhoDunit
+from tests.runs.single import Task, run_one
 from tests.runs.support import QUESTION
 
 Replies = Mapping[str, list[str]]

@@ -18,8 +18,8 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.nodes.question import Question
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Observer
-from sottovoce.runs.runner import Task, run_one
 from sottovoce.settings import Debate
+from tests.runs.single import Task, run_one
 
 QUESTION: Question = {"question": "What is 14 + 3 * 5 - 7?", "target": "22", "kind": "number"}
 

@@ -25,9 +25,9 @@ from sottovoce.runs.allowed import Trust, lies_in
 from sottovoce.runs.log import LOG
 from sottovoce.runs.payload_stores import places
 from sottovoce.runs.read import load_run, read_manifest
-from sottovoce.runs.runner import Task, run_one
 from sottovoce.runs.start import settings_of
 from sottovoce.settings import CodeGen, Debate, Single
+from tests.runs.single import Task, run_one
 
 PROBLEM = "def add(a, b):\n    '''Add.\n    >>> add(1, 1)\n    2\n    '''\n"
 QUESTION: Any = {

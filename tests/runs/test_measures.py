@@ -21,8 +21,8 @@ from sottovoce.nodes.question import Question
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.measures import OF_RETRIEVAL, exact_match, f1, measured, names_for_trec, retrieval
 from sottovoce.runs.run import Run
-from sottovoce.runs.runner import Task, run_one
 from sottovoce.settings import IA
+from tests.runs.single import Task, run_one
 from tests.runs.support import held
 
 

@@ -27,10 +27,11 @@ from sottovoce.runs.measures import ParseStatistics
 from sottovoce.runs.read import load_run
 from sottovoce.runs.results import Results
 from sottovoce.runs.run import Run
-from sottovoce.runs.runner import run_all, run_one
+from sottovoce.runs.runner import run_all
 from sottovoce.settings import Debate, ReConcile, Settings
 from tests.runs import schemes
 from tests.runs.schemes import SENT, WEIGHED
+from tests.runs.single import run_one
 from tests.runs.support import held, task
 
 REPLIES = {"agent_1": ["The answer is 21.", "The answer is 22."], "agent_2": ["The answer is 22."] * 2}

@@ -5,7 +5,7 @@ import pytest
 from sottovoce.channels.store import PayloadStore
 from sottovoce.runs.read import load_run
 from sottovoce.runs.results import Result
-from sottovoce.runs.runner import run_one
+from tests.runs.single import run_one
 from tests.runs.support import task
 
 RIGHT, WRONG, SILENT = "So it is 22.\nThe answer is 22.", "The answer is 23.", "I cannot say."

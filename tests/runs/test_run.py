@@ -13,11 +13,11 @@ from sottovoce.core.errors import PayloadError, SottovoceError, UsageError
 from sottovoce.runs.events import Asked, Count, Decided, Event, Intervention, Level, Opened, Reset, Speaking
 from sottovoce.runs.read import load_run
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.runs.runner import Task, run_one
 from sottovoce.settings import CMD, Debate
 from tests.cli.screen import printed
 from tests.runs import schemes
 from tests.runs.schemes import ASKED, JUDGED, SENT, WATCHED, Once, says
+from tests.runs.single import Task, run_one
 from tests.runs.support import QUESTION, held, task
 
 REPLIES = {"agent_1": ["The answer is 21.", "The answer is 22."], "agent_2": ["The answer is 22."] * 2}
