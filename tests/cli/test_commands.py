@@ -59,7 +59,7 @@ def test_json_is_one_object_and_nothing_else(call: Call, models: Models, scheme:
     assert (answer.code, answer.err) == (0, "")
     run = json.loads(answer.out)
     assert (run["format"], run["version"], run["status"], run["scheme"]) == (
-        "sottovoce.run", 3, "done", scheme.replace("-", "_"),
+        "sottovoce.run", 1, "done", scheme.replace("-", "_"),
     )  # fmt: skip
     assert run["question"]["question"] == "What is 2 + 2?"
     assert run["settings"]["protocol"] == protocol

@@ -32,8 +32,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["mat"], "unknown command 'mat'; choose from: brief, cmd, codegen, config, data, debate, experiment, govsim, graph, ia, mad, madra, models, monitor, payloads, pipeline, react, reconcile, runs, self-consistency, single, step, whodunit"),
-        (["compare", "a", "b"], "unknown command 'compare'; it is `runs compare` now"),
+        (["mat"], "unknown command 'mat'; choose from: brief, cmd, codegen, data, debate, experiment, govsim, graph, ia, mad, madra, models, monitor, payloads, pipeline, react, reconcile, runs, self-consistency, single, step, whodunit"),
         (["runs", "remove"], "runs remove takes runs or --keep N, the number of newest runs to keep; give one of them"),
         (["graph", "draw", "mat"], "unknown scheme 'mat'; choose from: brief, cmd, codegen, debate, govsim, ia, mad, madra, pipeline, react, reconcile, self-consistency, single, whodunit"),
         (["data", "games", "debate"], "unknown world 'debate'; choose from: govsim, whodunit"),

@@ -101,7 +101,6 @@ def test_a_file_whose_ending_is_not_its_content_is_told_by_what_it_holds(
             "the file 'a.xlsx' ends in '.xlsx'; expected .jsonl, .csv, .md, or card.json",
         ),
         (["runs", "report", "RUN", "--html", "a.csv"], "--html 'a.csv' ends in '.csv'; expected .html or .htm"),
-        (["debate", "2 + 2?", "--markdown", "a.csv", *NO_MODEL], "--markdown 'a.csv' ends in '.csv'; expected .md"),
     ],
 )
 def test_no_file_is_written_whose_ending_would_say_something_else(

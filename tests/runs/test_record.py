@@ -53,6 +53,7 @@ def test_a_token_by_cipher_costs_a_mean_over_each_hearers_table_and_a_search_bes
         "vocabulary": "v",
         "parameters": 1000,
         "dtype": "float32",
+        "format": "float32",
         "device": "cpu",
         "threads": 1,
     }
