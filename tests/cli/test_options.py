@@ -20,7 +20,8 @@ from sottovoce.graphs import scheme
 from sottovoce.prompts.kinds import KINDS
 from sottovoce.retrievers.registry import RETRIEVERS
 from sottovoce.runs.limits import Limits
-from sottovoce.settings import Debate
+from sottovoce.settings import Debate, Settings
+from sottovoce.settings.option_groups import BY_NAME
 from tests.cli.conftest import Call, Models
 from tests.runs.single import run_one
 from tests.runs.support import task
@@ -31,7 +32,8 @@ def options(model: type[BaseModel]) -> set[str]:
     return {
         f"--{(info.alias or name).strip('_').replace('_', '-')}"
         for name, info in model.model_fields.items()
-        if name not in positional
+        if name not in positional | (set(BY_NAME) if issubclass(model, Settings) else set())
+        and not (isinstance(info.json_schema_extra, dict) and info.json_schema_extra.get("command") is False)
     }
 
 
