@@ -202,7 +202,7 @@ def test_a_round_is_printed_when_the_next_one_begins(tmp_path: Path) -> None:
     with PipedTranscript(console) as piped:
         schemes.held(*JUDGED, tmp_path, watch)
 
-    said = [(event, text) for event, text in seen if isinstance(event, Message) and event.round == 1]
+    said = [(event, text) for event, text in seen if isinstance(event, Message) and event.act == "revise"]
     assert said and all(text.count("╭─ affirmative") == 1 and text != shown(console) for _, text in said)
 
 
