@@ -4,58 +4,24 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
-from pathlib import Path
 
 import torch
 
-from benchmarks import batches, debates, decoding, formats, guiding, host, memory, message, operators, reuse
-from benchmarks.measuring import BUNDLED, SHAPES, Options, Table, interleaved, loaded_of
+from benchmarks import batches, debates, decoding, host
+from benchmarks.measuring import BUNDLED, SHAPES, Options, Table, loaded_of
 from sottovoce.models.huggingface.packing import parameters_of
-
-ROOT = Path(__file__).resolve().parents[1]
-STARTS: Mapping[str, list[str]] = {
-    "python -c pass": ["-c", "pass"],
-    "python cli.py --help": ["cli.py", "--help"],
-    "python cli.py debate --help": ["cli.py", "debate", "--help"],
-    "import sottovoce.graphs.debate": ["-c", "import sottovoce.graphs.debate"],
-    "import sottovoce.models": ["-c", "import sottovoce.models"],
-    "import torch (for comparison)": ["-c", "import torch"],
-}
-
-
-def starting(options: Options) -> Iterator[Table]:
-    """Yield the start-up times of the command line and of a graph, each in a fresh process."""
-    start = partial(subprocess.run, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    chosen = [list(STARTS.items())[i] for i in options.some(*range(len(STARTS)))]
-    runs = {name: partial(start, [sys.executable, *arguments]) for name, arguments in chosen}
-    measured, table = interleaved(runs, min(options.repeats, 3)), Table()
-    table.add("a fresh process, wall time", "seconds")
-    for name in measured.seconds:
-        table.add(name, f"{measured.median(name):.2f}")
-    yield table
-
 
 SECTIONS: Mapping[str, Callable[[Options], Iterable[Table]]] = {
     "decoding": decoding.tables,
-    "formats": formats.tables,
     "host": host.tables,
-    "slots": reuse.slots,
-    "reuse": reuse.tables,
-    "memory": memory.tables,
-    "guiding": guiding.tables,
-    "operators": operators.tables,
     "debates": debates.tables,
     "batches": batches.tables,
-    "message": message.tables,
-    "starting": starting,
 }
-OF_ANY_SHAPE = ("decoding", "memory", "guiding")  # the others run debates, or measure a small model
-OF_REAL = ("decoding", "formats", "debates")  # for a model given by name: they need real weights
+OF_ANY_SHAPE = ("decoding", "host")  # the others run debates, or measure a small model
+OF_REAL = ("decoding", "debates")  # for a model given by name
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -85,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _sections(shape: str) -> Iterable[str]:
     """Return the default sections for a model."""
     if shape == BUNDLED:
-        return (name for name in SECTIONS if name != "formats")
+        return SECTIONS
     return OF_ANY_SHAPE if shape in SHAPES else OF_REAL
 
 
@@ -108,7 +74,7 @@ def _arguments() -> argparse.ArgumentParser:
         "--model", help="a model by name instead: a folder, a file, or one that `models pull` downloaded"
     )
     parser.add_argument("--weights", default="auto", help="format of that model's weights (auto)")
-    parser.add_argument("--batches", help="batch sizes for `decoding`, separated by commas (1,8,32)")
+    parser.add_argument("--batches", help="batch sizes, separated by commas (decoding: 1,8,32)")
     parser.add_argument("--tiny", action="store_true", help="use small sizes, to check that it runs")
     return parser
 

@@ -91,7 +91,7 @@ def cases(loaded: LoadedModel) -> dict[str, Case]:
 def tables(options: Options) -> Iterator[Table]:
     """Yield the milliseconds of a step by the number of rows."""
     network = Free(options.loaded.model, len(options.loaded.table))
-    loaded, rows = replace(options.loaded, network=network), options.some(*ROWS)
+    loaded, rows = replace(options.loaded, network=network), options.batches or options.some(*ROWS)
     table = Table()
     table.add(f"host, {len(loaded.table)} tokens, CPU ms a step", *(f"{n} rows" for n in rows))
     for name, case in cases(loaded).items():

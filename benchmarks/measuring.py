@@ -34,7 +34,7 @@ class Options:
     threads: int = 1
     """Torch threads of rivals and engine; a section that compares numbers of threads says so."""
     batches: tuple[int, ...] = ()
-    """Batch sizes for `decoding`; empty for its defaults."""
+    """Batch sizes; empty for those of the section."""
     tiny: bool = False
     """Whether to use small sizes, only to check that a section runs."""
 

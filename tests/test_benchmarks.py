@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 import torch
 
 from benchmarks.__main__ import SECTIONS, main
 from benchmarks.measuring import Options, Times, loaded_of
-from sottovoce.models import LoadedModel
-
-
-@cache
-def loaded(name: str = "tiny") -> LoadedModel:
-    return loaded_of(name, "cpu")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_section_prints_tables_whose_rows_are_as_long_as_their_heads(section: str) -> None:
-    model = loaded("bundled" if section == "formats" else "tiny")  # formats are those of files, and a shape has none
-    tables = list(SECTIONS[section](Options(model, repeats=1, tiny=True)))
+    tables = list(SECTIONS[section](Options(loaded_of("tiny", "cpu"), repeats=1, tiny=True)))
     assert tables
     for table in tables:
         lines = str(table).splitlines()
@@ -35,7 +26,7 @@ def test_without_a_gpu_the_benchmark_of_one_says_so() -> None:
 
 
 def test_a_misspelt_section_is_named_with_those_that_there_are() -> None:
-    with pytest.raises(SystemExit, match="unknown section 'decode'; choose from: decoding, formats, host, slots"):
+    with pytest.raises(SystemExit, match="unknown section 'decode'; choose from: decoding, host, debates, batches"):
         main(["--only", "decode"])
 
 
