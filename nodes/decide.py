@@ -58,11 +58,11 @@ def boxed(answer: str | None) -> kinds.Reading:
 
 def viewpoints(votes: Iterable[Vote], question: Mapping[str, Any]) -> list[Viewpoint]:  # Any: of a Question
     """Return the distinct answers, most votes first, then in the order in which agents first gave them."""
-    kind, text, distinct = kinds.kind_of(question), question.get("question", ""), list[Viewpoint]()
+    kind, distinct = kinds.kind_of(question), list[Viewpoint]()
     for order, vote in enumerate(votes):
         if (answer := vote["answer"]) is None:
             continue
-        at = next((i for i, known in enumerate(distinct) if kinds.same(known.answer, answer, kind, text)), None)
+        at = next((i for i, known in enumerate(distinct) if kinds.same(known.answer, answer, kind)), None)
         if at is None:
             distinct.append(Viewpoint(answer, (vote,), order))
         else:

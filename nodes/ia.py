@@ -24,6 +24,7 @@ from sottovoce.nodes.retrieval import retriever_of
 from sottovoce.nodes.say import answer_pattern, say
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
 from sottovoce.prompts import kinds
+from sottovoce.prompts.kinds.marks import RETRACTED
 from sottovoce.retrievers.passage import plain
 from sottovoce.settings import IA
 
@@ -126,15 +127,16 @@ def boxed(text: str) -> str | None:
     r"""Return what the last \text{...} holds, or else the last \boxed{...}; None without either.
 
     A \text after other words in a box is a part of them: "16 \text{ years}". Braces inside are balanced, where the
-    published code stops at the first closing one. A box with dots or the word "answer", as in a prompt, is ignored.
+    published code stops at the first closing one. A box with dots or the word "answer", as in a prompt, is ignored, and
+    so is one in a block of thoughts or one that is retracted.
 
     >>> boxed(r"#A: yes. \boxed{\text{the Orla}} or \boxed{Mirn}")
     'the Orla'
     """
-    text = UNIT.sub(r"\1\2", text)
+    text = UNIT.sub(r"\1\2", kinds.without_thoughts(text))
     found = {mark[1].lower(): mark.end() for mark in BOX.finditer(text)}
     at = found.get("text", found.get("boxed"))
-    return None if at is None else _inside(text[at:])
+    return None if at is None or RETRACTED.search(text, at) else _inside(text[at:])
 
 
 def _inside(text: str) -> str:

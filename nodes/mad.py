@@ -156,6 +156,7 @@ def judgement_form(builder: PromptBuilder) -> str:
 
 def verdict(text: str, question: Question) -> Verdict:
     """Read the moderator's answer; None if it is empty or there is no preference (both missing in the paper's code)."""
+    text = kinds.without_thoughts(text)
     read = read_json(text, (PREFERENCE, SIDE, REASON, ANSWER), may_be_empty=(PREFERENCE, SIDE, REASON, ANSWER))
     found = read.values if ANSWER in read.values else read_lines(text, (PREFERENCE, SIDE, REASON, ANSWER))
     if ANSWER not in found:
@@ -169,11 +170,12 @@ def verdict(text: str, question: Question) -> Verdict:
 
 def judgement(text: str, question: Question) -> Verdict:
     """Read the judge's answer from its JSON object, else from lines or prose."""
+    text = kinds.without_thoughts(text)
     read = read_json(text, (REASON, ANSWER), may_be_empty=(REASON,))
     given = read.values.get(ANSWER) or read_lines(text, (REASON, ANSWER)).get(ANSWER)
     if given:
         return _read_field(given, question)
-    answer = kinds.stated_beside(text, question)  # also of an object with the field "answer"
+    answer = kinds.read_reply(text, question)  # also of an object with the field "answer"
     return Verdict(answer, "" if answer is not None else f'"{ANSWER}" {read.missing[ANSWER]}')
 
 

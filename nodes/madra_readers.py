@@ -16,7 +16,7 @@ from sottovoce.prompts.kinds.marks import WIDTH, bracketed
 CHOSEN = "Evidence:"
 MOST_IN_RANGE = 20
 
-_RANGE = re.compile(r"\[?\b(\d{1,6})\]?\s?(?:-|\u2013|to)\s?\[?(\d{1,6})\b\]?")
+_RANGE = re.compile(r"\[?\b(\d{1,6})\]? ?(?:-|\u2013|to) ?\[?(\d{1,6})\b\]?")
 """A range of passages: "[0]-[2]", "0 to 2"."""
 _NUMBERS = r"\d{1,6}(?:\s{0,3}(?:,|;|&|and)\s{0,3}\d{1,6}){0,20}"
 _NOUN = r"(?:passage|piece|number|document|item|source|text)s?"
@@ -63,6 +63,7 @@ def selected(text: str, offered: int, most: int, *, cut: bool = False) -> list[i
     >>> selected("None helps: [0] is about a fair. [No Found]", offered=3, most=3)
     []
     """
+    text = kinds.without_thoughts(text)
     line = marked_choice(text)
     if line is None:
         numbers = [] if cut else _in_prose(text)
@@ -178,7 +179,7 @@ def verdict(text: str) -> bool | None:
     A marked verdict, such as [Yes] or "Verdict: no", takes precedence over an unmarked one, which is the first word
     of a sentence. A verdict that contradicts itself is a no: "yes and no", "Yes, they differ".
     """
-    plain = re.sub(r"[*_`#>]", "", re.sub(r"</?\w{1,20}>", "\n", text))
+    plain = re.sub(r"[*_`#>]", "", re.sub(r"</?\w{1,20}>", "\n", kinds.without_thoughts(text)))
     found = [*_MARKED.finditer(plain)] or [*_ALONE.finditer(plain)]
     if not found:
         return None
@@ -194,18 +195,18 @@ def stated(text: str, question: Question) -> str | None:
     return reading(text, question).answer
 
 
-def reading(text: str, question: Question) -> kinds.Reading:
-    """Read the answer in a reply's last brackets, or else as in any reply.
+def reading(text: str, question: Question, *, cut: bool = False) -> kinds.Reading:
+    """Read the answer in a reply's last brackets, or else as in any reply; `cut` as in `kinds.reading`.
 
     Numbers in brackets that cite a passage are ignored. A last line "Answer: X" takes precedence over brackets before.
     """
     is_number = kinds.kind_of(question) == "number"
-    text = uncited(text, is_number=is_number)
+    text = uncited(kinds.without_thoughts(text), is_number=is_number)
     closing = text.rpartition(ANSWER_PREFILL)[2]
     number = ENDS.search(closing) if is_number else None
-    inside = number[1] if number else bracketed(closing)
+    inside = None if cut else number[1] if number else bracketed(closing)
     answer = kinds.read_field(inside, question) if inside else None
-    return kinds.reading(text, question) if answer is None else boxed(answer)
+    return kinds.reading(text, question, cut=cut) if answer is None else boxed(answer)
 
 
 def uncited(text: str, *, is_number: bool = False) -> str:

@@ -79,6 +79,7 @@ def discuss_turns(
 
 def stated(text: str, question: Question) -> Stated:
     """Read an agent's JSON, or its reply in another form; fields that cannot be read are None."""
+    text = kinds.without_thoughts(text)
     read = read_json(text, (REASONING, ANSWER, CONFIDENCE), may_be_empty=(REASONING,))
     if ANSWER in read.missing:
         return _in_words(text, question, read)
@@ -100,7 +101,7 @@ def _in_words(text: str, question: Question, read: Structured) -> Stated:
     """Read a reply without an object: lines `answer: ...`, else like any reply."""
     given = read_lines(text, (ANSWER, CONFIDENCE)).get(ANSWER)
     answer = kinds.read_field(given, question) if given else None
-    answer = kinds.stated_beside(text, question) if answer is None else answer
+    answer = kinds.read_reply(text, question) if answer is None else answer
     confidence = read_confidence(stated_confidence(text))
     error = "; ".join(f'"{name}" {why}' for name, why in read.missing.items() if name != REASONING)
     is_read = answer is not None and confidence is not None

@@ -53,7 +53,7 @@ class Structured:
     """The fields of an object in a model's text, each value as text: `5`, `True`, `85%`."""
 
     values: Mapping[str, str]
-    """Values by wanted name, in the order of the names. Lists are joined with spaces, null is empty."""
+    """Values by wanted name, in the order of the names. Lists are joined with commas, null is empty."""
     missing: Mapping[str, str]
     """The reason that a wanted field has no value, as the rest of a sentence: "is cut off"."""
     span: tuple[int, int] = (0, 0)
@@ -206,7 +206,11 @@ def _nested(text: str, at: int) -> _Value:
         elif text[at] in "}]":
             depth, at = depth - 1, at + 1
             if depth == 0:
-                return _Value(" ".join(filter(None, texts)), at, "" if is_list else "is an object, not a text")
+                return _Value(
+                    re.sub(r"(?<=[.!?]), ", " ", ", ".join(filter(None, texts))),
+                    at,
+                    "" if is_list else "is an object, not a text",
+                )
         else:
             quoted = text[at] in OPENING
             end = _after(ITEM, text, at)

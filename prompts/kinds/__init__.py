@@ -1,19 +1,13 @@
-r"""Kinds of answers by name: request, parse and compare answers.
+r"""Kinds of answers by name: request, read and compare answers.
 
-A reply is parsed in the same way for every kind (`reading`):
-
-1. Stated: a line `Answer: X`, "the answer is X", a box, the field "answer" of a JSON object, brackets. The last
-   statement in the text counts, also if a line and a box disagree; within a statement its result counts
-   ("495 * $15 = $7425" is 7425). A statement of "unknown", or a line without an answer of the kind, is an abstention,
-   and so is a statement that is retracted ("Wait, ...") without another.
-2. Bare: the reply is nothing but the answer. Otherwise it has none, and whoever needs one asks for it.
-
-A short stated answer is not changed; only a whole sentence is shortened with the help of its question.
-A reply that cannot be parsed gives None, an abstention: it is never counted as right and never pooled as a vote.
+A reply is read in the same way for every kind (`reading`): its last statement counts, which is a line `Answer: X`,
+"the answer is X", a box, the field "answer" of a JSON object, `<answer>` tags or brackets at the end; or the reply is
+nothing but the answer. Other prose is not read: whoever needs an answer asks for it. A statement of "unknown", a line
+without an answer of the kind and a statement that is retracted are abstentions. An abstention is None: it is never
+counted as right and never pooled as a vote.
 
 A kind is one file (see `Kind`), which registers itself when imported or is declared as an entry point of the group
-`sottovoce.kinds`. Edge cases follow the evaluation code of Du et al. (2023), CIPHER (arXiv 2310.06272) and SDE (arXiv
-2506.19209), without their errors (lost minus signs, thousands commas, a digit of the prompt taken for an answer).
+`sottovoce.kinds`.
 """
 
 from __future__ import annotations
@@ -30,12 +24,11 @@ from pydantic import AfterValidator, Field
 from sottovoce.core.registry import Registry
 from sottovoce.prompts.kinds.choices import bare
 from sottovoce.prompts.kinds.kind import Kind as Kind
-from sottovoce.prompts.kinds.marks import How, Mark, bracketed, is_taken_back, marks
+from sottovoce.prompts.kinds.marks import ITEM, LONGEST, RETRACTED, How, boxes, marks, plain
 from sottovoce.prompts.kinds.marks import normalise as normalise
-from sottovoce.prompts.kinds.number import may_be_cut
-from sottovoce.prompts.kinds.prose import LONGEST, OPEN_MARK, UNKNOWN, plain, sentences
-from sottovoce.prompts.kinds.question_words import is_sentence
-from sottovoce.prompts.kinds.question_words import kind_of as kind_of
+from sottovoce.prompts.kinds.marks import without_thoughts as without_thoughts
+from sottovoce.prompts.kinds.recognise import kind_of as kind_of
+from sottovoce.prompts.kinds.sentences import UNKNOWN, sentences
 from sottovoce.prompts.structured import read_json
 
 OURS = ("number", "option", "yes_no", "label", "text")
@@ -48,6 +41,7 @@ KindName = Annotated[
     Field(json_schema_extra=lambda schema: schema.update(enum=[*KINDS.names()])),
 ]
 """The name of a kind in settings and questions."""
+LONGEST_BARE = 200  # characters of a reply that is only an answer
 MOST_CHOICES = len(string.ascii_uppercase)
 _ALONE = re.compile(r"(?:\A|\n)[ \t]*\{[^{}]*+\}\Z")
 """An object at the beginning of a line, not one quoted within a sentence."""
@@ -75,18 +69,7 @@ def reading(text: str, question: Mapping[str, Any], *, cut: bool = False) -> Rea
         cut: True if the reply ended at the token limit or at a server's stop. Then a bare answer is not read, nor a
             statement in which the text ends.
     """
-    kind, choices = KINDS[kind_of(question)], question.get("choices") or []
-    statement = _stated(_finished(text) if cut else text, kind, tuple(choices))
-    if statement is not None:
-        return Reading(_short(statement.answer, question), statement.how)
-    answer = None if cut else kind.read(text, choices)
-    return Reading(answer, "bare") if answer and normalise(plain(text)) == normalise(answer) else ABSTENTION
-
-
-def _finished(text: str) -> str:
-    """Return a text without its last sentence or line, in which it was cut off."""
-    ends = [match.end() for match in re.finditer(r"[.!?][\"')*]*\s|\n", text[:-1])]
-    return text[: ends[-1]] if ends else ""
+    return _read(_finished(text) if cut else text, kind_of(question), tuple(question.get("choices") or ()), cut)
 
 
 def read_reply(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
@@ -94,42 +77,26 @@ def read_reply(text: str, question: Mapping[str, Any]) -> str | None:  # Any: se
     return reading(text, question).answer
 
 
-def stated_beside(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
-    """Return the answer of a reply that should be an object but has no such field; truncated objects are not mined."""
-    return reading(text, question).answer
-
-
-def read(text: str, kind: str, choices: list[str] | None = None) -> str | None:
-    """Return the answer in canonical form if the question is unknown, or None if none can be parsed."""
-    statement = _stated(text, KINDS[kind], tuple(choices or ()))
-    return KINDS[kind].read(text, choices or []) if statement is None else statement.answer
-
-
-def read_value(field: str, kind: str, choices: list[str] | None = None) -> str | None:
-    """Return the answer in a field of a form, where the whole text is the answer and no mark is needed."""
-    return KINDS[kind].read_value(" ".join(field.split()), choices or [])
-
-
 def read_field(field: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
-    """Return the answer in a field, as `read_value`, or None for the form's own placeholder, which models copy."""
+    """Return the answer in a field of a form; None for the form's own placeholder, which models copy."""
     if normalise(field) == normalise(placeholder(question)):
         return None
-    return _short(read_value(field, kind_of(question), question.get("choices")), question)
+    said = plain(" ".join(field.split()))
+    stated = [inside for _, inside in boxes(said)] or [said]
+    return KINDS[kind_of(question)].read(stated[-1], question.get("choices") or []) or None
 
 
-def same(left: str | None, right: str | None, kind: str, question: str = "") -> bool:
-    """Return whether two canonical answers agree, given the question if known; abstentions agree with nothing."""
-    if left is None or right is None:
-        return False
-    agree = KINDS[kind].agree
-    return KINDS[kind].same(left, right) if agree is None else agree(left, right, question)
+def same(left: str | None, right: str | None, kind: str) -> bool:
+    """Return whether two canonical answers agree; abstentions agree with nothing."""
+    return left is not None and right is not None and KINDS[kind].same(left, right)
 
 
 def right(answer: str | None, question: Mapping[str, Any]) -> bool:  # Any: see is_open
     """Return whether a canonical answer is the question's target, or one of its aliases."""
     kind, choices = KINDS[kind_of(question)], question.get("choices") or []
-    others = [kind.target(alias, choices) for alias in question.get("aliases") or []]
-    return any(_is_target(answer, target, question) for target in [target_of(question), *others])
+    targets = [target_of(question), *(kind.target(alias, choices) for alias in question.get("aliases") or [])]
+    is_right = kind.right or kind.same
+    return answer is not None and any(target is not None and is_right(answer, target) for target in targets)
 
 
 def target_of(question: Mapping[str, Any]) -> str | None:  # Any: see is_open
@@ -168,54 +135,37 @@ def lettered(choices: list[str]) -> list[str]:
 
 
 @lru_cache(1024)  # a reply is parsed as soon as it comes, for the votes, and for the record
-def _stated(text: str, kind: Kind, choices: tuple[str, ...]) -> Reading | None:
-    """Return the last statement that names an answer or denies one; None if nothing is stated."""
-    field = _field(text)
+def _read(text: str, name: str, choices: tuple[str, ...], cut: bool) -> Reading:
+    """Return the last statement that names an answer or denies one, else the bare answer."""
+    kind, field = KINDS[name], _field(text)
     if field is not None:
-        return _as_read(kind.read_value(" ".join(field.split()), choices), "boxed")
-    body, named = plain(text), kind.named or kind.read
-    stated = [(mark, named(mark.text, choices)) for mark in marks(body, kind.nouns)]
-    for place, (mark, answer) in enumerate(stated):
-        if _is_cut_short(place, stated, body):
-            continue
+        return _as_read(kind.read(" ".join(field.split()), choices), "boxed")
+    body = plain(text)
+    for mark in marks(body, kind.nouns):
+        answer = kind.read(mark.text, choices)
         if answer is not None or mark.is_line:
-            is_retracted = is_taken_back(mark, body) or may_be_cut(mark.text, body)
-            is_retracted = is_retracted or kind.contradicts([each for _, each in stated], body, choices)
-            return ABSTENTION if is_retracted else _as_read(answer, mark.how)
-    brackets = bracketed(body) if kind.takes_brackets else None
-    if brackets and (answer := named(f"[{brackets}]", choices)) is not None:
-        return _as_read(answer, "boxed")
-    return ABSTENTION if OPEN_MARK.search(text) else None  # it ends before its answer
-
-
-def _is_cut_short(place: int, stated: list[tuple[Mark, str | None]], body: str) -> bool:
-    """Return whether a text ends inside a number that it stated in full before: "... 540. The answer is 54"."""
-    mark, answer = stated[place]
-    before = next((earlier for _, earlier in stated[place + 1 :] if earlier), "") or ""
-    at_end = body.endswith(mark.text) and bool(re.search(r"\d\Z", mark.text))
-    return at_end and not mark.is_line and before != answer and before.startswith(answer or " ")
+            return ABSTENTION if RETRACTED.search(body, mark.at) else _as_read(answer, mark.how)
+    line = ITEM.sub("", body.strip().strip("\"'\u201c\u201d"))
+    if cut or len(line) > LONGEST_BARE or not re.search(r"\w", line) or re.search(r"\n|\A[{<]", line):
+        return ABSTENTION
+    if not kind.bare(line, choices):
+        return ABSTENTION
+    return _as_read(kind.read(line, choices), "bare")
 
 
 def _as_read(answer: str | None, how: How) -> Reading:
     return Reading(answer, how) if answer else ABSTENTION
 
 
-def _is_target(answer: str | None, target: str | None, question: Mapping[str, Any]) -> bool:  # Any: see is_open
-    kind = KINDS[kind_of(question)]
-    if answer is None or target is None or kind.is_target is None:
-        return same(answer, target, kind_of(question), question.get("question", ""))
-    return kind.is_target(answer, target, question.get("question", ""))
-
-
-def _short(answer: str | None, question: Mapping[str, Any]) -> str | None:
-    """Shorten a stated answer that is a whole sentence; a few words stay unchanged."""
-    text = str(question.get("question", ""))
-    return KINDS[kind_of(question)].short(answer, text) if answer and is_sentence(answer, text) else answer
+def _finished(text: str) -> str:
+    """Return a text without its last sentence or line, in which it was cut off."""
+    ends = [match.end() for match in re.finditer(r"[.!?][\"')*]*\s|\n", text[:-1])]
+    return text[: ends[-1]] if ends else ""
 
 
 def _field(text: str) -> str | None:
     """Return the field "answer" of an object at the end of a text, or on its own lines before prose without marks."""
-    text = text[-LONGEST:].rstrip("` \n")
+    text = without_thoughts(text)[-LONGEST:].rstrip("` \n")
     end = text.rfind("}") + 1
     prose = text[end:]
     if not end or (prose and (marks(plain(prose)) or not _ALONE.search(text[:end]))):

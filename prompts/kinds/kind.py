@@ -1,15 +1,28 @@
-"""The record of a kind of answer: how it is requested, parsed, compared, and constrained while decoding."""
+"""The record of a kind of answer: how it is requested, read, compared, and constrained while decoding."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sottovoce.core.response_format import Form
-from sottovoce.prompts.kinds.marks import unmarked
+from sottovoce.prompts.kinds.sentences import VERB
 
 Choices = Sequence[str]
-Read = Callable[[str, Choices], str | None]
-"""A function from a text and the question's choices to the answer in canonical form; None if there is none."""
+FEW = 6  # words of a reply that is nothing but the answer
+
+
+def is_bare(line: str, choices: Choices) -> bool:
+    """Return whether a line is nothing but an answer: at most six words, none of them a verb, no colon, no sentence.
+
+    Four words or more with a full stop are a sentence, whose verb may be any.
+    """
+    count = len(line.split())
+    return (
+        count <= (FEW if line[-1] not in ".!" else FEW // 2)
+        and not VERB.search(line)
+        and not re.search(r":|\?\Z", line)
+    )
 
 
 @dataclass(frozen=True)
@@ -22,38 +35,24 @@ class Kind:
     """The request for it: the name of a prompt file ("answers/number"), or the words themselves."""
     placeholder: str
     """The answer's placeholder in a JSON form: "a number"."""
-    read: Read
-    """Parses a reply that marks no answer; such an answer is mined."""
-    read_value: Read = lambda field, choices: unmarked(field)
-    """Parses a field, whose whole text is the answer; its spaces are single ones."""
+    read: Callable[[str, Choices], str | None]
+    """Returns the answer, in canonical form, of a statement (the words after "Answer:" or in a box) or a field.
+
+    It returns an empty text for a statement that there is none, or several, and None for one about something else.
+    """
+    bare: Callable[[str, Choices], bool] = is_bare
+    """Returns whether a reply of one line is nothing but an answer, so that it is read without a statement."""
     same: Callable[[str, str], bool] = lambda left, right: left.casefold().split() == right.casefold().split()
     """Returns whether two canonical answers agree."""
+    right: Callable[[str, str], bool] | None = None
+    """Returns whether an answer is right given the target, if that is more than `same`."""
     grammar: Callable[[Choices], Form | None] = lambda choices: None
     """Returns the format of a reply that is only an answer; None if it may be any text."""
     check: Callable[[Mapping[str, Any]], None] = lambda question: None  # Any: a Question; its module imports this one
     """Raises a UsageError if a question's target or choices do not fit this kind."""
-    unknown_is_an_answer: bool = False
-    """Whether "unknown" in a field is an ordinary answer, not an abstention."""
-    short: Callable[[str, str], str] = lambda answer, question: answer
-    """Returns an answer without the words of its question, as in votes."""
-    implied: Callable[[str, Mapping[str, Any]], str | None] = lambda text, question: None  # Any: see `check`
-    """Returns the answer that a text implies if `read` finds none and the text is not an abstention."""
-    suits: Callable[[str, str], bool] = lambda answer, question: True
-    """Returns whether a mined answer is of the sort that its question asks for."""
-    agree: Callable[[str, str, str], bool] | None = None
-    """Returns whether two answers to a question agree, if `same` is not enough."""
-    is_target: Callable[[str, str, str], bool] | None = None
-    """Returns whether an answer to a question is the target, if `agree` is not enough."""
     target: Callable[[str, Choices], str | None] = lambda target, choices: target
     """Returns the target in canonical form: the letter of a choice given by its text."""
-    named: Read | None = None
-    """Parses a statement ("Answer: X", a box, "the answer is X") to the end of its line; `read` unless given.
-
-    It returns None for a statement about something else, and an empty text for a statement that there is no answer.
-    """
     nouns: str = "answer"
     """Words for an answer in statements, as alternatives of a pattern: "answer|label"."""
-    contradicts: Callable[[Sequence[str | None], str, Choices], bool] = lambda said, text, choices: False
-    """Returns whether a plain text contradicts its statements, the last first, which makes it an abstention."""
-    takes_brackets: bool = False
-    """Whether text in square brackets is a statement."""
+    unknown_is_an_answer: bool = False
+    """Whether "unknown" is an ordinary answer, not an abstention."""

@@ -32,24 +32,19 @@ def timed(seconds: float) -> None:
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
-def value(latex: str) -> float | None:
-    """Return the value of a formula in LaTeX, or None if it has none: an unknown, an interval, nonsense."""
-    from math_verify import LatexExtractionConfig, parse
-
-    # Its own limit works only in the main thread and does not end a long multiplication.
-    expressions = parse(f"${latex}$", [LatexExtractionConfig()], fallback_mode="no_fallback", parsing_timeout=0)
-    if len(expressions) != 1 or not getattr(expressions[0], "is_number", False):
-        return None
-    number = complex(expressions[0].evalf(17))
-    return number.real if number.imag == 0 and math.isfinite(number.real) else None
-
-
 def answer(latex: str) -> float | None:
-    """Return `value`, or None for any error."""
+    """Return the value of a formula in LaTeX, or None if it has none: an unknown, an interval, nonsense."""
     try:
-        return value(latex)
+        from math_verify import LatexExtractionConfig, parse
+
+        # Its own limit works only in the main thread and does not end a long multiplication.
+        found = parse(f"${latex}$", [LatexExtractionConfig()], fallback_mode="no_fallback", parsing_timeout=0)
+        if len(found) != 1 or not getattr(found[0], "is_number", False):
+            return None
+        number = complex(found[0].evalf(17))
     except (Exception, RecursionError, MemoryError):  # a grammar parser and sympy on untrusted text
         return None
+    return number.real if number.imag == 0 and math.isfinite(number.real) else None
 
 
 def main() -> None:

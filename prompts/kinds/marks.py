@@ -1,71 +1,96 @@
-r"""Marks of an answer, for all kinds: `Answer: X`, a box, "the answer is X", "X is the answer", brackets.
+r"""Statements of an answer in a reply: `Answer: X`, "the answer is X", a box, `<answer>` tags, brackets at the end.
 
-The last statement in a text counts. Statements that are not the reply's own do not: hypothetical ones ("if the answer
-is B"), reported ones ("Agent 2 says that the answer is B") and others' ("Agent 2's answer", "the only other choice").
-Time is linear in the length of the text: each pattern examines a bounded number of characters.
+The last statement counts. Sentences about other answers are none: "if the answer is B", "Agent 2 says that the answer
+is B", "another answer is B". A block of thoughts and a tool call state nothing, closed or not. Time is linear in the
+length of the text: each pattern examines a bounded number of characters.
 """
 
 import re
 import string
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
-
-from sottovoce.prompts.kinds.prose import BLANK
 
 How = Literal["marked", "boxed", "bare", "asked"]
 """A statement ("Answer: X", "the answer is X"); a box, field or brackets; a reply that is only the answer; or an answer
 turn."""
-WIDTH = 400  # characters of a statement that are examined
-MAX_STATEMENTS = 20  # statements that are examined, from the end
-LONGEST_SOURCE = 1000  # characters of a box; no answer is longer
-BEFORE = 60  # characters before a statement that show whose it is
+LONGEST = 20_000  # characters; only the end of a longer text is read, where an answer is
+WIDTH = 400  # characters of a statement
+MAX_STATEMENTS = 20  # that are examined, from the end
 
-_NAME = r"(?:(?:the|my|our)\s+)?(?:(?:final|correct|right|best|short)\s+)*answer"
-_SAID = rf"(?=([^\n]{{0,{WIDTH}}}))"  # ahead: marks may overlap
-CLOSING = re.compile(
-    rf"^[^\w\n]{{0,9}}{_NAME}(?:\s+is)?[^\w\n:=]{{0,4}}"
-    rf"(?:[:=](?:[ \t]*\n\s{{0,80}}|[ \t]*)|(?<=\s)[\u2013\u2014-]\s|\n\s{{0,80}}){_SAID}",
-    re.IGNORECASE | re.MULTILINE,
+WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {
+    0x2212: "-",
+    0x2019: "'",
+    0x3000: " ",
+    0x3010: "[",
+    0x3011: "]",
+}
+"""Full-width signs, minus and apostrophe as ASCII."""
+THOUGHTS = re.compile(r"<(think|thinking|thought|reasoning)>.*?(?:</\1>|\Z)|\A.*?</think(?:ing)?>", re.DOTALL | re.I)
+TOOL_CALL = re.compile(r"<(tool_call|function_call|tool_response)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+WORDS = re.compile(
+    r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mathsf|mbox|operatorname)\s*\{([^{}]{0,400})\}"
 )
+MARKUP: list[tuple[re.Pattern[str], str]] = [
+    (re.compile(r"^[ \t]*```[\w-]*[ \t]*$", re.MULTILINE), ""),
+    (re.compile(r"^#{4}[ \t]{1,9}(?=[-$\d])", re.MULTILINE), "Answer: "),  # GSM8K's own mark
+    (re.compile(r"^[ \t]*(?:#{1,6}|>)[ \t]+", re.MULTILINE), ""),
+    (re.compile(r"<(?:final[_ ]?)?answer>\s{0,9}", re.IGNORECASE), "\nAnswer: "),
+    (re.compile(r"</(?:final[_ ]?)?answer>", re.IGNORECASE), "\n"),
+    (re.compile(r"</?(?:b|i|u|em|strong|code|p|br)\s?/?>|`", re.IGNORECASE), ""),
+    (re.compile(r"~~[^~\n]{1,200}~~"), ""),
+    (re.compile(r"(?<![\w)*])\*{1,3}(?=[^\s*])|(?<=[^\s*])\*{1,3}(?![\w(*])"), ""),  # not those of 2**3 and 5 * 4
+    (re.compile(r"(?<!\w)_{1,2}([^_\n]{1,200})_{1,2}(?!\w)"), r"\1"),
+    (WORDS, r"\1"),
+    (WORDS, r"\1"),  # bold text within a box's text
+    (re.compile(r"\\[()\[\]]|(?<!\\)\$(?=\s*\\)|(?<=\})\$|\$(?=[^$\n]{1,200}\$(?!\d))|(?<=[^\s$])\$(?!\d)"), ""),
+    (re.compile(r"(?:^|(?<=[.!?]\s))(?:end|finish|close|conclude|reply|respond)\s+with\b[^\n]*", re.I | re.M), ""),
+]
+"""Markdown, tags, delimiters of LaTeX (a dollar before a figure is money), and a request that a model repeats."""
+_WORD = (
+    r"(?:answer|antwort|ergebnis|lösung|réponse|respuesta|risposta|resposta|antwoord|svar|odpowiedź|cevap|jawaban"
+    r"|ответ|відповідь|答案|回答|答え|정답|답변)"
+)
+_ADJECTIVES = (
+    r"(?:(?:final|correct|right|best|short|likely|updated|new|revised|endgültige|finale|最终|正确|最終)\s?){0,3}"
+)
+_OWN = rf"(?:(?:the|my|our|die|la|il|el)\s+)?{_ADJECTIVES}"
+FURTHER = re.compile(
+    rf"{_WORD}\W{{0,6}}(?:is\b\W{{0,3}})?[^\n]{{1,400}}(\n\s{{0,80}}(?:question|problem|claim|user|human|q)\s*:)", re.I
+)
+"""An answer, after which the model asks and answers further questions of its own."""
 BOX = re.compile(r"\\f?box(?:ed)?\s?\{")
-BESIDE_BOX = re.compile(r"\\boxed\{(?:[\s.\u2026]|\\l?dots){1,9}\}\$?\s{0,3}[:=][ \t]{0,9}([^\n]{1,400})")
-r"""An answer after an empty box, as in the request: `\boxed{...}: X`."""
-OTHERS = re.compile(
-    r"(?:(?:'s|s'|\b(?:others?|another|wrong|incorrect|valid|possible|plausible|alternative|common|tempting|obvious|naive|intuitive|first|initial|previous|earlier"
-    r"|original|his|her|their|your|no|any|every|each))"
-    r"|\b(?:if|whether|suppos\w{1,4}|assum\w{1,4}|unless|says?|said|claims?|claimed|argues?|argued|thinks|thought"
-    r"|states|stated|believes|suggests?|suggested)(?:\sthat)?(?:\s(?:the|their|its))?(?:\s(?:correct|right|final))?)\s\Z",
+ITEM = re.compile(r"^\s{0,80}(?:[-*\u2022\u2013+]|\d{1,2}[.)])\s+(?=\S)")
+"""The dash or counter of an item in a list."""
+REPORTED = re.compile(
+    r"\b(?:if|whether|suppos\w{1,4}|assum\w{1,4}|unless|agents?\b|others?|says?|said|claim(?:s|ed)|argue[sd]|thinks"
+    r"|thought|believe[sd]|suggest(?:s|ed)|states?|stated|instead of|when|had|doubt)\b"
+    r"|(?:\bnot|n't)\s(?:that\s)?(?:\Z|think\b|believe\b)",
     re.IGNORECASE,
 )
 """Words before a statement that is not the reply's own."""
-CHOOSES = re.compile(
-    rf"\bI(?:'d| would| will|'ll)?\s(?:choose|pick|select|go with|vote for|opt for|settle on)\b"
-    rf"\s{{0,3}}:?\s{{0,3}}{_SAID}"
-)
-"""A choice in the writer's own words."""
-WORKING = re.compile(
-    r"\W*(?:to|first(?:ly)?|let(?:'s)?|we|since|given|step|start|begin|if|because|note|here|there|from|in|with)\b", re.I
-)
-OPENS_WORKING = re.compile(
-    r"\W*(?:[Ll]et(?:'s| me| us)\s(?!be\b)[a-z]|[Ff]irst(?:ly)?,\s[a-z]"
-    r"|[Ww]e (?:first|need|know|start|begin|can|must|have)\s)"
-)
-LONG = 8  # words; a longer line may be the beginning of a calculation, not an answer
-CITED = re.compile(
-    r"(?<=[\w.)\"'*])(?:\s{0,3}[\[\u3010]\d{1,3}(?:\s?[,;-]\s?\d{1,3}){0,9}[\]\u3011]){1,9}(?=[\W_]{0,9}\Z)"
-)
-"""Numbers of sources after an answer."""
-TAKEN_BACK = re.compile(
-    r"(?:[.!?]\s|\n)\W{0,9}(?:(?:oh|hmm|no|but),?\s)?(?:wait|hold on|oops|correction|scratch that"
-    r"|on (?:second|further) thought|on reflection|i (?:made|have made) an? (?:\w{1,12} )?(?:mistake|error)"
-    r"|(?:this|my) (?:\w{1,12} )?answer (?:is|was) (?:wrong|incorrect|not correct))\b",
+AGREES = re.compile(r"(?<!not )(?<!n't )\bagree\b", re.IGNORECASE)
+RETRACTED = re.compile(
+    r"(?:[.!?)]\s|\n)\W{0,9}(?:(?:oh|hmm|no|but|so),?\s)?(?:wait|actually|hold on|oops|correction|scratch that|hmm"
+    r"|let me (?:re\w+|check|verify|double)|on (?:second|further) thought|on reflection|i (?:made|have made) an?\s"
+    r"|i (?:now\s)?(?:switch|change)|(?:it|this|that) should be"
+    r"|(?:this|that|it|my \w{0,12}\s?answer) (?:is|was) (?:wrong|incorrect|not correct|not right))\b"
+    r"|(?:\bnot|n't (?:take|count) (?:it|this|that) as) my (?:final )?answer\b",
     re.IGNORECASE,
 )
-"""Words after an answer that retract it."""
-PREFIX = re.compile(r"^\(?[A-Z]\)\s*")
-"""A letter that a choice may begin with."""
+"""Words after a statement that retract it."""
+BLANK = re.compile(
+    r"\W*(?:[NX]|(?:your|the|my)(?: final)? answer(?: here)?|answer|letter|l?dots|\.{2,}|\u2026)?\W*", re.IGNORECASE
+)
+"""A placeholder for the answer in a request."""
+CITED = re.compile(r"(?<=[\w.)\"'*])\s{0,3}(?:\[\d{1,3}(?:\s?[,;-]\s?\d{1,3}){0,9}\]\s{0,3}){1,9}(?=[\W_]{0,9}\Z)")
+"""Numbers of sources after an answer."""
+AT_END = re.compile(
+    r"(?:\[(?=[^\]\n]*[^\W\d])([^\[\]\n]{1,200})\]|(?:^|[.!?:]\s|\b(?:is|are)\s)\(([A-Z])\))[\s.*]*\Z", re.MULTILINE
+)
+"""Brackets at the end, and the letter of a choice in parentheses."""
 
 
 @dataclass(frozen=True)
@@ -80,97 +105,111 @@ class Mark:
     """Whether it is a line that begins with "Answer:", which has an answer or nothing."""
 
 
+def without_thoughts(text: str) -> str:
+    """Return a reply without its blocks of thoughts; one that is not closed runs to the end."""
+    return THOUGHTS.sub("", text)
+
+
+@lru_cache(maxsize=256)  # a reply is parsed several times
+def plain(text: str) -> str:
+    """Return a reply as plain text, without thoughts, tool calls and markup; line breaks stay."""
+    text = TOOL_CALL.sub("", without_thoughts(text))[-LONGEST:].translate(WIDE)
+    for pattern, meaning in MARKUP:
+        text = pattern.sub(meaning, text)
+    further = FURTHER.search(text)
+    return text[: further.start(1)] if further else text
+
+
 def marks(text: str, nouns: str = "answer") -> list[Mark]:
-    """Return the statements of a `plain` text, the last first, without blanks and calculations."""
-    by_place = {at: Mark(at, said, "marked") for at, said in _statements(text, nouns)}
-    for match in CLOSING.finditer(text):
-        by_place[match.start(1)] = Mark(match.start(1), match[1], "marked", is_line=True)
-    said = [by_place[at] for at in sorted(by_place)[-MAX_STATEMENTS:]]
-    said += [Mark(at, box, "marked" if _is_within(at, said) else "boxed") for at, box in _boxes(text)]
-    said += [Mark(match.start(1), match[1], "boxed") for match in BESIDE_BOX.finditer(text)]
-    ordered = sorted(said, key=lambda mark: mark.at, reverse=True)[:MAX_STATEMENTS]
-    cut = [Mark(mark.at, CITED.sub("", mark.text[:LONGEST_SOURCE]), mark.how, mark.is_line) for mark in ordered]
-    return [mark for mark in cut if not BLANK.fullmatch(mark.text) and not _is_working(mark)]
+    """Return the statements of a `plain` text, the last first."""
+    line, words = _patterns(nouns)
+    found = {at: Mark(at, said, "boxed") for at, said in boxes(text)}
+    boxed = [*found]
+    lines = [match.span() for match in line.finditer(text)]
+    within = {at for start, end in lines for at in range(start, end)}
+    for match in words.finditer(text):
+        lead = re.split(r"[.!?:;]\s|\n", text[max(0, match.start() - 120) : match.start()])[-1]
+        if match.start() not in within and (not REPORTED.search(lead) or AGREES.search(lead)):
+            denial = "not " if match["denied"] else ""
+            found[match.end()] = Mark(match.end(), denial + said_at(text, match.end()), "marked")
+    found |= {at: Mark(at, said_at(text, at), "marked", is_line=True) for _, at in lines}
+    ordered = [found[at] for at in sorted(found, reverse=True)][:MAX_STATEMENTS]
+    holding = [mark for mark in ordered if mark.how == "boxed" or not _holds(mark, boxed)]
+    stated = [Mark(mark.at, CITED.sub("", mark.text), mark.how, mark.is_line) for mark in holding]
+    stated = [mark for mark in stated if not BLANK.fullmatch(mark.text)]
+    end = None if stated else AT_END.search(text, max(0, len(text) - WIDTH))
+    if end is None:
+        return stated
+    lead = re.split(r"[.!?:;]\s|\n", text[max(0, end.start() - 120) : end.start()])[-1]
+    is_own = (end[1] or not REPORTED.search(lead)) and not BLANK.fullmatch(end[1] or end[2])
+    return [Mark(end.start(), end[1] or end[2], "boxed")] if is_own else []
 
 
-def is_taken_back(mark: Mark, text: str) -> bool:
-    """Return whether a text retracts a statement after making it."""
-    return bool(TAKEN_BACK.search(text, mark.at))
-
-
-def _is_within(at: int, statements: list[Mark]) -> bool:
-    return any(statement.at <= at < statement.at + len(statement.text) for statement in statements)
-
-
-def _is_working(mark: Mark) -> bool:
-    """Return whether a mark only introduces a calculation: "Answer: To find the total, we add ..."."""
-    is_long = bool(WORKING.match(mark.text)) and len(mark.text.split()) > LONG
-    return mark.is_line and (is_long or bool(OPENS_WORKING.match(mark.text)))
-
-
-def _statements(text: str, nouns: str) -> Iterator[tuple[int, str]]:
-    """Yield the text after each "answer is" or "Answer:", and before each "is the answer", with its position."""
-    after, before = _statement(nouns)
-    for match in after.finditer(text):
-        if not OTHERS.search(text[max(0, match.start() - BEFORE) : match.start()]):
-            yield match.start(2), ("not " if match[1] else "") + match[2]
-    yield from ((match.start(1), match[1] + match[2]) for match in before.finditer(text))
-    yield from ((match.start(1), match[1]) for match in CHOOSES.finditer(text))
+def said_at(text: str, at: int) -> str:
+    """Return the rest of the line, else the next line, or the items of a list there, one a line."""
+    line = text[at : at + WIDTH].partition("\n")[0]
+    if re.search(r"\w", line):
+        return ITEM.sub("", line.lstrip()) if re.match(r"\s{0,9}[-*\u2022]\s", line) else line
+    lines, items = text[at : at + 2 * WIDTH].lstrip(" \t:\n").split("\n"), list[str]()
+    for line in lines:
+        if not ITEM.match(line):
+            break
+        items.append(ITEM.sub("", line).strip())
+    return "\n".join(items) or lines[0]
 
 
 @cache
-def _statement(nouns: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return patterns of statements after their verb ("the answer is X") and before it ("X is the answer")."""
-    says = (
-        r"(?::|\s(?:is|would be|should be|must be|will be)\b|\s(?:is|would|should)(n't)(?: be)?\b"
-        r"|\s(?=can ?not\b|can't\b|could ?n[o']t\b))"
+def _patterns(nouns: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the patterns of the beginning of a line that states an answer, and of words that do."""
+    noun = rf"(?:{_WORD}|(?:{nouns}))"
+    line = (
+        rf"^[^\w\n]{{0,9}}{_OWN}{noun}(?:\s+(?:finale?|is))?[^\w\n:=]{{0,4}}"
+        rf"(?:[:=][ \t*_\x22]{{0,9}}|(?<=\s)[\u2013\u2014-]\s|(?=\n))"
     )
-    to_what = r"(?:\s+(?:to|for|that fits|that applies)\b[^.:\n]{0,120}?)?"
-    after = rf"\b(?:{nouns})(?:\s{{0,9}}=|{to_what}\s{{0,9}}{says})\s{{0,80}}:?\s{{0,80}}{_SAID}"
-    begins = r"(?:^|[.!?:,\n]\s|\bso )[ \t]{0,9}(?!(?:what|which|who|where|how|it|this|that|here)\b)"
-    verb = r"\s(?:is|would be) (?:the|my|an?) (?:\w{1,12} ){0,2}"
-    before = rf"{begins}([^.!?:\n]{{1,200}}?)(?:, which)?{verb}(?:{nouns})\b([^.\n]{{0,80}})"
-    return re.compile(after, re.IGNORECASE), re.compile(before, re.IGNORECASE)
+    to_what = r"(?:\s+(?:to|for)\b[^.:\n]{0,120}?)?"
+    verb = r"\s(?:is|remains|stays|(?:would|should|must|will) be|ist|est|es|è)(?P<denied>n't|\snot)?\b|[是为為は]"
+    words = (
+        rf"(?:\b(?:the|my|our|die|la)\s+{_ADJECTIVES}|(?:^|(?<=[.!?,:;]\s)|(?<=。)|(?<=\bso\s)|(?=[最正答回])){_ADJECTIVES})"
+        rf"{noun}{to_what}(?:\s{{0,9}}[:=]|{verb})[ \t]{{0,9}}[:=]?[ \t]{{0,9}}"
+    )
+    return re.compile(line, re.IGNORECASE | re.MULTILINE), re.compile(words, re.IGNORECASE | re.MULTILINE)
 
 
-def _boxes(text: str) -> Iterator[tuple[int, str]]:
-    r"""Yield the content of the last boxes, up to the matching brace; an unclosed box runs to the end."""
+def _holds(mark: Mark, boxes: list[int]) -> bool:
+    return any(mark.at <= at <= mark.at + len(mark.text) for at in boxes)
+
+
+def boxes(text: str) -> Iterator[tuple[int, str]]:
+    r"""Yield the content of the last boxes, up to the matching brace; boxes of one line are one statement."""
+    lines = dict[int, tuple[int, list[str]]]()
     for match in [*BOX.finditer(text)][-MAX_STATEMENTS:]:
-        depth, end = 1, match.end()
-        for letter in text[match.end() : match.end() + LONGEST_SOURCE]:
-            depth += {"{": 1, "}": -1}.get(letter, 0)
-            if depth == 0:
-                break
-            end += 1
-        yield match.end(), text[match.end() : end]
+        line = text.count("\n", 0, match.end())
+        lines[line] = (match.end(), [*lines.get(line, (0, []))[1], _inside(text[match.end() : match.end() + 1000])])
+    yield from ((at, inside[0] if len({*inside}) == 1 else " and ".join(inside)) for at, inside in lines.values())
 
 
-def boxed(text: str) -> str | None:
-    r"""Return the content of the last `\boxed{...}`."""
-    return next((box for _, box in reversed([*_boxes(text)])), None)
+def _inside(text: str) -> str:
+    depth = 1
+    for at, letter in enumerate(text):
+        depth += {"{": 1, "}": -1}.get(letter, 0)
+        if depth == 0:
+            return text[:at]
+    return ""  # cut off
 
 
 def bracketed(text: str) -> str | None:
     """Return the text in the last square brackets, except sources ("see ...") and numbers not alone on their line."""
     for match in reversed([*re.finditer(r"\[([^\[\]\n]{1,200})\]", text)]):
-        start, end = text.rfind("\n", 0, match.start()) + 1, text.find("\n", match.end())
-        line = (
-            text[max(start, match.start() - WIDTH) : match.start()] + text[match.end() :][: max(0, end - match.end())]
-        )
+        before, after = text[: match.start()].rpartition("\n")[2], text[match.end() :].partition("\n")[0]
         if re.match(r"\s*(?:see|source|document|doc)\b", match[1], re.IGNORECASE):
             continue
-        if re.search(r"\w", match[1]) and not (match[1].strip().isdigit() and re.search(r"\w", line)):
+        if re.search(r"\w", match[1]) and not (match[1].strip().isdigit() and re.search(r"\w", before + after)):
             return match[1].strip()
     return None
 
 
-def unmarked(field: str) -> str | None:
-    """Return a field's text without a box or brackets around it."""
-    inner = re.fullmatch(r"\[([^\[\]]+)\]", field)
-    return (boxed(field) or (inner[1] if inner else field)).strip() or None
-
-
 def normalise(text: str) -> str:
-    """Normalize a text as SQuAD does: lowercase, no ASCII punctuation, no articles, single spaces."""
-    text = "".join(letter for letter in text.lower() if letter not in string.punctuation)
+    """Normalize a text as SQuAD does, after Unicode's NFC: lowercase, no punctuation, no articles, single spaces."""
+    text = unicodedata.normalize("NFC", text).lower()
+    text = "".join(letter for letter in text if letter not in string.punctuation)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())

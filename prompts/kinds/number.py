@@ -1,210 +1,238 @@
-r"""Numbers: `$`, percent, euro, units and thousands separators are dropped; a minus and decimals stay.
+r"""Numbers: money, per cent, units and separators of thousands are dropped; a minus and decimals stay.
 
-An expression counts by its stated result ("29 - 7 = 22"), and not at all without one ("29 - 7"). A notation for a
-number counts by its value: a fraction, 2 \times 10^3, \sqrt{16}. Numbers in words are parsed up to trillions. A comma
-before the last one or two digits of a lone number is a decimal comma.
-
-An unmarked text counts by the number of its last claim. A long calculation has many numbers, and the last one of a text
-that is cut off is not an answer. Such a text is parsed only if a sentence concludes ("So, there are 10 cups"), or
-repeats the question with a number in it.
+A statement counts by its result, the number after its last "=", "≈" or "is" ("29 - 7 = 22"), else by its only number.
+A statement of several different numbers is an abstention, and so is "29 - 7" alone. Figures may be written as in any
+country, as a fraction ("3/4", "1 1/2"), with K, M, B, million or dozen, or in words; the comma of a lone number is a
+decimal comma unless three figures follow it. All else, such as \frac{3}{4}, \sqrt{16} or 2 \times 10^3, is parsed by
+math-verify in a process of its own: it starts with the first formula, takes about 10 ms for each, and is killed when it
+hangs.
 """
 
 import math
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
+from sottovoce.core.worker import Worker
 from sottovoce.prompts.kinds.kind import Choices, Kind
-from sottovoce.prompts.kinds.numerals import (
-    ALGEBRA,
-    FORMULA,
-    FRACTION,
-    OPERATOR,
-    UNSOLVED,
-    figures,
-    number_after_verb,
-    simple,
-    spelled,
-    stated_number,
-    tidied,
-)
-from sottovoce.prompts.kinds.prose import CONCLUDES, LONGEST, OPEN, is_whole, plain, sentences
-from sottovoce.prompts.kinds.question_words import GRAMMAR, WORD, asking_sentence, is_known
+from sottovoce.prompts.kinds.sentences import ABOUT, UNKNOWN, affirmed
 
-BRIEF, FEW_SENTENCES = 25, 2  # words and sentences of a text whose last number is its result
-SHORT = 12  # words of such a text without final punctuation
-COUNTERS = re.compile(
-    r"^\s{0,80}\d{1,3}[.)]\s+(?=\S)|\b(?:step|question|agent|round)[ _]#?\d+|\[\d{1,3}\]", re.IGNORECASE | re.MULTILINE
+MONEY = "$\u20ac\u00a3\u00a5\u20b9"
+_THIN = "\u00a0\u2009\u202f'_"
+_DIGITS = (
+    r"\d{1,3}(?:,\d{3}){1,99}(?!\d)(?:\.\d+)?|\d{1,2}(?:,\d{2}){1,9},\d{3}(?!\d)(?:\.\d+)?"  # 1,234.5 and 12,34,567
+    r"|\d{1,3}(?:\.\d{3}){1,99},\d+|\d{1,3}(?:\.\d{3}){2,99}(?!\d)"  # 1.234,5 and 1.234.567
+    rf"|\d{{1,3}}(?:[{_THIN}]\d{{3}}){{1,99}}(?!\d)(?:[.,]\d+)?"
+    r"|\d+(?:[.,]\d+)?(?:[eE][-+]?\d{1,4}\b)?|(?<!\d)\.\d+"
 )
-"""Numbers that count something else: items, steps, passages."""
-FACTS = re.compile(r"(?:[-*\u2022] [^\n=]*+(?:\n\s*+|\Z)){2,99}")
-"""A list of facts without an equation, which has no result."""
-REMARK = re.compile(rf"(?<=[a-zA-Z])\s\(\d[\d\s.+*/\u00d7-]{{0,80}}{OPERATOR}[\d\s.+*/\u00d7-]{{0,80}}\)")
-"""The calculation after a number: "12 apples (5 + 7)"."""
-CUT_CALCULATION = re.compile(rf"\d\s{{0,9}}{OPERATOR}?\s{{0,9}}(?:{OPERATOR}|=)\s*\Z")
-SUMS_UP = re.compile(
-    rf"{CONCLUDES.pattern}|.{{0,120}}\b(?:(?:sum|total|result)(?: is| of| =|:)|gives us|results in)\s[^\w\n]{{0,3}}\d",
+SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
+SYMBOLS = {"k": 1000, "K": 1000, "M": 10**6, "B": 10**9}
+FIGURE = re.compile(
+    rf"(?P<sign>(?<![\d)a-zA-Z])-\s?)?(?:[{MONEY}]\s?)?(?P<minus>-)?(?P<digits>{_DIGITS})(?![\d])"
+    rf"(?:[\s-]?(?P<scale>(?i:{'|'.join(SCALES)}))s?\b|(?P<symbol>[kKMB])(?![\w/]))?"
+)
+FRACTION = re.compile(
+    rf"(?P<sign>(?<![\w)])-\s?)?[{MONEY}]?(?:(?P<whole>\d{{1,15}})\s)?(?P<above>\d{{1,99}}(?:\.\d+)?)\s?/\s?"
+    r"(?P<below>\d{1,99}(?:\.\d+)?)(?![\d/.,]\d)"
+)
+UNICODE = {"\u2212": "-", "\u2013": "-", "\u00f7": "/", "\u2044": "/", "\u00b0": " "}
+PARTS = {"\u00bd": "1/2", "\u2153": "1/3", "\u2154": "2/3", "\u00bc": "1/4", "\u00be": "3/4", "\u215b": "1/8"}
+RAISED = str.maketrans("\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b", "0123456789-")
+UNITS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+).split()
+VALUES = {word: i for i, word in enumerate(UNITS)}
+VALUES |= {word: 20 + 10 * i for i, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split())}
+_WORD = "|".join(sorted([*VALUES, *SCALES], key=len, reverse=True))
+SPELLED = re.compile(rf"\b(?:(minus|negative)\s)?((?:{_WORD})(?:(?:\s+and\s+|[\s-]+)(?:{_WORD}))*)\b", re.IGNORECASE)
+HEDGE = r"(?:(?:exactly|only|just|about|approximately|around|roughly|nearly|a total of|equal to|usd|rs)\.?\s){0,2}"
+RESULT = re.compile(
+    r"=|\u2248|\u2192|\\approx|\\equiv|\b(?:is|are|was|were|equals?|makes?|gives?|costs?|totals?|comes? to)"
+    rf"[,:]?\s(?={HEDGE}[{MONEY}]?\s?-?\d)",
     re.IGNORECASE,
 )
-AMOUNT = frozenset("many much far long old tall often number total".split())
-SETS_OUT = re.compile(r"\W*to (?:find|get|calculate|determine|work out)\b", re.IGNORECASE)
-STEP = re.compile(r"\W*first(?:ly)?\b", re.IGNORECASE)
-NEXT_CLAUSE = re.compile(r",\s+(?:which|that|and|but|or|so)\b")
+"""Signs and verbs before a result."""
+OPERATION = re.compile(r"\d[\s)}]{0,9}(?:[-+*/\u00d7\u00b7:^]|\\times|\\cdot|\\div)[\s({]{0,9}[-(]?\d")
+ALGEBRA = re.compile(r"(?<![\w\\])[a-zA-Z]\s?[-+*/^]\s?\d|\d\s?[-+*/^]\s?[a-zA-Z]\b|\d[abnxyz]\b")
+FORMULA = re.compile(r"\\[a-z]+|\d\s?\^|\u221a|\u03c0|\d!")
+WORDS_AROUND = re.compile(r"\s(?:[a-zA-Z]{2,}\s)*+[a-zA-Z]{2,}\.?$|^(?:[a-zA-Z]{2,}\s)++")
+UNIT = re.compile(r"(?<=[\d}])\s{0,3}(?:[a-zA-Z\u00b5]{2,20}|[mgsLJNWVAKCF])(?:/[a-zA-Z]{1,9})?\s*\Z")
+POWER_UNIT = re.compile(
+    r"(?:(?<=[\d}])|(?<=[\d}]\s)|(?<=/))(?![abknxyz]\b)[a-zA-Z\u00b5]{1,12}\s?(?:\^\s?\{?-?\d\}?|[\u00b2\u00b3])"
+)
+TIDY = [
+    (re.compile(r"\{,\}|\\[,;:! ](?=\d{3})"), ","),
+    (re.compile(r"(?<![\d.,/])(\d{1,3}(?: \d{3}){1,9})(?!\d|\s?/)"), lambda of: of[1].replace(" ", "")),  # 52 500
+    (re.compile(r"\\(?:left|right|displaystyle|,|;|:|!)|\\(?=[$%#&])|\^\s?\{?\\circ\}?|\\?%"), " "),
+    (re.compile(r"\\([dt]frac)"), r"\\frac"),
+    (re.compile(r"\b(?:minus|negative)\s(?=\d)", re.IGNORECASE), "-"),
+    (re.compile(r"(?<=\d)[\u207b\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+"), lambda of: f"^{of[0].translate(RAISED)}"),
+    (re.compile(r"[^\x00-\x7f]"), lambda of: str(int(of[0])) if of[0].isdecimal() else of[0]),
+]
+ALSO = re.compile(r"(?:\bor|\band|[,;])\s{0,9}[a-zA-Z]\s{0,9}\Z")
+"""The name of another unknown: "5 or x" within "x = 5 or x = 7"."""
+LONGEST = 1000  # characters of a statement
+LONGEST_FORMULA = 200  # characters; no result is longer
+WORKER = Worker(Path(__file__).with_name("latex_worker.py"))
+TOLERANCE = 1e-4  # relative
 
 
-def result_of_text(text: str) -> str | None:
-    """Return the number of the last concluding claim, or of the last claim of a brief text."""
-    if CUT_CALCULATION.search(text) or _is_under_way(text) or FACTS.fullmatch(text.strip()):
+def read(said: str, choices: Choices) -> str | None:
+    """Return the number of a statement; empty if it has none or several, None if it is about something else."""
+    if UNKNOWN.match(said):
+        return ""
+    said = said[:LONGEST]
+    stated = affirmed(re.sub(r"^\s{0,9}-\s(?=\S)", "", tidied(said)))
+    if not stated:
+        return "" if re.search(r"\d", said) else None
+    parts = [part for part in re.split(r"(?<!\bi\.e)[.;!?](?=\s|$)", stated) if re.search(r"\w", part)]
+    if parts and "\n" not in stated.strip() and (_opens(parts[0]) or RESULT.search(parts[0])):
+        stated = parts[0]
+    outside = re.sub(r"\([^()]{0,200}\)", " ", stated)  # "42 apples (6 * 7)"
+    sides = RESULT.split(outside if re.search(r"\d", outside) else stated)
+    unknowns = {name for name in re.findall(r"(?<![\w\\])([a-zA-Z])\s{0,9}=", stated)}
+    if len(unknowns) > 1 or any(ALSO.search(side) for side in sides[1:-1]):
+        return ""
+    values = [value_of(side) for side in reversed(sides)]
+    return next((value for value in values if value), values[0])
+
+
+def _opens(part: str) -> bool:
+    """Return whether a sentence begins with a number."""
+    return bool(re.match(rf"[^\w\\]{{0,9}}{HEDGE}[^\w\\]{{0,3}}(?:\d|\\|{SPELLED.pattern})", part, re.IGNORECASE))
+
+
+def tidied(text: str) -> str:
+    """Return a text with ASCII digits and minus, ½ as 1/2, powers as ^, and without LaTeX's spaces and signs."""
+    for sign, meaning in (UNICODE | {part: f" {value}" for part, value in PARTS.items()}).items():
+        text = text.replace(sign, meaning)
+    for pattern, replacement in TIDY:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def value_of(side: str) -> str | None:
+    """Return the value of one side of an equation, or of a phrase with one number; as `read`."""
+    side = POWER_UNIT.sub("", side)
+    if FORMULA.search(side):
+        return _formula(UNIT.sub("", side))
+    rest, values = side, set[Fraction | None]()
+    for fraction in FRACTION.finditer(side):
+        above, below = Fraction(fraction["above"]), Fraction(fraction["below"])
+        value = Fraction(fraction["whole"] or 0) + above / below if below else None
+        values.add(-value if value and fraction["sign"] else value)
+        rest = rest.replace(fraction[0], " ")
+    if OPERATION.search(rest) or ALGEBRA.search(rest):
+        return ""
+    values |= {figure_value(figure) for figure in FIGURE.finditer(rest)}
+    values |= {_sum(match) for match in SPELLED.finditer(rest)} if not values else set()
+    if not values:
+        return None if ABOUT.match(side) or not re.search(r"\d", side) else ""
+    value = values.pop()
+    return "" if values or value is None else canonical(value) or ""
+
+
+def figure_value(figure: re.Match[str]) -> Fraction:
+    """Return the value of a match of `FIGURE`."""
+    digits = re.sub(rf"[{_THIN}]", "", figure["digits"])
+    if "." in digits and "," in digits:  # the last one is the decimal sign
+        thousands = "," if digits.rfind(".") > digits.rfind(",") else "."
+        digits = digits.replace(thousands, "").replace(",", ".")
+    elif digits.count(".") > 1 or re.fullmatch(r"[1-9]\d{0,2}(?:,\d{2,3})*,\d{3}", digits):
+        digits = digits.replace(".", "").replace(",", "")
+    mantissa, _, exponent = digits.replace(",", ".").lower().partition("e")
+    value = Fraction(mantissa) * Fraction(10) ** min(int(exponent or 0), 400)
+    scale = SCALES[figure["scale"].lower()] if figure["scale"] else SYMBOLS.get(figure["symbol"], 1)
+    return value * scale * (-1 if figure["sign"] or figure["minus"] else 1)
+
+
+def _sum(match: re.Match[str]) -> Fraction:
+    """Return the value of number words."""
+    total = group = 0
+    for word in re.findall(r"[a-z]+", match[2].lower().replace(" and ", " ")):
+        if word == "hundred":
+            group = (group or 1) * 100
+        elif word in SCALES:
+            total, group = total + (group or 1) * SCALES[word], 0
+        else:
+            group += VALUES[word]
+    return Fraction(-(total + group) if match[1] else total + group)
+
+
+def canonical(value: Fraction | float) -> str | None:
+    """Return a value in canonical form, "22", "-3.5", "1e-08"; None if it is too large."""
+    if abs(value) > 1e300:
         return None
-    body = REMARK.sub(" ", simple(COUNTERS.sub(" ", text)))
-    lines = [line for line in sentences(body) if not line.rstrip("\"')\u201d").endswith("?")]
-    if not figures(body):
-        return _only_spelled(body)
-    if lines and OPEN.search(lines[-1]):
-        return None
-    ends, is_brief = is_whole(text), len(body.split()) <= (BRIEF if is_whole(text) else SHORT)
-    concluding = [line for line in (lines if ends else lines[:-1]) if SUMS_UP.match(line)]
-    concluding += lines[-1:] if lines and not ends and SUMS_UP.match(lines[-1]) and _goes_on(lines[-1]) else []
-    if concluding and (number := number_of_claim(concluding[-1])):
-        return number
-    if lines and len(lines[0].split()) <= 2 and len(figures(lines[0])) == 1:  # "22", followed by its calculation
-        return number_of_claim(lines[0])
-    last = [line for line in lines if figures(line)][-1:]
-    is_worked = ends and (len(lines) <= FEW_SENTENCES or not COUNTERS.search(text)) and _builds(last, lines)
-    return number_of_claim(last[0]) if last and (is_brief or is_worked) else None
+    number = float(value)
+    return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
 
 
-def implied(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see Kind
-    """Return the number of the last claim that repeats the question: "She has 28 - 6 = 22 apples left"."""
-    if CUT_CALCULATION.search(text) or _is_under_way(text):
-        return None
-    asks = str(question.get("question", ""))
-    wanted = {word.casefold() for word in WORD.findall(asking_sentence(asks))} - GRAMMAR - AMOUNT
-    in_question = {value for _, _, value in figures(simple(asks))}
-    lines = sentences(simple(COUNTERS.sub(" ", text)))
-    if lines and OPEN.search(lines[-1]):
-        return None
-    whole = lines if is_whole(text) or (lines and _goes_on(lines[-1])) else lines[:-1]
-    holding = [line for line in whole if wanted and _has_words(line, wanted) and not STEP.match(line)]
-    last = next((line for line in reversed(holding) if SETS_OUT.match(line) or _is_new(line, in_question)), "")
-    return None if SETS_OUT.match(last) and "=" not in last else number_of_claim(last)
+def _formula(side: str) -> str:
+    """Return the value of a formula in LaTeX, without words before or after it."""
+    latex = WORDS_AROUND.sub("", " ".join(side.split())).strip(" .,")
+    latex = re.sub(r"\u221a\s?\(?(\d+)\)?", r"\\sqrt{\1}", latex).replace("\u03c0", r"\pi ")
+    latex = re.sub(r"(?<=\d)\s?[x*\u00d7\u00b7]\s?(?=10\s?\^)", r"\\times ", latex)
+    value = worked_out(re.sub(r"\^\s?(-?\d+)", r"^{\1}", latex))
+    return "" if value is None else canonical(value) or ""
 
 
-def _has_words(claim: str, words_wanted: Set[str]) -> bool:
-    words = frozenset(word.casefold() for word in WORD.findall(claim))
-    return all(is_known(word, words) for word in words_wanted)
+@lru_cache(maxsize=4096)  # a message is parsed again at every count of votes
+def worked_out(latex: str) -> float | None:
+    """Return a formula's value; None if it is too long, has none, or takes too much time or memory."""
+    value = None if len(latex) > LONGEST_FORMULA or "\n" in latex else WORKER.ask(latex)
+    return None if value is None else float(f"{value:.15g}")
 
 
-def _is_new(claim: str, in_question: Set[str]) -> bool:
-    """Return whether a claim has a calculated number, or one that is not in the question."""
-    number = number_of_claim(claim)
-    return number is not None and (number not in in_question or "=" in claim)
+BARE = re.compile(
+    r"(?:(?:so|therefore|thus|hence|then),?\s)?"
+    r"(?:(?:the\s(?:\w+\s){1,4}|it\s|this\s|that\s|[a-z]\s)(?:is|was|=|equals)\s)?"
+    rf"{HEDGE}[^\w\s]{{0,3}}\s?[-\d.,/\u2044\u00bd\u00bc\u00be{MONEY}{_THIN}%\\ ]{{1,40}}"
+    r"(?:[\w%]*[a-zA-Z%],?\s?){0,3}\W{0,3}",
+    re.IGNORECASE,
+)
+"""A number with at most three words behind, and before it only "the ... is"."""
+COMPARES = re.compile(
+    r"\b(?:more|less|fewer|than|of|or|to|and|missing|answer|first|other|agents?|step|round|page)\b", re.IGNORECASE
+)
 
 
-def number_of_claim(claim: str) -> str | None:
-    """Return the number of a claim: after its last equals sign, or else its last number."""
-    if "=" not in claim and (after_verb := number_after_verb(claim)):
-        return after_verb
-    said = next((clause for clause in reversed(NEXT_CLAUSE.split(claim)) if "=" in clause), claim)
-    left, sign, right = said.rpartition("=")
-    behind = right if figures(right) and not ALGEBRA.search(right) else left or right
-    numbers = figures(behind)
-    if not numbers:
-        return None
-    start, _, value = numbers[0] if sign and behind == right else numbers[-1]
-    # "7-5" read from its end is 5, not -5: a minus right after a digit or bracket is an operator.
-    return value.lstrip("-") if behind[:start].rstrip().endswith(tuple("0123456789)")) else value
-
-
-def may_be_cut(source: str, text: str) -> bool:
-    """Return whether a statement ends a long text without final punctuation: "so the answer is 1" of 18."""
-    at_end = text.rstrip().endswith(source.rstrip()) and bool(re.search(r"\d\Z", source.rstrip()))
-    own_line = text.rstrip().rpartition("\n")[2].rstrip().removesuffix(source.rstrip())
-    return at_end and len(text.split()) > BRIEF and len(own_line.split()) > 3
-
-
-def _builds(last: Sequence[str], every: Sequence[str]) -> bool:
-    """Return whether a last claim is an equation that uses the result of an earlier one, if there is any."""
-    earlier = {number_of_claim(line) for line in every if "=" in line and line not in last}
-    return any("=" in line and (not earlier or earlier & _values(line)) for line in last)
-
-
-def _values(claim: str) -> set[str]:
-    return {value.lstrip("-") for _, _, value in figures(claim)}
-
-
-def _is_under_way(text: str) -> bool:
-    """Return whether a longer text is cut off right after a figure of a conclusion or calculation."""
-    last = simple("" if is_whole(text) else "".join(sentences(text)[-1:]))
-    begins = len(text.split()) > BRIEF and (SUMS_UP.match(last) or UNSOLVED.search(last))
-    return bool(begins and figures(last)) and not re.search(r"[^\d\s]", last[figures(last)[-1][1] :])
-
-
-def bold_number(text: str) -> str | None:
-    """Return the only number in bold text, alone or with words; headings do not count."""
-    values = set[str]()
-    for bold in re.findall(r"\*\*([^*\n]{1,80})\*\*", text):
-        numbers = figures(simple(COUNTERS.sub("", bold)))
-        values |= {numbers[0][2]} if len(numbers) == 1 and not bold.rstrip().endswith(":") else set()
-    return values.pop() if len(values) == 1 else None
-
-
-def _goes_on(claim: str) -> bool:
-    """Return whether words follow the last number, so that it is complete although its sentence is not."""
-    numbers = figures(claim)
-    behind = r"\s[a-zA-Z]+\s|\s(?![hmbt])[a-zA-Z]{2,}"  # whole words, or the beginning of one that is not "million"
-    return bool(numbers) and bool(re.match(behind, claim[numbers[-1][1] :], re.IGNORECASE))
-
-
-def _only_spelled(body: str) -> str | None:
-    words = {value for _, value in spelled(body)} - {"1"}
-    return words.pop() if len(words) == 1 and not OPEN.search(body) else None
-
-
-TOLERANCE = 1e-5  # as in CIPHER's evaluator
-
-
-def read(text: str, choices: Choices) -> str | None:
-    """Return the only number in bold, or else the text's result."""
-    body = plain(text)
-    body += "." if is_whole(text) and not is_whole(body) else ""  # the end was a sign of LaTeX or Markdown
-    return bold_number(text[-LONGEST:]) or result_of_text(body)
-
-
-def read_value(field: str, choices: Choices) -> str | None:
-    """Return the number of a field, parsed as a statement; None if it has several different numbers, or a "not"."""
-    result = tidied(field).rsplit("=", 1)[-1]
-    several = len({value for _, _, value in figures(result)}) > 1
-    is_one = not several or FRACTION.match(result) or FORMULA.search(result) or number_after_verb(result)
-    denied = re.search(r"\bn(ot|either|one)\b", field.lower())
-    return None if denied or not is_one else stated_number(plain(field)) or None
+def is_bare(line: str, choices: Choices) -> bool:
+    """Return whether a line is a number with its unit, in figures, words or a formula, or an equation."""
+    left, sign, right = line.rpartition("=")
+    if sign:
+        return bool(BARE.fullmatch(right.strip())) and len(re.findall(r"[a-zA-Z]{3,}", left)) <= 3 and "." not in left
+    spelled = SPELLED.fullmatch(line.strip(" .!"))
+    if spelled or (FORMULA.search(line) and not re.search(r"(?<!\\)\b[a-z]{3,}", line)):
+        return True
+    return bool(BARE.fullmatch(line)) and not COMPARES.search(line)
 
 
 def same(left: str, right: str) -> bool:
-    """Return whether two numbers are within 1e-5 of each other."""
-    return math.isclose(float(left), float(right), rel_tol=0.0, abs_tol=TOLERANCE)
+    """Return whether two numbers are equal up to a relative difference of 1e-4; whole ones that differ are not."""
+    one, other = float(left), float(right)
+    if one.is_integer() and other.is_integer() and abs(one) < 1e15:
+        return one == other
+    return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=1e-9)
+
+
+def target(given: str, choices: Choices) -> str | None:
+    """Return the value of a target, also "1,234", "$5.00", "12%" and "2/3"; None if it is not one number."""
+    plain = tidied(given).strip().removeprefix("+")
+    return value_of(plain) or None if FRACTION.fullmatch(plain) or FIGURE.fullmatch(plain) else None
 
 
 def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
-    """Refuse a target that is not a plain number."""
-    target = str(question.get("target", 0))
-    is_plain = re.fullmatch(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", target.strip())
-    if not is_plain or not math.isfinite(float(target)):
-        raise UsageError(f"target is {target!r}; expected a plain number, as in answers, such as 22 or -3.5")
+    """Refuse a target that is not a number."""
+    given = question.get("target", "0")
+    if not isinstance(given, str) or target(given, ()) is None:
+        raise UsageError(f"target is {given!r}; expected a number, such as 22, -3.5, 2/3, 1,234 or $5.00")
 
 
 DIGITS = Form(pattern=r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,9})?", optional=True)
-NUMBER = Kind(
-    "number",
-    "answers/number",
-    "a number",
-    read,
-    read_value,
-    same,
-    lambda choices: DIGITS,
-    check,
-    named=lambda source, choices: stated_number(source),
-    implied=implied,
-)
+NUMBER = Kind("number", "answers/number", "a number", read, is_bare, same, None, lambda choices: DIGITS, check, target)

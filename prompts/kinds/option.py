@@ -1,114 +1,94 @@
-"""Options: one of several choices, by its letter; a letter beyond the last choice is not an answer."""
+"""Options: one of several choices, by its letter or its own words; several letters are an abstention.
+
+A letter of a choice is that choice, whatever its text says: "(E) None of the above" is E. A letter beyond the last
+choice is not an answer.
+"""
 
 import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.prompts.kinds import choices as known
-from sottovoce.prompts.kinds.choices import (
-    claimed_letter,
-    heading_letter,
-    implied_letter,
-    letter_by_value,
-    letter_range,
-    opening_letter,
-)
 from sottovoce.prompts.kinds.kind import Choices, Kind
-from sottovoce.prompts.kinds.marks import CLOSING
-from sottovoce.prompts.kinds.prose import CLAUSE, UNKNOWN, affirmed, first, is_whole, plain, without_reason
+from sottovoce.prompts.kinds.sentences import UNKNOWN, affirmed, first
 
-NOUNS = "answer|option|choice"
-CHANGES = re.compile(
-    r"\b(?:wait|actually|second thought|correction|mistake|sorry|agent|disagree|therefore|thus|hence)\b", re.IGNORECASE
-)
-"""Words of a text that mentions an answer without giving it, or that concludes with another."""
-CORRECTS = re.compile(r"\bcorrect(?:ed)? (?:answer|option|choice|letter)\b", re.IGNORECASE)
-"""Words of a statement that takes precedence over the letter at the beginning of a text."""
-LONG = 60  # words; a longer text that is cut off may mention a letter only in passing
-CONDITION = re.compile(r"\bbut only\b", re.IGNORECASE)
+_LATIN = r"0-9A-Za-z\u00c0-\u024f_"  # CJK neighbours are no letters of a word
+LONE = re.compile(r"[\W_]*(?:(?:option|choice|letter)\b\W*)?\(?([A-Za-z])[\W_]*", re.IGNORECASE)
 LEADING = re.compile(
-    r"[\W_]*(?:(?:indeed|definitely|clearly|probably|most likely|certainly)\s)?"
-    r"(?:(?:option|choice|letter|answer)\b\W*)?([A-Za-z])(?![\w'])([).:]*)(\s+[a-z])?",
+    rf"[^{_LATIN}]*(?:(?:indeed|definitely|clearly|probably|most likely|certainly|still)\s)?"
+    rf"(?:(?:option|choice|letter)\b[^{_LATIN}]*)?([A-Za-z])(?![{_LATIN}'])[).:,\]\"*]{{0,3}}\s*",
     re.IGNORECASE,
 )
-JOINED = re.compile(r"[\s(]*(?-i:[A-Z])\W{0,3}\s?(?:or|and|/)\s*\(?(?-i:[A-Z])\b", re.IGNORECASE)
-"""Two letters, without a choice between them."""
+PLACE = re.compile(r"\W*(?:option|choice)\s(\d{1,2})\W*", re.IGNORECASE)
+BEHIND = re.compile(r"\s\(?([A-Z])\)?[.*]*\Z")
+ENDED = re.compile(r"\W{0,9}[A-Z]\)?\.(?=\s\W?\w+\W?\s)")
+LETTER = re.compile(rf"(?<![{_LATIN}'.])\(?([A-Z])\)?(?![{_LATIN}'])(?!\.\s?[A-Z]\b)")
 
 
-def read(text: str, choices: Choices) -> str | None:
-    """Return the last letter or choice that a text without a mark claims."""
-    body = known.without_denying_words(plain(text), choices)
-    if len(body.split()) > LONG and not is_whole(text):
-        return None  # it is cut off among the choices
-    return _existing(claimed_letter(body, choices) or letter_by_value(text, choices), choices)
-
-
-def _existing(letter: str | None, choices: Choices) -> str | None:
-    """Return the letter if a choice has it: "D. temperature" with two choices is an abstention."""
-    existing = string.ascii_uppercase[: len(choices) or None]
-    return letter if letter and letter in existing else None
-
-
-def read_value(field: str, choices: Choices) -> str | None:
-    """Return the choice named by a letter in any case or by its text, or else the result of `read`."""
-    letter = _named(plain(field), choices)
-    return read(field, choices) if letter is None else letter or None
-
-
-def _named(source: str, choices: Choices) -> str | None:
-    """Return the letter that a statement names; empty if no choice has it."""
-    letter = _of(known.without_denying_words(source, choices), choices)
-    return letter and (_existing(letter, choices) or "")
-
-
-def contradicts(said: Sequence[str | None], body: str, choices: Choices) -> bool:
-    """Return whether a text begins with one letter and states another, without a word of change or an answer line."""
-    stated, begun = {*filter(None, said)}, opening_letter(body, choices)
-    if CHANGES.search(body) or CLOSING.search(body):
-        return False
-    if len(stated) > 1:
-        return bool(begun or heading_letter(body, choices))
-    return bool(begun and stated and begun not in stated) and not CORRECTS.search(body)
-
-
-def _of(source: str, choices: Choices) -> str | None:
-    """Return the letter that a mark names; empty if it says there is none, None if it is about something else."""
-    if lone := re.fullmatch(rf"\W{{0,9}}({letter_range(choices)})\W{{0,9}}", source):
-        return lone[1]
-    for said in (source, first(source), affirmed(without_reason(source, CLAUSE)), first(affirmed(source))):
-        if named := known.letter_of(said, choices):  # also "None of these", "Cannot be determined"
-            return named
-    said = affirmed(without_reason(source, CLAUSE))
-    if not said and not re.search(rf"\b{letter_range(choices)}\b", source):  # "not a valid option"
-        return None
-    if CONDITION.search(said) or UNKNOWN.match(said) or not said or JOINED.match(re.sub(r"^\W*either\b", "", said)):
-        return ""
-    if (letter := letter_led_by(said, choices)) is not None:
+def read(said: str, choices: Choices) -> str | None:
+    """Return the letter that a statement names; empty for several or none of the choices, None for something else."""
+    if (letter := _of_text(said, choices)) is not None:
         return letter
-    if place := known.number_named(said, choices):
-        return string.ascii_uppercase[place - 1]
-    bracketed = re.findall(rf"\(({letter_range(choices)})\)", said)
-    letters = {*(bracketed or re.findall(r"\b([B-HJ-Z])\b(?!\.\s?[A-Z])", said))}
-    letters &= {*known.letters(choices)}
-    letters = letters or {*known.choices_named(first(said), choices)}
-    return letters.pop() if len(letters) == 1 else None
+    stated = affirmed(said)
+    if UNKNOWN.match(stated) or not stated.strip():
+        return ""
+    if sentence := ENDED.match(stated):
+        stated = sentence[0]  # "A. (B) has the wrong sign."
+    stated = first(stated)
+    if letter := known.letter_of(stated, choices):
+        return letter
+    named = _letters(stated)
+    if len(named) > 1:
+        return ""
+    if named:
+        letter = named.pop()
+        return letter if letter in string.ascii_uppercase[: len(choices) or None] else ""
+    held = known.choices_named(stated, choices)
+    return held.pop() if len(held) == 1 else "" if held else None
 
 
-def letter_led_by(said: str, choices: Choices) -> str | None:
-    """Return the letter that a phrase begins with: "B", "(b) blue", "option C"; not an article.
+def _of_text(said: str, choices: Choices) -> str | None:
+    """Return the letter alone or with its choice's words; empty if with another's, None if there is none."""
+    lone = LONE.fullmatch(said)
+    if lone and (letter := lone[1].upper()) in string.ascii_uppercase[: len(choices) or None]:
+        return letter
+    if place := PLACE.fullmatch(said):
+        return string.ascii_uppercase[int(place[1]) - 1] if 0 < int(place[1]) <= len(choices) else ""
+    match, behind = LEADING.match(said), BEHIND.search(said)
+    rest = said[match.end() :] if match else ""
+    inner = rest.strip(" ()[]\"'=")
+    named = {known.letter_of(each, choices) for each in (rest, inner, first(inner), affirmed(inner))} - {None}
+    if match and named and (match[1].upper() in named or re.search(r"[).:]", match[0][match[0].index(match[1]) :])):
+        return match[1].upper() if match[1].upper() in named else ""
+    if letter := known.letter_of(said, choices):
+        return letter
+    return behind[1] if behind and known.letter_of(said[: behind.start()], choices) == behind[1] else None
 
-    It counts whatever follows it, also "(E) None of the above": the letter of a choice means that choice.
-    """
-    match = LEADING.match(said)
-    letter = match[1].upper() if match else ""
-    if not match or letter not in known.letters(choices):
-        return None
-    if match[3] and not match[2] and (match[1] in "AI" or match[1].islower()):
-        return None
-    return letter
+
+def _letters(stated: str) -> set[str]:
+    """Return the letters that stand alone, but no article and no "I"."""
+    leading = LEADING.match(stated)
+    found = {match[1] for match in LETTER.finditer(stated) if not _is_word(stated, match)}
+    if leading and not found and (leading[0].rstrip()[-1:] in ").:" or leading.end() == len(stated)):
+        found = {leading[1].upper()}  # "b) red"
+    return found
+
+
+def _is_word(stated: str, match: re.Match[str]) -> bool:
+    """Return whether an A or I is a word: before a lowercase word, and neither in brackets nor after "option"."""
+    if match[1] not in "AI" or "(" in match[0]:
+        return False
+    is_named = re.search(r"\b(?:option|choice|letter)\s\Z", stated[: match.start()][-9:], re.IGNORECASE)
+    goes_on = re.match(r"\s+(?!and\b|or\b|is\b|because\b|since\b)[a-z]", stated[match.end() :])
+    return bool(goes_on or (match[1] == "I" and match.end() < len(stated.rstrip(" .")))) and not is_named
+
+
+def is_bare(line: str, choices: Choices) -> bool:
+    """Return whether a line is only letters, a letter with its choice's words, or a choice's words."""
+    return bool(LONE.fullmatch(line) or _of_text(line.rstrip("."), choices))
 
 
 def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
@@ -131,22 +111,12 @@ def canonical(target: str, choices: Choices) -> str | None:
     return letter if len(letter) == 1 and letter in string.ascii_uppercase[: len(choices)] else None
 
 
-def grammar(choices: Choices) -> Form:
-    """Return a format with the letters of the choices."""
+def form(choices: Choices) -> Form:
+    """Return the format of a reply that is only a letter."""
     return Form(choices=tuple(known.letters(choices)[: len(choices) or None]))
 
 
+NOUNS = "answer|option|choice|decision"
 OPTION = Kind(
-    "option",
-    "answers/option",
-    "a letter",
-    read,
-    read_value,
-    grammar=grammar,
-    check=check,
-    target=canonical,
-    named=_named,
-    nouns=NOUNS,
-    contradicts=contradicts,
-    implied=implied_letter,
+    "option", "answers/option", "a letter", read, is_bare, grammar=form, check=check, target=canonical, nouns=NOUNS
 )

@@ -165,7 +165,7 @@ def _all_same(round: Round, question: Question) -> bool:
 
 
 def _same(left: str | None, right: str | None, question: Question) -> bool:
-    return kinds.same(left, right, kinds.kind_of(question), question["question"])
+    return kinds.same(left, right, kinds.kind_of(question))
 
 
 def _of_steps(rounds: Sequence[Round], record: DiscussionRecord) -> Iterator[Counted]:

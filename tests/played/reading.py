@@ -14,7 +14,6 @@ from sottovoce.nodes.decide import read_vote
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.react import _action_in
 from sottovoce.prompts import kinds
-from sottovoce.prompts.kinds.prose import is_whole
 
 REPLIES = Path(__file__).with_name("replies")
 Played = dict[str, Any]  # Any: JSON
@@ -52,7 +51,7 @@ READERS: dict[tuple[str, str], Read] = {
     ("madra", "revise"): _stated,
     ("madra", "summarise"): _stated,
     ("madra", "select"): lambda message, reply: madra_readers.selected(
-        message.text, reply["offered"], 3, cut=not is_whole(message.text)
+        message.text, reply["offered"], 3, cut=not message.text.rstrip().endswith(tuple('.!?)]}"*|$'))
     ),
     ("madra", "agree"): lambda message, reply: madra_readers.verdict(message.text),
     ("react", "step"): lambda message, reply: _done(_action_in(message)),
@@ -81,10 +80,10 @@ def read(reply: Played) -> Any:  # Any: see Read
 
 
 def verdict(reply: Played) -> str:
-    """Return `agrees`, `abstains` (an answer was given and none read) or `misreads` (another one was read)."""
+    """Return `agrees`, `asked` (an answer was given and none is stated) or `misreads` (another one was read)."""
     found, meant = read(reply), reply["meant"]
     if not isinstance(meant, str):
-        return "agrees" if (found or None) == (meant or None) else "misreads" if found else "abstains"
+        return "agrees" if (found or None) == (meant or None) else "misreads" if found else "asked"
     if found is None:
-        return "abstains"
+        return "asked"
     return "agrees" if kinds.right(found, {**question_of(reply), "target": meant}) else "misreads"

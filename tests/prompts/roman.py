@@ -24,7 +24,6 @@ ROMAN = Kind(
     form='End with "The answer is XIV."',
     placeholder="a numeral",
     read=read,
-    read_value=read,
     same=lambda left, right: value(left) == value(right),
     grammar=lambda choices: Form(pattern="[IVXLCDM]{1,15}"),
 )

@@ -17,7 +17,7 @@ from sottovoce.core.response_format import Form
 from sottovoce.graphs.single import create_single
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question, check_question
-from sottovoce.prompts.kinds import KINDS, named, placeholder, read, read_field, read_value, same
+from sottovoce.prompts.kinds import KINDS, named, placeholder, read_field, read_reply, same
 from sottovoce.prompts.render import Prompts
 from tests.prompts.roman import ROMAN
 
@@ -34,9 +34,10 @@ def registered() -> Iterator[None]:
 
 
 def test_a_registered_kind_is_read_compared_and_asked_for_like_ours() -> None:
-    assert read("VII and VII: the answer is XIV.", "roman") == read_value(" xiv ", "roman") == "XIV"
-    assert read('It is {"answer": "XIV"}', "roman") == read('{"answer": "XIV"}', "roman") == "XIV"
-    assert read("fourteen", "roman") is read_field("a  numeral", QUESTION) is None
+    for said in ("VII and VII: the answer is XIV.", 'It is {"answer": "XIV"}', r"\boxed{XIV}", "xiv"):
+        assert read_reply(said, QUESTION) == "XIV"
+    assert read_reply("fourteen", QUESTION) is read_reply("VII and VII is XIV.", QUESTION) is None
+    assert read_field(" xiv ", QUESTION) == "XIV" and read_field("a  numeral", QUESTION) is None
     assert same("XIV", "XIIII", "roman") and not same("XIV", "XVI", "roman") and not same(None, "I", "roman")
     assert (named("roman"), placeholder(QUESTION)) == ("Roman numeral", "a numeral")
     assert KINDS["roman"].grammar([]) == Form(pattern="[IVXLCDM]{1,15}")
@@ -92,7 +93,7 @@ def run(installed: Path, code: str) -> str:
 def test_a_package_s_entry_point_is_found_when_its_name_is_asked_for(installed: Path) -> None:
     code = (
         "from sottovoce.prompts import kinds; print('numerals' in sys.modules, kinds.KINDS.names()[5:]); "
-        "print(kinds.same(kinds.read('The answer is XIV.', 'roman'), 'XIIII', 'roman'), 'numerals' in sys.modules)"
+        "print(kinds.same(kinds.read_field('XIV', {'kind': 'roman'}), 'XIIII', 'roman'), 'numerals' in sys.modules)"
     )
     assert run(installed, code).splitlines() == ["False ['roman', 'broken']", "True True"]
 
@@ -122,43 +123,28 @@ def test_a_package_that_cannot_be_imported_is_named_in_one_line(installed: Path)
 # What ours promise
 
 
-@pytest.mark.parametrize("kind", ["option", "yes_no"])
-@pytest.mark.parametrize("choices", [[], ["red", "blue"]])
-def test_what_a_grammar_of_choices_allows_is_read_as_the_answer(kind: str, choices: list[str]) -> None:
-    form = KINDS[kind].grammar(choices)
-
-    assert form is not None and len(form.choices) == (4 if kind == "option" and not choices else 2)
-    assert [read_value(each, kind, choices) for each in form.choices] == list(form.choices)
-
-
-def test_a_list_of_labels_is_a_grammar_and_each_is_read_as_itself() -> None:
+def test_what_a_grammar_allows_is_read_as_the_answer() -> None:
     labels = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
+    allowed = {("option", ()): "ABCD", ("option", ("red", "blue")): "AB", ("yes_no", ()): ("yes", "no")}
+    allowed[("label", (*labels,))] = labels
+    for (kind, choices), texts in allowed.items():
+        question = {"question": "?", "kind": kind, "choices": [*choices]}
+        assert KINDS[kind].grammar(choices) == Form(choices=tuple(texts))
+        for text in texts:
+            assert read_field(text, question) == read_reply(f"So it goes.\nAnswer: {text}", question) == text
+    assert KINDS["label"].grammar([]) is KINDS["text"].grammar([]) is None
 
-    assert KINDS["label"].grammar(labels) == Form(choices=tuple(labels))
-    assert [read(f"So it goes.\nAnswer: {label}", "label", labels) for label in labels] == labels
 
-
-@pytest.mark.parametrize("written", ["0", "-0", "22", "-3.5", "0.000000001", "999999999999999.999999999"])
-def test_what_the_grammar_of_numbers_allows_is_read_as_that_number(written: str) -> None:
+def test_a_number_has_one_way_to_be_written_while_it_is_kept_to_its_grammar() -> None:
     form = KINDS["number"].grammar([])
-
-    assert form is not None and form.pattern is not None and re.fullmatch(form.pattern, written)
-    assert float(read_value(written, "number") or "nan") == float(written)
-
-
-@pytest.mark.parametrize("written", ["", "007", "1,200", "$5", "5.", ".5", "1/2", "+5", "9" * 16])
-def test_a_number_has_one_way_to_be_written_while_it_is_kept_to_its_grammar(written: str) -> None:
-    form = KINDS["number"].grammar([])
-
-    assert form is not None and form.pattern is not None and not re.fullmatch(form.pattern, written)
+    assert form is not None and form.pattern is not None
+    for text in ("0", "-0", "22", "-3.5", "0.000000001", "999999999999999.999999999"):
+        assert re.fullmatch(form.pattern, text) and float(read_field(text, {"kind": "number"}) or "nan") == float(text)
+    for text in ("", "007", "1,200", "$5", "5.", ".5", "1/2", "+5", "9" * 16):
+        assert not re.fullmatch(form.pattern, text)
 
 
-@pytest.mark.parametrize("kind", ["label", "text"])
-def test_words_have_no_grammar(kind: str) -> None:
-    assert KINDS[kind].grammar([]) is None
-
-
-def test_a_number_s_target_is_a_plain_number_and_another_kind_s_need_not_be() -> None:
-    with pytest.raises(UsageError, match=r"^target is 'two'; expected a plain number, as in answers"):
-        check_question({"question": "1 + 1?", "target": "two"}, None)
+def test_a_target_is_checked_as_its_kind_says() -> None:
+    with pytest.raises(UsageError, match=r"^target is 'two'; expected a number, such as 22"):
+        check_question({"question": "1 + 1?", "kind": "number", "target": "two"}, None)
     check_question({"question": "1 + 1?", "kind": "text", "target": "two"}, None)
