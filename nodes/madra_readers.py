@@ -11,7 +11,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.say import ANSWER_PREFILL
 from sottovoce.nodes.state import Vote
 from sottovoce.prompts import kinds
-from sottovoce.prompts.kinds.marks import WIDTH, bracketed
+from sottovoce.prompts.kinds.marks import WIDTH
 
 CHOSEN = "Evidence:"
 MOST_IN_RANGE = 20
@@ -204,9 +204,20 @@ def reading(text: str, question: Question, *, cut: bool = False) -> kinds.Readin
     text = uncited(kinds.without_thoughts(text), is_number=is_number)
     closing = text.rpartition(ANSWER_PREFILL)[2]
     number = ENDS.search(closing) if is_number else None
-    inside = None if cut else number[1] if number else bracketed(closing)
+    inside = None if cut else number[1] if number else _bracketed(closing)
     answer = kinds.read_field(inside, question) if inside else None
     return kinds.reading(text, question, cut=cut) if answer is None else boxed(answer)
+
+
+def _bracketed(text: str) -> str | None:
+    """Return the text in the last square brackets, except sources ("see ...") and numbers not alone on their line."""
+    for match in reversed([*re.finditer(r"\[([^\[\]\n]{1,200})\]", text)]):
+        before, after = text[: match.start()].rpartition("\n")[2], text[match.end() :].partition("\n")[0]
+        if re.match(r"\s*(?:see|source|document|doc)\b", match[1], re.IGNORECASE):
+            continue
+        if re.search(r"\w", match[1]) and not (match[1].strip().isdigit() and re.search(r"\w", before + after)):
+            return match[1].strip()
+    return None
 
 
 def uncited(text: str, *, is_number: bool = False) -> str:

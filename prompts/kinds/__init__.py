@@ -22,11 +22,11 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from sottovoce.core.registry import Registry
-from sottovoce.prompts.kinds.choices import bare
 from sottovoce.prompts.kinds.kind import Kind as Kind
 from sottovoce.prompts.kinds.marks import ITEM, LONGEST, RETRACTED, How, boxes, marks, plain
 from sottovoce.prompts.kinds.marks import normalise as normalise
 from sottovoce.prompts.kinds.marks import without_thoughts as without_thoughts
+from sottovoce.prompts.kinds.option import bare
 from sottovoce.prompts.kinds.recognise import kind_of as kind_of
 from sottovoce.prompts.kinds.sentences import UNKNOWN, sentences
 from sottovoce.prompts.structured import read_json
@@ -61,13 +61,9 @@ ABSTENTION = Reading(None, None)
 
 
 def reading(text: str, question: Mapping[str, Any], *, cut: bool = False) -> Reading:  # Any: see is_open
-    """Read the answer that a reply states, or that it consists of.
+    """Read the answer that a reply to a question states, or that it consists of.
 
-    Args:
-        text: The reply.
-        question: Its question, whose kind and choices say what can be an answer.
-        cut: True if the reply ended at the token limit or at a server's stop. Then a bare answer is not read, nor a
-            statement in which the text ends.
+    A reply that was `cut`, at the token limit or by a server, has no bare answer and no statement in which it ends.
     """
     return _read(_finished(text) if cut else text, kind_of(question), tuple(question.get("choices") or ()), cut)
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
-from sottovoce.prompts.kinds import choices as known
 from sottovoce.prompts.kinds.kind import Choices, Kind
 from sottovoce.prompts.kinds.kind import is_bare as is_short
+from sottovoce.prompts.kinds.option import check_list
 from sottovoce.prompts.kinds.sentences import first, without_reason
 
 DENIED = re.compile(r"(?:\bnot|\bno|n't|\bneither|\bnor)\s+(?:(?!but\b)\w+\s+){0,2}\Z", re.IGNORECASE)
@@ -64,11 +64,11 @@ def is_bare(line: str, choices: Choices) -> bool:
 
 def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
     """Refuse an unusable list of labels, and a target that is not in it."""
-    choices, target = question.get("choices") or [], known.target_of(question)
+    choices, target = question.get("choices") or [], question.get("target")
     if not choices:
         return
-    known.check(choices, "labels")
-    if target is not None and target.casefold().split() not in [label.casefold().split() for label in choices]:
+    check_list(choices, "labels")
+    if target is not None and str(target).casefold().split() not in [label.casefold().split() for label in choices]:
         raise UsageError(f"target is {target!r}; expected one of the labels: {', '.join(map(repr, choices))}")
 
 

@@ -9,24 +9,18 @@ import re
 import string
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Literal
 
 How = Literal["marked", "boxed", "bare", "asked"]
-"""A statement ("Answer: X", "the answer is X"); a box, field or brackets; a reply that is only the answer; or an answer
-turn."""
+"""By words ("Answer: X"); in a box, field or brackets; as a reply that is only the answer; or by an answer turn."""
 LONGEST = 20_000  # characters; only the end of a longer text is read, where an answer is
 WIDTH = 400  # characters of a statement
 MAX_STATEMENTS = 20  # that are examined, from the end
 
-WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {
-    0x2212: "-",
-    0x2019: "'",
-    0x3000: " ",
-    0x3010: "[",
-    0x3011: "]",
-}
+WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
+WIDE |= str.maketrans("\u2212\u2019\u3000\u3010\u3011", "-' []")
 """Full-width signs, minus and apostrophe as ASCII."""
 THOUGHTS = re.compile(r"<(think|thinking|thought|reasoning)>.*?(?:</\1>|\Z)|\A.*?</think(?:ing)?>", re.DOTALL | re.I)
 TOOL_CALL = re.compile(r"<(tool_call|function_call|tool_response)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
@@ -98,7 +92,6 @@ class Mark:
     """One statement of an answer."""
 
     at: int
-    """The position in the text."""
     text: str
     how: Literal["marked", "boxed"]
     is_line: bool = False
@@ -130,12 +123,12 @@ def marks(text: str, nouns: str = "answer") -> list[Mark]:
     for match in words.finditer(text):
         lead = re.split(r"[.!?:;]\s|\n", text[max(0, match.start() - 120) : match.start()])[-1]
         if match.start() not in within and (not REPORTED.search(lead) or AGREES.search(lead)):
-            denial = "not " if match["denied"] else ""
-            found[match.end()] = Mark(match.end(), denial + said_at(text, match.end()), "marked")
+            said = ("not " if match["denied"] else "") + said_at(text, match.end())
+            found[match.end()] = Mark(match.end(), said, "marked")
     found |= {at: Mark(at, said_at(text, at), "marked", is_line=True) for _, at in lines}
     ordered = [found[at] for at in sorted(found, reverse=True)][:MAX_STATEMENTS]
-    holding = [mark for mark in ordered if mark.how == "boxed" or not _holds(mark, boxed)]
-    stated = [Mark(mark.at, CITED.sub("", mark.text), mark.how, mark.is_line) for mark in holding]
+    with_box = [mark for mark in ordered if any(mark.at < at <= mark.at + len(mark.text) for at in boxed)]
+    stated = [replace(mark, text=CITED.sub("", mark.text)) for mark in ordered if mark not in with_box]
     stated = [mark for mark in stated if not BLANK.fullmatch(mark.text)]
     end = None if stated else AT_END.search(text, max(0, len(text) - WIDTH))
     if end is None:
@@ -175,10 +168,6 @@ def _patterns(nouns: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     return re.compile(line, re.IGNORECASE | re.MULTILINE), re.compile(words, re.IGNORECASE | re.MULTILINE)
 
 
-def _holds(mark: Mark, boxes: list[int]) -> bool:
-    return any(mark.at <= at <= mark.at + len(mark.text) for at in boxes)
-
-
 def boxes(text: str) -> Iterator[tuple[int, str]]:
     r"""Yield the content of the last boxes, up to the matching brace; boxes of one line are one statement."""
     lines = dict[int, tuple[int, list[str]]]()
@@ -195,17 +184,6 @@ def _inside(text: str) -> str:
         if depth == 0:
             return text[:at]
     return ""  # cut off
-
-
-def bracketed(text: str) -> str | None:
-    """Return the text in the last square brackets, except sources ("see ...") and numbers not alone on their line."""
-    for match in reversed([*re.finditer(r"\[([^\[\]\n]{1,200})\]", text)]):
-        before, after = text[: match.start()].rpartition("\n")[2], text[match.end() :].partition("\n")[0]
-        if re.match(r"\s*(?:see|source|document|doc)\b", match[1], re.IGNORECASE):
-            continue
-        if re.search(r"\w", match[1]) and not (match[1].strip().isdigit() and re.search(r"\w", before + after)):
-            return match[1].strip()
-    return None
 
 
 def normalise(text: str) -> str:

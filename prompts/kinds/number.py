@@ -1,16 +1,15 @@
 r"""Numbers: money, per cent, units and separators of thousands are dropped; a minus and decimals stay.
 
 A statement counts by its result, the number after its last "=", "≈" or "is" ("29 - 7 = 22"), else by its only number.
-A statement of several different numbers is an abstention, and so is "29 - 7" alone. Figures may be written as in any
-country, as a fraction ("3/4", "1 1/2"), with K, M, B, million or dozen, or in words; the comma of a lone number is a
-decimal comma unless three figures follow it. All else, such as \frac{3}{4}, \sqrt{16} or 2 \times 10^3, is parsed by
-math-verify in a process of its own: it starts with the first formula, takes about 10 ms for each, and is killed when it
-hangs.
+Several different numbers are an abstention, and so is "29 - 7" alone. The comma of a lone number is a decimal comma
+unless three figures follow it. LaTeX, roots and powers are parsed by math-verify in a process of its own, which starts
+with the first formula, takes about 10 ms for each, and is killed when it hangs. It reads none of "1 1/2", "1.234,5",
+"70K" and "3 dozen", so figures are read before it.
 """
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
@@ -40,17 +39,9 @@ FRACTION = re.compile(
     rf"(?P<sign>(?<![\w)])-\s?)?[{MONEY}]?(?:(?P<whole>\d{{1,15}})\s)?(?P<above>\d{{1,99}}(?:\.\d+)?)\s?/\s?"
     r"(?P<below>\d{1,99}(?:\.\d+)?)(?![\d/.,]\d)"
 )
-UNICODE = {"\u2212": "-", "\u2013": "-", "\u00f7": "/", "\u2044": "/", "\u00b0": " "}
-PARTS = {"\u00bd": "1/2", "\u2153": "1/3", "\u2154": "2/3", "\u00bc": "1/4", "\u00be": "3/4", "\u215b": "1/8"}
+SIGNS = str.maketrans({"\u2013": "-", "\u00f7": "/", "\u2044": "/", "\u00b0": " ", "\u00bd": " 1/2", "\u2153": " 1/3"})
+SIGNS |= str.maketrans({"\u2154": " 2/3", "\u00bc": " 1/4", "\u00be": " 3/4", "\u2212": "-"})
 RAISED = str.maketrans("\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b", "0123456789-")
-UNITS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-).split()
-VALUES = {word: i for i, word in enumerate(UNITS)}
-VALUES |= {word: 20 + 10 * i for i, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split())}
-_WORD = "|".join(sorted([*VALUES, *SCALES], key=len, reverse=True))
-SPELLED = re.compile(rf"\b(?:(minus|negative)\s)?((?:{_WORD})(?:(?:\s+and\s+|[\s-]+)(?:{_WORD}))*)\b", re.IGNORECASE)
 HEDGE = r"(?:(?:exactly|only|just|about|approximately|around|roughly|nearly|a total of|equal to|usd|rs)\.?\s){0,2}"
 RESULT = re.compile(
     r"=|\u2248|\u2192|\\approx|\\equiv|\b(?:is|are|was|were|equals?|makes?|gives?|costs?|totals?|comes? to)"
@@ -58,6 +49,7 @@ RESULT = re.compile(
     re.IGNORECASE,
 )
 """Signs and verbs before a result."""
+OPENS = re.compile(rf"[^\w\\]{{0,9}}{HEDGE}[^\w\\]{{0,3}}[\d\\]", re.IGNORECASE)
 OPERATION = re.compile(r"\d[\s)}]{0,9}(?:[-+*/\u00d7\u00b7:^]|\\times|\\cdot|\\div)[\s({]{0,9}[-(]?\d")
 ALGEBRA = re.compile(r"(?<![\w\\])[a-zA-Z]\s?[-+*/^]\s?\d|\d\s?[-+*/^]\s?[a-zA-Z]\b|\d[abnxyz]\b")
 FORMULA = re.compile(r"\\[a-z]+|\d\s?\^|\u221a|\u03c0|\d!")
@@ -66,7 +58,7 @@ UNIT = re.compile(r"(?<=[\d}])\s{0,3}(?:[a-zA-Z\u00b5]{2,20}|[mgsLJNWVAKCF])(?:/
 POWER_UNIT = re.compile(
     r"(?:(?<=[\d}])|(?<=[\d}]\s)|(?<=/))(?![abknxyz]\b)[a-zA-Z\u00b5]{1,12}\s?(?:\^\s?\{?-?\d\}?|[\u00b2\u00b3])"
 )
-TIDY = [
+TIDY: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(r"\{,\}|\\[,;:! ](?=\d{3})"), ","),
     (re.compile(r"(?<![\d.,/])(\d{1,3}(?: \d{3}){1,9})(?!\d|\s?/)"), lambda of: of[1].replace(" ", "")),  # 52 500
     (re.compile(r"\\(?:left|right|displaystyle|,|;|:|!)|\\(?=[$%#&])|\^\s?\{?\\circ\}?|\\?%"), " "),
@@ -80,7 +72,6 @@ ALSO = re.compile(r"(?:\bor|\band|[,;])\s{0,9}[a-zA-Z]\s{0,9}\Z")
 LONGEST = 1000  # characters of a statement
 LONGEST_FORMULA = 200  # characters; no result is longer
 WORKER = Worker(Path(__file__).with_name("latex_worker.py"))
-TOLERANCE = 1e-4  # relative
 
 
 def read(said: str, choices: Choices) -> str | None:
@@ -92,7 +83,7 @@ def read(said: str, choices: Choices) -> str | None:
     if not stated:
         return "" if re.search(r"\d", said) else None
     parts = [part for part in re.split(r"(?<!\bi\.e)[.;!?](?=\s|$)", stated) if re.search(r"\w", part)]
-    if parts and "\n" not in stated.strip() and (_opens(parts[0]) or RESULT.search(parts[0])):
+    if parts and "\n" not in stated.strip() and (OPENS.match(parts[0]) or RESULT.search(parts[0])):
         stated = parts[0]
     outside = re.sub(r"\([^()]{0,200}\)", " ", stated)  # "42 apples (6 * 7)"
     sides = RESULT.split(outside if re.search(r"\d", outside) else stated)
@@ -103,15 +94,9 @@ def read(said: str, choices: Choices) -> str | None:
     return next((value for value in values if value), values[0])
 
 
-def _opens(part: str) -> bool:
-    """Return whether a sentence begins with a number."""
-    return bool(re.match(rf"[^\w\\]{{0,9}}{HEDGE}[^\w\\]{{0,3}}(?:\d|\\|{SPELLED.pattern})", part, re.IGNORECASE))
-
-
 def tidied(text: str) -> str:
     """Return a text with ASCII digits and minus, ½ as 1/2, powers as ^, and without LaTeX's spaces and signs."""
-    for sign, meaning in (UNICODE | {part: f" {value}" for part, value in PARTS.items()}).items():
-        text = text.replace(sign, meaning)
+    text = text.translate(SIGNS)
     for pattern, replacement in TIDY:
         text = pattern.sub(replacement, text)
     return text
@@ -131,7 +116,6 @@ def value_of(side: str) -> str | None:
     if OPERATION.search(rest) or ALGEBRA.search(rest):
         return ""
     values |= {figure_value(figure) for figure in FIGURE.finditer(rest)}
-    values |= {_sum(match) for match in SPELLED.finditer(rest)} if not values else set()
     if not values:
         return None if ABOUT.match(side) or not re.search(r"\d", side) else ""
     value = values.pop()
@@ -146,26 +130,11 @@ def figure_value(figure: re.Match[str]) -> Fraction:
         digits = digits.replace(thousands, "").replace(",", ".")
     elif digits.count(".") > 1 or re.fullmatch(r"[1-9]\d{0,2}(?:,\d{2,3})*,\d{3}", digits):
         digits = digits.replace(".", "").replace(",", "")
-    mantissa, _, exponent = digits.replace(",", ".").lower().partition("e")
-    value = Fraction(mantissa) * Fraction(10) ** min(int(exponent or 0), 400)
     scale = SCALES[figure["scale"].lower()] if figure["scale"] else SYMBOLS.get(figure["symbol"], 1)
-    return value * scale * (-1 if figure["sign"] or figure["minus"] else 1)
+    return Fraction(digits.replace(",", ".")) * scale * (-1 if figure["sign"] or figure["minus"] else 1)
 
 
-def _sum(match: re.Match[str]) -> Fraction:
-    """Return the value of number words."""
-    total = group = 0
-    for word in re.findall(r"[a-z]+", match[2].lower().replace(" and ", " ")):
-        if word == "hundred":
-            group = (group or 1) * 100
-        elif word in SCALES:
-            total, group = total + (group or 1) * SCALES[word], 0
-        else:
-            group += VALUES[word]
-    return Fraction(-(total + group) if match[1] else total + group)
-
-
-def canonical(value: Fraction | float) -> str | None:
+def canonical(value: Fraction) -> str | None:
     """Return a value in canonical form, "22", "-3.5", "1e-08"; None if it is too large."""
     if abs(value) > 1e300:
         return None
@@ -179,7 +148,7 @@ def _formula(side: str) -> str:
     latex = re.sub(r"\u221a\s?\(?(\d+)\)?", r"\\sqrt{\1}", latex).replace("\u03c0", r"\pi ")
     latex = re.sub(r"(?<=\d)\s?[x*\u00d7\u00b7]\s?(?=10\s?\^)", r"\\times ", latex)
     value = worked_out(re.sub(r"\^\s?(-?\d+)", r"^{\1}", latex))
-    return "" if value is None else canonical(value) or ""
+    return "" if value is None else canonical(Fraction(value)) or ""
 
 
 @lru_cache(maxsize=4096)  # a message is parsed again at every count of votes
@@ -198,19 +167,17 @@ BARE = re.compile(
 )
 """A number with at most three words behind, and before it only "the ... is"."""
 COMPARES = re.compile(
-    r"\b(?:more|less|fewer|than|of|or|to|and|missing|answer|first|other|agents?|step|round|page)\b", re.IGNORECASE
+    r"\b(?:more|less|fewer|than|of|or|to|and|missing|answer|first|other|agents?|step|round|page)\b", re.I
 )
 
 
 def is_bare(line: str, choices: Choices) -> bool:
-    """Return whether a line is a number with its unit, in figures, words or a formula, or an equation."""
+    """Return whether a line is a number with its unit, in figures or a formula, or an equation."""
     left, sign, right = line.rpartition("=")
     if sign:
         return bool(BARE.fullmatch(right.strip())) and len(re.findall(r"[a-zA-Z]{3,}", left)) <= 3 and "." not in left
-    spelled = SPELLED.fullmatch(line.strip(" .!"))
-    if spelled or (FORMULA.search(line) and not re.search(r"(?<!\\)\b[a-z]{3,}", line)):
-        return True
-    return bool(BARE.fullmatch(line)) and not COMPARES.search(line)
+    is_formula = FORMULA.search(line) and not re.search(r"(?<!\\)\b[a-z]{3,}", line)
+    return bool(is_formula or (BARE.fullmatch(line) and not COMPARES.search(line)))
 
 
 def same(left: str, right: str) -> bool:
@@ -218,7 +185,7 @@ def same(left: str, right: str) -> bool:
     one, other = float(left), float(right)
     if one.is_integer() and other.is_integer() and abs(one) < 1e15:
         return one == other
-    return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=1e-9)
+    return math.isclose(one, other, rel_tol=1e-4, abs_tol=1e-9)
 
 
 def target(given: str, choices: Choices) -> str | None:

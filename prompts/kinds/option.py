@@ -6,14 +6,20 @@ choice is not an answer.
 
 import re
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
-from sottovoce.prompts.kinds import choices as known
 from sottovoce.prompts.kinds.kind import Choices, Kind
+from sottovoce.prompts.kinds.marks import normalise, plain
 from sottovoce.prompts.kinds.sentences import UNKNOWN, affirmed, first
+
+PREFIX = re.compile(r"^\(?[A-Z]\)\s*")
+"""A letter that a choice may begin with."""
+NUMBERED = re.compile(r"\(?(\w{1,2})[).:]\s+(?=\S)")
+"""A number or letter that choices may begin with, if all do: "1. ", "b) "."""
+
 
 _LATIN = r"0-9A-Za-z\u00c0-\u024f_"  # CJK neighbours are no letters of a word
 LONE = re.compile(r"[\W_]*(?:(?:option|choice|letter)\b\W*)?\(?([A-Za-z])[\W_]*", re.IGNORECASE)
@@ -28,6 +34,39 @@ ENDED = re.compile(r"\W{0,9}[A-Z]\)?\.(?=\s\W?\w+\W?\s)")
 LETTER = re.compile(rf"(?<![{_LATIN}'.])\(?([A-Z])\)?(?![{_LATIN}'])(?!\.\s?[A-Z]\b)")
 
 
+def bare(choices: Sequence[str]) -> list[str]:
+    """Return the choices without their own letters or numbers."""
+    series = (string.ascii_uppercase, string.ascii_lowercase, [str(i + 1) for i in range(len(choices))])
+    if any(_is_series(choices, names) for names in series):
+        return [NUMBERED.sub("", choice.strip(), count=1).strip() for choice in choices]
+    return [PREFIX.sub("", choice.strip()) for choice in choices]
+
+
+def _is_series(choices: Sequence[str], names: Sequence[str]) -> bool:
+    own = [NUMBERED.match(choice.strip()) for choice in choices]
+    return bool(own) and [match and match[1] for match in own] == [*names[: len(own)]]
+
+
+def letter_of(text: str, choices: Sequence[str]) -> str | None:
+    """Return the letter of the choice that equals a text, apart from case, articles and signs."""
+    wanted, texts = _key(text), [_key(choice) for choice in bare(choices)]
+    return string.ascii_uppercase[texts.index(wanted)] if wanted and texts.count(wanted) == 1 else None
+
+
+def _key(text: str) -> str:
+    text = plain(text).strip(" .*\"'")
+    is_formula = re.search(r"[\\^=+{}<>]", text) or not re.search(r"[^\W\d]{2}", text)
+    return "".join(text.casefold().split()) if is_formula else normalise(text)
+
+
+def choices_named(said: str, choices: Sequence[str]) -> set[str]:
+    """Return the letters of the choices that a text contains; if one is part of another, only the longer."""
+    words = [normalise(choice) for choice in bare(choices)]
+    held = [each for each in words if each and f" {each} " in f" {normalise(said)} "]
+    longest = [each for each in held if not any(each != other and f" {each} " in f" {other} " for other in held)]
+    return {letter for letter, each in zip(string.ascii_uppercase, words, strict=False) if each in longest}
+
+
 def read(said: str, choices: Choices) -> str | None:
     """Return the letter that a statement names; empty for several or none of the choices, None for something else."""
     if (letter := _of_text(said, choices)) is not None:
@@ -38,7 +77,7 @@ def read(said: str, choices: Choices) -> str | None:
     if sentence := ENDED.match(stated):
         stated = sentence[0]  # "A. (B) has the wrong sign."
     stated = first(stated)
-    if letter := known.letter_of(stated, choices):
+    if letter := letter_of(stated, choices):
         return letter
     named = _letters(stated)
     if len(named) > 1:
@@ -46,7 +85,7 @@ def read(said: str, choices: Choices) -> str | None:
     if named:
         letter = named.pop()
         return letter if letter in string.ascii_uppercase[: len(choices) or None] else ""
-    held = known.choices_named(stated, choices)
+    held = choices_named(stated, choices)
     return held.pop() if len(held) == 1 else "" if held else None
 
 
@@ -60,12 +99,12 @@ def _of_text(said: str, choices: Choices) -> str | None:
     match, behind = LEADING.match(said), BEHIND.search(said)
     rest = said[match.end() :] if match else ""
     inner = rest.strip(" ()[]\"'=")
-    named = {known.letter_of(each, choices) for each in (rest, inner, first(inner), affirmed(inner))} - {None}
+    named = {letter_of(each, choices) for each in (rest, inner, first(inner), affirmed(inner))} - {None}
     if match and named and (match[1].upper() in named or re.search(r"[).:]", match[0][match[0].index(match[1]) :])):
         return match[1].upper() if match[1].upper() in named else ""
-    if letter := known.letter_of(said, choices):
+    if letter := letter_of(said, choices):
         return letter
-    return behind[1] if behind and known.letter_of(said[: behind.start()], choices) == behind[1] else None
+    return behind[1] if behind and letter_of(said[: behind.start()], choices) == behind[1] else None
 
 
 def _letters(stated: str) -> set[str]:
@@ -91,10 +130,27 @@ def is_bare(line: str, choices: Choices) -> bool:
     return bool(LONE.fullmatch(line) or _of_text(line.rstrip("."), choices))
 
 
+def check_list(choices: Sequence[str], noun: str, *, may_repeat: bool = False) -> None:
+    """Refuse fewer than two choices, an empty one, and two that differ only in case and spaces, unless `may_repeat`."""
+    if len(choices) < 2:
+        listed = repr(choices[0]) if choices else "none"
+        raise UsageError(f"there are too few {noun}: {listed}; give at least two choices")
+    known = dict[str, str]()
+    for choice in bare(choices):
+        if not re.search(r"\S", choice):
+            raise UsageError(f"choices contain an empty one: {[*choices]!r}; expected a text for each")
+        plain = " ".join(choice.casefold().split())
+        if plain in known and not may_repeat:
+            raise UsageError(f"choices contain {choice!r} twice; expected each once")
+        known[plain] = choice
+
+
 def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
     """Refuse an unusable list of choices, and a target that is not in it."""
-    choices, target = question.get("choices") or [], known.target_of(question)
-    known.check(choices, "options", may_repeat=target is not None and len(target) == 1 and target.isupper())
+    choices, target = question.get("choices") or [], question.get("target")
+    target = None if target is None else str(target)
+    # If the target is a letter, two choices may be equal, as in some published questions.
+    check_list(choices, "options", may_repeat=target is not None and len(target) == 1 and target.isupper())
     if target is not None and canonical(target, choices) is None:
         last = string.ascii_uppercase[len(choices) - 1]
         raise UsageError(
@@ -104,7 +160,7 @@ def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
 
 def canonical(target: str, choices: Choices) -> str | None:
     """Return the letter of a target that is a letter or a choice's text."""
-    for i, choice in enumerate(known.bare(choices)):
+    for i, choice in enumerate(bare(choices)):
         if target.strip() in (choice, choices[i]):
             return string.ascii_uppercase[i]
     letter = target.strip(" ().").upper()
@@ -113,7 +169,7 @@ def canonical(target: str, choices: Choices) -> str | None:
 
 def form(choices: Choices) -> Form:
     """Return the format of a reply that is only a letter."""
-    return Form(choices=tuple(known.letters(choices)[: len(choices) or None]))
+    return Form(choices=tuple(string.ascii_uppercase[: len(choices) or 4]))
 
 
 NOUNS = "answer|option|choice|decision"

@@ -46,17 +46,14 @@ def kind_of(question: Mapping[str, Any]) -> str:  # Any: a Question; its module 
     return _of_wording(str(question.get("question", "")), target is not None)
 
 
-@lru_cache(1024)
+@lru_cache(1024)  # it is asked for with every message
 def _of_wording(question: str, has_target: bool) -> str:
     """Return the kind that a question clearly asks for, else `text`; with a phrase as target only if it computes."""
     lines = sentences(question[-LONGEST:])
     asks = ([line for line in lines if line.endswith("?") and len(line.split()) > 2] or lines or [""])[-1]
     if COMPUTES.match(asks) or (EXPRESSION.search(asks) and not YES_NO.match(asks) and not ASKS_WORDS.match(asks)):
         return "number"
-    if has_target:
+    if has_target or (YES_NO.match(asks) and ALTERNATIVES.search(asks)):
         return "text"
-    if COUNTS.search(asks):
-        return "number"
-    if YES_NO.match(asks):
-        return "text" if ALTERNATIVES.search(asks) else "yes_no"
-    return "number" if QUANTITY.search(asks) and len(re.findall(r"\d", question)) > 1 else "text"
+    is_quantity = QUANTITY.search(asks) and len(re.findall(r"\d", question)) > 1
+    return "number" if COUNTS.search(asks) else "yes_no" if YES_NO.match(asks) else "number" if is_quantity else "text"

@@ -15,12 +15,6 @@ from sottovoce.prompts.kinds.marks import BLANK, normalise
 from sottovoce.prompts.kinds.sentences import ABOUT, UNKNOWN, VERB, affirmed, first
 
 LONGEST = 8  # words of an answer that agrees with a part of it
-BEFORE = re.compile(
-    r"\W*(?:(?:in my opinion,?|i (?:think|believe|guess|would say|'d say)(?: that)?"
-    r"|(?:so|therefore|thus|hence|probably|most likely),?"
-    r"|(?:it|that|this)(?: is|'s| was| would be)|the (?:final |correct )?answer is:?)\s+)+(?=\S)",
-    re.IGNORECASE,
-)
 SOURCE = re.compile(r"\s+\[[^\[\]\n]{0,80}\]|\s+\((?!\d{4}\))[^()\n]{0,120}\)[\s.]*\Z")
 QUOTES = "\"'\u201c\u201d\u2018\u2019\u00ab\u00bb\u300c\u300d*` "
 
@@ -31,7 +25,7 @@ def read(said: str, choices: Choices) -> str | None:
     stated = affirmed(first(inner[1] if inner else said))
     if UNKNOWN.match(stated) or (said.strip() and not stated):
         return ""
-    stated = BEFORE.sub("", SOURCE.sub("", stated)) if not inner else stated
+    stated = stated if inner else SOURCE.sub("", stated)
     items = [line.strip() for line in stated.split("\n") if line.strip()]
     phrase = _ended(", ".join(item.rstrip(".,;") if len(items) > 1 else item for item in items).strip(QUOTES))
     if (BLANK.fullmatch(phrase) and not re.search(r"[+#]", phrase)) or ABOUT.match(phrase):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.schema import DataSet, Fields, Hub, Row
-from sottovoce.prompts.kinds.choices import bare
+from sottovoce.prompts.kinds.option import bare
 
 LETTER = re.compile(r"\A\(?[A-Z]\)\s*")
 LETTERS = string.ascii_uppercase

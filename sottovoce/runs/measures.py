@@ -1,4 +1,4 @@
-"""Measures of a discussion: EM and F1 of short answers, retrieval, and how answers were read.
+"""Measures of a discussion: EM, F1 and named of short answers, retrieval, and how answers were read.
 
 EM and F1 are SQuAD's, as ReAct and SDE use them: each is the best value over target and aliases, 0 for an abstention.
 Passages are ranked in the order in which they were numbered for the agents, or in which pages were opened. A passage
@@ -20,6 +20,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Discussion, Vote, concluded, current_messages
 from sottovoce.prompts import kinds
 from sottovoce.prompts.kinds import normalise
+from sottovoce.prompts.kinds.text import stands_in
 from sottovoce.prompts.structured import read_json
 from sottovoce.runs.events import Count
 
@@ -151,6 +152,15 @@ def f1(answer: str | None, golds: Sequence[str]) -> float:
     return 0.0 if answer is None else max((_overlap(normalise(answer), normalise(gold)) for gold in golds), default=0.0)
 
 
+def named(answer: str | None, golds: Sequence[str]) -> float:
+    """Return 1 if one of the right answers stands in the answer as whole words, else 0.
+
+    >>> named("the river Orla", ["Orla"]), named("Orlando", ["Orla"])
+    (1.0, 0.0)
+    """
+    return float(answer is not None and any(stands_in(gold, answer) for gold in golds))
+
+
 def _overlap(answer: str, gold: str) -> float:
     if answer != gold and (answer in CLOSED or gold in CLOSED):
         return 0.0
@@ -166,13 +176,13 @@ def golds_of(question: Mapping[str, Any]) -> list[str]:  # Any: of a Question
 
 
 def answer_measures(question: Mapping[str, Any], decision: Decision) -> dict[str, float]:  # Any: of a Question
-    """Return EM and F1 of a decision on a `text` question with a target; {} for any other."""
+    """Return EM, F1 and named of a decision on a `text` question with a target; {} for any other."""
     golds = golds_of(question)
     if question.get("kind") != "text" or not golds:
         return {}
     answers = _averaged_answers(decision) or [decision["answer"]]
-    means = {name: [score(answer, golds) for answer in answers] for name, score in (("EM", exact_match), ("F1", f1))}
-    return {name: sum(scores) / len(scores) for name, scores in means.items()}
+    measures = {"EM": exact_match, "F1": f1, "named": named}
+    return {name: sum(score(answer, golds) for answer in answers) / len(answers) for name, score in measures.items()}
 
 
 def _averaged_answers(decision: Decision) -> list[str | None]:

@@ -43,7 +43,7 @@ class Result:
     documents: tuple[str, ...] = ()
     """The sha256 of each text that agents were dealt."""
     measures: Mapping[str, int | float | None] = field(default_factory=dict)
-    """By name: measures of a game, of retrieval, of payloads, and EM and F1; None if a measure does not apply."""
+    """By name: of a game, of retrieval, of payloads, and EM, F1 and named; None if a measure does not apply."""
     calls: int = 0
     tokens_in: int | None = 0
     """None, like the next two, if a hosted model's server did not report it."""

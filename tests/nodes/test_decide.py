@@ -67,7 +67,7 @@ def test_an_unreadable_answer_abstains_and_keeps_its_words_on_the_board() -> Non
     state = held(debating(model, rounds=1, answer_turn=False), target="5")
     assert state["decision"]["votes"] == [
         {"agent": "agent_1", "answer": None, "counts": False},
-        {"agent": "agent_2", "answer": "5", "counts": True, "read": "marked"},
+        {"agent": "agent_2", "answer": "5", "counts": True, "read": "bare"},
     ]
     assert board(state)[0].text == SILENT
 

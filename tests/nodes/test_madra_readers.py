@@ -114,7 +114,7 @@ ANSWERS: list[tuple[Any, str, str]] = [
     (CLEO, "**Answer:** Letters to Cleo (see [0] and [3])", "Letters to Cleo"),
     (CLEO, "Answer: Letters to Cleo [0, 3]", "Letters to Cleo"),
     (CLEO, "By [0] it had five members.\nAnswer: [Letters to Cleo]", "Letters to Cleo"),
-    (LONG, "Tern Bridge is 340 metres long [0].", "340"),
+    (LONG, "The answer is 340 metres [0].", "340"),
     (LONG, "By [0] it is 340 metres.\nAnswer: 340 [0]", "340"),
     (LONG, "[1] has 300 and [3] adds 40, so the answer is [340].", "340"),
     (LONG, "Answer: [340]", "340"),
@@ -124,7 +124,7 @@ ANSWERS: list[tuple[Any, str, str]] = [
     (CLEO, "He wrote [The Mill], and then [Letters to Cleo]", "Letters to Cleo"),
     (CLEO, "It is told in [The Mill].\nAnswer: Letters to Cleo", "Letters to Cleo"),
     (FAIR, "[Yes]", "yes"),
-    (FAIR, "Of [Keel Bridge] it is told, so no.", "no"),
+    (FAIR, "Of [Keel Bridge] it is told. Answer: no", "no"),
     (CLAIM, "As [0] says: [Refutes]", "REFUTES"),
     (CLAIM, "[0] says that the fair is held there.\nAnswer: SUPPORTS [0]", "SUPPORTS"),
 ]

@@ -10,7 +10,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.nodes.question import check_question
 from sottovoce.prompts.kinds import lettered
-from sottovoce.prompts.kinds.choices import bare
+from sottovoce.prompts.kinds.option import bare
 from sottovoce.settings import Debate
 
 NUMBER = "expected a number, such as 22, -3.5, 2/3, 1,234 or $5.00"

@@ -8,7 +8,7 @@ import string
 from typing import Any
 
 from sottovoce.prompts.kinds import Reading, normalise, read_field, reading
-from sottovoce.prompts.kinds.choices import bare
+from sottovoce.prompts.kinds.option import bare
 from tests.shared import shared
 
 ASKED: dict[str, dict[str, Any]] = {

@@ -38,7 +38,7 @@ SMALL = {
 }
 """By kind, of a small model's replies: stated, to be asked, and read though it contradicts itself."""
 STRONG = {
-    "number": (45, 14, 0),
+    "number": (43, 16, 0),
     "option": (45, 12, 0),
     "yes_no": (34, 17, 0),
     "label": (34, 16, 0),

@@ -137,9 +137,9 @@ def test_em_and_f1_are_squads(answer: str | None, golds: list[str], em: float, o
 @pytest.mark.parametrize(
     ("replies", "rule", "score", "measures"),
     [
-        (["The answer is New Orla."] * 2, "majority", 1, {"EM": 0, "F1": 2 / 3}),
-        (["The answer is Orla.", "The answer is Mirn."], "average", 0.5, {"EM": 0.5, "F1": 0.5}),
-        (["I cannot say."] * 2, "majority", 0, {"EM": 0, "F1": 0}),
+        (["The answer is New Orla."] * 2, "majority", 1, {"EM": 0, "F1": 2 / 3, "named": 1}),
+        (["The answer is Orla.", "The answer is Mirn."], "average", 0.5, {"EM": 0.5, "F1": 0.5, "named": 0.5}),
+        (["I cannot say."] * 2, "majority", 0, {"EM": 0, "F1": 0, "named": 0}),
     ],
 )
 def test_a_few_words_are_measured_by_both(
@@ -161,7 +161,7 @@ def test_what_an_expert_was_given_to_say_is_not_measured(tmp_path: Path) -> None
     asked: Question = {**RIVER, "solution": "The answer is Orla."}
     role = ["debater", "expert"]
     record = held(said, tmp_path, question=asked, rule="average", role=role, answer_turn=False)
-    assert (record.result().score, record.result().measures) == (0, {"EM": 0, "F1": 0})
+    assert (record.result().score, record.result().measures) == (0, {"EM": 0, "F1": 0, "named": 0})
 
 
 @pytest.mark.parametrize(
