@@ -1,4 +1,7 @@
-"""Every scheme under every protocol, with one model and with two of one vocabulary: a decision, or a documented end."""
+"""Every scheme under every protocol, with one model and with two of one vocabulary: a decision, or a documented end.
+
+At every test each scheme meets one protocol with one model and another one with two, and each protocol two schemes.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,7 @@ def test_every_scheme_is_in_the_matrix() -> None:
     assert set(SMALL) == set(NAMES)
 
 
-@pytest.mark.parametrize(("name", "protocol"), pairs([*SMALL], PROTOCOLS, 3))
+@pytest.mark.parametrize(("name", "protocol"), pairs([*SMALL], PROTOCOLS, len(PROTOCOLS)))
 def test_one_model(name: str, protocol: str, store: PayloadStore) -> None:
     graph = built(name, lonely(protocol, store), **SMALL[name])
     if name == "react" and protocol in ("kv", "thoughts"):  # prompts with their examples, one behind the other
@@ -91,8 +94,7 @@ def test_one_model(name: str, protocol: str, store: PayloadStore) -> None:
     check(state, protocol, name)
 
 
-@pytest.mark.parametrize(("name", "protocol"), pairs(DISCUSSING, PROTOCOLS, 2))
-@pytest.mark.slow
+@pytest.mark.parametrize(("name", "protocol"), pairs(DISCUSSING, PROTOCOLS[::-1], len(PROTOCOLS)))
 def test_two_models_of_one_vocabulary(name: str, protocol: str, pair: list[str], store: PayloadStore) -> None:
     speakers = scheme(name).settings(**SMALL[name]).speakers()
     models = [pair[i % 2] for i in range(len(speakers))]
