@@ -29,7 +29,7 @@ NAMES_SCHEMES = {
     "sottovoce/settings/__init__.py": "the list of settings",
 }
 NAMES_PROTOCOLS = {
-    "models/doctor/diagnosis.py": "says which protocols a model can use",
+    "models/doctor.py": "says which protocols a model can use",
     "sottovoce/cli/search.py": "SDE is the protocol of the search for layers if none is given",
 }
 WORDS = ("thoughts",)

@@ -100,9 +100,8 @@ def remove(options: RemoveOptions) -> None:
 
 @commands.add(DoctorOptions)
 def doctor(options: DoctorOptions) -> int:
-    """Examine a model: its layers, template, dtype and memory, and whether it computes correctly."""
+    """Examine a model: its layers, protocols and memory, whether it computes correctly, and CIPHER's temperature."""
     from sottovoce.agents.hosted import is_hosted
-    from sottovoce.environments import sandbox
     from sottovoce.models.doctor import diagnose
 
     if is_hosted(options.model):
@@ -114,8 +113,6 @@ def doctor(options: DoctorOptions) -> int:
         mark = click.style(line[26:33], fg=None if os.environ.get("NO_COLOR") else COLORS[finding.ok])
         click.echo(f"{line[:26]}{mark}{line[33:]}")
         code = 1 if finding.ok is False else code
-    for backend, state in sandbox.described():
-        click.echo(_wrapped(f"{f'sandbox {backend}':26}{'':7}{state}"))
     return code
 
 

@@ -14,7 +14,7 @@ from sottovoce.channels import AVERAGING
 from sottovoce.channels.message import Message
 from sottovoce.channels.payload import Payload
 from sottovoce.core.errors import SottovoceError, UsageError
-from sottovoce.models.doctor.selftest import TOLERANCE
+from sottovoce.models.doctor import TOLERANCE
 from sottovoce.nodes.probes import run_of
 from sottovoce.nodes.state import JSON
 from sottovoce.runs.allowed import NO_TRUST, Trust

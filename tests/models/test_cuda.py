@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sottovoce.models import Engine, Feed, LoadedModel, Record, Request, Sampling, assemble
-from sottovoce.models.doctor.selftest import CHECKS, Trial
+from sottovoce.models.doctor import examine
 from sottovoce.models.huggingface.network import Network
 from tests.support import FAMILIES, VOCABULARY, edit, request, rows, same_reply, tiny_loaded, tiny_model, tiny_tokenizer
 
@@ -36,9 +36,8 @@ def mixed(loaded: LoadedModel) -> list[Request]:
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.gpu
 def test_a_family_computes_on_cuda_as_the_decoding_loop_relies_on(family: str, dtype: torch.dtype) -> None:
-    trial = Trial.of(on("cuda", family, dtype))
-    wrong = {name: detail for name, check in CHECKS.items() for ok, detail in [check(trial)] if ok is False}
-    assert not wrong
+    loaded = on("cuda", family, dtype)
+    assert not [finding for finding in examine(family, loaded.model, loaded.tokenizer) if finding.ok is False]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

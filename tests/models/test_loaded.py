@@ -26,7 +26,7 @@ from sottovoce.models.base_temperature import (
     save_measurement,
     saved_measurement,
 )
-from sottovoce.models.doctor.cipher_temperature import LADDER, measure, temperature
+from sottovoce.models.cipher_temperature import LADDER, measure, temperature
 from tests.support import longer_tokenizer, reciting_loaded, tiny_model, tiny_tokenizer
 
 
@@ -203,14 +203,14 @@ def test_the_ladder_ends_at_the_first_rung_that_can_be_read_and_repeats() -> Non
 
 def test_what_was_measured_is_kept_for_runs() -> None:
     loaded = loaded_with()
-    _, detail = temperature(loaded)
+    detail = temperature(loaded)
     base = base_temperature(loaded)
     assert base.sure
     assert detail.startswith(f"{base.value:g}, ")
-    assert temperature(loaded)[1] == f"{base.value:g}, as `models doctor` found"
+    assert temperature(loaded) == f"{base.value:g}, as `models doctor` found"
 
 
 def test_a_cache_that_cannot_be_written_is_told(cache: Path) -> None:
     cache.write_text("no folder")
-    _, detail = temperature(loaded_with())
+    detail = temperature(loaded_with())
     assert detail.endswith(f"not saved: File exists; runs start from {CAUTIOUS}")

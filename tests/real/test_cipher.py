@@ -8,7 +8,7 @@ from sottovoce.channels import create
 from sottovoce.channels.degenerate import WINDOW, signs
 from sottovoce.models import LoadedModel, base_temperature
 from sottovoce.models.base_temperature import KNOWN
-from sottovoce.models.doctor.cipher_temperature import measure
+from sottovoce.models.cipher_temperature import measure
 from tests.real.messages import mixed_questions, spoken
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]

@@ -9,12 +9,13 @@ SmolLM2 at 1 is so poor (-2.7) that mean embeddings at 0.6 would pass, although 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from statistics import fmean, stdev
+from typing import NamedTuple
 
 import torch
 
 from sottovoce.models.base_temperature import CAUTIOUS, Measured, base_temperature, save_measurement
-from sottovoce.models.doctor.selftest import Said
 from sottovoce.models.engine.request import Feed, Ids, Reply, Request, Sampling, Stop
 from sottovoce.models.huggingface.family import LAYERS_READ_IDS, layers_read_ids
 from sottovoce.models.loaded import LoadedModel
@@ -35,19 +36,26 @@ PROMPTS = (
 Prompt = tuple[int, ...]
 
 
-def temperature(loaded: LoadedModel) -> tuple[None, str]:
+class Said(NamedTuple):
+    """A user's turn of a chat."""
+
+    parts: tuple[str]
+    role: str = "user"
+
+
+def temperature(loaded: LoadedModel) -> str:
     """Return CIPHER's base temperature and its source. If nothing is known, measure it and save the result."""
     if layers_read_ids(loaded.model):
-        return None, f"not measured: {LAYERS_READ_IDS}, so cipher is refused"
+        return f"not measured: {LAYERS_READ_IDS}, so cipher is refused"
     base = base_temperature(loaded)
     if base.sure:
-        return None, f"{base.value:g}, {base.why or 'named by its files'}"
+        return f"{base.value:g}, {base.why or 'named by its files'}"
     measured = measure(loaded)
     try:
         save_measurement(loaded.weights_key, measured)
     except OSError as error:
-        return None, f"{_described(measured)}; not saved: {error.strerror}; runs start from {CAUTIOUS:g}"
-    return None, _described(measured)
+        return f"{_described(measured)}; not saved: {error.strerror}; runs start from {CAUTIOUS:g}"
+    return _described(measured)
 
 
 def _described(measured: Measured) -> str:
@@ -81,8 +89,8 @@ def _down(loaded: LoadedModel, prompts: Sequence[Prompt]) -> Iterator[tuple[floa
 
 
 def _prompts(loaded: LoadedModel) -> list[Prompt]:
-    chats = [loaded.chat.encode([Said("user", (text,))]) for text in PROMPTS]
-    return [tuple(id for piece in chat if isinstance(piece, tuple) for id in piece) for chat in chats]
+    chats = [loaded.chat.encode([Said((text,))]) for text in PROMPTS]
+    return [tuple(chain.from_iterable(chat)) for chat in chats]
 
 
 def _likelihoods(

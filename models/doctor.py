@@ -1,0 +1,199 @@
+"""Diagnosis of a model before use: its layers, its protocols, its memory, and whether it computes as expected.
+
+Within `models`, only this file names protocols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from sottovoce.core.errors import ModelError
+from sottovoce.core.text import amount
+from sottovoce.models.cipher_temperature import temperature
+from sottovoce.models.engine.cache_manager import default_budget
+from sottovoce.models.engine.request import Ids, Record, Reply, Request, Rows, Stop
+from sottovoce.models.huggingface.devices import place_of
+from sottovoce.models.huggingface.family import LAYERS_READ_IDS, layers_read_ids, streams
+from sottovoce.models.huggingface.formats import Dtype, Weights, check_memory, settled
+from sottovoce.models.huggingface.load_files import read
+from sottovoce.models.huggingface.packing import parameters_of
+from sottovoce.models.load import assemble
+from sottovoce.models.loaded import LoadedModel
+from sottovoce.models.sources.cache import changed, source_of
+from sottovoce.models.sources.locate import locate, ready
+
+SEEN = {
+    "smollm2": "sde scores lower: 25 of 40 two-fact questions right at its default layer, 33 with text "
+    "(docs/numbers.md)"
+}
+"""Known weaknesses of protocols by model, which readers of figures must know."""
+TOLERANCE = {  # relative to the largest log-probability: the effect of another order of sums or another kernel
+    "float64": 2e-5,
+    "float32": 2e-5,
+    "float16": 4e-3,
+    "bfloat16": 3e-2,
+    "int8": 3e-2,
+    "int4": 3e-2,
+}
+TEXT = "Three agents discuss a question. Each answers, reads what the others answered, and answers again. "
+READ = 24  # tokens of the prompt of `batch = single`, at most
+WHAT_TO_DO = "use an attention-based causal language model"
+Found = tuple[bool | None, str]
+"""True, False, or None for a fact that is neither; and the result, with what to do if it is wrong."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of a diagnosis: a check and its result."""
+
+    check: str
+    ok: bool | None
+    """None for a fact that is neither good nor bad."""
+    detail: str
+    """The result; if something is wrong, it ends with what to do."""
+
+
+def diagnose(
+    name: str | Path,
+    *,
+    dtype: Dtype = "auto",
+    weights: Weights = "auto",
+    device: str = "auto",
+    layers_path: str | None = None,
+) -> Iterator[Finding]:
+    """Yield the findings about a model as they are made; a finding that is not ok says what to do.
+
+    The arguments are those of `load`. A model that loads but cannot work here is a failed finding.
+
+    Raises:
+        ModelError: the model does not exist or cannot be loaded.
+    """
+    place = place_of(device)
+    dtype, packing = settled(dtype, weights, place)
+    where = Path(ready(locate(name)))
+    check_memory(str(name), where, dtype, packing, place)
+    model, tokenizer = read(str(name), str(where), dtype, place, packing)
+    return chain(_files(where), examine(str(name), model, tokenizer, layers_path=layers_path))
+
+
+def _files(folder: Path) -> Iterator[Finding]:
+    """Yield where a model came from and whether its weights match their digests, if either was recorded."""
+    if source := source_of(folder):
+        split = source.conversion and source.conversion.split
+        rule = f"; text is split by the rule {split}" if split else ""
+        yield Finding("source", None, f"{source.origin}, licence {source.licence}{rule}")
+    if files := changed(folder):
+        is_not = f"{', '.join(files)} is not what it was when its digest was recorded; fetch it again"
+        yield Finding("files", False, is_not)
+
+
+def examine(
+    name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, layers_path: str | None = None
+) -> Iterator[Finding]:
+    """Yield the findings of `diagnose` for a model and a tokenizer that are in memory."""
+    yield Finding("model", None, f"{type(model).__name__}, {parameters_of(model):,} parameters")
+    try:
+        loaded = assemble(name, model, tokenizer, layers_path=layers_path)
+    except ModelError as error:
+        yield Finding("layers", False, str(error))
+        return
+    for check, look in (("layers", _layers), ("protocols", _protocols), ("memory", _memory)):
+        yield _checked(check, partial(look, loaded))
+    computes = _checked("batch = single", partial(_batch, loaded))
+    yield computes
+    if computes.ok:
+        yield _checked("CIPHER temperature", lambda: (None, temperature(loaded)))
+
+
+def _checked(check: str, look: Callable[[], Found]) -> Finding:
+    try:
+        return Finding(check, *look())
+    except Exception as error:  # any error in a model's own code
+        first = str(error).strip().split("\n")[0]
+        return Finding(check, False, f"the model failed: {type(error).__name__}: {first}; {WHAT_TO_DO}")
+
+
+def _layers(loaded: LoadedModel) -> Found:
+    network = loaded.network
+    path = next(path for path, module in loaded.model.named_modules() if module is network.layers)
+    chosen = "chosen by SDE's authors for a model of this shape" if loaded.known_layers else "near 0.7 of the depth"
+    latent = f"sde and hidden use {', '.join(map(str, loaded.latent_layers()))} ({chosen})"
+    return True, (
+        f"{loaded.layers} at {path}, hidden size {network.hidden}, embedding size {loaded.table.width}, "
+        f"{loaded.format}; {latent}"
+    )
+
+
+def _protocols(loaded: LoadedModel) -> Found:
+    several = f"its layers have {streams(loaded.model)} states per position"
+    refused = {"cipher": LAYERS_READ_IDS} if layers_read_ids(loaded.model) else {}
+    refused |= dict.fromkeys(("sde", "hidden", "graft"), several) if streams(loaded.model) > 1 else {}
+    try:
+        loaded.network.check_handing_over()
+    except ModelError as error:
+        refused |= dict.fromkeys(("kv", "thoughts"), str(error))
+    names = [name for name in ("nl", "cipher", "sde", "hidden", "kv", "thoughts", "graft") if name not in refused]
+    why = "".join(f"; no {name}: {reason}" for name, reason in refused.items())
+    seen = f"; {SEEN[loaded.name]}" if loaded.name in SEEN else ""
+    return None if refused else True, ", ".join(names) + why + seen
+
+
+def _memory(loaded: LoadedModel) -> Found:
+    """Return the memory of weights, keys and values, measured on one token, so that compressed caches count as such."""
+    parts = [*loaded.model.parameters(), *loaded.model.buffers()]
+    weights = amount(sum(part.numel() * part.element_size() for part in parts))
+    kinds = loaded.network.kinds
+    size, budget = sum(kind.nbytes for kind in kinds), default_budget(kinds)
+    if not size:
+        return None, f"weights {weights}; the model stores no keys and values"
+    room = f"{amount(budget)} of the free memory, for about {float(f'{budget / size:.2g}'):,.0f} tokens at a time"
+    cache = f"keys and values {amount(1000 * size)} per 1,000 tokens, {room}; --memory of a run sets another"
+    return None, f"weights {weights}; {cache}"
+
+
+def _batch(loaded: LoadedModel) -> Found:
+    """Check two tokens after each prompt of one batch against the model alone.
+
+    The prompts differ in length, and one is given by the rows of its embeddings, as CIPHER gives messages.
+    """
+    prompt = loaded.chat.ids(TEXT)[: min(READ, (loaded.network.context or 2 * READ) // 2)]
+    prompts: list[tuple[tuple[int, ...], Ids | Rows]] = [
+        (part, Ids(part)) for part in (prompt, prompt[: len(prompt) // 2])
+    ]
+    if not layers_read_ids(loaded.model):
+        ids = torch.tensor(prompt, device=loaded.network.device)
+        prompts.append((prompt, Rows(loaded.network.embed(ids).detach())))
+    requests = [Request((piece,), Stop(2), record=Record(stats=True, top=len(loaded.table))) for _, piece in prompts]
+    apart = 0.0
+    for (ids_before, _), reply in zip(prompts, loaded.engine.twin(reuse=False).run_all(requests), strict=True):
+        for i, found in enumerate(_log_probabilities(loaded, reply)):
+            right = _alone(loaded, (*ids_before, *reply.ids[:i]))
+            apart = max(apart, float(((found - right).abs().max() / right.abs().max()).nan_to_num(torch.inf)))
+    allowed = TOLERANCE.get(loaded.format, TOLERANCE["bfloat16"])
+    detail = f"apart by {apart:.1e} of their scale; {allowed:g} allowed in {loaded.format}"
+    if apart <= allowed:
+        return True, detail
+    wider = "load it in float32, or " if allowed > TOLERANCE["float32"] else ""
+    return False, f"{detail}; {wider}{WHAT_TO_DO}"
+
+
+def _log_probabilities(loaded: LoadedModel, reply: Reply) -> torch.Tensor:
+    """Return the log-probabilities (n, V) before each token of a reply, in the order of the ids."""
+    assert reply.stats is not None, "requested"
+    whole = torch.empty(len(reply.ids), len(loaded.table))
+    return whole.scatter_(1, reply.stats.top_ids, reply.stats.top_logprobs)
+
+
+@torch.inference_mode()
+def _alone(loaded: LoadedModel, prompt: tuple[int, ...]) -> torch.Tensor:
+    """Return the log-probabilities (V,) after a prompt, from the model without our engine."""
+    ids = torch.tensor([prompt], device=loaded.network.device)
+    logits: torch.Tensor = loaded.model(input_ids=ids, use_cache=False).logits
+    return logits[0, -1, : len(loaded.table)].float().log_softmax(-1).cpu()
