@@ -21,7 +21,7 @@ from tests.runs.support import QUESTION, carrying, held
 
 HOSTILE = "</script><script>document.title = 'taken'</script><img src=x onerror=\"document.title = 'taken'\">"
 REPLIES = {
-    "agent_1": ["I say 29.", f"{HOSTILE} The answer is 22."],
+    "agent_1": ["The answer is 29.", f"{HOSTILE} The answer is 22."],
     "agent_2": ["The answer is 22.", "The answer is 22."],
 }
 

@@ -17,8 +17,11 @@ from sottovoce.runs.run import Run
 from sottovoce.settings import Debate
 from tests.runs.support import QUESTION, held
 
-REPLIES = {"agent_1": ["I say 29.", "The answer is 22."], "agent_2": ["I say 29, señor.", "The answer is 22."]}
-WORDS = len("I say 29."), len("I say 29, señor.".encode())
+REPLIES = {
+    "agent_1": ["The answer is 29.", "The answer is 22."],
+    "agent_2": ["Señor, the answer is 29.", "The answer is 22."],
+}
+WORDS = len("The answer is 29."), len("Señor, the answer is 29.".encode())
 
 
 def scripted(folder: Path, right: list[bool], carry: float = 0) -> Run:

@@ -124,7 +124,7 @@ def test_text_of_a_model_is_shown_and_never_run(browser: webdriver.Chrome) -> No
 
 
 def test_words_and_runs_find_discussions(browser: webdriver.Chrome) -> None:
-    choose(browser, "search", "I say 29")
+    choose(browser, "search", "answer is 29")
     found = browser.execute_script("return [rows.length, entries.filter(([, i]) => i >= 0).length]")
     choose(browser, "of-run", "spoken")
 

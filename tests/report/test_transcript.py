@@ -79,7 +79,7 @@ def test_agents_stand_side_by_side_where_there_is_room(run: DiscussionRecord) ->
 
 
 def test_text_of_a_model_is_neither_markup_nor_control(tmp_path: Path) -> None:
-    run = held({"agent_1": [NASTY]}, tmp_path)
+    run = held({"agent_1": [NASTY] * 9}, tmp_path, rounds=1)
 
     shown = printed(run, 100)
 
