@@ -25,8 +25,7 @@ from sottovoce.runs.runner import payload_store, run_all
 from sottovoce.runs.start import all_settings_of, settings_of
 from sottovoce.verify.folder import Finding, Verification, check_log, check_payloads, differences, of
 
-COUNTED = ("tokens_in", "tokens_out", "temperature")
-"""Statistics that do not depend on what else runs, as reused tokens do, or on the machine, as time does."""
+COUNTED = ("tokens_in", "tokens_out", "temperature")  # they depend neither on what else runs nor on the machine
 OF_MODELS = {"weights", "vocabulary", "parameters", "table", "format"}
 SPOKEN_BY_MODELS = {"model", "expert", "dummy", "rule"}
 

@@ -18,8 +18,7 @@ from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import PAYLOADS, Key, Run
 
 CLOSING = ("done", "stopped")
-BROKEN = ("again", "failed", "resumed", "stopped")
-"""Lines after which the directory may have payloads that no message names."""
+BROKEN = ("again", "failed", "resumed", "stopped")  # payloads that no message names may be left
 
 
 @dataclass(frozen=True)
@@ -164,8 +163,7 @@ def check_payloads(run: Run, key: Key) -> Iterator[Finding]:
 
 def _read(ref: PayloadRef, store: PayloadStore) -> tuple[Payload, PayloadRef]:
     """Read a payload from its file, verified; a copy in memory would prove nothing."""
-    (data,) = store.mget([ref.sha256])
-    if data is None:
+    if (data := store.mget([ref.sha256])[0]) is None:
         raise PayloadError(f"{ref.sha256} is missing")
     payload = Payload.from_bytes(data)
     return payload, PayloadRef.of(payload, data)
