@@ -18,6 +18,7 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.hosted import awithin, in_words_alone, note_model, spoken, structured, within
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Part, Place, Turn, words
+from sottovoce.core.any_types import Keywords, Untyped
 from sottovoce.core.errors import ContextOverflow, EngineError, LateReply, UsageError
 from sottovoce.core.response_format import Form
 
@@ -95,7 +96,7 @@ class Call:
             note_model(self.model, error)
             raise
 
-    def _request(self) -> tuple[list[BaseMessage], dict[str, Any]]:  # Any: keyword arguments
+    def _request(self) -> tuple[list[BaseMessage], dict[str, Keywords]]:
         """Return the messages and options of the call; hosted models get words and standard options only."""
         ask = self.ask
         standard = {"temperature": self.temperature, "max_tokens": ask.max_tokens, "stop": list(ask.stop) or None}
@@ -124,5 +125,5 @@ class Person(BaseChatModel):
     def _llm_type(self) -> str:
         return "person"
 
-    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:  # Any: LangChain's own
+    def _generate(self, messages: list[BaseMessage], *args: Untyped, **kwargs: Untyped) -> ChatResult:
         raise UsageError("a person was asked for a reply that needs a model; give the agent a model")

@@ -15,6 +15,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from sottovoce.channels import degenerate
 from sottovoce.channels.message import MessageRef, Part, Role, Turn
 from sottovoce.channels.store import PayloadRef
+from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ ROLES: dict[str, Role] = {
     "user": "user",
     "assistant": "assistant",
 }
-Block = dict[str, Any]  # Any: a LangChain content block
+Block = dict[str, Untyped]
 
 
 def to_messages(turns: Sequence[Turn]) -> list[BaseMessage]:

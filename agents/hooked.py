@@ -26,6 +26,7 @@ from sottovoce.agents.convert import parts_of, to_turns
 from sottovoce.agents.streaming import Stream
 from sottovoce.channels import create
 from sottovoce.channels.options import LONGEST_REPLY
+from sottovoce.core.any_types import Keywords, Unimported
 from sottovoce.core.bounds import Size
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.response_format import Form
@@ -62,7 +63,7 @@ class HookedChatModel(BaseChatModel):
     model: str = "bundled"
     """`bundled`, a pulled model, a folder, a GGUF file, or a hub id."""
     protocol: str = WORDS
-    options: dict[str, Any] = Field(default_factory=dict)  # Any: each protocol's own
+    options: dict[str, Keywords] = Field(default_factory=dict)
     """Options of the protocol: compat, layers, inject, partial, ..."""
     temperature: float | None = None
     top_p: float | None = None
@@ -92,7 +93,7 @@ class HookedChatModel(BaseChatModel):
     # Any: a LoadedModel; naming its type would import torch
     preloaded: Any = Field(default=None, repr=False, exclude=True)
     """A model that is already loaded, to use instead of loading `model`."""
-    store: Any = Field(default=None, repr=False, exclude=True)  # Any: a PayloadStore, as above
+    store: Unimported = Field(default=None, repr=False, exclude=True)
     """The store of payloads; None is the default folder."""
     # Any: HookedChatModels; the type would be recursive
     hearers: tuple[Any, ...] = Field(default=(), repr=False, exclude=True)

@@ -23,6 +23,7 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import SecretStr, ValidationError
 
+from sottovoce.core.any_types import Keywords, Untyped
 from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.core.response_format import Form
 
@@ -77,7 +78,7 @@ def hosted(
     return model
 
 
-def structured(model: BaseChatModel, form: Form | None) -> dict[str, Any]:  # Any: providers' own
+def structured(model: BaseChatModel, form: Form | None) -> dict[str, Untyped]:
     """Return options that request a format by structured output; empty if LangChain knows no support in the model.
 
     LangChain's own agents pass the same (`ProviderStrategy`, langchain 1.4): all providers' classes accept OpenAI's.
@@ -88,7 +89,7 @@ def structured(model: BaseChatModel, form: Form | None) -> dict[str, Any]:  # An
     return {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": form.offered.schema}}}
 
 
-def in_words_alone(options: dict[str, Any], error: Exception) -> dict[str, Any]:  # Any: as above
+def in_words_alone(options: dict[str, Untyped], error: Exception) -> dict[str, Untyped]:
     """Return the options without the format if the reply was cut at the token limit; raise any other error again.
 
     OpenAI's client raises an error then (LengthFinishReasonError, openai 3.52), and the reply so far is lost.
@@ -198,7 +199,7 @@ class _Named(BaseCallbackHandler):
         """The message for a call that exceeded the time limit."""
         return f"no whole reply within {self.timeout:g} s; raise `timeout` or lower `max_tokens`"
 
-    def on_llm_error(self, error: BaseException, **about: Any) -> None:  # Any: other arguments of LangChain
+    def on_llm_error(self, error: BaseException, **about: Keywords) -> None:
         error.add_note(f"{NOTE}{self.whose}")
 
 
@@ -207,7 +208,7 @@ def _ours(model: BaseChatModel) -> _Named | None:
     return next((each for each in listeners if isinstance(each, _Named)), None)
 
 
-def _built(name: str, **options: Any) -> BaseChatModel:  # Any: the provider's own
+def _built(name: str, **options: Untyped) -> BaseChatModel:
     model = name.removeprefix(PREFIX)
     if not model or model.endswith(":"):  # without a name, the factory returns a configurable model
         raise UsageError(f"model {name!r} is incomplete; expected {FORM}")

@@ -19,6 +19,7 @@ from pydantic import Field, PrivateAttr
 
 from sottovoce.agents.convert import to_turns
 from sottovoce.channels.message import Place, Turn
+from sottovoce.core.any_types import Keywords, Untyped
 from sottovoce.core.errors import UsageError
 
 
@@ -30,7 +31,7 @@ class RecordedCall:
     act: str
     round: int
     turns: tuple[Turn, ...]
-    options: Mapping[str, Any]  # Any: keyword arguments of the call
+    options: Mapping[str, Keywords]
     place: Mapping[str, Any] = field(default_factory=dict)  # Any: epoch, round, turn, agent, act, attempt
     """The place of the reply on the board."""
 
@@ -55,7 +56,7 @@ class ScriptedChatModel(BaseChatModel):
     """The temperature of the imitated model, which decides where the agent with the lowest one does (CIPHER)."""
 
     _recorded: list[RecordedCall] = PrivateAttr(default_factory=list)
-    _lock: Any = PrivateAttr(default_factory=threading.Lock)  # Any: a lock has no public type
+    _lock: Untyped = PrivateAttr(default_factory=threading.Lock)
 
     def __init__(self, replies: Mapping[str, Iterable[str]] | Iterable[str] = (), **kwargs: Any) -> None:
         """Create the model from `replies` by agent name, or from one queue for all agents."""

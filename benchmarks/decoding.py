@@ -19,6 +19,7 @@ from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.nl import NL
 from sottovoce.channels.protocol import Prompt, Protocol, Speech
 from sottovoce.channels.sde import SDE
+from sottovoce.core.any_types import Untyped
 from sottovoce.models import Ids, LoadedModel, Request, Sampling, Stop
 from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.packing import parameters_of
@@ -80,7 +81,7 @@ def generate(loaded: LoadedModel, requests: Sequence[Request], cache: str | None
     never = loaded.model.config.vocab_size  # None would use the model's end-of-sequence id
     config.update(do_sample=False, max_new_tokens=requests[0].stop.max_new, eos_token_id=never, pad_token_id=0)
     config.update(temperature=None, top_p=None, top_k=None, repetition_penalty=None, cache_implementation=cache)
-    model: Any = loaded.model  # Any: transformers types the class of `generate` as a tensor
+    model: Untyped = loaded.model
     generated: list[list[int]] = model.generate(ids, attention_mask=mask, generation_config=config)[
         :, longest:
     ].tolist()
@@ -188,7 +189,7 @@ class Timed(Network):
         """Run and time a pass."""
         return self._timed(super().forward, *arguments, **options)
 
-    def step(self, *arguments: Any, **options: Any) -> Pass:  # Any: as above
+    def step(self, *arguments: Untyped, **options: Untyped) -> Pass:
         """Run and time a decoding step."""
         return self._timed(super().step, *arguments, **options)
 

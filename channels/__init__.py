@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from sottovoce.core.any_types import Keywords
 from sottovoce.core.registry import Registry
 
 if TYPE_CHECKING:  # it imports torch, and help needs only the names
@@ -30,7 +31,7 @@ AVERAGING = ("cipher",)
 """Names of protocols whose replies are means over the embedding table, for those that must not load torch."""
 
 
-def create(name: str, **options: Any) -> Protocol:  # Any: each protocol's own options
+def create(name: str, **options: Keywords) -> Protocol:
     """Return the protocol `name` with its options.
 
     Raises:

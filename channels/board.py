@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
-from typing import Any, Self
+from typing import Self
 
 from langgraph.channels.base import BaseChannel
 from langgraph.types import Overwrite
@@ -18,18 +18,19 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from sottovoce.channels.message import EDITED, Message, Place
+from sottovoce.core.any_types import JSON, JSONValue, Untyped
 from sottovoce.core.errors import BoardConflict, RequestError, nearest
 from sottovoce.core.validation import first_wrong
 
 OVERWRITE = "__overwrite__"  # the key of an Overwrite in JSON
 KNOWN = tuple(field.name for field in fields(Message))
-Wire = list[dict[str, Any]]  # Any: plain JSON
+Wire = list[JSON]
 
 
-class Board(BaseChannel[list[Message], Any, Wire]):  # Any: a write is a message, its JSON, or a list of them
+class Board(BaseChannel[list[Message], JSONValue, Wire]):
     """Messages by their `Place`."""
 
-    def __init__(self, typ: Any, key: str = "") -> None:  # Any: a type, as LangGraph passes it
+    def __init__(self, typ: Untyped, key: str = "") -> None:
         """Create an empty board."""
         super().__init__(typ, key)
         self._messages: dict[Place, Message] = {}
@@ -40,12 +41,12 @@ class Board(BaseChannel[list[Message], Any, Wire]):  # Any: a write is a message
     __hash__ = None  # type: ignore[assignment]  # mutable
 
     @property
-    def ValueType(self) -> Any:  # Any: LangGraph's own signature
+    def ValueType(self) -> Untyped:
         """The type that nodes read."""
         return list[Message]
 
     @property
-    def UpdateType(self) -> Any:  # Any: LangGraph's own signature
+    def UpdateType(self) -> Untyped:
         """The type that nodes write."""
         return list[Message]
 
@@ -59,7 +60,7 @@ class Board(BaseChannel[list[Message], Any, Wire]):  # Any: a write is a message
         """Return the messages as plain JSON, in order."""
         return [_without_summaries(message) for message in self.get()]
 
-    def from_checkpoint(self, checkpoint: Wire | Any) -> Self:  # Any: LangGraph's marker for "no checkpoint"
+    def from_checkpoint(self, checkpoint: Wire | Untyped) -> Self:
         """Return a board with the messages of a checkpoint."""
         new = type(self)(self.typ, self.key)
         if isinstance(checkpoint, (list, tuple)):
@@ -75,7 +76,7 @@ class Board(BaseChannel[list[Message], Any, Wire]):  # Any: a write is a message
         """Return True: a board can always be read."""
         return True
 
-    def update(self, values: Sequence[Any]) -> bool:  # Any: see the class
+    def update(self, values: Sequence[Untyped]) -> bool:
         """Apply the writes of a superstep, and return True if anything changed.
 
         Raises:
@@ -103,7 +104,7 @@ class Board(BaseChannel[list[Message], Any, Wire]):  # Any: a write is a message
             )
 
 
-def _overwritten(value: Any) -> tuple[bool, Any]:  # Any: see Board
+def _overwritten(value: Untyped) -> tuple[bool, Untyped]:
     """Return True if a write replaces all messages, and the written messages."""
     if isinstance(value, Overwrite):
         return True, value.value
@@ -114,7 +115,7 @@ def _overwritten(value: Any) -> tuple[bool, Any]:  # Any: see Board
     return False, value
 
 
-def _messages(value: Any) -> list[Message]:  # Any: see Board
+def _messages(value: Untyped) -> list[Message]:
     if isinstance(value, (Message, Mapping)):
         return [validated(value)]
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
@@ -122,7 +123,7 @@ def _messages(value: Any) -> list[Message]:  # Any: see Board
     return [validated(message) for message in value]
 
 
-def _without_summaries(message: Message) -> dict[str, Any]:  # Any: plain JSON
+def _without_summaries(message: Message) -> JSON:
     """Return a message's JSON without the summaries, which can be recomputed: savers store every message many times."""
     data = message.to_dict()
     for ref in filter(None, (data["payload"], data.get("measured"))):
@@ -136,7 +137,7 @@ def _marked(message: Message) -> Message:
     return replace(message, notes=(*message.notes, EDITED)) if edited else message
 
 
-def validated(value: Any) -> Message:  # Any: a message or JSON
+def validated(value: JSONValue) -> Message:
     """Return a message from its fields, in the form of `Message.to_dict`.
 
     Raises:

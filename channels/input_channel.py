@@ -16,15 +16,16 @@ from langgraph.config import get_config
 from langgraph.types import Command
 from pydantic import BaseModel
 
+from sottovoce.core.any_types import AnyState, JSONValue, Untyped
 from sottovoce.core.errors import RequestError, nearest
 
-Check = Callable[[Any], None]  # Any: the input's `TypedDict`
+Check = Callable[[Untyped], None]
 
 
-class RemovableValue(LastValue[Any]):  # Any: a type of the state
+class RemovableValue(LastValue[AnyState]):
     """The last value that was written; None removes it, and its key is then absent from the state."""
 
-    def update(self, values: Sequence[Any]) -> bool:  # Any: see the class
+    def update(self, values: Sequence[AnyState]) -> bool:
         """Apply the write of a superstep, and return whether anything changed."""
         was_there = self.is_available()
         changed = super().update(values)
@@ -34,14 +35,14 @@ class RemovableValue(LastValue[Any]):  # Any: a type of the state
         return changed
 
 
-class Chat(UntrackedValue[Any]):  # Any: messages, or their JSON
+class Chat(UntrackedValue[JSONValue]):
     """The discussion as LangChain's messages; checkpoints omit them, since they have the board and the decision."""
 
     def get(self) -> list[BaseMessage]:
         """Return the messages."""
         return _read(super().get())
 
-    def update(self, values: Sequence[Any]) -> bool:  # Any: see the class
+    def update(self, values: Sequence[JSONValue]) -> bool:
         """Apply a write, and return whether anything changed; None removes the messages."""
         changed = super().update(values)
         if self.value is None:
@@ -49,10 +50,10 @@ class Chat(UntrackedValue[Any]):  # Any: messages, or their JSON
         return changed
 
 
-class InputChannel(EphemeralValue[Any]):  # Any: the input of every scheme
+class InputChannel(EphemeralValue[AnyState]):
     """The entry of a question into a graph, before its thread changes; its type is the input's `TypedDict`."""
 
-    def __init__(self, typ: Any, check: Check) -> None:  # Any: LangGraph's own
+    def __init__(self, typ: Untyped, check: Check) -> None:
         """Create the channel; `check` validates the values of an input whose keys are known."""
         super().__init__(typ)
         self._check = check
@@ -61,7 +62,7 @@ class InputChannel(EphemeralValue[Any]):  # Any: the input of every scheme
         """Return a channel with the same value."""
         return self.from_checkpoint(self.value)
 
-    def from_checkpoint(self, checkpoint: Any) -> Self:  # Any: see the class
+    def from_checkpoint(self, checkpoint: Untyped) -> Self:
         """Return a channel with a checkpoint's value, or with LangGraph's mark of an empty channel."""
         new = type(self)(self.typ, self._check)
         new.key, new.value = self.key, checkpoint
@@ -81,7 +82,7 @@ class InputChannel(EphemeralValue[Any]):  # Any: the input of every scheme
         return super().update(inputs)
 
 
-def filled(value: Any, schema: type[Any]) -> dict[str, Any]:  # Any: an input
+def filled(value: AnyState, schema: type[AnyState]) -> dict[str, AnyState]:
     """Return an input with all keys of `schema`; missing values are None.
 
     A subgraph gets the whole state of its parent: unknown keys are dropped there, and refused everywhere else.
@@ -93,7 +94,7 @@ def filled(value: Any, schema: type[Any]) -> dict[str, Any]:  # Any: an input
     return {key: values.get(key) for key in known}
 
 
-def _with_question(value: Any) -> Any:  # Any: an input
+def _with_question(value: AnyState) -> AnyState:
     """Return an input, with the last human message as its question if it has none, as chat front ends send it."""
     if not isinstance(value, Mapping) or "messages" not in value or value.get("question") is not None:
         return value
@@ -121,7 +122,7 @@ def is_nested() -> bool:
         return False
 
 
-def _by_key(value: Any) -> Mapping[str, Any]:  # Any: see `filled`
+def _by_key(value: AnyState) -> Mapping[str, AnyState]:
     """Return an input as a mapping; a parent's state may be a pydantic model or a dataclass."""
     if isinstance(value, Mapping):
         return value

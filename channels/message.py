@@ -15,6 +15,7 @@ from pydantic import Field
 
 from sottovoce.channels.payload import Span
 from sottovoce.channels.store import PayloadRef, text_digest
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import PayloadError
 
 LOGGER = logging.getLogger(__name__)
@@ -76,7 +77,7 @@ class Message:
     """Notes for readers of a transcript, e.g. that an edge was carried in words."""
     measured: PayloadRef | None = None
     """The payload with a hosted model's log-probabilities, if it returned some; nobody hears them."""
-    evidence: tuple[Mapping[str, Any], ...] = ()  # Any: plain JSON
+    evidence: tuple[Mapping[str, JSONValue], ...] = ()
     """The passages that a search found, best first, each with its title and the ways it was found (`Origin`)."""
     stats: Mapping[str, float] = field(default_factory=dict)
     """Summary statistics: tokens in (and reused) and out, mean entropy (nats), temperature, signs of degeneration."""
@@ -110,7 +111,7 @@ class Message:
         """The payload with the statistics of the message's tokens, if there is one."""
         return self.latent or self.measured
 
-    def to_dict(self) -> dict[str, Any]:  # Any: plain JSON
+    def to_dict(self) -> JSON:
         """Return plain JSON, as checkpoints and saved runs store it."""
         refs = {"payload": self.payload and self.payload.to_dict()}
         if self.measured is not None:
@@ -123,7 +124,7 @@ class Message:
         return {**plain, **refs, "notes": list(self.notes), "stats": dict(self.stats)}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Message:  # Any: JSON
+    def from_dict(cls, data: Mapping[str, JSONValue]) -> Message:
         """Build a message from the JSON of `to_dict`; unknown keys are an error of the caller."""
         payloads = {name: data.get(name) for name in ("payload", "measured")}
         refs = {name: PayloadRef.from_dict(ref) if isinstance(ref, Mapping) else ref for name, ref in payloads.items()}
@@ -173,7 +174,7 @@ class MessageRef:
         """The words that are read."""
         return self.prefill + self.body
 
-    def to_dict(self) -> dict[str, Any]:  # Any: plain JSON
+    def to_dict(self) -> JSON:
         """Return plain JSON for a content block's `extras`."""
         spans = [list(span) for span in self.spans]
         more: dict[str, Any] = {"plain": True} if self.plain else {}  # Any: as it returns
@@ -182,7 +183,7 @@ class MessageRef:
         return {"message": self.message.to_dict(), "spans": spans, "latest": self.latest, "own": self.own, **more}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> MessageRef:  # Any: JSON
+    def from_dict(cls, data: Mapping[str, JSONValue]) -> MessageRef:
         """Build a reference from the JSON of `to_dict`."""
         spans = tuple((int(start), int(end)) for start, end in data.get("spans", ()))
         donors = tuple(map(PayloadRef.from_dict, data.get("donors", ())))

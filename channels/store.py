@@ -19,13 +19,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 from urllib.parse import quote, unquote
 
 from langchain_core.stores import ByteStore
 from pydantic import Field
 
 from sottovoce.channels.payload import Payload, Span, entropies
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import PayloadError
 from sottovoce.core.files import bytes_of
 from sottovoce.core.text import amount, counted
@@ -122,14 +123,14 @@ class PayloadRef:
             origin=payload.label.origin,
         )
 
-    def to_dict(self) -> dict[str, Any]:  # Any: plain JSON
+    def to_dict(self) -> JSON:
         """Return plain JSON."""
         plain = {**vars(self), "layers": list(self.layers)}
         unset = {"positions": None, "origin": ""}
         return {name: value for name, value in plain.items() if name not in unset or value != unset[name]}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> PayloadRef:  # Any: JSON
+    def from_dict(cls, data: Mapping[str, JSONValue]) -> PayloadRef:
         """Build a reference from the JSON of `to_dict`; the summary is computed again."""
         values = {name: value for name, value in data.items() if name != "summary"}
         return cls(**{**values, "layers": tuple(data.get("layers", ()))})

@@ -15,7 +15,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sottovoce.core.any_types import JSON
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -28,7 +30,7 @@ RUNS = str(ROOT / "site" / "runs")
 ALONE = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": ""}
 """The environment of commands: without a key, so that no output comes from elsewhere, and without user defaults."""
 SECONDS = re.compile(r"\d+\.\d s(?=$|; of )", re.MULTILINE)
-Schema = dict[str, Any]  # Any: a field of a JSON schema
+Schema = JSON
 
 
 def draw(subject: str) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import griffe
 from mkdocs.structure.files import File, Files
+
+from sottovoce.core.any_types import Untyped
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("graphs", "nodes", "agents", "environments", "monitors", "prompts", "retrievers", "channels", "models")
@@ -19,7 +20,7 @@ OUTSIDE = {"models/bundled/README.md": "card.md", "models/README.md": "families.
 EXAMPLE = re.compile(r"^>>> .+?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 
 
-def on_files(files: Files, config: Any) -> Files:  # Any: mkdocs' configuration
+def on_files(files: Files, config: Untyped) -> Files:
     """Add a page for each folder, for each package in it, and for each file of OUTSIDE."""
     for room in ROOMS:
         name = room.removeprefix("sottovoce/")
@@ -41,7 +42,7 @@ def _page(package: str, names: list[str]) -> str:
     return "\n\n".join([f"# {package}", *(f"::: {name}" for name in names)])
 
 
-def on_page_markdown(markdown: str, page: Any, **kwargs: Any) -> str:  # Any: mkdocs' own
+def on_page_markdown(markdown: str, page: Untyped, **kwargs: Untyped) -> str:
     """Replace links that lead out of docs/ with links to pages."""
     for path, page in OUTSIDE.items():
         markdown = markdown.replace(f"../{path}", page)
@@ -58,7 +59,7 @@ def modules(package: str, folder: Path) -> list[str]:
 class Examples(griffe.Extension):
     """A griffe extension that formats examples in docstrings as code."""
 
-    def on_instance(self, *, obj: griffe.Object | griffe.Alias, **kwargs: Any) -> None:  # Any: griffe's own
+    def on_instance(self, *, obj: griffe.Object | griffe.Alias, **kwargs: Untyped) -> None:
         """Put a code fence around text that begins with >>>."""
         if isinstance(obj, griffe.Object) and obj.docstring is not None:
             obj.docstring.value = EXAMPLE.sub(lambda match: f"```pycon\n{match[0]}\n```", obj.docstring.value)

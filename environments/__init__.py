@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Literal, TypeVar, get_args
 
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
 from sottovoce.core.files import text_of
 
@@ -17,7 +18,7 @@ Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 
 
-def read_game_file(path: Path | str, game: Callable[[Any], Played]) -> Played:  # Any: JSON
+def read_game_file(path: Path | str, game: Callable[[JSONValue], Played]) -> Played:
     """Read a game from a file; `game` validates the JSON and returns the game.
 
     Raises:

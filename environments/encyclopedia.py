@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.pages import Page, Pages
 from sottovoce.retrievers.bm25 import BM25Index
@@ -80,7 +81,7 @@ class Encyclopedia(Pages):
 
 
 @cache
-def _content() -> dict[str, list[dict[str, Any]]]:  # Any: JSON
+def _content() -> dict[str, list[JSON]]:
     content: dict[str, list[dict[str, Any]]] = json.loads(
         Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
     )

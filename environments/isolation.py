@@ -15,8 +15,8 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any
 
+from sottovoce.core.any_types import Keywords
 from sottovoce.core.errors import UsageError
 
 CONTAINERS = ("podman", "docker")
@@ -81,7 +81,7 @@ def new_user() -> int | None:
     return STRANGERS[0] + secrets.randbelow(STRANGERS[1]) if hasattr(os, "geteuid") and os.geteuid() == 0 else None
 
 
-def as_user(user: int | None) -> dict[str, Any]:  # Any: arguments of `Popen`
+def as_user(user: int | None) -> dict[str, Keywords]:
     """Return the arguments of `Popen` that make a process run as a user."""
     return {} if user is None else {"user": user, "group": user, "extra_groups": []}
 

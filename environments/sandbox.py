@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import IO, Any, Literal
 
+from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.environments.isolation import CONTAINERS, Limits, as_user, call_filter, command, new_user
 
@@ -197,7 +198,7 @@ def _exceeded(process: subprocess.Popen[bytes], limits: Limits, started: float) 
     return "memory" if sum(_family(process).values()) > limits.memory else ""
 
 
-def _family(process: subprocess.Popen[bytes]) -> dict[Any, int]:  # Any: psutil's processes
+def _family(process: subprocess.Popen[bytes]) -> dict[Untyped, int]:
     """Return a process and its descendants, with their resident memory in bytes."""
     import psutil
 

@@ -13,8 +13,8 @@ import uuid
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.outputs import EXPERIMENT, write
 from sottovoce.experiments.row_content import Content, plain
@@ -54,13 +54,13 @@ def read_experiment(path: Path, limit: int | None = None) -> Experiment:
 def _resolved(content: Content, folder: Path, limit: int | None) -> Content:
     """Return the content with absolute paths and this limit; values of a wrong type are reported later."""
 
-    def source(value: Any) -> Any:  # Any: parsed YAML
+    def source(value: JSONValue) -> JSONValue:
         if not isinstance(value, Mapping):
             return value
         file = {"file": str(folder / value["file"])} if isinstance(value.get("file"), str) else {}
         return {**value, **file, **({} if limit is None else {"limit": limit})}
 
-    def settings(value: Any) -> Any:  # Any: parsed YAML
+    def settings(value: JSONValue) -> JSONValue:
         return {k: _resolve(plain(k), v, folder) for k, v in value.items()} if isinstance(value, Mapping) else value
 
     content = dict(content)
@@ -78,7 +78,7 @@ def _resolved(content: Content, folder: Path, limit: int | None) -> Content:
     return content
 
 
-def _resolve(name: str, value: Any, folder: Path) -> Any:  # Any: parsed YAML
+def _resolve(name: str, value: JSONValue, folder: Path) -> JSONValue:
     """Return the absolute path of a file that exists in the folder; a hub id looks like a path, too."""
     if isinstance(value, list):
         return [_resolve(name, item, folder) for item in value]

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from statistics import fmean
-from typing import Any
 
 from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.message import Message
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError, command
 from sottovoce.core.text import counted
 from sottovoce.datasets.question_files import check
@@ -81,7 +81,7 @@ def baseline_settings(run: Run, kind: type[Settings]) -> Settings:
     return kind.model_validate(chosen)
 
 
-def _for_one_agent(name: str, value: Any) -> Any:  # Any: as JSON has it
+def _for_one_agent(name: str, value: JSONValue) -> JSONValue:
     """Return the value for one agent; None if agents differ in it."""
     if name not in EACH or not value or all(item == value[0] for item in value):
         return value[:1] if name in EACH else value

@@ -9,13 +9,14 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.graphs import SCHEMES, scheme
 from sottovoce.settings.plain import named
 
 NAME = re.compile(r"[\w-][\w.-]*")
 """A row's name, which is also the name of its folder."""
-Content = dict[str, Any]  # Any: parsed YAML
+Content = JSON
 ROW_KEYS = ("scheme", "documents", "matched", "points")
 """Keys of a row that are not settings."""
 POINT = re.compile(r"([A-Za-z_]+)(\d*)")
@@ -67,18 +68,18 @@ def plain(name: object) -> str:
     return str(name).replace("-", "_")
 
 
-def _settings(point: Any) -> Any:  # Any: parsed YAML
+def _settings(point: JSONValue) -> JSONValue:
     return point.get("settings") if isinstance(point, Mapping) else None
 
 
-def _mapping(content: Any, key: str, example: str) -> dict[str, Any]:  # Any: parsed YAML
+def _mapping(content: JSONValue, key: str, example: str) -> JSON:
     """Return the lines under a key with their names in plain form; {} if there are none."""
     if not isinstance(content or {}, Mapping):
         raise UsageError(f"{key} are {content!r}; expected lines like {example!r}")
     return {plain(name): value for name, value in (content or {}).items()}
 
 
-def _runs(name: str, content: Any, common: Content, points: Content) -> Iterator[tuple[str, Content]]:  # Any: as above
+def _runs(name: str, content: JSONValue, common: Content, points: Content) -> Iterator[tuple[str, Content]]:
     """Yield the runs of a row by name, one at each of its points; it refers to other rows at the same point."""
     if not isinstance(content, Mapping) or not points:
         if isinstance(content, Mapping) and "points" in content:
@@ -95,7 +96,7 @@ def _runs(name: str, content: Any, common: Content, points: Content) -> Iterator
         yield run_name(name, label), {**_row(name, at, {**common, **points[label]}), "point": label}
 
 
-def _row(name: str, content: Any, common: Content) -> Content:  # Any: parsed YAML
+def _row(name: str, content: JSONValue, common: Content) -> Content:
     try:
         if not NAME.fullmatch(name):
             raise UsageError("the name is used for a folder; expected only letters, digits, '-', '_' and '.'")

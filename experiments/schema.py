@@ -31,10 +31,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, PrivateAttr, field_validator, model_validator
 
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.bounds import Count, Seed
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.validation import Checked
@@ -52,7 +53,7 @@ class Keyed(Checked):
 
     @model_validator(mode="before")
     @classmethod
-    def _check_keys(cls, content: Any) -> Any:  # Any: parsed YAML
+    def _check_keys(cls, content: JSONValue) -> JSONValue:
         title = cls.model_config.get("title") or cls.__name__
         if not isinstance(content, Mapping):
             raise UsageError(f"{title} is {content!r}; expected keys: {', '.join(cls.model_fields)}")
@@ -82,7 +83,7 @@ class Source(Keyed):
 
     @field_validator("where", mode="before")
     @classmethod
-    def _as_list(cls, where: Any) -> Any:  # Any: parsed YAML
+    def _as_list(cls, where: JSONValue) -> JSONValue:
         return [where] if isinstance(where, str) else where
 
     @model_validator(mode="after")
@@ -120,7 +121,7 @@ class Point(Keyed):
 
     @field_validator("questions", mode="before")
     @classmethod
-    def _as_list(cls, value: Any) -> Any:  # Any: parsed YAML
+    def _as_list(cls, value: JSONValue) -> JSONValue:
         return value if isinstance(value, list) else [value]
 
 
@@ -159,7 +160,7 @@ class Experiment(Keyed):
 
     @model_validator(mode="before")
     @classmethod
-    def _merge_settings(cls, content: Any) -> Any:  # Any: parsed YAML
+    def _merge_settings(cls, content: JSONValue) -> JSONValue:
         """Combine each row's settings with those for all rows; `_check_keys` has not run yet."""
         if not isinstance(content, Mapping) or not isinstance(content.get("rows"), Mapping):
             return content
@@ -167,7 +168,7 @@ class Experiment(Keyed):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _keep_content(cls, content: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:  # Any: parsed YAML
+    def _keep_content(cls, content: JSONValue, validate: ModelWrapValidatorHandler[Self]) -> Self:
         experiment = validate(content)
         experiment._content = dict(content)
         return experiment
@@ -179,7 +180,7 @@ class Experiment(Keyed):
 
     @field_validator("seeds", "questions", mode="before")
     @classmethod
-    def _as_list(cls, value: Any) -> Any:  # Any: parsed YAML
+    def _as_list(cls, value: JSONValue) -> JSONValue:
         return value if isinstance(value, list) else [value]
 
     @model_validator(mode="after")

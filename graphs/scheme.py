@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from typing_extensions import TypedDict
 
+from sottovoce.core.any_types import AnyState, Unimported
 from sottovoce.core.errors import RequestError, UsageError, choose, nearest
 from sottovoce.core.registry import Registry
 from sottovoce.core.trust import Allow, Allowed
@@ -52,8 +53,8 @@ SPELLED = re.compile("[a-z][a-z0-9_]*")
 """The pattern of a scheme's name."""
 SERVERS = re.compile("^(_|langgraph_|checkpoint_)|_id$|-")
 """Configuration keys of LangGraph and its server (langgraph-api 0.16), including headers."""
-State = Mapping[str, Any]  # Any: values of the state, which routers read
-Graph: TypeAlias = "StateGraph[Any, Any, Any, Any]"  # Any: the types of every scheme
+State = Mapping[str, AnyState]
+Graph: TypeAlias = "StateGraph[AnyState, AnyState, AnyState, AnyState]"
 
 
 class GraphInputs(TypedDict, total=False):
@@ -61,7 +62,7 @@ class GraphInputs(TypedDict, total=False):
 
     models: Models
     """Any chat models, one for all agents or by agent name; None loads the models that the settings name."""
-    store: Any  # Any: a PayloadStore; naming its type would import torch
+    store: Unimported
     """A `PayloadStore` for the payloads of messages; None is the default folder."""
     watch: Watch | str | None
     """A watch that judges every message before it is published, or its name in `MONITORS`."""
@@ -77,9 +78,9 @@ class Games:
 
     samples: Mapping[str, str]
     """A phrase that describes the games, by the name that --sample takes."""
-    draw: Callable[[int, Any, int, Split | None], list[Question]]  # Any: its own settings
+    draw: Callable[[int, AnyState, int, Split | None], list[Question]]
     """Draws the first n games of a seed with the settings, of a split or of all; each has a solution."""
-    read: Callable[[Path, Any], Question] | None = None  # Any: its own settings
+    read: Callable[[Path, AnyState], Question] | None = None
     """Reads the game of a file; None if games are not stored in files."""
     most: Mapping[str, int] = field(default_factory=dict)
     """Maximum number of different games of a seed, by name; names that are missing have no limit."""
@@ -92,7 +93,7 @@ class Scheme:
     name: str
     settings: type[Settings]
     """The scheme's settings; the first line of their docstring describes the scheme in one sentence."""
-    create: Callable[..., Any]  # Any: a Graph, or an object with its methods
+    create: Callable[..., AnyState]
     """`create(settings, models=..., store=..., watch=...)` builds the graph, uncompiled."""
     answers: tuple[str, ...] = ("answer", "revise")
     """The acts in which an agent states its own answer; messages of other acts are heard but never counted."""
@@ -104,7 +105,7 @@ class Scheme:
     """Its games, if it plays a world; it then asks no other samples."""
     unrolls: str = ""
     """Why its calls are not known before they are made; empty if they are."""
-    manner: Callable[[Any], str] | None = None  # Any: its own settings
+    manner: Callable[[AnyState], str] | None = None
     """Describes a discussion with given settings, in the paper's words; None if agents and rounds describe it."""
     truth: Callable[[Message], str] | None = None
     """Returns the class of error in a message, from the truth that a world knows, or "none"."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
 from sottovoce.models.engine.engine import Engine
 from sottovoce.models.engine.request import Sampling
@@ -68,7 +68,7 @@ class LoadedModel:
         except UsageError as error:
             raise UsageError(f"{self.name!r}: {error}") from error
 
-    def varied(self, **parts: Any) -> LoadedModel:  # Any: fields, by name
+    def varied(self, **parts: JSONValue) -> LoadedModel:
         """Return the same weights with another engine or chat template."""
         other = replace(self, **parts)
         vars(other)["weights_key"] = self.weights_key  # computed once, and never while an engine fetches spread weights

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat
 
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.files import bytes_of
 from sottovoce.core.validation import Checked
@@ -151,7 +152,7 @@ def _called(path: Path) -> str:
 
 def _row(line: str, where: str) -> Row:
     try:
-        values: Any = json.loads(line)  # Any: JSON
+        values: JSONValue = json.loads(line)
         if not isinstance(values, dict):
             raise UsageError(f"found {type(values).__name__}; expected one JSON object per line")
         return Row.model_validate(values)

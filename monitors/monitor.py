@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, FiniteFloat, model_validator
 
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
 from sottovoce.core.files import text_of
 from sottovoce.core.outputs import write
@@ -152,7 +153,7 @@ class Monitor(Checked):
         """
         name = f"monitor file {str(path)!r}"
         try:
-            values: Any = json.loads(text_of(path))  # Any: JSON
+            values: JSONValue = json.loads(text_of(path))
         except OSError as error:
             raise UsageError(f"{name} cannot be read: {error.strerror}") from error
         except (ValueError, RecursionError) as error:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def of_response(message: BaseMessage) -> Tokens:
 
 
 def _of_openai(message: BaseMessage) -> Tokens:
-    logprobs: Any = message.response_metadata.get("logprobs")  # Any: JSON of a provider
+    logprobs: JSONValue = message.response_metadata.get("logprobs")
     content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
     if not content or not all(token.get("top_logprobs") for token in content):
         found = "no log-probabilities" if not content else "a token without its most probable candidates"

@@ -27,6 +27,7 @@ from langchain_core.runnables.config import ensure_config, run_in_executor
 from sottovoce.agents.ask import Call
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Message
+from sottovoce.core.any_types import JSON, AnyState, JSONValue
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.contexts import Contexts
@@ -35,15 +36,15 @@ from sottovoce.nodes.state import Discussion, Update
 from sottovoce.nodes.streams import Progress, report
 from sottovoce.settings import OF_SAMPLING
 
-Act = Callable[[RunContext[Any], Any, str], Update]  # Any: settings and state of any scheme
+Act = Callable[[RunContext[AnyState], AnyState, str], Update]
 """Takes the run, the state and the agent, and returns an update, in which messages for the board are `Message`."""
 
 
-Step = Callable[[RunContext[Any], Any], Update]  # Any: as above
+Step = Callable[[RunContext[AnyState], AnyState], Update]
 """A step without an agent: takes the run and the state, and returns an update, as an act does."""
 
 
-class Node(Runnable[Any, Any]):  # Any: here and below a state, and an update or a router's targets
+class Node(Runnable[AnyState, AnyState]):
     """A node or a router; only LangGraph's own run of it is traced, where a RunnableLambda would add a second one."""
 
     def __init__(
@@ -165,7 +166,7 @@ def key_of(contexts: Contexts[Any], agent: str, name: str) -> Callable[[Discussi
     return key
 
 
-def identity(model: BaseChatModel) -> dict[str, Any]:  # Any: JSON
+def identity(model: BaseChatModel) -> JSON:
     """Return all that a model's replies depend on, and the folder of the payloads of cached ones."""
     if not isinstance(model, HookedChatModel):
         return {"hosted": model._get_llm_string()}  # the key of LangChain's own cache of replies
@@ -178,7 +179,7 @@ def identity(model: BaseChatModel) -> dict[str, Any]:  # Any: JSON
     }
 
 
-def _plain(value: object) -> Any:  # Any: JSON
+def _plain(value: object) -> JSONValue:
     if isinstance(value, Message):
         return value.to_dict()
     if isinstance(value, Mapping):

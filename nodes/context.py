@@ -17,6 +17,7 @@ from sottovoce.agents.hosted import hosted, is_hosted
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.message import Message
+from sottovoce.core.any_types import Unimported
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question, question_id
@@ -43,7 +44,7 @@ class RunContext(Generic[AnySettings]):
     """The prompts of agents whose model has no pack of its own."""
     answers: tuple[str, ...] = ("answer", "revise")
     """The scheme's acts that contain answers."""
-    store: Any = None  # Any: a PayloadStore; naming its type would import torch
+    store: Unimported = None
     """The store of payloads; None is the default folder."""
     packs: Mapping[str, Prompts] = field(default_factory=dict)
     """Prompts of the agents whose model has a pack of its own: see `packs.TRAINED`."""
@@ -86,7 +87,7 @@ class RunContext(Generic[AnySettings]):
         others = (name for name in names if name not in self.settings.human)
         return self.models.get(agent) or self.models[next(others, names[0])]
 
-    def store_of(self, agent: str) -> Any:  # Any: see `store`
+    def store_of(self, agent: str) -> Unimported:
         """Return the store of the payloads of an agent's replies."""
         return getattr(self.model(agent), "store", None) or self.store
 
@@ -153,7 +154,7 @@ class RunContext(Generic[AnySettings]):
         return str(PROTOCOLS[self.settings.protocol].final_rule) if hears else "majority"
 
 
-def made_from(settings: Settings, agent: str, store: Any = None) -> BaseChatModel:  # Any: see Contexts
+def made_from(settings: Settings, agent: str, store: Unimported = None) -> BaseChatModel:
     """Return an agent's model by the settings; a hosted one also gets its maximum length and monitors' needs."""
     if agent in settings.human:
         return Person()

@@ -15,6 +15,7 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from langgraph.runtime import get_runtime
 
 from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.core.any_types import AnyState, Unimported
 from sottovoce.core.errors import UsageError, choose, nearest
 from sottovoce.core.trust import Allowed
 from sottovoce.nodes.context import RunContext, made_from
@@ -36,7 +37,7 @@ class Contexts(Generic[AnySettings]):
     kind: type[AnySettings]
     defaults: AnySettings
     models: Models = None
-    store: Any = None  # Any: a PayloadStore; naming its type would import torch
+    store: Unimported = None
     answers: tuple[str, ...] = ("answer", "revise")
     restored: tuple[str, ...] = ()
     """The keys of the scheme's state that a reset restores."""
@@ -169,10 +170,10 @@ class Contexts(Generic[AnySettings]):
         return RunContext(settings, models, prompts, self.answers, self.store, own)
 
 
-def _context_of(kind: type[Settings]) -> dict[str, Any]:  # Any: values of settings
+def _context_of(kind: type[Settings]) -> dict[str, AnyState]:
     """Return the settings in the context of this run; inside another graph, those that both graphs have."""
     try:
-        context: Any = getattr(get_runtime(), "context", None)  # Any: a dict, settings or None, from the caller
+        context: AnyState = getattr(get_runtime(), "context", None)
     except RuntimeError:  # no graph is running
         context = None
     if isinstance(context, kind):
@@ -188,7 +189,7 @@ def _context_of(kind: type[Settings]) -> dict[str, Any]:  # Any: values of setti
     return {name: value for name, value in context.items() if name in known}
 
 
-def _check_same(settings: AnySettings, context: Mapping[str, Any]) -> None:  # Any: see `context_of`
+def _check_same(settings: AnySettings, context: Mapping[str, AnyState]) -> None:
     """Refuse a context with settings that differ from those that the discussion was opened with."""
     if all(getattr(settings, name) == value for name, value in context.items()):
         return

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from sottovoce.channels.message import words
+from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import PromptError, UsageError
 from sottovoce.core.files import text_of
 from sottovoce.core.validation import Checked
@@ -56,7 +57,7 @@ class Samples(Checked):
     """`LoadedModel.weights_key`, since models of one name may differ; None for a hosted model."""
     temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """The temperature that was used; None left it to the model."""
-    settings: dict[str, Any] = Field(default={})  # Any: plain JSON
+    settings: JSON = Field(default={})
     """The model's other settings: protocol (always nl), seed, max_tokens, ..."""
     samples: list[Sample] = Field(min_length=1)
     """In the order of the training file."""

@@ -8,6 +8,7 @@ from math import fsum
 from typing import Any
 
 from sottovoce.channels.message import Message, MessageRef, words
+from sottovoce.core.any_types import AnyState, JSONValue, Unimported
 from sottovoce.nodes.act import Step
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.prompt_builder import PromptBuilder
@@ -56,7 +57,7 @@ def boxed(answer: str | None) -> kinds.Reading:
     return kinds.Reading(answer, None if answer is None else "boxed")
 
 
-def viewpoints(votes: Iterable[Vote], question: Mapping[str, Any]) -> list[Viewpoint]:  # Any: of a Question
+def viewpoints(votes: Iterable[Vote], question: Mapping[str, Unimported]) -> list[Viewpoint]:
     """Return the distinct answers, most votes first, then in the order in which agents first gave them."""
     kind, distinct = kinds.kind_of(question), list[Viewpoint]()
     for order, vote in enumerate(votes):
@@ -80,7 +81,7 @@ def leading(viewpoints: Sequence[Viewpoint], *, weighed: bool = False) -> list[V
     )
 
 
-def is_tie(votes: Iterable[Vote], question: Mapping[str, Any]) -> bool:  # Any: of a Question
+def is_tie(votes: Iterable[Vote], question: Mapping[str, Unimported]) -> bool:
     """Return True if several answers have the most votes."""
     return len(leading(viewpoints(votes, question))) > 1
 
@@ -116,7 +117,7 @@ def _line(builder: PromptBuilder, answer: str | None, agents: Sequence[str]) -> 
     return words(builder.prompts.render("shared/viewpoint", number=number(count), count=count, answer=answer))
 
 
-def took(vote: Mapping[str, Any]) -> str:  # Any: of a Vote
+def took(vote: Mapping[str, JSONValue]) -> str:
     """Return the second request that it took to read a vote, for display; empty without one."""
     return {"repair": "asked again", "answer": "asked for the answer"}.get(vote.get("asked", ""), "")
 
@@ -126,7 +127,7 @@ def number(count: int) -> str:
     return NUMBERS[count] if count < len(NUMBERS) else str(count)
 
 
-Rule = Callable[[RunContext[Any], Any], Decision]  # Any: the settings and the state of every scheme
+Rule = Callable[[RunContext[AnyState], AnyState], Decision]
 Read = Callable[[Message, Question], Vote]
 
 

@@ -8,11 +8,12 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.channels.message import Message
+from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import RetrievalError
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import Passage, Question
 from sottovoce.nodes.retrieval import retriever_of
-from sottovoce.nodes.state import JSON, Discussion, Update
+from sottovoce.nodes.state import Discussion, Update
 from sottovoce.retrievers.pool import Evidence, Origin, Pool
 from sottovoce.settings.retrieval import Pooled
 

@@ -15,6 +15,7 @@ from langchain_core.language_models.chat_models import BaseChatModel
 
 from sottovoce.agents.hooked import WORDS, HookedChatModel
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
+from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import abstaining, viewpoints, votes_of
@@ -65,7 +66,7 @@ HEARD_LATENT, HEARD_PLAIN = "heard_latent", "heard_plain"
 """Statistics of a message: how many messages of the round before it heard with and without their payload."""
 
 
-def check_escalation(run: RunContext[Any]) -> list[str]:  # Any: any scheme
+def check_escalation(run: RunContext[AnyState]) -> list[str]:
     """Return a note on when payloads are heard.
 
     Raises:

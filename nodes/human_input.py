@@ -15,8 +15,9 @@ from langgraph.types import interrupt
 
 from sottovoce.agents.ask import Call
 from sottovoce.channels.message import words
+from sottovoce.core.any_types import JSON, AnyState
 from sottovoce.core.errors import UsageError
-from sottovoce.nodes.state import JSON, Discussion
+from sottovoce.nodes.state import Discussion
 
 HUMAN = "human"
 """The source of messages that a person wrote."""
@@ -66,7 +67,7 @@ def ask_person(
     return found
 
 
-def text_of(reply: Any) -> str | None:  # Any: as above
+def text_of(reply: AnyState) -> str | None:
     """Return the text of a reply; None if it has none."""
     text = reply.get("text") if isinstance(reply, dict) else reply
     return text if isinstance(text, str) else None

@@ -16,10 +16,11 @@ from dataclasses import replace
 from typing import Any
 
 from sottovoce.channels.message import Message, latest
+from sottovoce.core.any_types import JSON, AnyState
 from sottovoce.nodes.act import Act, Step, plain
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.human_input import HUMAN, ask_person, text_of
-from sottovoce.nodes.state import JSON, NOTE, Discussion, Intervened, Update, moment, reset
+from sottovoce.nodes.state import NOTE, Discussion, Intervened, Update, moment, reset
 from sottovoce.nodes.watch import AGAIN, NEXT, Intervention, Silent, Watch, warmed
 
 Effect = Callable[[Update], str]
@@ -159,7 +160,7 @@ def approval(first: Watch | None, name: str, effect_of: Effect) -> Watch:
     return watch
 
 
-def _read(reply: Any) -> bool | str | None:  # Any: what somebody resumed the graph with
+def _read(reply: AnyState) -> bool | str | None:
     """Return True to approve, False to reject, a text to replace the message, or None for an invalid reply."""
     if isinstance(reply, dict) and isinstance(reply.get("approve"), bool):
         return bool(reply["approve"])

@@ -25,11 +25,12 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.channels.options import ProtocolOptions
 from sottovoce.channels.store import PayloadRef
+from sottovoce.core.any_types import JSON, AnyState
 from sottovoce.core.errors import UsageError
 from sottovoce.core.files import text_of
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import Question, document_digests, question_digest, question_id
-from sottovoce.nodes.state import JSON, Discussion
+from sottovoce.nodes.state import Discussion
 
 if TYPE_CHECKING:
     from sottovoce.channels.store import PayloadStore
@@ -132,7 +133,7 @@ def _hash(seed: str, question: str) -> str:
     return hashlib.sha256(f"{seed} {question}".encode()).hexdigest()
 
 
-def check_probes(run: RunContext[Any]) -> list[str]:  # Any: any scheme
+def check_probes(run: RunContext[AnyState]) -> list[str]:
     """Return notes on the probe under which each agent hears others.
 
     Raises:

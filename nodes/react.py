@@ -14,6 +14,7 @@ from typing import Annotated, NamedTuple
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.channels.payload import Span
+from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.environments import react
@@ -25,7 +26,7 @@ from sottovoce.nodes.evidence import evidence_of
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.retrieval import FoundPassages, library_of
 from sottovoce.nodes.say import answer_pattern, say
-from sottovoce.nodes.state import JSON, RESTORED, Decision, Discussion, Update, current_messages
+from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, current_messages
 from sottovoce.retrievers.pool import Origin
 from sottovoce.settings import ReAct
 

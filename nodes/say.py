@@ -13,6 +13,7 @@ from sottovoce.agents.ask import Ask, Call
 from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Message, Place, Turn
 from sottovoce.channels.store import PayloadRef
+from sottovoce.core.any_types import AnyState
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.act import reply_to
 from sottovoce.nodes.context import RunContext
@@ -41,7 +42,7 @@ Validate = Callable[[str], str]
 
 
 def say(
-    run: RunContext[Any],  # Any: any scheme
+    run: RunContext[AnyState],
     state: Discussion,
     ask: Ask,
     *,

@@ -11,6 +11,7 @@ from langgraph.config import get_config
 from sottovoce.agents.ask import Person
 from sottovoce.agents.hooked import WORDS, HookedChatModel
 from sottovoce.channels.board import OVERWRITE
+from sottovoce.core.any_types import AnyState, JSONValue
 from sottovoce.core.errors import ProtocolError, command
 from sottovoce.nodes.act import Node, plain
 from sottovoce.nodes.context import RunContext
@@ -27,7 +28,7 @@ IN_WORDS = "in words"
 """The beginning of a note on an edge that does not carry the protocol."""
 HANDED = "with "
 """The beginning of a note on an edge that carries what its sender was told."""
-Begin = Callable[[RunContext[Any], Any], Update]  # Any: the settings and the state of every scheme
+Begin = Callable[[RunContext[AnyState], AnyState], Update]
 """Returns the first values of a scheme's own keys, or raises an error."""
 
 
@@ -51,7 +52,7 @@ def setup(
 
     def setup(state: Discussion) -> Update:
         config, before = get_config(), cleared() if state.get("settings") else {}
-        asked: Any = {key: value for key, value in state.items() if key not in before}  # Any: some keys of a TypedDict
+        asked: JSONValue = {key: value for key, value in state.items() if key not in before}
         settings = contexts.settings()
         check_question(asked, settings.owners(), settings.needs(), settings.names(), schema)
         first: Update = {"settings": settings.model_dump(mode="json"), "round": -1, "turn": 0}
@@ -88,7 +89,7 @@ close_round = Node(lambda state: {}, quick=True)
 """Joins the agents of a round; a router chooses the next step."""
 
 
-def check_edges(run: RunContext[Any]) -> list[str]:  # Any: any scheme
+def check_edges(run: RunContext[AnyState]) -> list[str]:
     """Return notes on edges that are sent as text or differ from a paper, and on settings without effect.
 
     Raises:
@@ -111,14 +112,14 @@ def check_edges(run: RunContext[Any]) -> list[str]:  # Any: any scheme
     return [*notes, *(f"{hearer} hears {speaker} {note}" for (speaker, hearer), note in heard if note)]
 
 
-def carries_all(run: RunContext[Any], agent: str) -> bool:  # Any: any scheme
+def carries_all(run: RunContext[AnyState], agent: str) -> bool:
     """Return True if the protocol carries all edges from an agent, so that it may leave out words."""
     words = run.settings.fallback == WORDS
     edges = [(run.models[one], run.models[other]) for one, other in run.settings.edges() if one == agent]
     return not any((_edge(*edge, words=words) or "").startswith(IN_WORDS) for edge in edges)
 
 
-def _unnamed(run: RunContext[Any]) -> list[str]:  # Any: as above
+def _unnamed(run: RunContext[AnyState]) -> list[str]:
     """Return a note on each default that is missing in a model's files: the value, and its source."""
     notes = dict[str, None]()
     for name, model in run.models.items():
@@ -136,7 +137,7 @@ def _unnamed(run: RunContext[Any]) -> list[str]:  # Any: as above
     return list(notes)
 
 
-def _cold(run: RunContext[Any]) -> list[str]:  # Any: as above
+def _cold(run: RunContext[AnyState]) -> list[str]:
     """Return a note if mean embeddings are those of single tokens, so that messages carry only text."""
     local = {name: model for name, model in run.models.items() if isinstance(model, HookedChatModel)}
     # Temperature 0 reduces a mean to one token; the published code uses 1 instead.

@@ -16,11 +16,11 @@ from typing_extensions import TypedDict
 from sottovoce.channels.board import Board
 from sottovoce.channels.input_channel import Chat
 from sottovoce.channels.message import Message, latest
+from sottovoce.core.any_types import JSON, AnyState
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.question import Question
 
-JSON = dict[str, Any]  # Any: plain JSON, as in checkpoints
-Update = dict[str, Any]  # Any: an update of the state, by key
+Update = dict[str, AnyState]
 
 RESTORED: Final = "restored by a reset"
 """Marks a key: `fish: Annotated[int, RESTORED]`."""

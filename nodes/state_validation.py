@@ -11,11 +11,12 @@ from pydantic import ConfigDict, FailFast, TypeAdapter, ValidationError, with_co
 from typing_extensions import TypedDict
 
 from sottovoce.channels.board import validated
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.bounds import MOST_STEPS
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.validation import first_wrong
 from sottovoce.nodes.question import check_question
-from sottovoce.nodes.state import JSON, Discussion
+from sottovoce.nodes.state import Discussion
 
 WHOLE = ("protocol", "model", "seed", "agents", "rounds", "steps", "utterances", "consensus")
 """Settings that routers read, or that show that all are there. Others may be newer than a resumed run."""
@@ -58,7 +59,7 @@ def settings_of(state: Discussion, known: Collection[str]) -> JSON:
     return settings
 
 
-def check_types(state: Mapping[str, Any], schema: type[Any]) -> None:  # Any: as edited
+def check_types(state: Mapping[str, JSONValue], schema: type[JSONValue]) -> None:
     """Refuse values of a wrong type; `schema` is the scheme's own state type."""
     try:
         _adapter(schema).validate_python(dict(state), strict=True)  # type: ignore[arg-type]  # holds it for unhashable
@@ -66,7 +67,7 @@ def check_types(state: Mapping[str, Any], schema: type[Any]) -> None:  # Any: as
         raise UsageError(f"in the state, {first_wrong(error, 'it')}") from error
 
 
-def check_state(state: Mapping[str, Any], speakers: Collection[str]) -> None:  # Any: as edited
+def check_state(state: Mapping[str, JSONValue], speakers: Collection[str]) -> None:
     """Refuse a state that nodes or routers cannot read; `speakers` are all agents that act or have a model."""
     for name in OPENED:
         if name not in state:

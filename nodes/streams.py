@@ -9,8 +9,9 @@ from langgraph.config import get_config, get_stream_writer
 from typing_extensions import TypedDict
 
 from sottovoce.channels.message import Message
+from sottovoce.core.any_types import JSON
 from sottovoce.nodes.question import question_id
-from sottovoce.nodes.state import JSON, Decision, Discussion, current_messages
+from sottovoce.nodes.state import Decision, Discussion, current_messages
 
 
 class Progress(TypedDict):

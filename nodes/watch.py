@@ -13,11 +13,12 @@ from typing import Any, Literal, Protocol
 from langchain_core.runnables import RunnableConfig
 
 from sottovoce.channels.message import Message, Place
+from sottovoce.core.any_types import JSON, AnyState
 from sottovoce.core.errors import UsageError
 from sottovoce.core.registry import Registry
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.human_input import HUMAN, check_saver
-from sottovoce.nodes.state import JSON, Discussion, Update
+from sottovoce.nodes.state import Discussion, Update
 
 Kind = Literal["again", "reset", "rollback", "augment", "mute", "human", "edit", "reject"]
 Next = Literal["publish", "again", "reset", "nothing"]
@@ -64,7 +65,7 @@ class Watch(Protocol):
 
 MONITORS: Registry[Watch] = Registry("monitor", "sottovoce.monitors")
 """Watches by name."""
-Silent = Callable[[RunContext[Any], Any, str], Update]  # Any: settings and state of any scheme
+Silent = Callable[[RunContext[AnyState], AnyState, str], Update]
 """Takes the run, the state and a muted agent, and returns the update of a world that its act would have changed."""
 
 

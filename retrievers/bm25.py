@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field
 
+from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import CorpusError, UsageError, choose
 from sottovoce.core.validation import Checked
 from sottovoce.retrievers.index import AGAIN, PassageStore, index_folder, read_index
@@ -54,7 +55,7 @@ class BM25Settings(Checked):
     b: float = Field(default=0.4, ge=0, le=1)
     """How strongly long passages are penalized, in [0, 1]."""
 
-    def terms(self, texts: Iterable[str], *, numbered: bool) -> Any:  # Any: bm25s has no types
+    def terms(self, texts: Iterable[str], *, numbered: bool) -> Untyped:
         """Return the terms of each text in order, with repetitions; `numbered` as bm25s' `Tokenized`."""
         import bm25s
         import Stemmer
@@ -116,7 +117,7 @@ class BM25Index:
         return [Hit(self._passages[row], float(scores[row])) for row in best(scores, k)]
 
 
-def scored(passages: Iterable[Passage], settings: BM25Settings) -> Any:  # Any: see above
+def scored(passages: Iterable[Passage], settings: BM25Settings) -> Untyped:
     """Return the scores of all passages as bm25s computes them."""
     import bm25s
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from langchain_core.embeddings import Embeddings
 
+from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import CorpusError, UsageError, first_line
 from sottovoce.core.files import text_of
 from sottovoce.core.validation import Checked
@@ -152,7 +153,7 @@ def embedded(passages: Sequence[Passage], encoder: Embeddings) -> Vectors:
     return vectors
 
 
-def flat(blocks: Iterable[Vectors]) -> Any:  # Any: faiss has no types
+def flat(blocks: Iterable[Vectors]) -> Untyped:
     """Return a faiss.IndexFlatIP of all vectors, which is uncompressed and exact."""
     faiss, index = faiss_module(), None
     for block in blocks:
@@ -163,7 +164,7 @@ def flat(blocks: Iterable[Vectors]) -> Any:  # Any: faiss has no types
     return index
 
 
-def mapped(folder: Path) -> Any:  # Any: faiss has no types
+def mapped(folder: Path) -> Untyped:
     """Return the faiss.Index of a directory, memory-mapped if its kind allows it."""
     faiss = faiss_module()
     try:
@@ -173,7 +174,7 @@ def mapped(folder: Path) -> Any:  # Any: faiss has no types
         raise CorpusError(f"{str(folder / INDEX)!r} cannot be read: {why}; {AGAIN}") from error
 
 
-def faiss_module() -> Any:  # Any: it has no types
+def faiss_module() -> Untyped:
     """Import FAISS, which is an extra."""
     try:
         import faiss

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from langchain_core.embeddings import Embeddings
 
+from sottovoce.core.any_types import Keywords, Unimported, Untyped
 from sottovoce.core.errors import CorpusError, ModelError, UsageError
 
 DEFAULT = "minilm"
@@ -47,7 +47,7 @@ class SentenceEncoder(Embeddings):
         self._query_prompt, self._passage_prompt = query_prompt, passage_prompt
 
     @cached_property
-    def _model(self) -> Any:  # Any: the library's class
+    def _model(self) -> Untyped:
         library = sentence_transformers()
         with loading(self.name) as (folder, arguments):
             model = library.SentenceTransformer(folder, device=self._device, **arguments)
@@ -86,7 +86,7 @@ class DPRQuestions:
         self.name, self._lock = name, threading.Lock()
 
     @cached_property
-    def _parts(self) -> tuple[Any, Any]:  # Any: transformers' own classes
+    def _parts(self) -> tuple[Untyped, Untyped]:
         import transformers
 
         with loading(self.name) as (folder, _):
@@ -104,7 +104,7 @@ class DPRQuestions:
         return vector
 
 
-def sentence_transformers() -> Any:  # Any: it is an extra
+def sentence_transformers() -> Unimported:
     """Import sentence-transformers."""
     try:
         import sentence_transformers
@@ -114,7 +114,7 @@ def sentence_transformers() -> Any:  # Any: it is an extra
 
 
 @contextmanager
-def loading(name: str) -> Iterator[tuple[str, dict[str, Any]]]:  # Any: arguments of sentence-transformers
+def loading(name: str) -> Iterator[tuple[str, dict[str, Keywords]]]:
     """Yield a model's directory and the arguments to load it; any error of a library becomes a ModelError."""
     from sottovoce.models.huggingface.checkpoint_check import check_adapter, reading
     from sottovoce.models.huggingface.load_files import quiet

@@ -14,14 +14,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from pydantic import SecretStr
 
+from sottovoce.core.any_types import JSON, Untyped
 from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.core.outputs import check_owner
 from sottovoce.retrievers.passage import Hit, Passage
-from sottovoce.retrievers.service import JSON, Patience, Trouble, answer, words
+from sottovoce.retrievers.service import Patience, Trouble, answer, words
 
 if TYPE_CHECKING:
     import requests
@@ -138,7 +139,7 @@ def _keeping(folder: Path) -> Iterator[None]:
         raise UsageError(f"google's results cannot be saved in {str(folder)!r}: {error.strerror or error}") from error
 
 
-def _client(backend: str) -> Any:  # Any: the client has no types
+def _client(backend: str) -> Untyped:
     """Return a client class for this address: a subclass, since the address is a class attribute."""
     try:
         from serpapi import GoogleSearch

@@ -21,6 +21,7 @@ from typing import Any, Literal, Protocol, TextIO, TypeVar
 
 from filelock import FileLock, Timeout
 
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import CorpusError, UsageError
 from sottovoce.core.files import bytes_of, opened
 from sottovoce.core.outputs import INDEX
@@ -108,7 +109,7 @@ def _fields(row: list[str]) -> dict[str, str]:
     return dict(zip(HEADING, row, strict=True))
 
 
-def _passage(fields: Any) -> Passage:  # Any: JSON
+def _passage(fields: JSONValue) -> Passage:
     """Return the passage in an object: docid, text, perhaps title and url, and other plain values as metadata."""
     if not isinstance(fields, dict):
         raise ValueError(f"expected an object, found {str(fields)[:40]!r}")
@@ -127,11 +128,11 @@ def _passage(fields: Any) -> Passage:  # Any: JSON
     return passage
 
 
-def _first(fields: dict[str, Any], names: tuple[str, ...]) -> Any:  # Any: JSON
+def _first(fields: JSON, names: tuple[str, ...]) -> JSONValue:
     return next((fields[name] for name in names if name in fields), None)
 
 
-def metadata_of(fields: dict[str, Any]) -> Metadata:  # Any: JSON
+def metadata_of(fields: JSON) -> Metadata:
     """Return the metadata in a passage's JSON object: its other strings, numbers and booleans."""
     own = fields.get("metadata") if isinstance(fields.get("metadata"), dict) else {}
     return plain({name: value for name, value in {**fields, **(own or {})}.items() if name not in NAMED})
@@ -211,7 +212,7 @@ class Manifest(Checked):
     retriever: str
     """Name of the retriever that reads the index."""
     passages: int
-    settings: dict[str, Any]  # Any: JSON; each retriever has its own
+    settings: JSON
 
 
 def read_index(folder: Path, retriever: str, kind: type[Settings]) -> tuple[PassageStore, Settings]:

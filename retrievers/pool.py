@@ -15,11 +15,12 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NotRequired
+from typing import NotRequired
 
 from langchain_core.documents import Document
 from typing_extensions import TypedDict
 
+from sottovoce.core.any_types import JSON
 from sottovoce.retrievers.passage import Value, key_of, plain
 
 
@@ -67,7 +68,7 @@ def merged(left: Mapping[str, Evidence], right: Mapping[str, Evidence]) -> Pool:
 
 
 def _evidence(document: Document, agent: str, round: int) -> Evidence:
-    metadata: dict[str, Any] = document.metadata  # Any: plain values, see PassageRetriever
+    metadata: JSON = document.metadata
     origin: Origin = {
         "source": metadata["source"],
         "docid": metadata["docid"],

@@ -23,6 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import CorpusError, RetrievalError, UsageError, command, first_line, nearest
 from sottovoce.retrievers.dense import DOCIDS, DenseIndex, check_fit, lines_of, mapped
 from sottovoce.retrievers.encoders import DPRQuestions
@@ -95,7 +96,7 @@ def _pyserini() -> None:
         ) from error
 
 
-def _opened(folder: Path) -> Any:  # Any: pyserini has no types
+def _opened(folder: Path) -> Untyped:
     _pyserini()
     import jnius
     from pyserini.search.lucene import LuceneSearcher
@@ -109,7 +110,7 @@ def _opened(folder: Path) -> Any:  # Any: pyserini has no types
     return searcher
 
 
-def _message(error: Any) -> str:  # Any: jnius' JavaException
+def _message(error: Untyped) -> str:
     return " ".join(str(getattr(error, "innermessage", None) or first_line(error)).split())
 
 
@@ -164,7 +165,7 @@ def _fetched(name: str) -> Path:
         return Path(download_prebuilt_index(name, verbose=False))
 
 
-def _prebuilt(name: str) -> tuple[dict[str, Any], Path | None]:  # Any: pyserini's table
+def _prebuilt(name: str) -> tuple[dict[str, Untyped], Path | None]:
     """Return pyserini's description of a prebuilt index, and its directory if it was downloaded."""
     _pyserini()
     from pyserini.prebuilt_index_info import TF_INDEX_INFO

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sottovoce.core.any_types import Untyped
 from sottovoce.core.registry import Registry
 from sottovoce.retrievers.passage import DEFAULT_K, Searcher
 
 if TYPE_CHECKING:
     from sottovoce.retrievers.retriever import PassageRetriever
 
-RETRIEVERS: Registry[Any] = Registry(  # Any: Callable[[str], Searcher], or a LangChain object
+RETRIEVERS: Registry[Untyped] = Registry(
     "retriever",
     "sottovoce.retrievers",
     {
@@ -79,7 +80,7 @@ def open_retriever(spec: Any, k: int = DEFAULT_K) -> PassageRetriever:  # Any: a
     return PassageRetriever(searcher=open_searcher(spec), k=k)
 
 
-def open_searcher(source: Any) -> Searcher:  # Any: a string, or a LangChain object
+def open_searcher(source: Untyped) -> Searcher:
     """Return the searcher of a retriever, given as for `open_retriever`, or as a LangChain retriever or vector store.
 
     A dotted name, `package.module:attribute`, imports that module: only the person who starts the process may give it.

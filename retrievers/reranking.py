@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from langchain_core.documents import BaseDocumentCompressor, Document
 
+from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import ModelError, RetrievalError, UsageError, first_line
 from sottovoce.retrievers.encoders import folder_of, loading, sentence_transformers
 from sottovoce.retrievers.passage import Filter, Hit, Searcher, search
@@ -37,7 +38,7 @@ class CrossEncoder:
         self.name, self._device, self._lock = name, device, threading.Lock()
 
     @cached_property
-    def _model(self) -> Any:  # Any: the library's class
+    def _model(self) -> Untyped:
         library = sentence_transformers()
         with loading(self.name) as (folder, arguments):
             model = library.CrossEncoder(folder, device=self._device, **arguments)

@@ -20,6 +20,7 @@ from langchain_core.runnables import run_in_executor
 from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
 from typing_extensions import TypeIs
 
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import RetrievalError, UsageError, first_line
 from sottovoce.core.validation import first_wrong
 from sottovoce.retrievers.passage import DEFAULT_K, Filter, Filtered, Hit, Passage, Searcher, key_of, plain, search
@@ -47,7 +48,7 @@ class PassageRetriever(BaseRetriever):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _in_one_line(cls, values: Any, build: ModelWrapValidatorHandler[Self]) -> Self:  # Any: not validated yet
+    def _in_one_line(cls, values: JSONValue, build: ModelWrapValidatorHandler[Self]) -> Self:
         try:
             return build(values)
         except ValidationError as error:
@@ -121,7 +122,7 @@ class LangChainSearcher:
             return lambda document: _passage(document).passes(joined)
         return joined
 
-    def _hits(self, query: str, k: int, arguments: dict[str, Any]) -> list[Hit]:  # Any: see above
+    def _hits(self, query: str, k: int, arguments: JSON) -> list[Hit]:
         if k and _is_store(self._retriever):
             arguments = {**arguments, "k": k}
         try:
@@ -132,7 +133,7 @@ class LangChainSearcher:
                 f"retriever {self.source!r} failed: {type(error).__name__}: {first_line(error)}"
             ) from error
 
-    def _documents(self, query: str, arguments: dict[str, Any]) -> list[Document]:  # Any: see above
+    def _documents(self, query: str, arguments: JSON) -> list[Document]:
         try:
             return self._retriever.invoke(query, **arguments)
         except NotImplementedError:  # it may be only asynchronous, and this thread may already run an event loop

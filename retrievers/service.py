@@ -13,16 +13,16 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
+from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import RetrievalError
 
 if TYPE_CHECKING:
     import requests
 
-JSON = dict[str, Any]  # Any: JSON of a service
 KEY = re.compile(r"(api_key=)[^&\s\"']+")
 LONGEST_WAIT = 30.0
 """Seconds; a request fails at once if the service asks for a longer wait."""

@@ -11,9 +11,10 @@ import re
 from typing import TYPE_CHECKING
 
 from sottovoce import __version__
+from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.retrievers.passage import Hit, Passage
-from sottovoce.retrievers.service import JSON, Patience, Trouble, answer, words
+from sottovoce.retrievers.service import Patience, Trouble, answer, words
 
 if TYPE_CHECKING:
     import requests

@@ -8,10 +8,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from sottovoce.core.any_types import JSON
 from sottovoce.graphs import NAMES
 from tests import warm
 
@@ -74,7 +74,7 @@ def run(*commands: str, path: Path = PLUGIN, starts: str = "warm") -> Done:
     return done
 
 
-def log(folder: Path) -> list[dict[str, Any]]:  # Any: JSON
+def log(folder: Path) -> list[JSON]:
     return [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
 
 

@@ -8,10 +8,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from sottovoce.core.any_types import Untyped
 from tests import warm
 from tests.support import FAMILIES, LIMITED
 
@@ -190,6 +190,6 @@ def searched(site: Path, words: str) -> str:
         return str(WebDriverWait(browser, 600).until(_results))
 
 
-def _results(browser: Any) -> str:  # Any: selenium has no types
+def _results(browser: Untyped) -> str:
     found = browser.find_elements("css selector", ".md-search-result__link")
     return " ".join(str(each.get_attribute("href")) for each in found)

@@ -12,14 +12,14 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import sottovoce
+from sottovoce.core.any_types import JSON
 
 ROOT = Path(__file__).resolve().parents[1]
-PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())  # Any: TOML as it comes
+PYPROJECT: JSON = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SETUPTOOLS = PYPROJECT["tool"]["setuptools"]
 CHECKOUT_ONLY = {"benchmarks", "tests"}  # folders that are not installed
 

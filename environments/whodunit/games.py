@@ -14,10 +14,11 @@ import re
 from collections.abc import Mapping, Sequence
 from math import prod
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, model_validator
 
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
 from sottovoce.core.files import text_of
 from sottovoce.core.validation import Checked, first_wrong
@@ -117,8 +118,8 @@ class Game(Checked):
     suspects: list[Person]
     culprit: int = Field(ge=0)
     """0-based; agents count from 1."""
-    task_info: Any = None  # Any: a field of the authors
-    previous_turns: list[Any] = Field(default=[])  # Any: as above
+    task_info: JSONValue = None
+    previous_turns: list[JSONValue] = Field(default=[])
     agents: dict[str, list[Fact]] | None = None
     """Facts by agent; None in the asymmetric game."""
 
@@ -245,5 +246,5 @@ def read_game(path: Path | str) -> Game:
     return read_game_file(path, lambda content: Game.model_validate(_within(content)))
 
 
-def _within(content: Any) -> Any:  # Any: JSON
+def _within(content: JSONValue) -> JSONValue:
     return content["env_info"] if isinstance(content, dict) and "env_info" in content else content

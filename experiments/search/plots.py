@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from io import StringIO
 from math import ceil, floor
 from pathlib import Path
-from typing import Any
 
 from sottovoce.analysis.statistics import Mean
+from sottovoce.core.any_types import Unimported
 from sottovoce.core.errors import UsageError
 from sottovoce.core.outputs import write
 
@@ -24,9 +24,7 @@ TICKS = 7
 
 
 @contextmanager
-def figure(
-    path: Path, width: float, height: float
-) -> Iterator[Any]:  # Any: a Figure; naming it would import matplotlib
+def figure(path: Path, width: float, height: float) -> Iterator[Unimported]:
     """Yield a figure of this size in inches and write it to `path` on exit.
 
     Raises:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import RecordError, SottovoceError, UsageError
 from sottovoce.core.files import text_of
 from sottovoce.core.outputs import SEARCH, check_folder, check_no_link, write
@@ -21,7 +22,6 @@ from sottovoce.experiments.rows import Row
 from sottovoce.experiments.runner import IDENTITY, RowRunner, differing
 from sottovoce.nodes.contexts import Models
 from sottovoce.nodes.question import question_id
-from sottovoce.nodes.state import JSON
 from sottovoce.runs.job import Show
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.log import LOCK

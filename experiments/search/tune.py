@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Literal
 
 from sottovoce.analysis.statistics import Share, share
+from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import UsageError
 from sottovoce.core.outputs import write
 from sottovoce.experiments.rows import Row
 from sottovoce.experiments.search.plots import heat_map
 from sottovoce.experiments.search.study import Study
 from sottovoce.nodes.question import Question, question_id
-from sottovoce.nodes.state import JSON
 from sottovoce.prompts import kinds
 from sottovoce.runs.record import DiscussionRecord
 

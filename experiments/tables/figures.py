@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.files import text_of
 
@@ -45,7 +45,7 @@ class Figure:
         return ", ".join(f"{run:g}" for run in self.runs) + spread
 
 
-def figure_of(value: Any) -> Figure:  # Any: parsed YAML
+def figure_of(value: JSONValue) -> Figure:
     """Return a figure from a file: 0.61, [57.8, 62.8] or {mean: 60.0, spread: 2.3}.
 
     Raises:
@@ -59,7 +59,7 @@ def figure_of(value: Any) -> Figure:  # Any: parsed YAML
     return Figure(tuple(map(float, runs)))
 
 
-def by_metric(value: Any, first: str) -> dict[str, Figure]:  # Any: parsed YAML
+def by_metric(value: JSONValue, first: str) -> dict[str, Figure]:
     """Return the figures of a row by metric; a figure without a metric belongs to `first`.
 
     Raises:
@@ -83,7 +83,7 @@ def in_our_units(folder: Path) -> dict[str, dict[str, float]]:
     if not path.exists():
         return {}
     try:
-        content: dict[str, Any] = json.loads(text_of(path))  # Any: JSON
+        content: JSON = json.loads(text_of(path))
         metrics = {name: value for name, value in content["metrics"].items() if " " not in value}
         scales = {name: PERCENT if name in content["percent"] else 1 for name in metrics}
         return {

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
 
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
 from sottovoce.experiments.row_content import Content, plain
 from sottovoce.experiments.tables.table import Published, examples_of
@@ -158,7 +158,7 @@ def _fields(row: Content) -> Collection[str]:
     return scheme(plain(row["scheme"])).settings.model_fields
 
 
-def _with_folder(value: Any, folder: str) -> Any:  # Any: parsed YAML
+def _with_folder(value: JSONValue, folder: str) -> JSONValue:
     """Return the value with the folder of data sets in place of its placeholder."""
     if isinstance(value, Mapping):
         return {name: _with_folder(item, folder) for name, item in value.items()}

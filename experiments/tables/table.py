@@ -26,6 +26,7 @@ from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
+from sottovoce.core.any_types import JSONValue, Unimported
 from sottovoce.core.bounds import Seed
 from sottovoce.core.errors import RecordError, UsageError, nearest
 from sottovoce.core.outputs import write
@@ -82,7 +83,7 @@ class Published(Keyed):
     variants: dict[str, Content] = Field(default={}, description="Settings by name; each row runs once with each.")
     where: list[Content] = Field(default=[], description="Settings of some rows, models or parts.")
     best_of: dict[str, list[str]] = Field(default={}, description="Rows of the table that are the best of several.")
-    published: dict[str, dict[str, dict[str, Any]]] = Field(  # Any: a figure, or figures by metric
+    published: dict[str, dict[str, dict[str, Unimported]]] = Field(
         description="By model, part and row; {} where no number is printed."
     )
     error: Error = Field(description="The kind of error that the paper prints with its figures.")
@@ -100,7 +101,7 @@ class Published(Keyed):
 
     @field_validator("models", mode="before")
     @classmethod
-    def _as_lists(cls, models: Any) -> Any:  # Any: parsed YAML
+    def _as_lists(cls, models: JSONValue) -> JSONValue:
         if not isinstance(models, Mapping):
             return models
         return {name: model if isinstance(model, list) else [model] for name, model in models.items()}
@@ -235,7 +236,7 @@ def _applies(selection: Mapping[str, Any], names: tuple[str, str], model: str, p
     )
 
 
-def _as_list(names: Any) -> list[str]:  # Any: parsed YAML
+def _as_list(names: JSONValue) -> list[str]:
     return [*map(str, names)] if isinstance(names, list) else [str(names)]
 
 

@@ -24,6 +24,7 @@ from langgraph.types import Command, StateSnapshot, StateUpdate
 
 from sottovoce.channels.board import OVERWRITE, Board
 from sottovoce.channels.input_channel import InputChannel, RemovableValue, is_nested
+from sottovoce.core.any_types import AnyState, Untyped
 from sottovoce.core.errors import RequestError, UsageError, nearest
 from sottovoce.nodes.question import check_question
 from sottovoce.nodes.state import Update
@@ -37,7 +38,7 @@ Check = Callable[..., None]
 """A check of a whole state, which raises a UsageError; with `started=False` only of the types of its values."""
 
 
-class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here and below LangGraph's own
+class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped]):
     """A compiled graph whose thread takes a new question only after the last discussion, and valid edits only."""
 
     def __init__(self, check: Check, **fields: Any) -> None:
@@ -161,15 +162,15 @@ def as_request() -> Iterator[None]:
         raise RequestError(str(error)) from error
 
 
-class DiscussionGraph(StateGraph[Any, Any, Any, Any]):  # Any: the types of every scheme
+class DiscussionGraph(StateGraph[AnyState, AnyState, AnyState, AnyState]):
     """A StateGraph that refuses invalid input before its thread changes, and clears a key if None is written to it."""
 
-    def __init__(self, state: type[Any], check: Check, **schemas: Any) -> None:  # Any: LangGraph's
+    def __init__(self, state: type[Untyped], check: Check, **schemas: Untyped) -> None:
         """Create the graph; `check` refuses an invalid state, `schemas` are LangGraph's own."""
         super().__init__(state, **schemas)
         self.check = check
 
-    def compile(self, *args: Any, **options: Any) -> CompiledDiscussion:  # Any: LangGraph's own
+    def compile(self, *args: Untyped, **options: Untyped) -> CompiledDiscussion:
         """Compile the graph as LangGraph does, with our own channels instead of its plain ones."""
         compiled = super().compile(*args, **options)
         channels = {key: _channel(key, channel) for key, channel in compiled.channels.items()}
@@ -187,7 +188,7 @@ class DiscussionGraph(StateGraph[Any, Any, Any, Any]):  # Any: the types of ever
         return {key: _empty_value(channel) for key, channel in self.channels.items() if key not in inputs}
 
 
-def _empty_value(channel: Any) -> Any:  # Any: a channel, and the value that empties it
+def _empty_value(channel: AnyState) -> AnyState:
     if isinstance(channel, Board):
         return {OVERWRITE: []}
     if isinstance(channel, BinaryOperatorAggregate) and channel.is_available():
@@ -195,7 +196,7 @@ def _empty_value(channel: Any) -> Any:  # Any: a channel, and the value that emp
     return None
 
 
-def _channel(key: str, channel: Any) -> Any:  # Any: a channel of any type
+def _channel(key: str, channel: AnyState) -> AnyState:
     """Return our channel in place of a plain one of LangGraph."""
     if type(channel) is LastValue:
         return RemovableValue(channel.typ, key)
@@ -210,7 +211,7 @@ def _checked_reducer(key: str, reduce: Callable[[Any, Any], Any]) -> Callable[[A
     """Return a reducer that raises a RequestError with the value if it cannot be reduced."""
 
     @wraps(reduce)
-    def reduced(before: Any, value: Any) -> Any:  # Any: see above
+    def reduced(before: AnyState, value: AnyState) -> AnyState:
         try:
             return reduce(before, value)
         except (TypeError, ValueError, KeyError, AttributeError) as error:

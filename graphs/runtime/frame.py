@@ -11,6 +11,7 @@ from langgraph.types import CachePolicy, RetryPolicy
 
 from sottovoce.agents.hosted import passes
 from sottovoce.channels.message import Message
+from sottovoce.core.any_types import AnyState, Unimported, Untyped
 from sottovoce.core.errors import UsageError
 from sottovoce.core.trust import Allow, Allowed
 from sottovoce.graphs.runtime.compiled import FIRST, DiscussionGraph
@@ -43,7 +44,7 @@ class Frame:
         scheme: Scheme,
         settings: Settings,
         models: Models = None,
-        store: Any = None,  # Any: a PayloadStore; naming its type would import torch
+        store: Unimported = None,
         watch: Watch | str | None = None,
         cached: bool = False,
         allow: Allow | None = None,
@@ -144,7 +145,7 @@ class Frame:
     def join(
         self,
         name: str,
-        step: Any,  # Any: anything that LangGraph accepts as a node
+        step: Untyped,
         *,
         to: str | Spread,
         ends: Sequence[str] = (),
@@ -185,7 +186,7 @@ class Frame:
         onwards, targets = self._targets(to, ends, labels)
         again = name if name in targets else AGAIN
 
-        def after_watch(state: Any) -> str | Sequence[str]:  # Any: the state of every scheme
+        def after_watch(state: AnyState) -> str | Sequence[str]:
             match state.get("pending", {}).get(name, {}).get("next", "publish"):
                 case "again":
                     return again
@@ -210,7 +211,7 @@ class Frame:
     def _targets(self, to: str | Spread, ends: Sequence[str], labels: Labels) -> tuple[Spread, dict[Hashable, str]]:
         """Return a router to labels, and the node of each label: the watching node before it if it has one."""
 
-        def onwards(state: Any) -> str | Sequence[str]:  # Any: the state of every scheme
+        def onwards(state: AnyState) -> str | Sequence[str]:
             found = to(state) if callable(to) else to
             return labels.get(found, found) if isinstance(found, str) else [labels.get(each, each) for each in found]
 

@@ -15,6 +15,8 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.responses import JSONResponse
 
+from sottovoce.core.any_types import Untyped
+
 VARIABLE = "LANGGRAPH_HTTP"
 """The environment variable that has `http` of langgraph.json (langgraph-api 0.16)."""
 PRIVATE_NETWORK = b"access-control-request-private-network"
@@ -24,12 +26,12 @@ PRIVATE_NETWORK = b"access-control-request-private-network"
 class KnownOrigins:
     """ASGI middleware that refuses requests from pages whose origins `http.cors` does not list."""
 
-    def __init__(self, app: Any) -> None:  # Any: an ASGI application
+    def __init__(self, app: Untyped) -> None:
         cors: dict[str, Any] = json.loads(os.environ.get(VARIABLE) or "{}").get("cors") or {}
         self._app, self._origins = app, {*cors.get("allow_origins", [])}
         self._pattern = re.compile(cors.get("allow_origin_regex") or r"\b\B")
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # Any: as ASGI has them
+    async def __call__(self, scope: Untyped, receive: Untyped, send: Untyped) -> None:
         """Pass on requests from programs and from pages of known origins; refuse others."""
         if scope["type"] in ("http", "websocket"):
             # LangGraph's own middleware grants this; Starlette's (1.10) refuses requests with this header.

@@ -21,8 +21,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.trust import Allow, marked
 from sottovoce.settings import Settings
@@ -62,7 +63,7 @@ def of_server(
     return built, {name: values for name, values in allow.items() if name in marked(kind)}
 
 
-def _read(path: Path) -> dict[str, Any]:  # Any: TOML as it comes
+def _read(path: Path) -> JSON:
     import tomllib
 
     try:

@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
+from sottovoce.core.any_types import Keywords
 from sottovoce.core.errors import ModelError, UsageError
 
 MARK = re.compile("\ue000([0-9]{0,9})\ue001")
@@ -54,7 +55,7 @@ class ChatTemplate:
             UsageError: `thinking` is not None, and the template has no switch for it.
         """
         self.tokenizer = tokenizer
-        self._set: dict[str, Any] = {}  # Any: a template's own variables
+        self._set: dict[str, Keywords] = {}
         if thinking is not None:
             if self.switch is None:
                 raise UsageError(
@@ -174,7 +175,7 @@ class ChatTemplate:
         roles = ", ".join(turn["role"] for turn in chat)
         raise ModelError(f"the model's chat template refuses the turns ({roles}): {refusal}") from refusal
 
-    def rendered(self, chat: Chat, opened: bool, **more: Any) -> str:  # Any: a template's own variables
+    def rendered(self, chat: Chat, opened: bool, **more: Keywords) -> str:
         """Return a chat as the template writes it, in jinja2's sandbox.
 
         Raises:

@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import ModelError, SottovoceError
 from sottovoce.core.files import text_of
 from sottovoce.models.sources.cache import changed
@@ -152,7 +152,7 @@ def _unloadable(name: str, why: str) -> ModelError:
     return ModelError(f"model {name!r} cannot be loaded: {why}; {AGAIN}")
 
 
-def _json(name: str, file: Path) -> dict[str, Any]:  # Any: JSON
+def _json(name: str, file: Path) -> JSON:
     try:
         found = json.loads(text_of(file))
     except (OSError, ValueError, RecursionError) as error:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 
+from sottovoce.core.any_types import Untyped
 from sottovoce.models.huggingface.passes import FINAL, Pass, Reading
 
 WARM = 8  # steps of a shape before it is captured
@@ -47,7 +47,7 @@ class CudaGraphs:
         self._forward, self._layers = forward, [*range(layers), FINAL]
         self._graphs: dict[Key, _Graph | None] = {}
         self._counts: Counter[Key] = Counter()
-        self._pool: Any = None  # Any: torch's handle of a memory pool
+        self._pool: Untyped = None
 
     def step(self, reading: Reading, layers: Sequence[int]) -> Pass | None:
         """Return a step made by its graph; None if it must be made in the usual way.

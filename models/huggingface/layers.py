@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import ModelError
 
 PATHS = (  # ends of module paths, because a wrapper (PEFT, a multimodal model) puts its own names before them
@@ -108,7 +109,7 @@ class Hooks:
 
     def __init__(self, model: nn.Module) -> None:
         own = [hooks for module in model.modules() for hooks in (module._forward_hooks, module._forward_pre_hooks)]
-        every: Any = nn.modules.module  # Any: not typed by torch
+        every: Untyped = nn.modules.module
         self._hooks = [*own, every._global_forward_hooks, every._global_forward_pre_hooks]
 
     def __bool__(self) -> bool:

@@ -23,6 +23,7 @@ from transformers.quantizers.auto import AutoHfQuantizer
 from transformers.utils import logging as transformers_logging
 from transformers.utils.hub import cached_file
 
+from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import ModelError
 from sottovoce.models.huggingface.checkpoint_check import (
     CONFIG,
@@ -132,7 +133,7 @@ def _pack(name: str, model: PreTrainedModel, packing: Packing, folder: Path) -> 
 
 def _is_quantised(name: str, config: PreTrainedConfig, packing: Packing | None) -> bool:
     """Return True if a checkpoint is quantized. If it would be unpacked at the first pass, unpack it on loading."""
-    found: dict[str, Any] | None = getattr(config, "quantization_config", None)  # Any: JSON of the checkpoint
+    found: JSON | None = getattr(config, "quantization_config", None)
     if not found:
         return False
     if not AutoHfQuantizer.supports_quant_method(found):

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from transformers import DynamicCache, PreTrainedModel
 
+from sottovoce.core.any_types import Keywords
 from sottovoce.core.errors import ModelError
 from sottovoce.models.huggingface.cuda_graphs import CudaGraphs
 from sottovoce.models.huggingface.embedding_table import Table
@@ -217,7 +218,7 @@ class Network:
         return self.attention.mask(reading.positions, reading.span, reading.window[0].dtype, hidden)
 
 
-def _masked(mask: Mask) -> Any:  # Any: a hook with keyword arguments
+def _masked(mask: Mask) -> Keywords:
     """Return a hook that replaces the attention mask of a layer."""
 
     def hook(_module: nn.Module, inputs: Any, named: dict[str, Any]) -> Any:

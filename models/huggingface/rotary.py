@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
+from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import ModelError
 from sottovoce.models.huggingface.embedding_table import Table
 
@@ -81,7 +82,7 @@ def _keys(model: PreTrainedModel, at: int, row: torch.Tensor) -> list[torch.Tens
     """Return the keys (heads, 1, width) of one embedding row at a position, by layer."""
     cache = DynamicCache()
     model(inputs_embeds=row[None, None], position_ids=torch.tensor([[at]], device=row.device), past_key_values=cache)
-    layers: list[Any] = list(cache.layers)  # Any: transformers' type of layer has no keys
+    layers: list[Untyped] = list(cache.layers)
     return [layer.keys[0].float() for layer in layers]
 
 

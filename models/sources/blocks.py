@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from sottovoce.core.any_types import Untyped
 from sottovoce.models.huggingface.packed_weights import Grid
 
 FILE = "blocks.safetensors"
@@ -69,7 +70,7 @@ class Blocks:
     def __init__(self, folder: Path) -> None:
         """Read the names; blocks are read one matrix at a time."""
         at = folder / FILE
-        self._file: Any = safe_open(at, framework="pt") if at.is_file() else None  # Any: partly typed
+        self._file: Untyped = safe_open(at, framework="pt") if at.is_file() else None
         found = self._file.metadata() if self._file else None  # type: ignore[no-untyped-call]
         self._kinds: dict[str, str] = found or {}
 

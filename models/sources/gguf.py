@@ -30,6 +30,7 @@ from transformers import (
     modeling_gguf_pytorch_utils,
 )
 
+from sottovoce.core.any_types import JSONValue, Untyped
 from sottovoce.core.errors import ModelError, first_line
 from sottovoce.core.files import models_folder, opened
 from sottovoce.models.huggingface.load_files import quiet
@@ -64,7 +65,7 @@ class Whole(GGUFReader):
 
     reads = 0
 
-    def _get(self, offset: int, dtype: Any, count: int = 1, override_order: Any = None) -> Any:  # Any: numpy's
+    def _get(self, offset: int, dtype: Untyped, count: int = 1, override_order: Untyped = None) -> Untyped:
         self.reads += 1
         until = int(offset) + dtype().itemsize * int(count)
         if not 0 <= until <= len(self.data) or self.reads > MOST_READS:
@@ -103,7 +104,7 @@ def read_header(file: Path) -> Header:
         size = file.stat().st_size
         raise ModelError(f"GGUF file {str(file)!r} is cut or damaged, at {size:,} bytes; fetch it again") from error
 
-    def field(key: str, default: Any) -> Any:  # Any: a value of the file
+    def field(key: str, default: JSONValue) -> JSONValue:
         entry = reader.get_field(key)
         return default if entry is None else entry.contents()
 
@@ -158,7 +159,7 @@ def _read(file: Path, header: Header) -> tuple[PreTrainedTokenizerBase, PreTrain
             ) from error
         try:
             tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(**at)
-            loaded: Any = AutoModelForCausalLM.from_pretrained(  # Any: see read() in huggingface/load.py
+            loaded: JSONValue = AutoModelForCausalLM.from_pretrained(
                 **at, config=config, dtype=header.dtype, output_loading_info=True
             )
         except Exception as error:  # any error in a file that anybody may have made

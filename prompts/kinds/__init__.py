@@ -21,6 +21,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
+from sottovoce.core.any_types import Unimported
 from sottovoce.core.registry import Registry
 from sottovoce.prompts.kinds.kind import Kind as Kind
 from sottovoce.prompts.kinds.marks import ITEM, LONGEST, RETRACTED, How, boxes, marks, plain
@@ -112,7 +113,7 @@ def placeholder(question: Mapping[str, Any]) -> str:  # Any: see is_open
     return " ".join(own.split()).replace('"', "'")
 
 
-def is_open(field: str, question: Mapping[str, Any]) -> bool:  # Any: a Question; its module imports this one
+def is_open(field: str, question: Mapping[str, Unimported]) -> bool:
     """Return whether a field that may be empty has no answer yet; "unknown" may be a task's own label."""
     is_answer = KINDS[kind_of(question)].unknown_is_an_answer
     return not re.search(r"\w", field) or bool(not is_answer and UNKNOWN.match(field))

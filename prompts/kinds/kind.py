@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from sottovoce.core.any_types import Unimported
 from sottovoce.core.response_format import Form
 from sottovoce.prompts.kinds.sentences import VERB
 
@@ -48,7 +48,7 @@ class Kind:
     """Returns whether an answer is right given the target, if that is more than `same`."""
     grammar: Callable[[Choices], Form | None] = lambda choices: None
     """Returns the format of a reply that is only an answer; None if it may be any text."""
-    check: Callable[[Mapping[str, Any]], None] = lambda question: None  # Any: a Question; its module imports this one
+    check: Callable[[Mapping[str, Unimported]], None] = lambda question: None
     """Raises a UsageError if a question's target or choices do not fit this kind."""
     target: Callable[[str, Choices], str | None] = lambda target, choices: target
     """Returns the target in canonical form: the letter of a choice given by its text."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
+from sottovoce.core.any_types import Unimported
 from sottovoce.prompts.kinds.number import target as number_in
 from sottovoce.prompts.kinds.sentences import sentences
 
@@ -32,7 +32,7 @@ YES_NO = re.compile(
 ALTERNATIVES = re.compile(r"\bor\b(?!\s+(?:not|more|less|fewer|so)\b)", re.IGNORECASE)
 
 
-def kind_of(question: Mapping[str, Any]) -> str:  # Any: a Question; its module imports this one
+def kind_of(question: Mapping[str, Unimported]) -> str:
     """Return the kind that a question sets, else that of its choices or target, else the one its wording asks for."""
     if kind := question.get("kind"):
         return str(kind)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 from sottovoce.analysis.published_scorers import SCORERS, Scorer
 from sottovoce.analysis.statistics import Difference, Share, paired_bootstrap, share
+from sottovoce.core.any_types import Unimported
 from sottovoce.nodes.decide import leading, viewpoints
 from sottovoce.nodes.state import Decision
 from sottovoce.prompts import kinds
@@ -88,7 +88,7 @@ def _published(scorers: Mapping[str, Scorer]) -> Policy:
     return policy
 
 
-def gold_of(question: Mapping[str, Any]) -> str:  # Any: of a Question
+def gold_of(question: Mapping[str, Unimported]) -> str:
     """Return the right answer as its data set prints it: also after "####" in a solution (GSM8K), or a letter."""
     solution = str(question.get("solution", ""))
     behind = solution.rpartition("####")[2].strip() if "####" in solution else ""

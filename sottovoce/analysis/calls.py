@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import MessageRef, Place
+from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import UsageError
 from sottovoce.settings import Settings
 from sottovoce.settings.oversight import People
 
 Carries = str
 """question, vote, full (a whole answer), viewpoint (its value alone), or the act of any other message."""
-Create = Callable[..., Any]  # Any: `create(settings, models=...)` returns an uncompiled graph
+Create = Callable[..., AnyState]
 Acts = tuple[str, ...]
 Key = tuple[int, int, str, str]
 """Round, turn, agent and act of a call, whatever the attempt."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 from sottovoce.analysis.statistics import Share, share
 from sottovoce.channels.message import words
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.question import Question
 from sottovoce.prompts.render import Prompts
@@ -44,7 +44,7 @@ def judge_questions(run: Run) -> list[Question]:
     prompts, questions = Prompts(), []
     for key, record in run.records.items():
         if (answer := _answer(record)) is not None:
-            question: Mapping[str, Any] = record.question  # Any: fields may be missing
+            question: Mapping[str, JSONValue] = record.question
             slots = {"choices": question.get("choices") or [], "references": golds_of(question), "answer": answer}
             text = words(prompts.render("judge/verdict", question=question["question"], **slots))
             questions.append(Question(question=text, kind="yes_no", id=verdict_id(key)))

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import UsageError
 
 Floats = NDArray[np.float64]
@@ -290,7 +290,7 @@ def check_installed() -> None:
     scipy_stats()
 
 
-def scipy_stats() -> Any:  # Any: it is not typed
+def scipy_stats() -> Untyped:
     """Import and return `scipy.stats`.
 
     Raises:

@@ -13,6 +13,7 @@ import click
 from pydantic import BaseModel
 
 from sottovoce.cli.options import RARE, build, parameters
+from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.text import one_line
 from sottovoce.graphs import NAMES, SCHEMES, scheme
@@ -94,7 +95,7 @@ class Commands(click.Group):
 
     noun = "command"
 
-    def __init__(self, name: str, help: str = "", **options: Any) -> None:  # Any: as click has them
+    def __init__(self, name: str, help: str = "", **options: Untyped) -> None:
         """Make a group without commands."""
         super().__init__(name, help=help or GROUPS.get(name), no_args_is_help=False, **options)
 

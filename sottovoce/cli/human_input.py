@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
+from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import SottovoceError
 from sottovoce.core.text import harmless, one_line
-from sottovoce.nodes.state import JSON
 
 Pause = Callable[[], AbstractContextManager[object]]
 FENCE = '"""'

@@ -18,6 +18,7 @@ from click.shell_completion import CompletionItem
 from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.bounds import Size
 from sottovoce.core.errors import UsageError
 from sottovoce.settings import Settings
@@ -100,7 +101,7 @@ class Option(click.Option):
         self.heading, self.common, self.is_path = heading, common, kind is Path
 
 
-def argument(description: str, metavar: str, **more: Any) -> Any:  # Any: as pydantic has fields
+def argument(description: str, metavar: str, **more: JSONValue) -> JSONValue:
     """Return a field that is a positional argument; without a default it is required."""
     return Field(description=description, json_schema_extra={"positional": metavar}, **more)
 
@@ -193,7 +194,7 @@ def _choices(info: FieldInfo) -> list[str]:
     kind = _kind(info)
     if get_origin(kind) is Literal:
         return list(get_args(kind))
-    schema: dict[str, Any] = {}  # Any: JSON
+    schema: JSON = {}
     parts = [part for each in get_args(info.annotation) for part in getattr(each, "__metadata__", ())]  # if optional
     for field in (info, *(part for part in parts if isinstance(part, FieldInfo))):
         if callable(field.json_schema_extra):

@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
@@ -20,11 +20,12 @@ from rich.console import Console
 from sottovoce.agents.hosted import failure
 from sottovoce.channels.message import Message
 from sottovoce.cli.human_input import person, read_line
+from sottovoce.core.any_types import JSON, AnyState, Untyped
 from sottovoce.core.errors import SottovoceError, UsageError, nearest
 from sottovoce.core.text import one_line, shortened
 from sottovoce.nodes.human_input import HUMAN
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.state import JSON, current_messages
+from sottovoce.nodes.state import current_messages
 from sottovoce.report import describe, transcript
 from sottovoce.report.blocks import Block
 from sottovoce.runs.discussion import Graph, HumanReply
@@ -75,7 +76,7 @@ class Stop(NamedTuple):
 class Stops:
     """A discussion with all stops so far, which are LangGraph's checkpoints of one thread."""
 
-    def __init__(self, graph: Any, question: Question, answer: HumanReply | None = None) -> None:  # Any: a StateGraph
+    def __init__(self, graph: AnyState, question: Question, answer: HumanReply | None = None) -> None:
         """Run to the first stop; `answer` replies for people who take part, by default from the terminal."""
         self._graph: Graph = graph.compile(checkpointer=InMemorySaver())
         self._answer = answer or person(hint="give the replies among the commands")
@@ -125,7 +126,7 @@ class Stops:
             raise UsageError(f"fork is {number}; the stops are 0 to {len(self.all) - 1}")
         self.current = self.all[number]
 
-    def _run(self, value: Any, config: RunnableConfig) -> None:  # Any: what LangGraph takes as input
+    def _run(self, value: Untyped, config: RunnableConfig) -> None:
         self._graph.invoke(value, config, interrupt_after="*", output_keys=[], durability="sync")
 
     def _add(self, config: RunnableConfig, ran: tuple[str, ...], edited: str = "") -> None:

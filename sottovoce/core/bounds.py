@@ -5,11 +5,12 @@ Larger numbers are mistakes, and are refused before anything is built from them.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator, ByteSize, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
+from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import UsageError
 
 MOST_AGENTS = 100
@@ -40,7 +41,7 @@ Seed = Annotated[int, Field(ge=-MAX_COUNT, le=MAX_COUNT)]
 _BYTES = TypeAdapter(ByteSize)
 
 
-def read_size(text: Any) -> Any:  # Any: pydantic checks what is not text
+def read_size(text: Untyped) -> Untyped:
     """Return the bytes of a size written as text; anything else unchanged.
 
     Raises:

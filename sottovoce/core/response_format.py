@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
 
 UNKNOWN = "unknown"
 """An extra value that every format allows, so that no agent must invent an answer."""
 CLOSED = ("number", "integer", "boolean")
 """JSON types that cannot have this value."""
-Schema = Mapping[str, Any]  # Any: a JSON schema's own
+Schema = Mapping[str, JSONValue]
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Form:
         return replace(plain, choices=_with_unknown(self.choices))
 
 
-def _with_unknown(values: tuple[Any, ...]) -> tuple[Any, ...]:  # Any: JSON's own
+def _with_unknown(values: tuple[JSONValue, ...]) -> tuple[JSONValue, ...]:
     has = any(isinstance(value, str) and value.casefold() == UNKNOWN for value in values)
     return values if has else (*values, UNKNOWN)
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import RequestError, UsageError, nearest
 from sottovoce.core.validation import shown
 
@@ -56,7 +57,7 @@ def marked(kind: type[BaseModel]) -> dict[str, Names]:
     return {name: mark for name, info in fields for mark in info.metadata if isinstance(mark, Names)}
 
 
-def named(settings: BaseModel) -> list[tuple[str, Any]]:  # Any: the field's own type
+def named(settings: BaseModel) -> list[tuple[str, JSONValue]]:
     """Return the marked fields of settings with their values, one entry for each value; unset ones are left out."""
     fields, marks = type(settings).model_fields, marked(type(settings))
     entries = [(name, item) for name in marks for item in _listed(getattr(settings, name))]
@@ -111,7 +112,7 @@ class Allowed:
 
     def resolved(self, settings: Model) -> Model:
         """Return settings with a client's names replaced by their values."""
-        changed: dict[str, Any] = {}  # Any: the field's own type
+        changed: JSON = {}
         for name, values in self.names.items():
             current = getattr(settings, name)
             if isinstance(current, list):
@@ -123,10 +124,10 @@ class Allowed:
             changed[OPTION] = {name: self._value(_own(name), value) for name, value in option.items()}
         return settings.model_copy(update=changed) if changed else settings
 
-    def _value(self, name: str, value: Any) -> Any:  # Any: JSON
+    def _value(self, name: str, value: JSONValue) -> JSONValue:
         return self.names.get(name, {}).get(value, value) if isinstance(value, str) else value
 
-    def _check_one(self, name: str, value: Any, mark: Names) -> None:  # Any: the field's own type
+    def _check_one(self, name: str, value: JSONValue, mark: Names) -> None:
         own = self.names.get(name, {})
         if isinstance(value, str) and (value in own or mark.is_shipped(value)):
             return
@@ -136,7 +137,7 @@ class Allowed:
         raise RequestError(f"unknown {mark.kind} {shown(value)}; this graph offers: {', '.join(offered)}; {WHERE}")
 
 
-def _listed(value: Any) -> list[Any]:  # Any: the field's own type
+def _listed(value: JSONValue) -> list[JSONValue]:
     return [*value] if isinstance(value, (list, tuple)) else [] if value in (None, "") else [value]
 
 
@@ -144,7 +145,7 @@ def _own(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _is_plain(value: Any) -> bool:  # Any: JSON
+def _is_plain(value: JSONValue) -> bool:
     if isinstance(value, (list, tuple)):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, (bool, int, float))

@@ -17,6 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from sottovoce.core.any_types import JSONValue
+
 PATIENCE = 20.0  # seconds of wall clock; the process's own limit is much lower
 START = 120.0  # seconds of wall clock
 
@@ -33,7 +35,7 @@ class Worker:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self.forget)
 
-    def ask(self, question: Any) -> Any:  # Any: JSON
+    def ask(self, question: JSONValue) -> JSONValue:
         """Return the answer of the process; None if a limit of time or memory killed it."""
         # In a separate thread, since servers refuse to start a process in the thread of their event loop.
         with self._lock, ThreadPoolExecutor(1) as thread:

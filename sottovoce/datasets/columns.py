@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast, get_type_hints
 
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.datasets.table_reader import Values, json_of
 from sottovoce.nodes.question import Question, question_id
@@ -106,17 +107,17 @@ def _cell(name: str, text: str) -> Any:  # Any: a list, a mapping or a text
     return [part.strip() for part in text.split("|")] if name in LISTS else text
 
 
-def _text(value: Any) -> Any:  # Any: JSON; the question checks whatever is neither number nor truth value
+def _text(value: JSONValue) -> JSONValue:
     return json.dumps(value) if isinstance(value, (bool, int, float)) else value
 
 
-def _truth(value: Any) -> Any:  # Any: see _text
+def _truth(value: JSONValue) -> JSONValue:
     """Return a value as text, true as "yes" and false as "no"."""
     text = _text(value)
     return TRUTH.get(text.strip().lower(), text) if isinstance(text, str) else text
 
 
-Fields = Mapping[str, Any]  # Any: JSON
+Fields = Mapping[str, JSONValue]
 CONDITION = re.compile(r"\s*([^=<>!]*[^=<>!\s])\s*(!=|<=|>=|==?|<|>)\s*(.*?)\s*", re.DOTALL)
 ORDERS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
@@ -170,7 +171,7 @@ def read_conditions(where: Sequence[str], known: Sequence[str]) -> list[Conditio
     return conditions
 
 
-def _equal(cell: Any, value: str) -> bool:  # Any: JSON
+def _equal(cell: JSONValue, value: str) -> bool:
     """Return whether a field equals a value: texts letter by letter, a JSON number in any spelling."""
     if isinstance(cell, str):
         return cell == value
@@ -179,7 +180,7 @@ def _equal(cell: Any, value: str) -> bool:  # Any: JSON
     return _number(value) == cell
 
 
-def _number(value: Any) -> float | None:  # Any: JSON
+def _number(value: JSONValue) -> float | None:
     """Return the value of a finite number or of its text; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None

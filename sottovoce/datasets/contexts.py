@@ -16,8 +16,8 @@ QASPER and MuSiQue are read in LongBench's layout, too. KVComm asks 500 rows of 
 from __future__ import annotations
 
 import re
-from typing import Any
 
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.schema import DataSet, Fields, Hub, Row
 from sottovoce.datasets.spans import METRIC, span
@@ -71,7 +71,7 @@ def _musique(row: Row) -> Fields:
     return fields | {"documents": supporting if row.part == "support" else every}
 
 
-def _paragraphs(published: Any) -> tuple[list[dict[str, str]], list[dict[str, str]]]:  # Any: JSON
+def _paragraphs(published: JSONValue) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
     """Return all paragraphs as passages, and those that support the answer."""
     try:
         passages = [

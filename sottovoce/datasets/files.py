@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError, first_line
 from sottovoce.core.text import shortened
 from sottovoce.datasets.schema import DataSet
@@ -60,7 +60,7 @@ def _split(text: str, name: str, data: DataSet) -> tuple[str, list[Row]]:
     return "line", rows
 
 
-def listed(items: list[Any]) -> list[Row]:  # Any: JSON
+def listed(items: list[JSONValue]) -> list[Row]:
     """Return the rows of a list, numbered from 1."""
     return [(number, partial(_object, item)) for number, item in enumerate(items, start=1)]
 
@@ -101,13 +101,13 @@ def _with_aliases(folder: Path, data: DataSet, part: str) -> DataFile:
     return replace(file, digest=both, rows=rows)
 
 
-def _object(value: Any) -> Values:  # Any: JSON
+def _object(value: JSONValue) -> Values:
     if not isinstance(value, dict):
         raise UsageError(f"found {type(value).__name__}; expected an object")
     return value
 
 
-def _within(text: str, data: DataSet) -> list[Any] | None:  # Any: JSON
+def _within(text: str, data: DataSet) -> list[JSONValue] | None:
     """Return the list inside the one JSON object; None if the text is not such an object."""
     try:
         value = json.loads(text) if data.within else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
 
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.schema import DataSet, Fields, Row
 from sottovoce.datasets.table_reader import json_of
@@ -24,7 +24,7 @@ PROBLEM = ("test", "entry_point")
 """The columns that make up the problem."""
 
 
-def of_row(values: Mapping[str, Any]) -> dict[str, Any]:  # Any: JSON
+def of_row(values: Mapping[str, JSONValue]) -> JSON:
     """Return a row of HumanEval with our names for its columns; return any other row unchanged."""
     if "question" in values or not {"prompt", *PROBLEM} <= set(values):
         return dict(values)
@@ -64,7 +64,7 @@ def _entry_point(starter: str) -> tuple[str, str]:
     raise UsageError(f"starter_code is {starter!r}; expected the beginning of a function, or of a class Solution")
 
 
-def _tests(row: Row, column: str) -> list[tuple[list[Any], Any]]:  # Any: JSON
+def _tests(row: Row, column: str) -> list[tuple[list[JSONValue], JSONValue]]:
     """Return pairs of arguments (one line of JSON each) and expected result."""
     given = row.get(column)
     if isinstance(given, str) and given.lstrip()[:1] != "[":

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.schema import DataSet, Fields, Hub, Row
 
@@ -21,7 +20,7 @@ CONCLUSION = (
 YES = {True: "yes", False: "no", "yes": "yes", "no": "no", "true": "yes", "false": "no"}
 
 
-def _one_of(label: Any, known: dict[str, str], column: str) -> str:  # Any: JSON
+def _one_of(label: JSONValue, known: dict[str, str], column: str) -> str:
     """Return the label for its name in lower case."""
     name = str(label).strip().replace("_", " ").lower()
     if name not in known:

@@ -15,8 +15,8 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from sottovoce.core.any_types import JSONValue, Unimported
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted
 from sottovoce.datasets.briefing import to_senders
@@ -152,7 +152,7 @@ def read_questions(
     path: Path | str,
     where: Sequence[str] = (),
     limit: int | None = None,
-    common: Mapping[str, Any] | None = None,  # Any: fields of a Question
+    common: Mapping[str, Unimported] | None = None,
 ) -> list[Question]:
     """Return the questions of a file: the first `limit` rows that meet all of `where`: "subject=sums", "level<=3".
 
@@ -164,7 +164,7 @@ def read_questions(
     return read_file(path, common).take(where, limit).questions
 
 
-def read_file(path: Path | str, common: Mapping[str, Any] | None = None) -> QuestionFile:  # Any: see read_questions
+def read_file(path: Path | str, common: Mapping[str, JSONValue] | None = None) -> QuestionFile:
     """Return all rows of a file, each checked as far as possible without a scheme's settings.
 
     Raises:

@@ -11,10 +11,11 @@ import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from pydantic import ConfigDict, Field, field_validator
 
+from sottovoce.core.any_types import JSON, JSONValue, Untyped
 from sottovoce.core.bounds import Count
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.validation import Checked
@@ -32,15 +33,15 @@ COMMON = {"kind", "description", "answer_description", "demonstrations"}
 PLAYED = "; ".join(f"{', '.join(games.samples)} (scheme {command})" for command, games in GAMES.items())
 CHOOSING = {"question", "sample", "games", "questions", "where", "limit", "shuffle", "skip", "seeds"}
 """Options that choose questions; all others are fields of a question."""
-FILES_ONLY: dict[str, Any] = {"command": False}  # Any: pydantic's
+FILES_ONLY: dict[str, Untyped] = {"command": False}
 """Marks a field that experiments set and the command line does not."""
 
 
-def _option(description: str, option: str | None = None) -> Any:  # Any: a field, as pydantic has it
+def _option(description: str, option: str | None = None) -> JSONValue:
     return Field(default=None, alias=option, description=description)
 
 
-def _options(description: str, option: str) -> Any:  # Any: see _one
+def _options(description: str, option: str) -> JSONValue:
     return Field(default=[], alias=option, description=description)
 
 
@@ -97,7 +98,7 @@ class QuestionOptions(Checked):
 
     @field_validator("questions", mode="before")
     @classmethod
-    def _said(cls, value: Any) -> Any:  # Any: unchecked input; in code it may be a path
+    def _said(cls, value: JSONValue) -> JSONValue:
         return str(value) if isinstance(value, Path) else value
 
 
@@ -189,7 +190,7 @@ def _check_fields(options: QuestionOptions) -> None:
 
 
 def _question_of(options: QuestionOptions, settings: Settings) -> Question:
-    fields: dict[str, Any] = {name: value for name, value in options if value and name not in CHOOSING}  # Any: see _one
+    fields: JSON = {name: value for name, value in options if value and name not in CHOOSING}
     if options.documents:
         fields["documents"] = dealt_documents(options.documents, settings)
     asked = cast(Question, {**fields, "question": options.question})

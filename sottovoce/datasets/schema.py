@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from sottovoce.core.any_types import JSONValue, Unimported
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.datasets.table_reader import Values
 from sottovoce.prompts.kinds import KindName
 
 SPLITS = {"dev": "validation", "test": "test", "train": "train"}
 """Names on the hub, by published split."""
-Fields = dict[str, Any]  # Any: of a Question, without `id` and `kind`
+Fields = dict[str, Unimported]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Row:
     part: str = ""
     """The part in the data set's name: "formal_logic" in mmlu/formal_logic."""
 
-    def get(self, *names: str) -> Any:  # Any: JSON
+    def get(self, *names: str) -> JSONValue:
         """Return the value of the first of these columns that the row has.
 
         Raises:
@@ -77,7 +77,7 @@ class DataSet:
     about: str
     """What its questions are, in a few words."""
     kind: KindName
-    row: Mapping[str, Any]  # Any: JSON
+    row: Mapping[str, JSONValue]
     """An example row for error messages: the published columns, with values of our own."""
     read: Callable[[Row], Fields]
     """Returns the fields of a question, with a `kind` if it differs; raises UsageError for a broken row."""

@@ -6,8 +6,8 @@ Translations need COMET or BLEURT, whose weights are not part of this program.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.schema import DataSet, Fields, Hub, Row
 
@@ -15,7 +15,7 @@ METRIC = "EM, F1"
 IDS = "id_aliases.json"
 
 
-def span(question: str, forms: Iterable[Any]) -> Fields:  # Any: JSON
+def span(question: str, forms: Iterable[JSONValue]) -> Fields:
     """Return a question with its answer: the first non-empty form is the target, the others are aliases.
 
     Raises:
@@ -28,7 +28,7 @@ def span(question: str, forms: Iterable[Any]) -> Fields:  # Any: JSON
     return {**fields, "aliases": texts[1:]} if texts[1:] else fields
 
 
-def paragraphs(context: Any) -> list[dict[str, str]]:  # Any: JSON
+def paragraphs(context: JSONValue) -> list[dict[str, str]]:
     """Return passages from [[title, [sentence, ...]], ...], or from the hub's lists of titles and sentences.
 
     Raises:
@@ -68,7 +68,7 @@ def _supporting(row: Row) -> list[str]:
     return found
 
 
-def gold_titles(facts: Any) -> list[str]:  # Any: JSON
+def gold_titles(facts: JSONValue) -> list[str]:
     """Return the distinct titles of supporting facts: [[title, sentence], ...], or the hub's lists of both."""
     titles = facts.get("title") if isinstance(facts, dict) else [fact[0] for fact in facts or [] if fact]
     return list(dict.fromkeys(title for title in titles or [] if isinstance(title, str)))

@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import UsageError
 from sottovoce.core.files import bytes_of
 from sottovoce.core.text import shortened
 
-Values = dict[str, Any]  # Any: JSON; cells of CSV are texts
+Values = JSON
 Row = tuple[int, Callable[[], Values]]
 """The line on which a row begins, from 1, and a function that parses it; a UsageError if it is broken."""
 MARK = "\ufeff"
@@ -151,7 +151,7 @@ def _object(line: str) -> Values:
     return values
 
 
-def json_of(text: str, name: str) -> Any:  # Any: JSON
+def json_of(text: str, name: str) -> JSONValue:
     """Parse JSON.
 
     Raises:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from sottovoce.channels.message import Message, Place
+from sottovoce.core.any_types import AnyState
 from sottovoce.core.text import counted, one_line, shortened
 from sottovoce.datasets.trained import knowledge
 from sottovoce.graphs import scheme
@@ -71,7 +72,7 @@ def introduction(run: DiscussionRecord) -> Block:
     return Block("", lines=(first, *_aside_lines(manner), question, *_aside_lines(known), *notes))
 
 
-def channel(settings: Mapping[str, Any]) -> list[str]:  # Any: the values of settings
+def channel(settings: Mapping[str, AnyState]) -> list[str]:
     """Return the protocol for a title, with a probe if there is one."""
     probe = settings.get("probe", "none")
     return [settings["protocol"], *([f"probe {probe}"] if probe != "none" else [])]

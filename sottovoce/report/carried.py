@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 from sottovoce.analysis.compare import Summary
 from sottovoce.analysis.statistics import Share
 from sottovoce.channels.message import Message
+from sottovoce.core.any_types import AnyState
 from sottovoce.core.text import figure, one_line
 from sottovoce.experiments.row_content import run_name
 from sottovoce.experiments.schema import Experiment
@@ -80,7 +80,7 @@ def heard_bytes(record: DiscussionRecord) -> Iterator[float]:
     """
     if record.settings.get("control", "none") != "none":
         return
-    board: Any = {"board": record.messages, "epochs": [reset.cut for reset in record.resets]}  # Any: part of a state
+    board: AnyState = {"board": record.messages, "epochs": [reset.cut for reset in record.resets]}
     messages, edges = current_messages(board), record.chosen().edges()
     for place, message in enumerate(messages):
         later = {each.agent for each in messages[place:] if _follows(each, message)}

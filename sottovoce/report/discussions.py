@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from sottovoce.channels.message import Message, Place
+from sottovoce.core.any_types import JSON
 from sottovoce.core.text import counted, figure, one_line, shortened
 from sottovoce.nodes.decide import viewpoints
 from sottovoce.nodes.question import question_digest, question_id
-from sottovoce.nodes.state import JSON, Intervened
+from sottovoce.nodes.state import Intervened
 from sottovoce.report import blocks, describe
 from sottovoce.report.blocks import Block
 from sottovoce.report.tensors import Tensors

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
 
 from sottovoce.channels.message import Message
+from sottovoce.core.any_types import JSON
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import question_id
-from sottovoce.nodes.state import JSON
 from sottovoce.report.describe import verdict
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.results import Result, Results

@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 
 from sottovoce.analysis.compare import Summary
 from sottovoce.analysis.discussion_metrics import accuracy_by_round
+from sottovoce.core.any_types import JSONValue, Unimported, Untyped
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import shortened
 from sottovoce.runs.run import Run
@@ -30,7 +31,7 @@ ROW = 0.2  # inches
 NAME = 40  # characters of a run's name in a legend
 
 
-def looks(runs: Iterable[str]) -> dict[str, dict[str, Any]]:  # Any: for `errorbar`
+def looks(runs: Iterable[str]) -> dict[str, dict[str, Untyped]]:
     """Return a color, a line style and a marker for each run, for use in all plots of a page."""
     return {
         run: {"color": f"C{at % 10}", "linestyle": LINES[at % len(LINES)], "marker": MARKERS[at % len(MARKERS)]}
@@ -38,7 +39,7 @@ def looks(runs: Iterable[str]) -> dict[str, dict[str, Any]]:  # Any: for `errorb
     }
 
 
-Looks = Mapping[str, Mapping[str, Any]]  # Any: for `errorbar`
+Looks = Mapping[str, Mapping[str, Untyped]]
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def _cost(scored: Sequence[Summary], of: Looks) -> Plot | None:
     return Plot(svg(figure, caption), caption)
 
 
-def drawing() -> tuple[Any, Any]:  # Any: a Figure, its Axes
+def drawing() -> tuple[Unimported, Unimported]:
     """Return an empty figure and its panel."""
     try:
         from matplotlib.figure import Figure
@@ -110,7 +111,7 @@ def drawing() -> tuple[Any, Any]:  # Any: a Figure, its Axes
     return figure, figure.subplots()
 
 
-def svg(figure: Any, title: str) -> Markup:  # Any: a Figure
+def svg(figure: Unimported, title: str) -> Markup:
     """Return the SVG element alone, for use in a page, with a title for screen readers."""
     import matplotlib
 
@@ -122,7 +123,7 @@ def svg(figure: Any, title: str) -> Markup:  # Any: a Figure
     return Markup(f'{opening} role="img"><title>{escape(title)}</title>{rest}')
 
 
-def _legend(figure: Any, names: Collection[str]) -> None:  # Any: a Figure
+def _legend(figure: Unimported, names: Collection[str]) -> None:
     figure.set_figheight(SIZE[1] + ROW * ceil(len(names) / COLUMNS))
     figure.legend(loc="outside upper left", ncols=COLUMNS, frameon=False)
 
@@ -132,13 +133,13 @@ def _label(name: str) -> str:
     return shortened(name, NAME).replace("$", r"\$")
 
 
-def _accuracy(axes: Any) -> None:  # Any: Axes
+def _accuracy(axes: Untyped) -> None:
     axes.set_ylim(-0.03, 1.03)
     axes.set_ylabel("accuracy")
     axes.grid(alpha=0.3)
 
 
-def _reach(shares: Iterable[Any]) -> tuple[list[float], list[float]]:  # Any: of a Share
+def _reach(shares: Iterable[JSONValue]) -> tuple[list[float], list[float]]:
     """Return how far intervals go down and up, at least 0: rounding may put a bound on the wrong side."""
     listed = [*shares]
     return [max(0.0, each.value - each.low) for each in listed], [max(0.0, each.high - each.value) for each in listed]

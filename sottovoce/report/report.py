@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from sottovoce.analysis.compare import Comparison, Summary
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import UsageError, command
 from sottovoce.core.text import counted, figure, one_line
 from sottovoce.graphs import scheme
-from sottovoce.nodes.state import JSON
 from sottovoce.report import interventions
 from sottovoce.report.carried import carried, carried_note, carried_table
 from sottovoce.report.comparison import Table, comparison_of, published_table, sentences, tables
@@ -167,5 +166,5 @@ def _facts(run: Run) -> dict[str, str]:
     }
 
 
-def _value(value: Any) -> str:  # Any: JSON
+def _value(value: JSONValue) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -22,12 +22,12 @@ from transformers import PreTrainedTokenizerBase
 
 from sottovoce.channels.message import Message
 from sottovoce.channels.payload import Label, Payload, Span
+from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import ModelError, PayloadError
 from sottovoce.models import load_tokenizer, vocabulary_digest
 from sottovoce.models.huggingface.text import BROKEN
 
 Numbers = NDArray[Any]  # Any: of any dtype
-JSON = dict[str, Any]  # Any: plain JSON
 MAX_STEPS = 0xFFFF
 
 

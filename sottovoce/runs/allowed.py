@@ -7,10 +7,11 @@ torch.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from pydantic import ConfigDict, Field, model_validator
 
+from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import UsageError
 from sottovoce.core.trust import marked, named
 from sottovoce.core.validation import Checked, shown
@@ -21,7 +22,7 @@ AnySettings = TypeVar("AnySettings", bound=Settings)
 OF_SANDBOX = ("sandbox", "unsafe")
 DONOR = "probe_from"
 TRUST_HELP = "Open the models, files, folders and servers, and import the Python names, that the run or file names."
-TRUST_PATHS: Any = Field(default=False, description=TRUST_HELP)  # Any: a default of pydantic's
+TRUST_PATHS: Untyped = Field(default=False, description=TRUST_HELP)
 
 
 class Trust(Checked):

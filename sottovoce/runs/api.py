@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sottovoce.core.any_types import JSON, JSONValue, Keywords
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.question_files import check
 from sottovoce.datasets.trained import SMALL, untrained
@@ -55,7 +56,7 @@ class RunResults:
         return self._run.manifest.scheme
 
     @property
-    def settings(self) -> dict[str, Any]:  # Any: JSON
+    def settings(self) -> JSON:
         """All settings that the run was started with, defaults included."""
         return self._run.manifest.settings
 
@@ -109,7 +110,7 @@ class RunResults:
 def run_questions(
     scheme: str | Scheme,
     questions: str | Question | Sequence[str | Question],
-    settings: Settings | Mapping[str, Any] | None = None,  # Any: plain values, as a settings file has them
+    settings: Settings | Mapping[str, JSONValue] | None = None,
     *,
     models: Models = None,
     seeds: Sequence[int] = (),
@@ -191,7 +192,7 @@ def _checked_questions(questions: str | Question | Sequence[str | Question], set
     return checked
 
 
-def _outside_of_loops(work: Any) -> None:  # Any: a function without arguments
+def _outside_of_loops(work: Keywords) -> None:
     """Run a function that starts an event loop: in a thread if a loop is running already, as in a notebook."""
     try:
         asyncio.get_running_loop()
@@ -202,7 +203,7 @@ def _outside_of_loops(work: Any) -> None:  # Any: a function without arguments
         pool.submit(work).result()
 
 
-def _table(rows: list[dict[str, Any]]) -> DataFrame:  # Any: cells
+def _table(rows: list[JSON]) -> DataFrame:
     try:
         from pandas import DataFrame
     except ImportError as error:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from statistics import fmean
 
+from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import RecordError, command
 from sottovoce.core.files import bytes_of
-from sottovoce.nodes.state import JSON
 from sottovoce.runs.log import LOG
 from sottovoce.runs.run import Run
 

@@ -20,9 +20,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sottovoce.channels.store import PayloadStore
+from sottovoce.core.any_types import JSON, Untyped
 from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.nodes.question import Question, question_id
-from sottovoce.nodes.state import JSON
 from sottovoce.runs.events import Decided
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import RunManifest, new_manifest
@@ -113,7 +113,7 @@ def run_on_cluster(
         task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RETRIES)(_task)
         shared = run_all, str(Path.cwd()), ray.put(run.manifest), ray.put(run.questions())
         waiting = deque(_shards(run.unfinished, min(most, first), limits.at_once))
-        running: dict[Any, list[Key]] = {}  # Any: here and below Ray's handles have no types
+        running: dict[Untyped, list[Key]] = {}
 
         def save_finished(seconds: float) -> None:
             refs = [*running]

@@ -22,13 +22,14 @@ from langgraph.types import Command, Interrupt
 
 from sottovoce.agents.hosted import failure
 from sottovoce.channels.message import Message, Place
+from sottovoce.core.any_types import JSON, AnyState, Keywords, Untyped
 from sottovoce.core.errors import PayloadError, RecordError, RetrievalError, SottovoceError
-from sottovoce.nodes.state import JSON, Update
+from sottovoce.nodes.state import Update
 from sottovoce.runs.events import Asked, Listener, Reading, Speaking
 from sottovoce.runs.log import REPAIR
 from sottovoce.runs.run import Key, Observer, Run
 
-Graph = CompiledStateGraph[Any, Any, Any, Any]  # Any: of every scheme
+Graph = CompiledStateGraph[AnyState, AnyState, AnyState, AnyState]
 Reply = str | JSON
 OUTSIDE = (OSError, PayloadError, RecordError, RetrievalError)
 """Errors that neither scheme nor protocol can cause, like those of hosted models; all others count as wrong answers."""
@@ -101,7 +102,7 @@ class LiveDiscussion:
 
     async def _run_graph(self, graph: Graph, start: Any, config: RunnableConfig, *, live: bool) -> None:
         """Run the graph to the decision, or until a human must reply."""
-        options: Any = {"context": {"seed": self.record.seed}}  # Any: keywords
+        options: Keywords = {"context": {"seed": self.record.seed}}
         options |= {"durability": "exit"} if graph.checkpointer else {}
         if not live:
             await graph.ainvoke(start, config, output_keys=[], **options)
@@ -197,12 +198,12 @@ async def _waiting(graph: Graph, config: RunnableConfig) -> tuple[str, Interrupt
     return next(((_step(number, task.name, task.path), each) for task in state.tasks for each in task.interrupts), None)
 
 
-def _step(number: int, node: str, path: Sequence[Any]) -> str:  # Any: as LangGraph has it
+def _step(number: int, node: str, path: Sequence[Untyped]) -> str:
     """Return the name of a step: the number of the superstep, the node, and the index of its `Send`, if any."""
     return f"{number}/{node}" if path[1] == node else f"{number}/{node}/{path[1]}"
 
 
-def recorded(graph: Any, *, saver: bool) -> Graph:  # Any: a StateGraph
+def recorded(graph: AnyState, *, saver: bool) -> Graph:
     """Compile a graph for discussions that record their steps, and repeat those that are recorded.
 
     A `saver` in memory is needed for requests to humans.
@@ -215,7 +216,7 @@ def recorded(graph: Any, *, saver: bool) -> Graph:  # Any: a StateGraph
     return compiled
 
 
-class _RecordedNode(Runnable[Any, Any]):  # Any: here and below a state, and its update
+class _RecordedNode(Runnable[AnyState, AnyState]):
     """A node that returns the recorded update of its step, or runs and has the step recorded."""
 
     def __init__(self, node: Runnable[Any, Any], name: str, check: Callable[..., None] | None) -> None:
@@ -241,7 +242,7 @@ class _RecordedNode(Runnable[Any, Any]):  # Any: here and below a state, and its
         return Command(update={key: update[key] for key in update if key != GOTO}, goto=update[GOTO])
 
 
-def _update(node: str, returned: Any) -> Update:  # Any: see above
+def _update(node: str, returned: AnyState) -> Update:
     """Return what a node returned as the log has it."""
     goto: Any = ()
     if isinstance(returned, Command):

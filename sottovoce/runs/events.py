@@ -12,8 +12,9 @@ from pydantic import AfterValidator, BaseModel, Field
 from pydantic_core import PydanticCustomError
 
 from sottovoce.channels.message import Message, Place
+from sottovoce.core.any_types import JSON
 from sottovoce.core.bounds import MAX_COUNT
-from sottovoce.nodes.state import JSON, Decision, Intervened, Update, Vote
+from sottovoce.nodes.state import Decision, Intervened, Update, Vote
 
 ROLES = {"human": "user", "ai": "assistant"}
 """Names of roles as we record them, by LangChain's."""

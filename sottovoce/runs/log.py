@@ -26,15 +26,14 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import RecordError
 from sottovoce.core.files import bytes_of, opened
 from sottovoce.core.outputs import RUN, check_no_link
 
-JSON = dict[str, Any]  # Any: plain JSON
 LOG = RUN
 LOCK = "lock"
 REPAIR = "restore the log from a copy, or run its questions again"
@@ -185,7 +184,7 @@ def last_line(folder: Path) -> JSON:
 def parsed(line: bytes) -> JSON | None:
     """Return a line of a log as JSON, or None if it is not one."""
     try:
-        value: Any = json.loads(line) if line.endswith(b"\n") else None  # Any: JSON as it comes
+        value: JSONValue = json.loads(line) if line.endswith(b"\n") else None
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) and "line" in value else None

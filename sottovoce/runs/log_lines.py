@@ -17,12 +17,12 @@ from typing_extensions import TypedDict
 
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import DIGEST, PayloadRef
+from sottovoce.core.any_types import JSON
 from sottovoce.core.bounds import MAX_COUNT
 from sottovoce.core.errors import SottovoceError
 from sottovoce.core.validation import first_wrong
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.state import JSON
 from sottovoce.retrievers.pool import Origin
 from sottovoce.runs.events import MOST_PLACES, Asked, Count, Decided, Intervention, Level, Opened, Reset
 from sottovoce.runs.log import SURROGATE

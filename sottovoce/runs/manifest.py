@@ -8,19 +8,19 @@ import platform
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated
 
 from langchain_core.language_models.chat_models import BaseChatModel
 from pydantic import AfterValidator, BaseModel, Field
 
 import sottovoce
 from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import RecordError
 from sottovoce.graphs import SCHEMES
 from sottovoce.nodes.context import made_from, wording
 from sottovoce.nodes.contexts import Models
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.state import JSON
 from sottovoce.prompts.packs import NAMES, SHIPPED
 from sottovoce.prompts.render import Prompts
 from sottovoce.runs.limits import Budget
@@ -159,7 +159,7 @@ def prompts_digest(scheme: str, settings: Settings, packs: Mapping[str, str]) ->
     return digests[0] if len(digests) == 1 else digest(digests)
 
 
-def digest(data: Any) -> str:  # Any: JSON
+def digest(data: JSONValue) -> str:
     """Return the sha256 of plain JSON."""
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import log2
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel
 
 from sottovoce.channels.message import Message
+from sottovoce.core.any_types import Unimported
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Discussion, Vote, concluded, current_messages
@@ -169,13 +170,13 @@ def _overlap(answer: str, gold: str) -> float:
     return 2 * common / (len(said) + len(wanted)) if common else 0.0
 
 
-def golds_of(question: Mapping[str, Any]) -> list[str]:  # Any: of a Question
+def golds_of(question: Mapping[str, Unimported]) -> list[str]:
     """Return the right answers of a question: its target and its aliases."""
     target = question.get("target")
     return [] if target is None else [target, *question.get("aliases", [])]
 
 
-def answer_measures(question: Mapping[str, Any], decision: Decision) -> dict[str, float]:  # Any: of a Question
+def answer_measures(question: Mapping[str, Unimported], decision: Decision) -> dict[str, float]:
     """Return EM, F1 and named of a decision on a `text` question with a target; {} for any other."""
     golds = golds_of(question)
     if question.get("kind") != "text" or not golds:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.channels.store import DIGEST, SUFFIX, default_root
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.files import bytes_of, opened
 from sottovoce.runs import run_directory
@@ -182,7 +183,7 @@ def collected(pairs: Iterable[tuple[str, str]], where: str) -> Named:
     return names_by_digest
 
 
-def _digests_in(value: Any, who: str = "") -> Iterator[tuple[str, str]]:  # Any: plain JSON
+def _digests_in(value: JSONValue, who: str = "") -> Iterator[tuple[str, str]]:
     """Yield each digest under the key `sha256`, at any depth, with the message around it."""
     if isinstance(value, Mapping):
         if {"agent", "round"} <= value.keys():

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import RecordError, SottovoceError
 from sottovoce.core.files import opened
 from sottovoce.core.validation import first_wrong, shown
 from sottovoce.nodes.question import Question
 from sottovoce.prompts import kinds
-from sottovoce.runs.log import FORMAT, JSON, LOG, REPAIR, VERSION, in_use, parsed, read
+from sottovoce.runs.log import FORMAT, LOG, REPAIR, VERSION, in_use, parsed, read
 from sottovoce.runs.log_lines import wrong_in, wrong_settings
 from sottovoce.runs.manifest import RunManifest
 from sottovoce.runs.run import Key, Run
@@ -65,7 +65,7 @@ def verdicts(judge_run: Run) -> dict[Key, float]:
     return {judged_discussion(name): float(answer == "yes") for name, answer in said.items() if answer is not None}
 
 
-def _head(lines: Sequence[Mapping[str, Any]], folder: Path) -> RunManifest:  # Any: JSON as it comes
+def _head(lines: Sequence[Mapping[str, JSONValue]], folder: Path) -> RunManifest:
     about = {name: value for name, value in lines[0].items() if name != "line"} if lines else {}
     if about.get("format") != FORMAT:
         raise RecordError(

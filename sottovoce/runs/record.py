@@ -11,10 +11,11 @@ from pydantic import BaseModel, Field, field_serializer
 
 from sottovoce.channels.board import Board
 from sottovoce.channels.message import Message
+from sottovoce.core.any_types import JSON
 from sottovoce.graphs import scheme
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.question import Question, document_digests, question_digest, question_id
-from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened, Update, Vote, current_messages
+from sottovoce.nodes.state import Decision, Discussion, Intervened, Update, Vote, current_messages
 from sottovoce.runs.cost import Cost, flops, payload_measures
 from sottovoce.runs.events import Asked, Count, Decided, Intervention, Level, LoggedEvent, Opened, Reset
 from sottovoce.runs.log import FORMAT, VERSION

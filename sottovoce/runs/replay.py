@@ -15,12 +15,13 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 
 from sottovoce.channels.message import Message
+from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.state import Decision, Intervened
 from sottovoce.nodes.watch import Intervention
 
-Graph = CompiledStateGraph[Any, Any, Any, Any]  # Any: of every scheme
+Graph = CompiledStateGraph[AnyState, AnyState, AnyState, AnyState]
 THREAD: RunnableConfig = {"configurable": {"thread_id": "replay"}}
 
 

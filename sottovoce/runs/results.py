@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from statistics import fmean
-from typing import Any
 
+from sottovoce.core.any_types import JSON
 from sottovoce.core.text import counted, figure, one_line
 
 Scores = dict[tuple[str, int], float]
@@ -64,9 +64,9 @@ class Result:
         """The score that verdicts use: failures that scheme and protocol can cause are wrong, others are left out."""
         return None if self.failed and self.outside else self.failed_wrong
 
-    def to_dict(self) -> dict[str, Any]:  # Any: plain JSON
+    def to_dict(self) -> JSON:
         """Return the fields, with the score in which a failure is wrong after the score."""
-        row: dict[str, Any] = {}  # Any: plain JSON
+        row: JSON = {}
         for each in fields(self):
             row[each.name] = getattr(self, each.name)
             if each.name == "score":

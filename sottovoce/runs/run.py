@@ -17,10 +17,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from sottovoce.channels.store import PayloadRef, PayloadStore
+from sottovoce.core.any_types import JSON
 from sottovoce.core.bounds import MAX_COUNT
 from sottovoce.core.errors import RecordError, UsageError, command
 from sottovoce.nodes.question import Question, question_id
-from sottovoce.nodes.state import JSON, Update
+from sottovoce.nodes.state import Update
 from sottovoce.runs.cost import Cost
 from sottovoce.runs.events import Asked, Event, LoggedEvent, from_json, to_json
 from sottovoce.runs.log import LOCK, LOG, Log, read

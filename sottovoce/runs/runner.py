@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
+from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import PayloadError, RecordError, UsageError, command
 from sottovoce.graphs import scheme
 from sottovoce.nodes.contexts import Models
@@ -129,7 +129,7 @@ class Runner:
         self._person = person
         self._workers: list[asyncio.Task[None]] = []
 
-    async def run(self, graph: Any) -> None:  # Any: a StateGraph
+    async def run(self, graph: AnyState) -> None:
         """Run all unfinished discussions, or as many as the limits allow."""
         if self._run.unfinished and (why := self._reached()):
             self.over = why  # a resumed run makes no call beyond its limit
@@ -147,7 +147,7 @@ class Runner:
         if errors and not (self.over and isinstance(errors[0], asyncio.CancelledError)):
             raise errors[0]
 
-    async def _work(self, waiting: Iterator[Key], graph: Any) -> None:  # Any: a compiled graph
+    async def _work(self, waiting: Iterator[Key], graph: AnyState) -> None:
         """Run the waiting discussions one after another."""
         for key in waiting:
             discussion = LiveDiscussion(self._run, key, self._observed, self._agents, self._person)

@@ -20,6 +20,7 @@ from pydantic_core import CoreSchema
 
 from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.options import LONGEST_REPLY, CipherOptions, GraftOptions, StateOptions, ThoughtsOptions
+from sottovoce.core.any_types import AnyState, JSONValue, Keywords
 from sottovoce.core.bounds import LONGEST_WAIT, Count, Seed, Size, Tokens
 from sottovoce.core.errors import UsageError, choose, nearest
 from sottovoce.core.trust import Names, Words
@@ -37,11 +38,11 @@ Answers = Literal["short", "sentence"]
 Control = Literal["none", "own", "empty", "filler", "decoy"]
 Escalate = Literal["never", "disagreement", "uncertainty"]
 Weights = Literal["auto", "float32", "bfloat16", "int8", "int4"]
-Documents = Sequence[Any] | Mapping[str, Sequence[Any]]  # Any: `Document` of `nodes.question`
+Documents = Sequence[JSONValue] | Mapping[str, Sequence[JSONValue]]
 """Documents of all agents, or by agent: see `Question`."""
 
 
-def pairs(value: Any, info: ValidationInfo) -> Any:  # Any: user input
+def pairs(value: JSONValue, info: ValidationInfo) -> JSONValue:
     """Return NAME=VALUE texts of a command line as a mapping, with JSON values parsed; a mapping stays unchanged."""
     if not isinstance(value, list):
         return value
@@ -52,7 +53,7 @@ def pairs(value: Any, info: ValidationInfo) -> Any:  # Any: user input
     return {name: _plain(value) for name, _, value in split}
 
 
-def _plain(value: str) -> Any:  # Any: JSON
+def _plain(value: str) -> JSONValue:
     try:
         return json.loads(value)
     except (ValueError, RecursionError):
@@ -70,7 +71,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         "(raw states), kv (keys and values), thoughts (latent steps) or graft (one state).",
         json_schema_extra=lambda schema: schema.update(enum=[*PROTOCOLS.names()]),
     )
-    option: Annotated[dict[str, Any], BeforeValidator(pairs), Words()] = Field(  # Any: each protocol's own
+    option: Annotated[dict[str, Keywords], BeforeValidator(pairs), Words()] = Field(
         default={},
         description="NAME=VALUE: a setting of the pages without an option of its own, or a protocol's option, also "
         "AGENT.NAME=VALUE for one agent.",
@@ -187,7 +188,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         return schema
 
     @classmethod
-    def parse(cls, settings: Any) -> Self:  # Any: user input
+    def parse(cls, settings: JSONValue) -> Self:
         """Return a caller's settings; a dict is validated, and None means the defaults.
 
         Raises:
@@ -237,7 +238,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         """Return the fields that a question must have, each with the reason."""
         return {}
 
-    def check_game(self, question: Mapping[str, Any]) -> None:  # Any: fields of a `Question`
+    def check_game(self, question: Mapping[str, JSONValue]) -> None:
         """Refuse a question's game that these settings cannot play; the settings of worlds override this.
 
         Raises:
@@ -245,7 +246,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         """
         raise UsageError("the question has a game, but this scheme plays none; run it with the game's own world")
 
-    def check_levers(self, game: Mapping[str, Any]) -> None:  # Any: the settings' own types
+    def check_levers(self, game: Mapping[str, AnyState]) -> None:
         """Refuse settings that contradict a stored game, whose own values would be used.
 
         Raises:
@@ -263,7 +264,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         """
         return packs.folder_of(pack, type(self).__name__.lower(), self.protocol)
 
-    def per_agent(self, field: str) -> list[Any]:  # Any: the field's own type
+    def per_agent(self, field: str) -> list[JSONValue]:
         """Return the values of a per-agent field, one for each of `names`; [] if none was set.
 
         One value applies to all. With one value for each agent that discusses, the others get the first
@@ -282,7 +283,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         asked = f"{n} agents" + (f" and {', '.join(self.others())}" if more else "")
         raise UsageError(f"{field} has {len(values)} values for {asked}; give one for all, or one each")
 
-    def of(self, field: str, agent: str) -> Any:  # Any: the field's own type
+    def of(self, field: str, agent: str) -> JSONValue:
         """Return one agent's value of a per-agent field; None if none was set."""
         values = self.per_agent(field)
         return values[self.names().index(agent)] if values else None
@@ -292,7 +293,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         """Return the settings that describe a model; a model passed as an object has its own."""
         return {"model", "max_tokens", "option", "timeout", *OF_LOADING, *OF_SAMPLING, *OF_PROTOCOL}
 
-    def options(self, agent: str) -> dict[str, Any]:  # Any: each protocol's own options
+    def options(self, agent: str) -> dict[str, Keywords]:
         """Return the options of an agent's protocol: fields not at their defaults, updated with `option`."""
         fields = type(self).model_fields
         # A scheme may use a name for a setting of its own, as ReAct does `carry`: then `option` sets the protocol's.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.bounds import LONGEST_PROGRAM, Rounds, Tokens
 from sottovoce.core.errors import UsageError
 from sottovoce.core.trust import Names
@@ -82,7 +83,7 @@ class CodeGen(Settings):
         """Each coder in each round, as in the paper's code."""
         return self.cap_per or "turn"
 
-    def check_game(self, question: Mapping[str, Any]) -> None:  # Any: fields of a `Question`
+    def check_game(self, question: Mapping[str, JSONValue]) -> None:
         """Refuse what is not a problem."""
         Problem.model_validate(question["game"])
 

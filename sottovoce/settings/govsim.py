@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.bounds import Few, Tokens
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.govsim.fishery import AGENTS, Allocation, Game
@@ -72,13 +73,13 @@ class GovSim(Settings):
         """All interventions together, since a month's wishes are checked as one."""
         return self.cap_per or "all"
 
-    def check_game(self, question: Mapping[str, Any]) -> None:  # Any: fields of a `Question`
+    def check_game(self, question: Mapping[str, JSONValue]) -> None:
         """Refuse a game that cannot be played, or differs from the settings."""
         game = self.seated(question["game"])
         same = {name: getattr(game, name) for name in ("months", "start", "collapse", "allocation", "language")}
         self.check_levers({**same, "newcomer": game.newcomer_after})
 
-    def seated(self, stored: Mapping[str, Any]) -> Game:  # Any: JSON
+    def seated(self, stored: Mapping[str, JSONValue]) -> Game:
         """Return a stored game with its agents replaced by those of the run, in order.
 
         Raises:

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.files import text_of
 
@@ -25,7 +26,7 @@ class UnknownName(UsageError):
     """An unknown setting; callers add where it was found."""
 
 
-def read_yaml(path: Path, subject: str, example: str) -> dict[Any, Any]:  # Any: YAML as it comes
+def read_yaml(path: Path, subject: str, example: str) -> dict[JSONValue, JSONValue]:
     """Return the mapping in a YAML file.
 
     Raises:
@@ -46,7 +47,7 @@ def read_yaml(path: Path, subject: str, example: str) -> dict[Any, Any]:  # Any:
     return read
 
 
-def named(values: Mapping[Any, Any], fields: Mapping[str, FieldInfo]) -> dict[str, Any]:  # Any: YAML as it comes
+def named(values: Mapping[JSONValue, JSONValue], fields: Mapping[str, FieldInfo]) -> JSON:
     """Return values by the names of a model's fields, each as the command line would pass it; null is the default.
 
     Raises:
@@ -64,7 +65,7 @@ def is_repeated(info: FieldInfo) -> bool:
     return get_origin(info.annotation) in (list, tuple, dict)
 
 
-def _fitting(value: Any, info: FieldInfo) -> Any:  # Any: YAML as it comes
+def _fitting(value: JSONValue, info: FieldInfo) -> JSONValue:
     if value is None:  # null
         return info.get_default(call_default_factory=True)
     if is_repeated(info):
@@ -74,7 +75,7 @@ def _fitting(value: Any, info: FieldInfo) -> Any:  # Any: YAML as it comes
 
 
 @cache
-def _loader() -> Any:  # Any: yaml's loaders are not typed
+def _loader() -> JSONValue:
     """Return yaml's safe loader, changed to refuse a repeated key, of which yaml would use the last."""
     import yaml
 

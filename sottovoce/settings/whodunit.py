@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.bounds import Few, Tokens
 from sottovoce.core.errors import UsageError
 from sottovoce.core.trust import Names
@@ -121,7 +122,7 @@ class WhoDunit(Settings):
         agents = self.speakers() if self.variant == "sym" else []
         return drawn(f"{self.variant}/{seed}", known, self.suspects or usual["suspects"], agents, self.facts, split)
 
-    def seated(self, stored: dict[str, Any]) -> Game:  # Any: JSON as it comes
+    def seated(self, stored: JSON) -> Game:
         """Return a stored game, with its facts assigned to the agents of the run, in order.
 
         Raises:
@@ -137,7 +138,7 @@ class WhoDunit(Settings):
             raise UsageError(f"the game has facts for {found} agents, but there are {n}; use --agents {found}")
         return game.model_copy(update={"agents": dict(zip(speakers, game.agents.values(), strict=True))})
 
-    def check_game(self, question: Mapping[str, Any]) -> None:  # Any: fields of a `Question`
+    def check_game(self, question: Mapping[str, JSONValue]) -> None:
         """Refuse a game of another variant, one that differs from the settings, or a target other than its winner."""
         game, target = self.seated(question["game"]), question.get("target")
         self.check_levers({"suspects": game.suspect_count, "attributes": len(game.names)})

@@ -13,10 +13,10 @@ import sottovoce
 from sottovoce.channels import AVERAGING
 from sottovoce.channels.message import Message
 from sottovoce.channels.payload import Payload
+from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.models.doctor import TOLERANCE
 from sottovoce.nodes.probes import run_of
-from sottovoce.nodes.state import JSON
 from sottovoce.runs.allowed import NO_TRUST, Trust
 from sottovoce.runs.manifest import RunManifest, new_manifest, prompts_digest, versions
 from sottovoce.runs.record import DiscussionRecord

@@ -10,9 +10,10 @@ from typing import Any
 from sottovoce.channels.message import Message, Place
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.store import PayloadRef, PayloadStore
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import PayloadError
 from sottovoce.core.files import bytes_of
-from sottovoce.runs.log import JSON, LOG, read
+from sottovoce.runs.log import LOG, read
 from sottovoce.runs.manifest import digest
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import PAYLOADS, Key, Run
@@ -54,7 +55,7 @@ def of(key: Key, place: Place | None = None) -> str:
     return f"{of(key)}, {place.agent}, round {place.round + 1}{epoch}, {place.act}{attempt}"
 
 
-def differences(actual: Any, expected: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:  # Any: plain JSON
+def differences(actual: JSONValue, expected: JSONValue, name: str = "") -> Iterator[tuple[str, JSONValue, JSONValue]]:
     """Yield where two JSON values differ: the field's path and both values; None if one does not have the field."""
     if isinstance(actual, Mapping) and isinstance(expected, Mapping):
         for key in sorted(actual.keys() | expected.keys()):
@@ -66,7 +67,7 @@ def differences(actual: Any, expected: Any, name: str = "") -> Iterator[tuple[st
         yield name, actual, expected
 
 
-def _shown(value: Any) -> str:  # Any: as above
+def _shown(value: JSONValue) -> str:
     text = value if isinstance(value, str) and value.isalnum() else repr(value)
     return text if len(text) <= 120 else f"{text[:100]}... ({len(text)} characters)"
 

@@ -12,6 +12,7 @@ import pytest
 from sottovoce.analysis.calls import Unrolled, unroll
 from sottovoce.analysis.symmetry import symmetry
 from sottovoce.channels.message import Message
+from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
 from sottovoce.graphs.discussion import create_discussion
@@ -19,7 +20,7 @@ from sottovoce.nodes.rules import DiscussionRule
 from sottovoce.nodes.state import Discussion
 from sottovoce.settings import MesSync
 
-COUNTS: list[tuple[str, dict[str, Any], int, dict[str, int]]] = [  # Any: settings of every scheme
+COUNTS: list[tuple[str, dict[str, AnyState], int, dict[str, int]]] = [
     ("single", {}, 1, {"vote": 1}),
     ("self_consistency", {"samples": 3}, 3, {"vote": 3}),
     ("debate", {"agents": 4, "rounds": 2}, 8, {"full": 4 * 3, "vote": 4}),

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from itertools import dropwhile, zip_longest
-from typing import Any, Literal
+from typing import Literal
 from unittest import SkipTest  # pytest reads it as a skip
 
 import torch
@@ -20,6 +20,7 @@ from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.channels.payload import COMPRESSED, Payload
 from sottovoce.channels.protocol import Protocol, Speech
 from sottovoce.channels.store import PayloadRef
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import ProtocolError, UsageError
 from sottovoce.models import Cached, Ids, LoadedModel, Reply, Request, Rows, Sampling, assemble, load, tensor_digest
 from sottovoce.models.huggingface.layers import is_idle
@@ -73,7 +74,7 @@ class ProtocolSteps:
             where = f" position {at} of {len(actual)} (expected {len(expected)})"
         self.demand(actual == expected, f"{name}:{where} found {left}; expected {right}: {to_do}")
 
-    def speech(self, max_new: int = WORDS, temperature: float = WARM, **options: Any) -> Speech:  # Any: of Speech
+    def speech(self, max_new: int = WORDS, temperature: float = WARM, **options: JSONValue) -> Speech:
         """Return parameters of a reply: sampled, with a fixed seed."""
         return Speech(max_new, Sampling(temperature, seed=7), **options)
 

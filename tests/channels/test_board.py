@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 from sottovoce.channels.board import Board
 from sottovoce.channels.message import EDITED, Message, latest
 from sottovoce.channels.store import PayloadRef, text_digest
+from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import BoardConflict
 
 AGENTS = ["agent_2", "agent_10", "Zoë", "agent_1"]
@@ -29,7 +30,7 @@ def message(
     return Message(agent, round, act, text, attempt, ref, turn=turn, order=order, stats={"entropy": 0.5})
 
 
-def board(*writes: Any) -> Board:  # Any: whatever a node may write
+def board(*writes: AnyState) -> Board:
     made = Board(list[Message], "board")
     made.update(list(writes))
     return made
@@ -45,7 +46,7 @@ def board(*writes: Any) -> Board:  # Any: whatever a node may write
         json.loads(json.dumps([message().to_dict()])),
     ],
 )
-def test_messages_may_arrive_as_they_are_or_as_json(write: Any) -> None:  # Any: see board
+def test_messages_may_arrive_as_they_are_or_as_json(write: AnyState) -> None:
     assert board(write).get() == [message()]
 
 
@@ -172,7 +173,7 @@ class State(TypedDict):
     round: int
 
 
-def speaker(agent: str) -> Any:  # Any: a node
+def speaker(agent: str) -> AnyState:
     def speak(state: State) -> dict[str, Any]:
         return {"board": [message(agent, state["round"], text=f"heard {len(state['board'])}")]}
 

@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import safetensors.torch
@@ -13,6 +12,7 @@ import torch
 from sottovoce.channels.degenerate import WINDOW, repeated, signs, surprise
 from sottovoce.channels.payload import COMPRESSED, FORMAT, METADATA, Label, Payload, entropies
 from sottovoce.channels.store import PayloadRef, text_digest
+from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import PayloadError
 from tests.support import noise
 
@@ -122,7 +122,7 @@ def spoken(ids: Sequence[int], logprob: Sequence[float] = (), entropy: Sequence[
 
 
 @pytest.mark.parametrize("reply", REPLIES, ids=lambda reply: f"{reply['model']}-{reply['way']}-{reply['text'][:24]!r}")
-def test_noise_is_told_from_sound_replies(reply: dict[str, Any]) -> None:  # Any: JSON
+def test_noise_is_told_from_sound_replies(reply: JSON) -> None:
     found = signs(spoken(reply["ids"], reply["logprob"], reply["entropy"]))
     assert bool(found) is reply["degenerate"]
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import openai
 import pytest
 
+from sottovoce.core.any_types import JSON
 from sottovoce.graphs.debate import create_debate
 from sottovoce.runs.read import load_run
 from sottovoce.settings import Debate
@@ -32,7 +33,7 @@ FREE = ("--guide", "off")  # few tokens hold no object
 class Provider:
     """What was asked of the server, and how often it is still to fail."""
 
-    asked: list[dict[str, Any]] = field(default_factory=list)  # Any: JSON
+    asked: list[JSON] = field(default_factory=list)
     failures: int = 0
     longest: int = 10**6
     """Characters of a reply before it is cut."""

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.datasets import DATASETS
 from sottovoce.experiments.files import read_experiment
@@ -30,7 +31,7 @@ PRINTED = Path(__file__).parent / "printed"
 Cells = dict[tuple[str, str, str, str], tuple[tuple[float, ...], float | None]]
 PAPERS = ("sde", "cipher", "rogue", "cmd", "madra", "kvcomm", "latentmas", "ac")
 """How the names of a paper's files begin."""
-GIVEN: dict[str, Any] = {  # Any: YAML as it comes
+GIVEN: JSON = {
     "about": "Two agents.",
     "paper": {"name": "Ours", "arxiv": "0000.00000", "place": "Table 1"},
     "metrics": {"accuracy": "score", "first": "agent_1 in round 1", "agreement": "agreement in round 2"},

@@ -8,11 +8,11 @@ import signal
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import SottovoceError
 
 LONGEST = 60
@@ -98,7 +98,7 @@ def text(rng: random.Random) -> str:
     return "".join(chr(rng.choice([rng.randrange(32, 127), rng.randrange(0xD000)])) for _ in range(rng.randrange(40)))
 
 
-def value(rng: random.Random, depth: int = 0) -> Any:  # Any: JSON, and what JSON has not
+def value(rng: random.Random, depth: int = 0) -> JSONValue:
     """A value of any type."""
     numbers = [0, -1, 1, 2, 3, 10**400, 2**63, -(2**64), 0.5, float("nan"), float("inf"), 1e308]
     plain = [None, True, False, b"\xff", *numbers]
@@ -134,7 +134,7 @@ def mutated(rng: random.Random, data: bytes) -> bytes:
     return bytes(found)
 
 
-def edited(rng: random.Random, plain: Any) -> Any:  # Any: JSON
+def edited(rng: random.Random, plain: JSONValue) -> JSONValue:
     """JSON with one of its values replaced, taken away or put in, at any depth."""
     copy = json.loads(json.dumps(plain))
     at = copy

@@ -7,10 +7,11 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+from sottovoce.core.any_types import JSONValue
 from tests.fuzz.cases import mutated
 
 Path = tuple[str | int, ...]
-WRONG: list[Any] = [  # Any: JSON
+WRONG: list[JSONValue] = [
     *(
         None,
         "",
@@ -58,7 +59,7 @@ def chosen_line(rng: random.Random, lines: list[Any]) -> int:
     return rng.choice(kinds[rng.choice(sorted(kinds))])
 
 
-def paths(value: Any, before: Path = ()) -> Iterator[Path]:  # Any: JSON
+def paths(value: JSONValue, before: Path = ()) -> Iterator[Path]:
     """Yield the path of every field, at any depth; of a list the first and the last entry."""
     if before:
         yield before
@@ -70,7 +71,7 @@ def paths(value: Any, before: Path = ()) -> Iterator[Path]:  # Any: JSON
             yield from paths(value[i], (*before, i))
 
 
-def replaced(rng: random.Random, line: Any, path: Path) -> Any:  # Any: JSON
+def replaced(rng: random.Random, line: JSONValue, path: Path) -> JSONValue:
     """Return a line whose field at a path has another value, is gone, or has a stranger beside it."""
     at = line
     for step in path[:-1]:

@@ -15,6 +15,7 @@ import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import RequestError
 from sottovoce.graphs import NAMES, scheme
 from tests.fuzz.cases import drawn, held, kept, text, value
@@ -58,7 +59,7 @@ def door() -> Iterator[Path]:
         yield Path(folder)
 
 
-def odd(rng: random.Random, door: Path) -> Any:  # Any: JSON, and what JSON has not
+def odd(rng: random.Random, door: Path) -> JSONValue:
     """A value of any kind, often one that would open something."""
     paths = [str(door), str(door / "config.json"), str(door / "model.gguf"), os.path.relpath(door), f"{door}/gone"]
     specs = [*paths, *(f"{kind}:{paths[0]}" for kind in ("bm25", "dense", "google", "docker", "random"))]

@@ -15,6 +15,7 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.store import PayloadStore
+from sottovoce.core.any_types import AnyState, Untyped
 from sottovoce.graphs import scheme
 from sottovoce.graphs.debate import create_debate
 from sottovoce.models import LoadedModel, Request, assemble
@@ -29,8 +30,8 @@ NEEDED: dict[str, dict[str, Any]] = {"codegen": {"runner": ScriptedRunner()}}
 """What a scheme's graph is given besides, by its name: programs of models are run by nobody in these tests."""
 KEYS = ["settings", "round", "board", "votes", "notes", "decision"]
 OF_CMD = ["groups", "level"]
-State = Any  # Any: a state as a graph returns it, typed by its keys
-Graph = CompiledStateGraph[Any, Any, Any, Any]  # Any: of every scheme
+State = Untyped
+Graph = CompiledStateGraph[AnyState, AnyState, AnyState, AnyState]
 
 
 def debating(models: Models = None, *, store: PayloadStore | None = None, saver: Any = None, **settings: Any) -> Graph:
@@ -38,7 +39,7 @@ def debating(models: Models = None, *, store: PayloadStore | None = None, saver:
     return create_debate(Debate(**settings), models=models, store=store).compile(checkpointer=saver)
 
 
-def held(graph: Graph, config: Any = None, **question: Any) -> Any:  # Any: the state at the end
+def held(graph: Graph, config: AnyState = None, **question: AnyState) -> AnyState:
     """The state of a discussion after its end, held synchronously."""
     keys = [*KEYS, *(key for key in OF_CMD if key in graph.channels)]
     return graph.invoke({**QUESTION, **question}, config, output_keys=keys)
@@ -83,7 +84,7 @@ class InOrder(ScriptedChatModel):
     """Lets the agents of a round speak in one order only; who is not named in it speaks whenever it is asked."""
 
     order: tuple[str, ...] = ()
-    _turn: Any = PrivateAttr(default_factory=threading.Condition)  # Any: as its super class has a lock
+    _turn: Untyped = PrivateAttr(default_factory=threading.Condition)
     _spoken: int = PrivateAttr(default=0)
 
     def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:

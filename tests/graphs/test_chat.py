@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
+from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import RequestError
 from tests.graphs.support import debating, script
 
@@ -16,7 +17,7 @@ THREAD: Any = {"configurable": {"thread_id": "1"}}
 ASKED = "What is 14 + 3 * 5 - 7?"
 
 
-def debate(saver: Any = None) -> Any:  # Any: a compiled graph
+def debate(saver: AnyState = None) -> AnyState:
     model = script({"agent_1": ["20", "22"], "agent_2": ["22", "22"]})
     return debating(model, agents=2, rounds=2, saver=saver)
 

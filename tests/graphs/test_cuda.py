@@ -8,6 +8,7 @@ import pytest
 
 from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.store import PayloadStore
+from sottovoce.core.any_types import AnyState
 from tests.graphs.support import KEYS, debating, held
 
 pytestmark = pytest.mark.gpu
@@ -16,7 +17,7 @@ QUESTIONS = [{"question": f"What is {a} + {b} * 5 - 7?", "id": f"{a}"} for a, b 
 SHORT: dict[str, Any] = {"rounds": 3, "max_tokens": 48, "answer_turn": False}
 
 
-def discussed(protocol: str, device: str, store: PayloadStore, **settings: Any) -> list[Any]:  # Any: states
+def discussed(protocol: str, device: str, store: PayloadStore, **settings: AnyState) -> list[AnyState]:
     graph = debating(store=store, protocol=protocol, device=[device], **{**SHORT, **settings})
     return graph.batch([*QUESTIONS], output_keys=KEYS)
 

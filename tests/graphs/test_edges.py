@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
+from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import ContextOverflow, ModelError, ProtocolError, UsageError
 from sottovoce.models import LoadedModel, Rows, assemble, load
 from sottovoce.models.base_temperature import Measured, save_measurement
@@ -330,7 +331,7 @@ async def test_tokens_stream_out_of_the_graph_with_their_agent(folder: str, stor
     )
     streamed: dict[tuple[str, int, int], str] = {}
     written: dict[tuple[str, int, int], str] = {}
-    item: Any  # Any: the stream's items have no type of their own
+    item: Untyped
     async for kind, item in graph.astream({"question": "What is 1 + 1?"}, stream_mode=["messages", "updates"]):
         if kind == "messages":
             key = item[1]["agent"], item[1]["round"], item[1]["attempt"]

@@ -9,12 +9,13 @@ import pytest
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
+from sottovoce.core.any_types import AnyState
 from sottovoce.models import load
 from tests.graphs.support import State, board, debating, held
 from tests.tables import some
 
 PROTOCOLS = ["nl", "cipher", "sde", "hidden"]
-EXACT: Any = {"exact": True, "device": ["cpu"], "rounds": 2, "max_tokens": 40}  # Any: settings, by name
+EXACT: AnyState = {"exact": True, "device": ["cpu"], "rounds": 2, "max_tokens": 40}
 
 
 def said(state: State) -> list[tuple[object, str, tuple[int, ...], str]]:

@@ -13,6 +13,7 @@ import pytest
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.main import main
+from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import ProtocolError
 from sottovoce.models import LoadedModel, load, unload
 from tests.graphs.support import State, debating, held, replies, texts
@@ -22,7 +23,7 @@ from tests.tables import pairs
 
 PROTOCOLS = ["nl", "cipher", "sde", "hidden"]
 NEEDS_ONE_MODEL = {"sde", "hidden"}
-FAST: Any = {"rounds": 2, "max_tokens": 4}  # Any: settings, by name
+FAST: AnyState = {"rounds": 2, "max_tokens": 4}
 
 
 @pytest.fixture(scope="module")

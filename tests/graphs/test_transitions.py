@@ -20,6 +20,7 @@ from syrupy.extensions.json import JSONSnapshotExtension
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
+from sottovoce.core.any_types import AnyState
 from sottovoce.graphs import NAMES, scheme
 from sottovoce.graphs.discussion import create_discussion
 from sottovoce.nodes.rules import DiscussionRule
@@ -28,7 +29,7 @@ from sottovoce.settings import MesSync
 from tests.graphs.coding import block, reviews
 from tests.graphs.support import NEEDED, QUESTION, lonely
 
-Graph = CompiledStateGraph[Any, Any, Any, Any]  # Any: of every scheme
+Graph = CompiledStateGraph[AnyState, AnyState, AnyState, AnyState]
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "debate": ("debate", {"agents": 3, "rounds": 2}),
     "debate_each": ("debate", {"agents": 2, "rounds": 2, "summarise": "each"}),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
 from transformers import DynamicCache
 
+from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import ContextOverflow, ModelError, UsageError
 from sottovoce.models import (
     Cached,
@@ -229,7 +229,7 @@ def test_latent_steps_are_those_of_a_plain_loop() -> None:
         expected = out.logits[0, -1].log_softmax(-1)
         assert close(found.stats.top_logprobs[0], expected[found.stats.top_ids[0]], 1e-4)
         assert found.cache.at.tolist() == [*range(9 + 4 + 6)]
-        kept: list[Any] = list(past.layers)  # Any: transformers' type of layer has no keys
+        kept: list[Untyped] = list(past.layers)
         assert close(found.cache.keys[:, :, : 9 + 4], torch.stack([layer.keys[0] for layer in kept]), 1e-4)
 
 

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from sottovoce.core.any_types import Untyped
 from tests.support import tiny_model, tiny_tokenizer
 
 ASK = """
@@ -69,7 +69,7 @@ COMMIT = "0" * 40
 
 
 class _Hub(BaseHTTPRequestHandler):
-    def __init__(self, root: Path, *connection: Any) -> None:  # Any: as socketserver gives it
+    def __init__(self, root: Path, *connection: Untyped) -> None:
         self.root = root
         super().__init__(*connection)
 

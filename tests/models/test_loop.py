@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import EngineError
 from sottovoce.models import Engine, Feed, LoadedModel, Record, Reply, Request, Rows, Sampling
 from sottovoce.models.engine.cache_manager import Limits
@@ -263,7 +264,7 @@ def test_a_last_state_that_is_no_number_leaves_nothing_to_who_sits_there_next() 
     assert sound(engine)
 
 
-def breaking(loaded: LoadedModel, breaks: Callable[[int, int], Exception | None]) -> Any:  # Any: torch's handle
+def breaking(loaded: LoadedModel, breaks: Callable[[int, int], Exception | None]) -> Untyped:
     """A hook that raises what `breaks` says of a pass of so many rows and queries."""
 
     def look(_module: object, inputs: tuple[Matrix, ...]) -> None:

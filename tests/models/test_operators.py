@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, PreTrainedModel
 
+from sottovoce.core.any_types import Untyped
 from sottovoce.models.engine.kv_cache import KVCache
 from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.passes import Reading
@@ -34,7 +35,7 @@ class Operators(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]  # untyped in torch
         self.counts: Counter[str] = Counter()
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # Any: as in torch
+    def __torch_dispatch__(self, func: Untyped, types: Untyped, args: Untyped = (), kwargs: Untyped = None) -> Untyped:
         name = func.overloadpacket.__name__
         self.counts[name] += not func.is_view and name not in FREE
         return func(*args, **(kwargs or {}))

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from sottovoce.core.any_types import JSONValue
 from sottovoce.monitors.dataset import Games, Row, games_of
 from sottovoce.monitors.features import statistics
 
@@ -65,7 +65,7 @@ def games(n: int, seed: int) -> Games:
     return games_of(rows(n, seed))
 
 
-def written(path: Path, found: list[Row], **also: Any) -> Path:  # Any: further values of JSON
+def written(path: Path, found: list[Row], **also: JSONValue) -> Path:
     """A file of rows."""
     lines = ({**row.model_dump(mode="json", exclude_none=row.features is not None), **also} for row in found)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")

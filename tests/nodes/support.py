@@ -13,6 +13,7 @@ from pydantic import Field, PrivateAttr
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, Place, Turn
+from sottovoce.core.any_types import JSONValue
 from sottovoce.graphs.runtime.frame import Frame
 from sottovoce.graphs.scheme import Scheme
 from sottovoce.nodes.context import RunContext
@@ -73,7 +74,7 @@ class Failing(ScriptedChatModel):
     """Fails at some calls, counted from 0, as a hosted model does now and then; it takes no reply for them."""
 
     fails: tuple[int, ...] = ()
-    tried: list[Mapping[str, Any]] = Field(default_factory=list)  # Any: metadata and options
+    tried: list[Mapping[str, JSONValue]] = Field(default_factory=list)
     """Every call, those that failed too: its place and its seed."""
     _calls: int = PrivateAttr(default=0)
 

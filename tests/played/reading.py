@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.channels.message import Message
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.environments import react
 from sottovoce.nodes import ia, mad, madra_readers, reconcile
 from sottovoce.nodes.decide import read_vote
@@ -16,7 +17,7 @@ from sottovoce.nodes.react import _action_in
 from sottovoce.prompts import kinds
 
 REPLIES = Path(__file__).with_name("replies")
-Played = dict[str, Any]  # Any: JSON
+Played = JSON
 Read = Callable[[Message, Played], Any]  # Any: an answer, numbers, a verdict or an action
 
 
@@ -73,7 +74,7 @@ def question_of(reply: Played) -> Question:
     return {"question": reply["question"], "kind": reply["kind"], "choices": reply.get("choices") or []}
 
 
-def read(reply: Played) -> Any:  # Any: see Read
+def read(reply: Played) -> JSONValue:
     """Return what its scheme reads from a reply."""
     message = Message(reply["agent"], 0, reply["act"], reply["reply"])
     return READERS.get((reply["scheme"], reply["act"]), _by_ballot)(message, reply)

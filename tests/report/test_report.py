@@ -17,6 +17,7 @@ from sottovoce.analysis.compare import compare
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.channels.store import PayloadStore
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import RecordError
 from sottovoce.models import Ids, Rows, load
 from sottovoce.report import tensors
@@ -45,7 +46,7 @@ def unpacked(made: dict[str, Any]) -> list[float]:
     return [float(each) for each in found * made["x"]]
 
 
-def data(page: str, name: str) -> Any:  # Any: JSON
+def data(page: str, name: str) -> JSONValue:
     [found] = re.findall(rf'<script type="application/json" id="data-{name}">(.*?)</script>', page, re.DOTALL)
     return json.loads(found)
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from sottovoce.core.any_types import JSONValue
 from sottovoce.retrievers.service import Patience
 
 AT_ONCE = Patience(timeout=600, wait=0)
@@ -21,7 +21,7 @@ AT_ONCE = Patience(timeout=600, wait=0)
 class Reply:
     """One answer: an object is sent as JSON."""
 
-    body: Any = ""  # Any: JSON, or a text as it is
+    body: JSONValue = ""
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     after: float = 0.0

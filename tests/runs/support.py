@@ -15,6 +15,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, Place
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadStore
+from sottovoce.core.any_types import Untyped
 from sottovoce.nodes.question import Question
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Observer
@@ -57,7 +58,7 @@ def carrying(message: Message, spans: list[tuple[int, int]], entropy: list[float
 class RecordedChatModel(ScriptedChatModel):
     """A chat model that replies with the message that a run has at each place, by thread and place."""
 
-    said: dict[Any, Any]  # Any: pydantic would copy messages
+    said: dict[Untyped, Untyped]
 
     def _generate(
         self,

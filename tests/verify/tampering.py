@@ -9,16 +9,14 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.store import PayloadRef, PayloadStore
+from sottovoce.core.any_types import JSON
 from sottovoce.runs.log import LOG
 from sottovoce.runs.manifest import digest
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import PAYLOADS
-
-JSON = dict[str, Any]  # Any: plain JSON
 
 
 class Forger:
