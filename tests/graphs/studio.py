@@ -41,9 +41,8 @@ class User:
 
     def __init__(self, client: SyncLangGraphClient, graph: str, model: str) -> None:
         self.client = client
-        self.assistant = client.assistants.create(
-            graph, context={**SHORT, "model": [model], **SETTINGS.get(graph, {})}
-        )["assistant_id"]
+        context: Any = {**SHORT, "model": [model], **SETTINGS.get(graph, {})}
+        self.assistant = client.assistants.create(graph, context=context)["assistant_id"]
 
     def tour(self) -> None:
         """Do everything once."""
