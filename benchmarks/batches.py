@@ -24,7 +24,7 @@ from sottovoce.models import Engine, LoadedModel, Reply, Request
 from sottovoce.settings import Debate
 
 ROWS = (2, 8, 32, 128, 256)
-SETTINGS = Debate(agents=2, rounds=3, temperature=[0.7], answer_turn=False)
+SETTINGS = Debate(agents=2, rounds=3, temperature=[0.7], answer_turn="off")
 PROTOCOLS = ("nl", "cipher", "sde")
 RIVAL = "`transformers.generate`"
 

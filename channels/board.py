@@ -134,7 +134,7 @@ def _without_summaries(message: Message) -> JSON:
 def _marked(message: Message) -> Message:
     """Return the message, with a note if its text was edited after it was spoken."""
     edited = message.payload is not None and message.latent is None and EDITED not in message.notes
-    return replace(message, notes=(*message.notes, EDITED)) if edited else message
+    return replace(message, notes=(*message.notes, EDITED), cut=False) if edited else message
 
 
 def validated(value: JSONValue) -> Message:

@@ -189,6 +189,6 @@ def _words(payload: Payload, run: Sequence[int], hearer: LoadedModel) -> torch.T
 
 def _refusal(speaker: LoadedModel, hearer: LoadedModel, why: str) -> ProtocolError:
     return ProtocolError(
-        f"no bridge leads from {speaker.name!r} to {hearer.name!r}: {why}; "
-        "use models that share a tokenizer, or carry that edge in words with --fallback nl"
+        f"no bridge leads from {speaker.name!r} to {hearer.name!r}: {why}",
+        "use models that share a tokenizer, or carry that edge in words with --fallback nl",
     )

@@ -80,8 +80,9 @@ class Cipher(Protocol):
         if not self.options.bridge:
             raise ProtocolError(
                 f"cipher needs one vocabulary, but {speaker.name!r} ({len(speaker.table)} tokens) and "
-                f"{hearer.name!r} ({len(hearer.table)} tokens) have different ones; "
-                "use models that share a tokenizer, cross with --bridge, or carry that edge in words with --fallback nl"
+                f"{hearer.name!r} ({len(hearer.table)} tokens) have different ones",
+                "use models that share a tokenizer, cross with --bridge, or carry that edge in words with "
+                "--fallback nl",
             )
         share = bridge.between(speaker, hearer).share
         return (
@@ -169,7 +170,8 @@ def _check_rows(loaded: LoadedModel) -> None:
     """Refuse a model that cannot read embeddings alone, because its layers also use token ids."""
     if layers_read_ids(loaded.model):
         raise ProtocolError(
-            f"cipher feeds embeddings, but the layers of {loaded.name!r} also need token ids; use nl, sde or hidden"
+            f"cipher feeds embeddings, but the layers of {loaded.name!r} also need token ids",
+            "use nl, sde or hidden",
         )
 
 

@@ -48,7 +48,8 @@ class Graft(Protocol):
             if (found := streams(model.model)) > 1:
                 raise ProtocolError(
                     f"graft reads and changes one state at each position, but the layers of {model.name!r} return "
-                    f"{found}; use nl"
+                    f"{found}",
+                    "use nl",
                 )
             self._layers(model)
             self._layer(model, self.options.layer_to)

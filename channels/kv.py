@@ -98,8 +98,8 @@ class KV(Protocol):
         if shapes[0] != shapes[1]:
             raise ProtocolError(
                 f"{self.name} needs one architecture with equal heads on both sides, but {speaker.name!r} and "
-                f"{hearer.name!r} have (type, heads, width) {shapes[0]} and {shapes[1]}; use models of one family, or "
-                "carry that edge in words with --fallback nl"
+                f"{hearer.name!r} have (type, heads, width) {shapes[0]} and {shapes[1]}",
+                "use models of one family, or carry that edge in words with --fallback nl",
             )
         possible = ("received", "words") if self.silent else ()  # a sender may have heard nobody, or write nothing
         sure, other = ([each for each in self.origins if (each in possible) == has] for has in (False, True))
@@ -216,8 +216,8 @@ class KV(Protocol):
             loaded.network.check_handing_over()
         except ModelError as error:
             raise ProtocolError(
-                f"{self.name} cannot hand keys and values of {loaded.name!r} over: {error}; use nl, cipher or sde, or "
-                "carry its edges in words with --fallback nl"
+                f"{self.name} cannot hand keys and values of {loaded.name!r} over: {error}",
+                "use nl, cipher or sde, or carry its edges in words with --fallback nl",
             ) from error
 
 

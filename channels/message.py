@@ -69,6 +69,8 @@ class Message:
     asked: Literal["", "repair", "answer"] = ""
     """The reason for asking again after an unreadable reply: to repeat it in the right format, or to give only the
     answer (the answer turn), which is parsed instead of the first reply and heard by nobody."""
+    cut: bool = False
+    """True if the reply ended at the token limit: what it states last may be unfinished."""
     guided: str = ""
     """The constrained part of a local model's reply: `whole`, or the words before it, such as `Answer:`."""
     source: str = "model"
@@ -116,8 +118,9 @@ class Message:
         refs = {"payload": self.payload and self.payload.to_dict()}
         if self.measured is not None:
             refs["measured"] = self.measured.to_dict()
-        left = ("measured", "guided", "evidence", "donors")
+        left = ("measured", "cut", "guided", "evidence", "donors")
         plain = {name: value for name, value in vars(self).items() if name not in left}
+        plain |= {"cut": True} if self.cut else {}
         plain |= {"guided": self.guided} if self.guided else {}
         plain |= {"evidence": [dict(passage) for passage in self.evidence]} if self.evidence else {}
         plain |= {"donors": [donor.to_dict() for donor in self.donors]} if self.donors else {}

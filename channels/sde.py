@@ -39,8 +39,9 @@ class SDE(Protocol):
         if not allowed:
             raise ProtocolError(
                 f"{self.name} needs one model on both sides, but {speaker.name!r} and {hearer.name!r} have different "
-                "weights; use the same model, or carry that edge in words with --fallback nl"
-                + ("; --allow-other-weights lets equal shapes pass" if same_shape else "")
+                "weights",
+                "use the same model, or carry that edge in words with --fallback nl"
+                + ("; --allow-other-weights lets equal shapes pass" if same_shape else ""),
             )
         return f"by {self.name} between other weights, which is outside the paper"
 
@@ -73,7 +74,8 @@ class SDE(Protocol):
         if (found := streams(loaded.model)) > 1:
             raise ProtocolError(
                 f"{self.name} reads and changes one state at each position, but the layers of {loaded.name!r} "
-                f"return {found}; use nl"
+                f"return {found}",
+                "use nl",
             )
 
     def _layers(self, loaded: LoadedModel) -> tuple[int, ...]:

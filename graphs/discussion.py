@@ -13,7 +13,7 @@ next round, and who stores it for later. This continues until nothing is sent or
 ...
 ...     def receivers(self, message, state, agents):
 ...         return agents[message.round + 1 : message.round + 2]
->>> model = ScriptedChatModel(["It is 21.", "No, it is 22.", "It is 22."])
+>>> model = ScriptedChatModel(["The answer is 21.", "No, the answer is 22.", "The answer is 22."])
 >>> relay = create_discussion(Relay(), models=model).compile()
 >>> relay.invoke({"question": "What is 14 + 3 * 5 - 7?"})["decision"]["answer"]
 '22'

@@ -11,7 +11,7 @@ from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, last_votes, majority
 from sottovoce.nodes.hearing import others_of
 from sottovoce.nodes.prompt_builder import PromptBuilder
-from sottovoce.nodes.say import say, say_answer
+from sottovoce.nodes.say import lacks_answer, say, say_answer
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
 from sottovoce.prompts import kinds
 from sottovoce.settings import Debate
@@ -28,17 +28,22 @@ def take_turn(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
         return {}
     if role != "debater":
         return {"board": [_prescribed(run, state, agent, role)]}
+    is_read = _is_read(run, agent, round)
     if not round:
         builder = view_of(run, state, agent)
-        shares = builder.knows_a_part and run.settings.rounds > 1  # facts, and the answer in a later round
         first = Ask(agent, "answer", builder.independent())
-        return {"board": (say(run, state, first) if shares else say_answer(run, state, first))}
+        if builder.knows_a_part and run.settings.rounds > 1:  # facts, and the answer in a later round
+            every = run.settings.answer_turn == "every"
+            return {
+                "board": say(run, state, first, lacks_answer=lacks_answer(state)) if every else say(run, state, first)
+            }
+        return {"board": say_answer(run, state, first, is_read=is_read)}
     summary: list[Message] = []
     if run.settings.summarise == "each":
         before = rounds_of(state, run.answers)[round - 1]
         summary = summary_of(run, state, agent, others_of(run, state, before, agent))
-    turns = _later_turns(run, state, agent, summary)
-    return {"board": [*summary, *say_answer(run, state, Ask(agent, "revise", turns))]}
+    ask = Ask(agent, "revise", _later_turns(run, state, agent, summary))
+    return {"board": [*summary, *say_answer(run, state, ask, is_read=is_read)]}
 
 
 def view_of(run: RunContext[Debate], state: Discussion, agent: str) -> PromptBuilder:
@@ -76,6 +81,14 @@ def _speaks(run: RunContext[Debate], agent: str, round: int) -> bool:
     return agent == deciding_agents(run)[0]
 
 
+def _is_read(run: RunContext[Debate], agent: str, round: int) -> bool:
+    """Return True if the rule reads an agent's answer of this round, or hearers choose by the round's votes."""
+    if run.settings.escalate == "disagreement":
+        return True
+    last = round == run.settings.rounds - 1
+    return last and (rule_of(run) != "lowest_temperature" or agent == deciding_agents(run)[0])
+
+
 def _later_turns(run: RunContext[Debate], state: Discussion, agent: str, summary: list[Message]) -> tuple[Turn, ...]:
     settings, builder = run.settings, view_of(run, state, agent)
     rounds = rounds_of(state, run.answers)[:-1]
@@ -98,13 +111,17 @@ def _prescribed(run: RunContext[Debate], state: Discussion, agent: str, role: st
     return run.message(state, agent, "revise" if state["round"] else "answer", text, source=role)
 
 
+def rule_of(run: RunContext[Debate]) -> str:
+    """Return the rule that is set, else that of the only agent of the last round, else the protocol's."""
+    if run.settings.rule is not None:
+        return run.settings.rule
+    return "lowest_temperature" if run.settings.last_round == "deciding" else run.final_rule()
+
+
 def by_rule(run: RunContext[Debate], state: Discussion) -> Decision:
-    """Decide by the rule that is set, else by the only agent of the last round, else by the protocol's rule."""
-    votes, roles = last_votes(run, state), run.settings.roles()
+    """Decide by the rule; the messages of experts and dummies are shown but do not count."""
+    votes, roles, rule = last_votes(run, state), run.settings.roles(), rule_of(run)
     debaters = [vote for vote in votes if roles[vote["agent"]] == "debater"] or votes
-    rule: str | None = run.settings.rule
-    if rule is None:
-        rule = "lowest_temperature" if run.settings.last_round == "deciding" else run.final_rule()
     if rule == "lowest_temperature":
         decision = by_agent(debaters, deciding_agents(run), state)
     else:

@@ -15,6 +15,7 @@ from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, concluded, rounds_of
 from sottovoce.nodes.streams import chat_of, is_inside, report
+from sottovoce.nodes.uncertainty import entropy_of
 from sottovoce.prompts import kinds
 from sottovoce.prompts.render import without_marks
 
@@ -28,7 +29,7 @@ class Viewpoint:
     answer: str
     votes: tuple[Vote, ...]
     order: int
-    """0-based place of its first vote: the first speaker wins a tie."""
+    """0-based place of its first vote: the first speaker wins a tie, unless entropies are known."""
 
     @property
     def agents(self) -> list[str]:
@@ -40,10 +41,16 @@ class Viewpoint:
         """The sum of its votes' weights, 1 for a vote without one; rounded, so that .5 + .3 and .8 tie."""
         return round(fsum(vote.get("weight", 1.0) for vote in self.votes), 9)
 
+    @property
+    def entropy(self) -> float | None:
+        """The mean entropy of its votes, in nats per token; None if that of any is unknown, or the rule is `first`."""
+        found = [vote["entropy"] for vote in self.votes if "entropy" in vote]
+        return fsum(found) / len(found) if len(found) == len(self.votes) else None
+
 
 def read_vote(message: Message, question: Question) -> Vote:
     """Return the vote in a message."""
-    return vote_of(message, kinds.reading(message.full_text, question))
+    return vote_of(message, kinds.reading(message.full_text, question, cut=message.cut))
 
 
 def vote_of(message: Message, reading: kinds.Reading) -> Vote:
@@ -72,13 +79,15 @@ def viewpoints(votes: Iterable[Vote], question: Mapping[str, Unimported]) -> lis
 
 
 def leading(viewpoints: Sequence[Viewpoint], *, weighed: bool = False) -> list[Viewpoint]:
-    """Return the viewpoints with the most votes (or weight), in agents' order; several are a tie."""
+    """Return the viewpoints with the most votes (or weight); several are a tie, which the first of them wins.
+
+    They are in agents' order, or from the lowest entropy to the highest if all are known.
+    """
     support = {viewpoint.answer: viewpoint.weight if weighed else len(viewpoint.votes) for viewpoint in viewpoints}
     most = max(support.values(), default=0)
-    return sorted(
-        (viewpoint for viewpoint in viewpoints if support[viewpoint.answer] == most),
-        key=lambda viewpoint: viewpoint.order,
-    )
+    best = [viewpoint for viewpoint in viewpoints if support[viewpoint.answer] == most]
+    known = all(viewpoint.entropy is not None for viewpoint in best)
+    return sorted(best, key=lambda viewpoint: (viewpoint.entropy or 0.0 if known else 0.0, viewpoint.order))
 
 
 def is_tie(votes: Iterable[Vote], question: Mapping[str, Unimported]) -> bool:
@@ -156,14 +165,28 @@ def votes_of(run: RunContext[Any], state: Discussion, round: int, read: Read = r
     """Return one vote for each agent that answered in a round: those that discuss, in order, then all others."""
     spoken = rounds_of(state, run.answers)[round]
     names = [name for name in run.settings.speakers() if name in spoken]
-    return [voted(spoken[name], state, read) for name in dict.fromkeys([*names, *spoken])]
+    voters = [spoken[name] for name in dict.fromkeys([*names, *spoken])]
+    votes = [voted(message, state, read) for message in voters]
+    if getattr(run.settings, "tie", "first") == "first":
+        return votes
+    return [_with_entropy(run, state, message, vote) for message, vote in zip(voters, votes, strict=True)]
+
+
+def _with_entropy(run: RunContext[Any], state: Discussion, message: Message, vote: Vote) -> Vote:
+    """Return a vote with the entropy of its answer, in the answer turn if that states it; unchanged if unknown."""
+    source = concluded(state, message) if vote.get("read") == "asked" else message
+    if source is None or vote["answer"] is None:
+        return vote
+    entropy = entropy_of(source, vote["answer"], run.store_of(vote["agent"]))
+    return vote if entropy is None else {**vote, "entropy": entropy}
 
 
 def voted(message: Message, state: Discussion, read: Read = read_vote) -> Vote:
-    """Return the vote in a message; if it cannot be read, that in its answer turn, if there was one."""
+    """Return the vote in a message; if it states none, that in its answer turn, if there was one."""
     vote, last = read(message, state), concluded(state, message)
     if vote["answer"] is None and last is not None:
-        return {**vote, **read_vote(last, state), "asked": "answer"}
+        asked: Vote = {**vote, **read_vote(last, state), "asked": "answer"}
+        return {**asked, "read": "asked"} if asked["counts"] else asked
     return {**vote, "asked": "repair"} if message.asked == "repair" else vote
 
 
@@ -185,7 +208,7 @@ def by_last(run: RunContext[Any], state: Discussion) -> Decision:
 
 
 def majority(votes: Sequence[Vote], question: Question) -> Decision:
-    """Decide by the most frequent answer; at a tie, by the one that was given first (Du et al.)."""
+    """Decide by the most frequent answer; `leading` says who wins a tie (Du et al.: the first speaker)."""
     best = leading(viewpoints(votes, question))
     why = f"{len(best[0].votes)} of {len(votes)} say {best[0].answer}" if best else ""
     return decided("majority", why, best, votes, question)
@@ -204,7 +227,7 @@ def decided(
         answer = answer_of[0]
     elif best:
         answer = best[0].answer
-        why += f"; a tie of {len(best)} answers, {best[0].agents[0]} spoke first" if len(best) > 1 else ""
+        why += f"; a tie of {len(best)} answers, {_wins(best)}" if len(best) > 1 else ""
     else:
         answer, why = None, "no answer could be read: all abstained"
     decision: Decision = {
@@ -215,3 +238,11 @@ def decided(
         "score": None if question.get("target") is None else float(kinds.right(answer, question)),
     }
     return {**decision, "tied": [viewpoint.answer for viewpoint in best]} if len(best) > 1 else decision
+
+
+def _wins(tied: Sequence[Viewpoint]) -> str:
+    """Return why the first of several tied viewpoints wins."""
+    agent, entropies = tied[0].agents[0], [each.entropy for each in tied if each.entropy is not None]
+    if len(entropies) < len(tied) or entropies[0] == entropies[1]:
+        return f"{agent} spoke first"
+    return f"{agent} is the most certain: {entropies[0]:.2f} nats a token, the next {entropies[1]:.2f}"

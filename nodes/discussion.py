@@ -17,7 +17,7 @@ from sottovoce.nodes.cmd import Reading, by_secretary
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule, first_of, receivers_of
-from sottovoce.nodes.say import has_answer, say
+from sottovoce.nodes.say import lacks_answer, say
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, current_messages, said
 from sottovoce.settings import SECRETARY, MesSync
 
@@ -53,13 +53,13 @@ class Passing:
         turns = tuple(self.rule.modify(builder, self.rule.merge(builder, own, messages)))
         ask = Ask(agent, "revise" if own else "answer", turns)
 
-        def validate(text: str) -> str:
-            return "" if _is_silent(text) else self.rule.validate(builder, text)
+        def validate(message: Message) -> str:
+            return "" if _is_silent(message.text) else self.rule.validate(builder, message)
 
-        def needs_answer(text: str) -> bool:
-            return bool(has_answer(state)(text))
+        def missing(message: Message) -> str:
+            return "" if _is_silent(message.text) else lacks_answer(state)(message)
 
-        board = say(run, state, ask, validate=validate, requested=builder.form(), needs_answer=needs_answer)
+        board = say(run, state, ask, validate=validate, requested=builder.form(), lacks_answer=missing)
         return {"board": board}
 
     def pass_on(self, run: RunContext[MesSync], state: Passed) -> Update:
@@ -125,7 +125,7 @@ class Passing:
         votes = list[Vote]()
         for agent, message in _last_words(state, run.settings.speakers()).items():
             vote = voted(message, state)
-            wrong = vote.get("asked") != "answer" and self.rule.validate(run.prompt_builder(state, agent), message.text)
+            wrong = vote.get("asked") != "answer" and self.rule.validate(run.prompt_builder(state, agent), message)
             votes.append({"agent": agent, "answer": None, "counts": False} if wrong else vote)
         return votes
 

@@ -160,8 +160,8 @@ def _spoken(state: Fishery) -> list[Message]:
     return [each for each in current_messages(state) if each.act == TALK and each.round == state["round"]]
 
 
-def _unreadable(text: str) -> str:
-    return "" if read_tons(text) is not None else "it holds no number of tons, and counts as 0"
+def _unreadable(message: Message) -> str:
+    return "" if read_tons(message.full_text) is not None else "it holds no number of tons, and counts as 0"
 
 
 def _shown(game: Game, done: Month) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ All agents hear statements by the protocol; moderator and judge reply in text, s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sottovoce.agents.ask import Ask
@@ -39,9 +39,6 @@ class Verdict:
     """Why it cannot be read."""
 
 
-Read = Callable[[str, Question], Verdict]
-
-
 # Acts
 
 
@@ -61,7 +58,8 @@ def moderate(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
     # Reasons first, so that the rest can follow from them.
     kept_to = Form.of_object(REASON, PREFERENCE, SIDE, ANSWER, **{PREFERENCE: EITHER, ANSWER: form_of(state)})
     ask = Ask(agent, "moderate", turns, kept_to, protocol="nl")
-    return {"board": _in_json(run, state, ask, verdict, form), "turn": state["turn"] + 1}
+    messages = say(run, state, ask, validate=lambda message: verdict(message.text, state).error, requested=form)
+    return {"board": messages, "turn": state["turn"] + 1}
 
 
 def list_candidates(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
@@ -77,16 +75,12 @@ def judge(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
     assert listed is not None, "the judge lists candidates before it chooses"
     turns = judge_turns(builder, run.settings.speakers(), _read_by_judge(run, state), listed)
     ask = Ask(agent, "judge", turns, Form.of_object(REASON, ANSWER, **{ANSWER: form_of(state)}), protocol="nl")
-    return {"board": _in_json(run, state, ask, judgement, judgement_form(builder), judges=True)}
 
+    def validate(message: Message) -> str:
+        return judgement(message.text, state, cut=message.cut).error
 
-def _in_json(
-    run: RunContext[MAD], state: Discussion, ask: Ask, read: Read, form: str, *, judges: bool = False
-) -> list[Message]:
-    def validate(text: str) -> str:
-        return read(text, state).error
-
-    return say(run, state, ask, validate=validate, requested=form, needs_answer=lambda text: judges)
+    form = judgement_form(builder)
+    return {"board": say(run, state, ask, validate=validate, requested=form, lacks_answer=validate)}
 
 
 def _read_by_judge(run: RunContext[MAD], state: Discussion) -> Rounds:
@@ -168,20 +162,20 @@ def verdict(text: str, question: Question) -> Verdict:
     return Verdict(None) if undecided or is_open else read_as
 
 
-def judgement(text: str, question: Question) -> Verdict:
-    """Read the judge's answer from its JSON object, else from lines or prose."""
+def judgement(text: str, question: Question, *, cut: bool = False) -> Verdict:
+    """Read the judge's answer from its JSON object, else from lines, else as in any reply."""
     text = kinds.without_thoughts(text)
     read = read_json(text, (REASON, ANSWER), may_be_empty=(REASON,))
     given = read.values.get(ANSWER) or read_lines(text, (REASON, ANSWER)).get(ANSWER)
     if given:
         return _read_field(given, question)
-    answer = kinds.read_reply(text, question)  # also of an object with the field "answer"
+    answer = kinds.reading(text, question, cut=cut).answer  # also of an object with the field "answer"
     return Verdict(answer, "" if answer is not None else f'"{ANSWER}" {read.missing[ANSWER]}')
 
 
 def by_judge(message: Message, question: Question) -> Vote:
     """Return the judge's answer as a vote."""
-    return vote_of(message, boxed(judgement(message.text, question).answer))
+    return vote_of(message, boxed(judgement(message.text, question, cut=message.cut).answer))
 
 
 def settled(state: Discussion) -> str | None:

@@ -23,16 +23,15 @@ from sottovoce.nodes.madra_readers import (
     AGREED,
     CHOSEN,
     agree,
-    marked_choice,
     read_vote,
+    reading,
     selected,
     selection_form,
-    stated,
     verdict,
 )
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.question import Passage, shown
-from sottovoce.nodes.say import CUT, say, say_answer
+from sottovoce.nodes.say import noted, say, say_answer
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, rounds_of, said
 from sottovoce.retrievers.pool import Pool, merged
 from sottovoce.settings import MADRA
@@ -76,32 +75,44 @@ def talk(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
     offered, builder = passages(state["evidence"], state["numbers"]), _view(run, state, agent)
     messages, places = list[Message](), [*range(len(offered))]
     if run.settings.self_selection and offered:
-        picked = (say(run, state, _selection(run.settings, builder, offered)))[-1]
-        places = selected(picked.full_text, len(offered), run.settings.most, cut=CUT in picked.notes)
-        messages.append(replace(picked, notes=(*picked.notes, _chose(picked, offered, places))))
+        *before, picked = _select(run, state, builder, offered)
+        places = selected(picked.full_text, len(offered), run.settings.most) or []
+        messages = [*before, noted(picked, _chose(offered, places))]
     evidence = [(place, offered[place]) for place in places]
     own, others = _latest(state, run.settings.speakers(), agent)
     ask = Ask(agent, "revise" if state["round"] else "answer", talk_turns(builder, evidence, own, others))
-    messages += say_answer(run, state, ask, stated)
+    messages += say_answer(run, state, ask, reading, is_read=False)  # unless the summarizer's cannot be read
     simultaneous = state["round"] == 0
     return {"board": messages} if simultaneous else {"board": messages, "turn": state["turn"] + 1}
 
 
 def judge(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
-    """Ask the judge if the debaters' answers of this round agree; a reply without a verdict gets a note."""
+    """Ask the judge if the debaters' answers of this round agree, and once more if it gives no verdict."""
     turns = judge_turns(_view(run, state, agent), _spoken(run.settings, state))
     ask = Ask(agent, AGREE, turns, AGREED, protocol=WORDS)
 
-    def validate(text: str) -> str:
-        return "" if verdict(text) is not None else "it says neither yes nor no"
+    def validate(message: Message) -> str:
+        return "" if verdict(message.full_text) is not None else "it says neither yes nor no"
 
-    return {"board": say(run, state, ask, validate=validate, retries=0)}
+    return {"board": say(run, state, ask, validate=validate, requested="[Yes] or [No]")}
 
 
 def summarise(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
     """Return the summarizer's answer to the question."""
     turns = summary_turns(_view(run, state, agent), _spoken(run.settings, state))
-    return {"board": say_answer(run, state, Ask(agent, SUMMARISE, turns, protocol=WORDS), stated)}
+    return {"board": say_answer(run, state, Ask(agent, SUMMARISE, turns, protocol=WORDS), reading)}
+
+
+def _select(run: RunContext[MADRA], state: Madra, builder: PromptBuilder, offered: Sequence[Passage]) -> list[Message]:
+    """Return a debater's choice of evidence, which is requested once more if it names none."""
+    most = run.settings.most
+
+    def validate(message: Message) -> str:
+        chosen = selected(message.full_text, len(offered), most)
+        return "" if chosen is not None else f'it has no line "{CHOSEN}" with numbers or [No Found]'
+
+    ask = _selection(run.settings, builder, offered)
+    return say(run, state, ask, validate=validate, requested=f"{CHOSEN} [0] [1], or {CHOSEN} [No Found]")
 
 
 def _searches(settings: MADRA, state: Madra) -> list[Search]:
@@ -227,11 +238,9 @@ def by_summarizer(run: RunContext[MADRA], state: Madra) -> Decision:
     return {**decided(SUMMARIZER, how, [], shown, state, (answer,)), "by": SUMMARIZER, "agreed": agrees}
 
 
-def _chose(picked: Message, offered: Sequence[Passage], places: Sequence[int]) -> str:
-    """Return the note on a choice: the pieces, and a remark if they were read without a line that names them."""
-    named = ", ".join(_titled(place, offered[place]) for place in places) or "no evidence"
-    how = "" if marked_choice(picked.full_text) is not None else f', read without a line "{CHOSEN}"'
-    return f"chose {named}{how}"
+def _chose(offered: Sequence[Passage], places: Sequence[int]) -> str:
+    """Return the note on a choice: the pieces."""
+    return f"chose {', '.join(_titled(place, offered[place]) for place in places) or 'no evidence'}"
 
 
 def _titled(number: int, passage: Passage) -> str:

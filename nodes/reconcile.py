@@ -77,12 +77,12 @@ def discuss_turns(
     return (*builder.system_turn(), Turn("user", builder.full_turn(form(builder), samples, said)))
 
 
-def stated(text: str, question: Question) -> Stated:
+def stated(text: str, question: Question, *, cut: bool = False) -> Stated:
     """Read an agent's JSON, or its reply in another form; fields that cannot be read are None."""
     text = kinds.without_thoughts(text)
     read = read_json(text, (REASONING, ANSWER, CONFIDENCE), may_be_empty=(REASONING,))
     if ANSWER in read.missing:
-        return _in_words(text, question, read)
+        return _in_words(text, question, read, cut=cut)
     errors = [f'"{name}" {why}' for name, why in read.missing.items() if name != REASONING]
     answer = confidence = None
     wrong = ANSWER in read.missing
@@ -97,11 +97,11 @@ def stated(text: str, question: Question) -> Stated:
     return Stated(answer, confidence, "; ".join(errors), unread=wrong)
 
 
-def _in_words(text: str, question: Question, read: Structured) -> Stated:
+def _in_words(text: str, question: Question, read: Structured, *, cut: bool) -> Stated:
     """Read a reply without an object: lines `answer: ...`, else like any reply."""
     given = read_lines(text, (ANSWER, CONFIDENCE)).get(ANSWER)
     answer = kinds.read_field(given, question) if given else None
-    answer = kinds.read_reply(text, question) if answer is None else answer
+    answer = kinds.reading(text, question, cut=cut).answer if answer is None else answer
     confidence = read_confidence(stated_confidence(text))
     error = "; ".join(f'"{name}" {why}' for name, why in read.missing.items() if name != REASONING)
     is_read = answer is not None and confidence is not None
@@ -113,7 +113,7 @@ def read_vote(message: Message, question: Question) -> Vote:
 
     An answer that cannot be read is an abstention, where the published code uses a random or an earlier one.
     """
-    read = stated(message.text, question)
+    read = stated(message.text, question, cut=message.cut)
     confidence = clamped(read.confidence or 0.0)
     cast = vote_of(message, boxed(read.answer))
     vote: Vote = {**cast, "confidence": confidence, "weight": recalibrated(confidence)}
@@ -137,15 +137,16 @@ def discuss(run: RunContext[ReConcile], state: Discussion, agent: str) -> Update
         turns = discuss_turns(builder, before, votes_of(run, state, round - 1, read_vote), samples)
     kept_to = Form.of_object(REASONING, ANSWER, CONFIDENCE, **{ANSWER: form_of(state), CONFIDENCE: SURE})
     ask = Ask(agent, "revise" if round else "answer", turns, kept_to)
-    messages = say(
-        run,
-        state,
-        ask,
-        validate=lambda text: stated(text, state).error,
-        requested=form(builder),
-        needs_answer=lambda text: stated(text, state).unread,
-    )
-    return {"board": messages}
+
+    def validate(message: Message) -> str:
+        return stated(message.text, state, cut=message.cut).error
+
+    def lacks_answer(message: Message) -> str:
+        read = stated(message.text, state, cut=message.cut)
+        return read.error if read.unread else ""
+
+    board = say(run, state, ask, validate=validate, requested=form(builder), lacks_answer=lacks_answer)
+    return {"board": board}
 
 
 def begin(run: RunContext[ReConcile], state: Discussion) -> Update:

@@ -59,8 +59,8 @@ class DiscussionRule:
         """Return the final prompt, from the merged one."""
         return turns
 
-    def validate(self, builder: PromptBuilder, text: str) -> str:
-        """Return a short description of what is wrong with an answer, or ""; `say.has_answer` returns the usual check.
+    def validate(self, builder: PromptBuilder, message: Message) -> str:
+        """Return a short description of what is wrong with an answer, or "".
 
         The agent is asked once more; a reply that is still wrong is heard as it is, and counts as an abstention.
         """

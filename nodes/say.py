@@ -1,10 +1,12 @@
-"""Requests to an agent: repeated if the reply cannot be read, then the answer turn; otherwise it abstains."""
+"""Requests to an agent: repeated if the reply is not in its form, then the answer turn; otherwise it abstains."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage
@@ -33,11 +35,19 @@ ANSWER_PREFILL = "Answer:"
 """The prefill of an answer turn."""
 ANSWER_TOKENS = 32
 """The maximum length of an answer turn, in tokens."""
-CUT = "cut at the token limit"
-"""The note on a reply that ended at the token limit."""
-Read = Callable[[str, Question], str | None]
-"""Returns the answer in a reply, if any."""
-Validate = Callable[[str], str]
+CUT, STOPPED = "cut at the token limit", "stopped by its server"
+ENDED_EARLY = {"length": CUT, "max_tokens": CUT} | dict.fromkeys(("content_filter", "safety", "recitation"), STOPPED)
+"""The note on a reply that is not whole, by its provider's word for the reason."""
+COMMON = (
+    "a an the of in on at by to for from with and or as is are was were be been it its he she they his her their this "
+    "that there which who whose where what when i you we my our has have had do does did so because answer"
+).split()
+"""Words that are no answer by themselves, in `phrases_of`."""
+MOST_PHRASES = 32
+_WORD = re.compile(r"[^\s.,;:!?()\"]+(?:[.,][^\s.,;:!?()\"]+)*")
+Read = Callable[..., kinds.Reading]
+"""Reads a reply, as `kinds.reading`: its text, the question, and `cut`."""
+Validate = Callable[[Message], str]
 """Returns a short description of what is wrong with a reply; empty if it can be read."""
 
 
@@ -46,53 +56,81 @@ def say(
     state: Discussion,
     ask: Ask,
     *,
-    validate: Validate = lambda text: "",
+    validate: Validate = lambda message: "",
     requested: str = "",
     retries: int = 1,
-    needs_answer: Callable[[str], bool] = lambda text: False,
+    lacks_answer: Validate = lambda message: "",
     show_failed: bool = True,
 ) -> list[Message]:
     """Ask, and ask again while `validate` finds an error, up to `retries` times; return all attempts.
 
     A repeated request describes the error and the `requested` form; with `show_failed` it follows the failed reply,
-    otherwise the prompt. If the last reply cannot be read and `needs_answer`, the answer turn follows; otherwise it
-    stays as it is, and counts as an abstention. The board keeps the raw text of each attempt.
+    otherwise the prompt. If the last reply `lacks_answer`, the answer turn follows; otherwise it stays as it is, and
+    counts as an abstention. The board keeps the raw text of each attempt.
     """
     ask = replace(ask, turns=_noted_turns(run, state, ask.turns))
     attempts, turns = list[Message](), ask.turns
     while True:
         message = _attempt(run, state, replace(ask, turns=turns), "repair" if attempts else "", len(attempts))
-        error = validate(message.full_text)
-        if not error:
-            return [*attempts, message]
-        last = len(attempts) == retries
-        if last and not (run.settings.answer_turn and needs_answer(message.full_text)):
-            return [*attempts, noted(message, f"cannot be read: {error}")]
-        attempts.append(noted(message, f"asked {'for the answer' if last else 'again'}: {error}"))
-        if not show_failed:
+        error = validate(message)
+        repeats = bool(error) and len(attempts) < retries
+        missing = "" if repeats else lacks_answer(message)
+        concludes = bool(missing) and run.settings.answer_turn != "off"
+        if not (repeats or concludes):
+            why = error or missing
+            return [*attempts, noted(message, f"cannot be read: {why}") if why else message]
+        attempts.append(noted(message, f"asked {'again' if repeats else 'for the answer'}: {error or missing}"))
+        if repeats and not show_failed:
             turns = (*ask.turns[:-1], Turn("user", blocks(ask.turns[-1].parts, [error])))
             continue
         turns = (*turns, own_turn(attempts[-1]))
-        if last:
+        if concludes:
             return [*attempts, _answer_turn(run, state, replace(ask, turns=turns), len(attempts))]
         request = run.prompts_of(ask.agent).render("shared/repair", complaint=error, form=requested)
         turns = (*turns, Turn("user", request))
 
 
-def say_answer(run: RunContext[Any], state: Discussion, ask: Ask, read: Read = kinds.read_reply) -> list[Message]:
-    """Return a freely reasoned reply with an answer of the question's kind, and the answer turn if needed.
+def say_answer(
+    run: RunContext[Any], state: Discussion, ask: Ask, read: Read = kinds.reading, *, is_read: bool = True
+) -> list[Message]:
+    """Return a freely reasoned reply, and the answer turn if it holds no answer but the scheme reads one (`is_read`).
 
-    If such answers have a form, it constrains the answer turn, and with `--guide on` also the reply's last line.
-    Forcing that line by default would add it after readable answers, where models contradict themselves.
+    A scheme reads the answers that it votes on, decides by, or ends early for. If answers of the kind have a form, it
+    constrains the answer turn, and with `--guide on` also the reply's last line. Forcing that line by default would
+    add it after readable answers, where models contradict themselves.
     """
     form = form_of(state)
     ask = replace(ask, response_format=form and replace(form, after=ANSWER_PREFILL, optional=True))
-    return say(run, state, ask, validate=has_answer(state, read), retries=0, needs_answer=lambda text: True)
+    reads = is_read or run.settings.answer_turn == "every"
+    return say(run, state, ask, lacks_answer=lacks_answer(state, read)) if reads else say(run, state, ask)
 
 
 def form_of(question: Question) -> Form | None:
     """Return the form of an answer to the question; None if any text may be an answer."""
     return kinds.KINDS[kinds.kind_of(question)].grammar(question.get("choices") or [])
+
+
+def phrases_of(text: str, question: str) -> tuple[str, ...]:
+    """Return the phrases of a reply without the question's words and the commonest ones, each once; the last of many.
+
+    A small model that is asked for the answer alone repeats its sentence; of these phrases it chooses the answer. There
+    are none if the question itself may have the answer ("..., Ada or Eve?").
+
+    >>> phrases_of("Market day in Sable Point is a Thursday.", "When is market day in the town where Ada lives?")
+    ('Sable Point', 'Thursday')
+    """
+    if re.search(r"\bor\b", question):
+        return ()
+    common = {*map(str.casefold, _WORD.findall(question)), *COMMON}
+    inside = (clause for clause in re.split(r"[.,;:!?()\"\n]+(?:\s|$)", text))
+    words = [[(word, word.casefold() in common) for word in _WORD.findall(clause)] for clause in inside]
+    runs = (
+        " ".join(word for word, _ in run)
+        for clause in words
+        for left, run in groupby(clause, itemgetter(1))
+        if not left
+    )
+    return tuple(dict.fromkeys(runs))[-MOST_PHRASES:]
 
 
 def answer_pattern(question: Question, otherwise: str) -> str:
@@ -107,6 +145,8 @@ def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number: int)
     """Ask for the answer alone after an unreadable reply: a short request on the same prefix, as text, at T = 0."""
     wanted, form, choices = kinds.KINDS[kinds.kind_of(state)].placeholder, form_of(state), state.get("choices")
     offered = list(form.choices if form else choices or [])
+    if form is None and (phrases := phrases_of(ask.turns[-1].text, state["question"])):
+        form = Form(choices=phrases, spaced=True)
     request = run.prompts_of(ask.agent).render("shared/answer_turn", wanted=wanted, choices=offered)
     short = Ask(
         ask.agent,
@@ -120,7 +160,7 @@ def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number: int)
         protocol="nl",
     )
     message = _attempt(run, state, short, "answer", number)
-    error = has_answer(state)(message.full_text)
+    error = lacks_answer(state)(message)
     return noted(message, f"cannot be read: {error}") if error else message
 
 
@@ -164,7 +204,8 @@ def message_of(call: Call, reply: AIMessage, order: int) -> Message:
         stats |= {"tokens_in": usage["input_tokens"], "tokens_reused": reused, "tokens_out": usage["output_tokens"]}
     text = encodable(str(reply.text))
     text = text if ref else text.removeprefix(call.ask.prefill_text)  # a hosted model may repeat it
-    cut = reply.response_metadata.get("finish_reason") == "length"
+    about = reply.response_metadata
+    cut = ENDED_EARLY.get(str(about.get("finish_reason", about.get("stop_reason"))).lower())
     return Message(
         **call.place._asdict(),
         text=text,
@@ -173,7 +214,8 @@ def message_of(call: Call, reply: AIMessage, order: int) -> Message:
         asked=call.asked,
         payload=PayloadRef.from_dict(ref) if ref else None,
         source=reply.additional_kwargs.get("source", "model" if ref else "hosted"),
-        notes=(*([CUT] if cut else []), *reply.additional_kwargs.get("notes", ())),
+        cut=bool(cut),
+        notes=(*([cut] if cut else []), *reply.additional_kwargs.get("notes", ())),
         stats=stats,
     )
 
@@ -187,12 +229,13 @@ def _noted_turns(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...
     return (*turns[:-1], replace(turns[-1], parts=blocks(shown, turns[-1].parts)))
 
 
-def has_answer(question: Question, read: Read = kinds.read_reply) -> Validate:
-    """Return a check that a text has an answer, or calls it unknown."""
+def lacks_answer(question: Question, read: Read = kinds.reading) -> Validate:
+    """Return the check that says what a reply lacks if it neither states an answer nor calls it unknown."""
 
-    def validate(text: str) -> str:
-        readable = read(text, question) is not None or kinds.declines(text)
-        return "" if readable else f"it holds no {kinds.named(question.get('kind', 'number'))}"
+    def validate(message: Message) -> str:
+        text = message.full_text
+        stated = read(text, question, cut=message.cut).answer is not None or kinds.declines(text)
+        return "" if stated else f"it holds no {kinds.named(kinds.kind_of(question))}"
 
     return validate
 

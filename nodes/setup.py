@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.language_models.chat_models import BaseChatModel
 from langgraph.config import get_config
@@ -24,10 +24,16 @@ from sottovoce.nodes.state import Discussion, Update, marked
 from sottovoce.nodes.streams import report
 from sottovoce.nodes.watch import Watch, check_watch
 
-IN_WORDS = "in words"
-"""The beginning of a note on an edge that does not carry the protocol."""
-HANDED = "with "
-"""The beginning of a note on an edge that carries what its sender was told."""
+
+class Edge(NamedTuple):
+    """How one agent hears another."""
+
+    note: str = ""
+    """A remark for the run's notes; empty if the protocol is carried as in its paper."""
+    in_words: bool = False
+    """True if it is sent as text instead of the protocol."""
+
+
 Begin = Callable[[RunContext[AnyState], AnyState], Update]
 """Returns the first values of a scheme's own keys, or raises an error."""
 
@@ -104,19 +110,29 @@ def check_edges(run: RunContext[AnyState]) -> list[str]:
         if getattr(settings, name) is not None:
             notes.append(f"{name} has no effect on messages by {settings.protocol}")
     notes += [*_unnamed(run), *_cold(run)]
-    words, edges = settings.fallback == WORDS, settings.edges()
-    found = [_edge(run.models[speaker], run.models[hearer], words=words) for speaker, hearer in edges]
-    if len(found) > 1 and len({*found}) == 1 and (found[0] or "").startswith(HANDED):
-        return [*notes, f"agents hear one another {found[0]}"]
-    heard = zip(edges, found, strict=True)
-    return [*notes, *(f"{hearer} hears {speaker} {note}" for (speaker, hearer), note in heard if note)]
+    edges = _edges(run)
+    alike = {*edges.values()}
+    if len(edges) > 1 and len(alike) == 1 and not (same := alike.pop()).in_words and same.note:
+        return [*notes, f"agents hear one another {same.note}"]
+    return [
+        *notes,
+        *(f"{hearer} hears {speaker} {edge.note}" for (speaker, hearer), edge in edges.items() if edge.note),
+    ]
 
 
 def carries_all(run: RunContext[AnyState], agent: str) -> bool:
     """Return True if the protocol carries all edges from an agent, so that it may leave out words."""
-    words = run.settings.fallback == WORDS
-    edges = [(run.models[one], run.models[other]) for one, other in run.settings.edges() if one == agent]
-    return not any((_edge(*edge, words=words) or "").startswith(IN_WORDS) for edge in edges)
+    return not any(edge.in_words for edge in _edges(run, agent).values())
+
+
+def _edges(run: RunContext[AnyState], agent: str = "") -> dict[tuple[str, str], Edge]:
+    """Return how each hearer hears each speaker, or only `agent`."""
+    words, edges = run.settings.fallback == WORDS, run.settings.edges()
+    return {
+        (speaker, hearer): _edge(run.models[speaker], run.models[hearer], words=words)
+        for speaker, hearer in edges
+        if agent in ("", speaker)
+    }
 
 
 def _unnamed(run: RunContext[AnyState]) -> list[str]:
@@ -152,18 +168,21 @@ def _cold(run: RunContext[AnyState]) -> list[str]:
     return [f"at temperature 0 {protocol} equals nl: each mean is one token's embedding ({', '.join(cold)})"]
 
 
-def _edge(speaker: BaseChatModel, hearer: BaseChatModel, *, words: bool) -> str | None:
-    """Return a note on an edge; None if it carries the speaker's protocol."""
+def _edge(speaker: BaseChatModel, hearer: BaseChatModel, *, words: bool) -> Edge:
+    """Return how one model hears another.
+
+    Raises:
+        ProtocolError: the protocol cannot carry the edge, and `words` does not allow text.
+    """
     if not isinstance(speaker, HookedChatModel) or not isinstance(hearer, HookedChatModel):
         other = "a person" if any(isinstance(each, Person) for each in (speaker, hearer)) else "a hosted model"
         latent = any(isinstance(each, HookedChatModel) and each.channel.latent for each in (speaker, hearer))
-        return f"{IN_WORDS}: one of them is {other}" if latent else None
+        return Edge(f"in words: one of them is {other}", in_words=True) if latent else Edge()
     if speaker.protocol != hearer.protocol:
-        return f"{IN_WORDS}: they speak {speaker.protocol} and {hearer.protocol}"
+        return Edge(f"in words: they speak {speaker.protocol} and {hearer.protocol}", in_words=True)
     try:
-        return speaker.channel.check(speaker.loaded, hearer.loaded)
+        return Edge(speaker.channel.check(speaker.loaded, hearer.loaded) or "")
     except ProtocolError as problem:
         if not words:
             raise
-        reason, _, _advice = str(problem).partition("; ")  # the advice is to set what is set
-        return f"{IN_WORDS}: {reason}"
+        return Edge(f"in words: {problem.reason}", in_words=True)  # without the advice, to set what is set

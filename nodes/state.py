@@ -45,7 +45,10 @@ class Vote(TypedDict):
     note: NotRequired[str]
     """A remark on how it was read, if needed."""
     read: NotRequired[Literal["marked", "boxed", "bare", "asked"]]
-    """Where it was read: after a mark such as `Answer:`, in a box, brackets or a form's field, or in prose."""
+    """Where it was read: after a mark such as `Answer:`; in a box, brackets or a form's field; in a reply that is
+    nothing but the answer; or in the answer turn."""
+    entropy: NotRequired[float]
+    """The mean entropy of the answer's tokens in nats, for the tie rule `certain`; absent if it is unknown."""
     asked: NotRequired[Literal["repair", "answer"]]
     """The second request that it took: for another reply in the form, or the answer turn; absent if none was needed."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,22 @@ def measured(reply: AIMessage, store: PayloadStore | None) -> PayloadRef | None:
         BEST: torch.tensor(encoded(tokens.best or ()), dtype=torch.uint8),
     }
     return (store or PayloadStore()).put(Payload(Label(WORDS, tokens.text, "", "", ""), tensors))
+
+
+def entropy_of(message: Message, answer: str, store: PayloadStore | None) -> float | None:
+    """Return the mean entropy, in nats, over the tokens that state an answer: its last mention, or the whole reply.
+
+    None for hosted models, people and rules. Raises a PayloadError if the payload is missing or damaged.
+    """
+    if message.latent is None:
+        return None
+    payload = message.latent.load(store)
+    if "entropy" not in payload.tensors:
+        return None
+    mentions = re.finditer(rf"(?<!\w){re.escape(answer)}(?!\w)", message.text, re.IGNORECASE)
+    spans = [each.span() for each in mentions][-1:] or [(0, len(message.text))]
+    entropies = payload.tensors["entropy"][payload.tokens(spans)]
+    return round(float(entropies.mean()), 4) if len(entropies) else None
 
 
 def finished(messages: Sequence[Message]) -> list[Message]:

@@ -90,8 +90,8 @@ def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
     def action(text: str) -> Action | Malformed:
         return read(text, role, game, wording, facts)
 
-    def validate(text: str) -> str:
-        parsed = action(text)
+    def validate(message: Message) -> str:
+        parsed = action(message.full_text)
         return parsed.hint if isinstance(parsed, Malformed) else ""
 
     if settings.golden and role == "intel":

@@ -110,7 +110,7 @@ class Stops:
             raise UsageError(nearest("agent among those who spoke:", agent, last))
         message, ran = last[agent], self.current.ran
         public = None if message.public is None else text
-        edited = replace(message, text=text, public=public, attempt=message.attempt + 1, source=HUMAN)
+        edited = replace(message, text=text, public=public, attempt=message.attempt + 1, source=HUMAN, cut=False)
         updates = [StateUpdate({"board": [edited.to_dict()]}, ran[0]), *(StateUpdate({}, name) for name in ran[1:])]
         self._add(self._graph.bulk_update_state(self.current.state.config, [updates]), ran, agent)
 

@@ -60,6 +60,11 @@ class RequestError(UsageError, ValueError):
 class ProtocolError(UsageError):
     """A protocol that cannot carry messages between these agents."""
 
+    def __init__(self, reason: str, advice: str = "") -> None:
+        """Store why, and build the message from it and the advice."""
+        super().__init__(f"{reason}; {advice}" if advice else reason)
+        self.reason = reason
+
 
 class CorpusError(UsageError):
     """A corpus or an index that cannot be read as requested."""

@@ -35,6 +35,7 @@ EACH = ("model", "temperature", "system", "dtype", "weights", "device", "memory"
 Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 Answers = Literal["short", "sentence"]
+AnswerTurn = Literal["needed", "every", "off"]
 Control = Literal["none", "own", "empty", "filler", "decoy"]
 Escalate = Literal["never", "disagreement", "uncertainty"]
 Weights = Literal["auto", "float32", "bfloat16", "int8", "int4"]
@@ -131,8 +132,10 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
     answer_description: bool = Field(default=True, description="State the required form of the answer.")
     demonstrations: bool = Field(default=True, description="Show the task's worked examples, if it has any.")
     chain_of_thought: bool = Field(default=True, description="Ask for the reasoning steps before the answer.")
-    answer_turn: bool = Field(
-        default=True, description="If no answer can be read from a reply, ask once more, for the answer alone."
+    answer_turn: AnswerTurn = Field(
+        default="needed",
+        description="If a reply states no answer, ask for the answer alone: needed (only where the scheme reads it), "
+        "every (after each message, for measures by round), or off.",
     )
     fallback: Literal["error", "nl"] = Field(
         default="error",
@@ -363,6 +366,16 @@ class Controlled(Settings):
     def needs(self) -> dict[str, str]:
         """Return the decoys, if agents read them."""
         return {"decoys": "the control is 'decoy'"} if self.control == "decoy" else {}
+
+
+class Voting(Settings):
+    """Settings of schemes that decide by the most votes, where the first speaker wins a tie in the papers."""
+
+    tie: Literal["first", "certain"] = Field(
+        default="first",
+        description="Answer that wins a tie: first (that was given first) or certain (of local models: the one whose "
+        "tokens have the lower mean entropy; else the first).",
+    )
 
 
 AnySettings = TypeVar("AnySettings", bound=Settings)

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from sottovoce.core.bounds import Few, Samples
 from sottovoce.core.errors import UsageError
-from sottovoce.settings.base import Documents
+from sottovoce.settings.base import Documents, Voting
 from sottovoce.settings.retrieval import Pooled
 
 
@@ -63,7 +63,7 @@ class Single(Alone):
         return self
 
 
-class SelfConsistency(Alone):
+class SelfConsistency(Alone, Voting):
     """The most frequent of one agent's answers (baseline).
 
     Samples are text under every protocol: a mean embedding leaves nothing to sample.

@@ -10,13 +10,13 @@ from pydantic import Field, model_validator
 
 from sottovoce.core.bounds import Agents, Rounds
 from sottovoce.core.errors import UsageError
-from sottovoce.settings.base import Settings
+from sottovoce.settings.base import Settings, Voting
 
 LARGEST = 3
 SECRETARY = "secretary"
 
 
-class CMD(Settings):
+class CMD(Voting):
     """Groups discuss, and hear only tallies of others (CMD).
 
     A group hears how many members of other groups hold which view (arXiv 2402.18272).

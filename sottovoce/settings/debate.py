@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from sottovoce.core.bounds import Agents, Rounds
 from sottovoce.core.errors import UsageError
-from sottovoce.settings.base import Controlled
+from sottovoce.settings.base import Controlled, Voting
 
 Order = Literal["others_first", "own_first"]
 FinalRule = Literal["majority", "lowest_temperature", "average"]
@@ -16,7 +16,7 @@ Role = Literal["debater", "expert", "dummy"]
 Share = Literal["own_words", "verbatim"]
 
 
-class Debate(Controlled):
+class Debate(Controlled, Voting):
     """Agents answer, read each other, answer again (Du, 2023)."""
 
     acts: ClassVar[tuple[str, ...]] = ("answer", "revise", "summarise")

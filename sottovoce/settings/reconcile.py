@@ -9,10 +9,10 @@ from pydantic import Field, model_validator
 from sottovoce.core.bounds import Agents, Rounds
 from sottovoce.core.errors import UsageError
 from sottovoce.core.trust import Names
-from sottovoce.settings.base import Settings
+from sottovoce.settings.base import Voting
 
 
-class ReConcile(Settings):
+class ReConcile(Voting):
     """Agents vote, weighted by their confidence (ReConcile).
 
     They answer with a confidence, read all answers, and answer again (Chen et al. 2023).

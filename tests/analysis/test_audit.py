@@ -101,7 +101,7 @@ def test_a_gold_answer_of_gsm8k_is_misread_as_its_file_prints_it(tmp_path: Path)
 def audited(folder: Path, *replies: str, asked: Question = ASKED) -> dict[str, Audited]:
     """A debate of one round, under all policies."""
     said = {f"agent_{i}": [reply] for i, reply in enumerate(replies, 1)}
-    run_one(task(said, asked, answer_turn=False), PayloadStore(folder / "payloads"), folder=folder / "run")
+    run_one(task(said, asked, answer_turn="off"), PayloadStore(folder / "payloads"), folder=folder / "run")
     return {each.policy: each for each in audit(load_run(folder / "run"))}
 
 

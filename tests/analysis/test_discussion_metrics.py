@@ -22,7 +22,7 @@ RIGHT, WRONG, OTHER, NONE = "The answer is 1.", "The answer is 2.", "The answer 
 def record(folder: Path, *answers: list[str]) -> DiscussionRecord:
     """A debate whose agents say these, round by round."""
     said = {f"agent_{i}": each for i, each in enumerate(answers, 1)}
-    return held(said, folder, question=ASKED, answer_turn=False)
+    return held(said, folder, question=ASKED, answer_turn="off")
 
 
 def told(*records: DiscussionRecord, by: str | None = None) -> dict[tuple[str, str], tuple[int, int]]:

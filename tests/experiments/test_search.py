@@ -45,7 +45,7 @@ class Warm(ScriptedChatModel):
 
 def row(name: str = "debate", **settings: Any) -> Row:
     few = {"rounds": 1} if name != "single" else {}
-    made = scheme(name).settings.model_validate({**few, "answer_turn": False, **settings})
+    made = scheme(name).settings.model_validate({**few, "answer_turn": "off", **settings})
     return Row("", name, made, ASKED, [0], "four questions")
 
 

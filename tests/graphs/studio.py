@@ -14,7 +14,7 @@ EDIT = "It is 22.\nAnswer: 22"
 EDITED = "edited since, heard in words"
 """The note on a message whose text was edited, so that its payload no longer belongs to it."""
 CONFIG: Any = {"recursion_limit": 200}
-SHORT = {"protocol": "cipher", "max_tokens": 8, "answer_turn": False, "guide": "off"}
+SHORT = {"protocol": "cipher", "max_tokens": 8, "answer_turn": "off", "guide": "off"}
 SETTINGS: dict[str, dict[str, Any]] = {
     "debate": {"agents": 2, "rounds": 2},
     "mad": {"rounds": 1},

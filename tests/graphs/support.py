@@ -107,8 +107,9 @@ def script(answers: Mapping[str, list[str]], **more: Any) -> ScriptedChatModel:
 
 
 def marked(agents: int, rounds: int) -> ScriptedChatModel:
-    """A model whose every reply says who speaks and in which round."""
-    return ScriptedChatModel({f"agent_{i + 1}": [f"{i + 1} in {r}." for r in range(rounds)] for i in range(agents)})
+    """A model whose every reply says who speaks and in which round, and gives the round as answer."""
+    names = [f"agent_{i + 1}" for i in range(agents)]
+    return ScriptedChatModel({name: [f"{name[6:]} in {r}. Answer: {r}" for r in range(rounds)] for name in names})
 
 
 def heard(asked: RecordedCall, turn: int | None = None) -> list[tuple[str, int]]:

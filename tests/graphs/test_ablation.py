@@ -15,7 +15,7 @@ from sottovoce.settings import Debate
 from tests.graphs.support import board, built, calls, debating, held, lonely, marked
 
 CONTROLS = ("own", "empty", "decoy")
-DECOYS = ["It is 7.", "It is 8."]
+DECOYS = ["The answer is 7.", "The answer is 8."]
 
 
 def heard_by(agent: str, **settings: Any) -> list[list[str]]:
@@ -30,10 +30,13 @@ def heard_by(agent: str, **settings: Any) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("control", "expected"),
     [
-        ("none", [["1 in 0.", "3 in 0."], ["1 in 1.", "3 in 1."]]),
-        ("own", [["2 in 0.", "2 in 0."], ["2 in 1.", "2 in 1."]]),
+        ("none", [["1 in 0. Answer: 0", "3 in 0. Answer: 0"], ["1 in 1. Answer: 1", "3 in 1. Answer: 1"]]),
+        ("own", [["2 in 0. Answer: 0", "2 in 0. Answer: 0"], ["2 in 1. Answer: 1", "2 in 1. Answer: 1"]]),
         ("empty", [["", ""], ["", ""]]),
-        ("decoy", [["It is 7.", "It is 7."], ["It is 7.", "It is 7."]]),  # by the speakers' order: 0 and 2
+        (
+            "decoy",
+            [["The answer is 7.", "The answer is 7."], ["The answer is 7.", "The answer is 7."]],
+        ),  # by the speakers' order: 0 and 2
     ],
 )
 def test_a_control_stands_in_the_place_of_every_message_of_every_round(control: str, expected: list[list[str]]) -> None:
@@ -41,9 +44,9 @@ def test_a_control_stands_in_the_place_of_every_message_of_every_round(control: 
 
 
 def test_filler_has_as_many_words_and_for_a_local_model_as_many_tokens(store: PayloadStore) -> None:
-    assert heard_by("agent_2", control="filler") == [[". . .", ". . ."], [". . .", ". . ."]]
+    assert heard_by("agent_2", control="filler") == [[". . . . .", ". . . . ."], [". . . . .", ". . . . ."]]
     model = lonely("nl", store)
-    graph = debating(model, rounds=2, control="filler", answer_turn=False)
+    graph = debating(model, rounds=2, control="filler", answer_turn="off")
     found = [message for message in board(held(graph)) if message.agent == "agent_2"]
 
     dots = filler(found[0].text, model)
@@ -53,7 +56,7 @@ def test_filler_has_as_many_words_and_for_a_local_model_as_many_tokens(store: Pa
 
 
 def test_each_speaker_has_a_decoy_of_its_own() -> None:
-    assert heard_by("agent_1", control="decoy")[-1] == ["It is 8.", "It is 7."]
+    assert heard_by("agent_1", control="decoy")[-1] == ["The answer is 8.", "The answer is 7."]
 
 
 @pytest.mark.parametrize(
@@ -69,11 +72,13 @@ def test_where_each_knows_a_part_a_control_stands_in_the_place_of_what_the_other
 
 
 def test_a_fresh_prompt_and_a_summary_of_each_hear_the_control_too() -> None:
-    assert heard_by("agent_2", control="decoy", shape="fresh") == [["It is 7.", "It is 7."]]
+    assert heard_by("agent_2", control="decoy", shape="fresh") == [["The answer is 7.", "The answer is 7."]]
     model = marked(2, 9)
     held(debating(model, rounds=2, summarise="each", control="own"))
     (asked,) = calls(model, "agent_1", "summarise")
-    assert [part.text for turn in asked.turns for part in turn.parts if isinstance(part, MessageRef)] == ["1 in 0."]
+    assert [part.text for turn in asked.turns for part in turn.parts if isinstance(part, MessageRef)] == [
+        "1 in 0. Answer: 0"
+    ]
 
 
 @pytest.mark.parametrize("protocol", ["nl", "cipher", "sde", "hidden"])
@@ -83,7 +88,7 @@ def test_under_a_control_nothing_of_another_agent_s_message_arrives(
 ) -> None:
     said = []
     for system in ("Be brief.", "You know that Mia has 3 apples, and that 22 pears are too many."):
-        graph = debating(lonely(protocol, store), rounds=2, control=control, system=["", system], answer_turn=False)
+        graph = debating(lonely(protocol, store), rounds=2, control=control, system=["", system], answer_turn="off")
         found = board(held(graph, decoys=DECOYS))
         said.append([message.text for message in found if message.agent == "agent_1"])
         others = [message.text for message in found if message.agent == "agent_2"]
@@ -93,7 +98,12 @@ def test_under_a_control_nothing_of_another_agent_s_message_arrives(
 
 def test_what_is_on_the_board_is_what_was_said() -> None:
     state = held(debating(marked(2, 2), rounds=2, control="empty"))
-    assert [message.text for message in board(state)] == ["1 in 0.", "2 in 0.", "1 in 1.", "2 in 1."]
+    assert [message.text for message in board(state)] == [
+        "1 in 0. Answer: 0",
+        "2 in 0. Answer: 0",
+        "1 in 1. Answer: 1",
+        "2 in 1. Answer: 1",
+    ]
 
 
 def test_decoys_are_asked_for_before_anybody_speaks() -> None:

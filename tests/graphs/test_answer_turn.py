@@ -7,17 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
+from sottovoce.agents.ask import Call
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Message, MessageRef, Turn
+from sottovoce.channels.message import Message, MessageRef, Place, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.debate import create_debate
 from sottovoce.models import Reply, Rows, Usage
 from sottovoce.nodes.act import node
 from sottovoce.nodes.decide import voted
-from sottovoce.nodes.say import ANSWER_PREFILL, ANSWER_TOKENS, say_answer
+from sottovoce.nodes.say import ANSWER_PREFILL, ANSWER_TOKENS, message_of, say_answer
 from sottovoce.nodes.state import Discussion, Update, current_messages
 from sottovoce.nodes.watch import Intervention
 from sottovoce.settings import Debate
@@ -35,7 +37,7 @@ def said(*replies: str, hooked: bool = True, turn: bool = True, **question: Any)
         return {"board": say_answer(run, state, ask(agent, "1 + 1?"))}
 
     model = ScriptedChatModel([*replies], hooked=hooked)
-    state = state_of(settings=Named(answer_turn=turn).model_dump(mode="json"), **question)
+    state = state_of(settings=Named(answer_turn="needed" if turn else "off").model_dump(mode="json"), **question)
     update = node(framed(model).contexts, act, "zoe", "zoe").invoke(state)
     return [Message.from_dict(each) for each in update["board"]], model
 
@@ -98,7 +100,7 @@ def test_the_answers_there_are_stand_in_the_request(question: dict[str, Any], li
     assert listed in model.calls[1].turns[-1].text
 
 
-@pytest.mark.parametrize("reply", ["It is 2.", "The answer is unknown."])
+@pytest.mark.parametrize("reply", ["The answer is 2.", "The answer is unknown."])
 def test_a_reply_that_can_be_read_and_one_that_says_it_is_unknown_need_none(reply: str) -> None:
     messages, _ = said(reply)
 
@@ -154,7 +156,7 @@ def test_nothing_is_computed_twice(protocol: str, store: PayloadStore) -> None:
 
 def debated(*first: str, agents: int = 2, **settings: Any) -> tuple[Any, ScriptedChatModel]:
     """A debate in which agent_1 says these things, and the others always 7."""
-    others = {f"agent_{i}": ["It is 7."] * 3 for i in range(2, agents + 1)}
+    others = {f"agent_{i}": ["The answer is 7."] * 3 for i in range(2, agents + 1)}
     model = ScriptedChatModel({"agent_1": [*first], **others})
     return held(debating(model, agents=agents, **settings), target="7"), model
 
@@ -163,8 +165,8 @@ def test_its_answer_counts_in_the_place_of_the_reply_s() -> None:
     state, _ = debated(HM, " 7", rounds=1)
 
     assert state["decision"]["votes"] == [
-        {"agent": "agent_1", "answer": "7", "counts": True, "read": "marked", "asked": "answer"},
-        {"agent": "agent_2", "answer": "7", "counts": True, "read": "mined"},
+        {"agent": "agent_1", "answer": "7", "counts": True, "read": "asked", "asked": "answer"},
+        {"agent": "agent_2", "answer": "7", "counts": True, "read": "marked"},
     ]
     assert state["decision"]["why"] == "2 of 2 say 7"
 
@@ -180,7 +182,7 @@ def test_one_that_cannot_be_read_or_says_it_is_unknown_abstains(answer: str, not
 
 
 def test_hearers_hear_the_reply_and_never_the_answer_turn() -> None:
-    _, model = debated(HM, " 5", "It is 7.", rounds=2)
+    _, model = debated(HM, " 5", "The answer is 7.", rounds=2, answer_turn="every")
 
     for asked in [*calls(model, "agent_1")[2:], *calls(model, "agent_2")[1:]]:
         assert HM in asked.text and "Answer: 5" not in asked.text
@@ -197,13 +199,13 @@ ANSWER = Message("zoe", 0, "talk", " 5", attempt=1, begun=ANSWER_PREFILL, asked=
     ("messages", "answer", "asked"),
     [
         ([REPLY, ANSWER], "5", "answer"),
-        ([replace(REPLY, text="It is 9."), ANSWER], "9", None),  # edited since
-        ([REPLY, ANSWER, replace(REPLY, text="It is 9.", attempt=2)], "9", None),
+        ([replace(REPLY, text="The answer is 9."), ANSWER], "9", None),  # edited since
+        ([REPLY, ANSWER, replace(REPLY, text="The answer is 9.", attempt=2)], "9", None),
         ([REPLY, ANSWER, replace(REPLY, text="Well.", attempt=2)], None, None),  # nothing was asked after that one
         ([REPLY, replace(ANSWER, withdrawn=True)], None, None),
         ([REPLY, replace(ANSWER, act="decide")], None, None),
         ([REPLY, replace(REPLY, attempt=1, asked="repair"), replace(ANSWER, attempt=2)], "5", "answer"),
-        ([REPLY, replace(REPLY, attempt=1, asked="repair", text="It is 9.")], "9", "repair"),
+        ([REPLY, replace(REPLY, attempt=1, asked="repair", text="The answer is 9.")], "9", "repair"),
         ([REPLY, replace(REPLY, attempt=1, asked="repair")], None, "repair"),
     ],
 )
@@ -218,13 +220,53 @@ def test_a_vote_reads_the_reply_first_and_says_what_it_took(
     assert (vote["answer"], vote.get("asked"), vote["counts"]) == (answer, asked, answer is not None)
 
 
+def asked(state: Any) -> list[tuple[str, int]]:
+    """The agents and rounds of the answer turns."""
+    return [(message.agent, message.round) for message in board(state) if message.asked == "answer"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "turns"),
+    [
+        ({}, [("agent_1", 1), ("agent_2", 1)]),
+        ({"answer_turn": "every"}, [("agent_1", 0), ("agent_2", 0), ("agent_1", 1), ("agent_2", 1)]),
+        ({"answer_turn": "off"}, []),
+        ({"rule": "lowest_temperature", "temperature": [0.7, 0.2]}, [("agent_2", 1)]),
+        ({"last_round": "deciding", "temperature": [0.2, 0.7]}, [("agent_1", 1)]),
+    ],
+)
+def test_a_debate_asks_for_an_answer_only_where_its_rule_reads_it(
+    settings: dict[str, Any], turns: list[tuple[str, int]]
+) -> None:
+    state = held(debating(ScriptedChatModel([HM] * 9), rounds=2, **settings))
+
+    assert asked(state) == turns
+
+
+def test_an_agent_that_shares_facts_is_asked_in_that_round_only_for_measures_by_round() -> None:
+    facts = {"agent_1": ["Ada lives in Fenwick."], "agent_2": ["Market day in Fenwick is Friday."]}
+    for setting, first in (("needed", []), ("every", [("agent_1", 0), ("agent_2", 0)])):
+        state = held(debating(ScriptedChatModel([HM] * 9), rounds=2, answer_turn=setting), documents=facts)
+        assert asked(state) == [*first, ("agent_1", 1), ("agent_2", 1)]
+
+
+def test_a_reply_that_was_cut_and_states_nothing_is_asked_for_its_answer() -> None:
+    short = AIMessage("7", response_metadata={"finish_reason": "length"})
+    call = Call(ask("zoe"), ScriptedChatModel(), Place(0, 0, 0, "zoe", "talk", 0), 7, None)
+    message = message_of(call, short, 0)
+
+    assert (message.cut, message.notes) == (True, ("cut at the token limit",))
+    assert voted(message, state_of(board=[message])) == {"agent": "zoe", "answer": None, "counts": False}
+    assert Message.from_dict(message.to_dict()) == message
+
+
 # Runs
 
 
 def test_a_run_that_failed_between_the_reply_and_the_answer_turn_goes_on_as_if_unbroken() -> None:
-    unbroken = debated(HM, " 5", "It is 7.", agents=1, rounds=2)[0]
-    model = Failing([HM, HM, " 5", "It is 7."], fails=(1,))  # type: ignore[call-arg,arg-type]  # as its base takes them
-    graph = debating(model, agents=1, rounds=2, saver=InMemorySaver())
+    unbroken = debated(HM, " 5", "The answer is 7.", agents=1, rounds=2, answer_turn="every")[0]
+    model = Failing([HM, HM, " 5", "The answer is 7."], fails=(1,))  # type: ignore[call-arg,arg-type]  # as its base takes them
+    graph = debating(model, agents=1, rounds=2, answer_turn="every", saver=InMemorySaver())
     with pytest.raises(TimeoutError):
         held(graph, THREAD, target="7")
     assert [tried["place"].attempt for tried in model.tried] == [0, 1]

@@ -91,7 +91,7 @@ async def test_many_samples_share_their_steps(
     monkeypatch.setattr("sottovoce.models.engine.loop.QUIET_SECONDS", 0.1)  # a busy machine may be late
     statistics = load(folder).engine.statistics
     requests, steps = statistics.requests, statistics.steps
-    graph = baseline("self_consistency", model=[folder], samples=12, max_tokens=3, answer_turn=False, store=store)
+    graph = baseline("self_consistency", model=[folder], samples=12, max_tokens=3, answer_turn="off", store=store)
     await graph.ainvoke(QUESTION)
     assert statistics.requests - requests == 12 and statistics.steps - steps <= 6 * 3
     assert statistics.widest > 1

@@ -87,10 +87,11 @@ def test_briefs_without_words_stand_before_the_text_and_are_not_quoted() -> None
 
 
 @pytest.mark.parametrize(
-    ("control", "quoted"), [("empty", []), ("filler", [". .", ". ."]), ("decoy", ["It is 7.", "It is 8."])]
+    ("control", "quoted"),
+    [("empty", []), ("filler", [". .", ". ."]), ("decoy", ["The answer is 7.", "The answer is 8."])],
 )
 def test_a_control_stands_in_the_place_of_the_briefs(control: str, quoted: list[str]) -> None:
-    _, model = briefed(question={"decoys": ["It is 7.", "It is 8."]}, control=control)
+    _, model = briefed(question={"decoys": ["The answer is 7.", "The answer is 8."]}, control=control)
     parts = [part for part in model.calls[-1].turns[-1].parts if isinstance(part, MessageRef)]
     assert [part.text for part in parts if part.text] == quoted
     assert len(parts) == 2 and all(part.message.payload is None for part in parts)

@@ -14,7 +14,7 @@ from sottovoce.graphs.debate import create_debate
 from sottovoce.settings import Debate
 from tests.graphs.support import KEYS, QUESTION, Recording, State
 
-SHORT = Debate(rounds=2, answer_turn=False)
+SHORT = Debate(rounds=2, answer_turn="off")
 
 
 def held(model: Any, cache: Any, settings: Debate = SHORT, store: Any = None, **question: Any) -> State:

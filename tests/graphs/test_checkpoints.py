@@ -134,7 +134,7 @@ def test_another_seed_or_question_is_another_discussion(protocol: str, store: Pa
 
 
 async def test_many_debates_at_once_fill_the_engine_s_slots(folder: str, store: PayloadStore) -> None:
-    graph = debating(protocol="sde", model=[folder], agents=3, rounds=3, max_tokens=6, answer_turn=False, store=store)
+    graph = debating(protocol="sde", model=[folder], agents=3, rounds=3, max_tokens=6, answer_turn="off", store=store)
     statistics = load(folder).engine.statistics
     requests, stepped, steps = statistics.requests, statistics.stepped, statistics.steps
     states = await graph.abatch([{**QUESTION, "id": f"q{i}"} for i in range(8)], output_keys=KEYS)
@@ -265,7 +265,7 @@ def edited(snapshot: Any, agent: str, **changes: Any) -> dict[str, Any]:
 
 def test_an_edited_message_is_read_in_its_new_words(store: PayloadStore) -> None:
     model = Recording(protocol="cipher", preloaded=lonely_loaded(), store=store, max_tokens=6)
-    graph = debating(model, rounds=2, answer_turn=False, saver=InMemorySaver())
+    graph = debating(model, rounds=2, answer_turn="off", saver=InMemorySaver())
     held(graph, THREAD)
     snapshot = before_round(graph, 1)
     model.requests.clear()
@@ -296,7 +296,7 @@ def test_the_state_beside_the_words_is_small_whatever_the_hidden_size(protocol: 
         tiny_model(hidden_size=width).save_pretrained(folder)
         tiny_tokenizer().save_pretrained(folder)
         # Without answer turns, of which each width needs others: settings are shared by as many messages.
-        settings = Debate(protocol=protocol, model=[str(folder)], max_tokens=8, rounds=2, answer_turn=False)
+        settings = Debate(protocol=protocol, model=[str(folder)], max_tokens=8, rounds=2, answer_turn="off")
         graph = create_debate(settings, store=PayloadStore(folder / "store")).compile(checkpointer=InMemorySaver())
         graph.invoke(QUESTION, THREAD)
         state = graph.get_state(THREAD).values
@@ -311,7 +311,7 @@ def test_the_state_beside_the_words_is_small_whatever_the_hidden_size(protocol: 
 
 def finished(agents: int, store: PayloadStore) -> tuple[Graph, list[Any]]:
     """A debate by CIPHER that was held, and its checkpoints from which something is left to do."""
-    settings = Debate(protocol="cipher", exact=True, agents=agents, rounds=3, max_tokens=8, answer_turn=False)
+    settings = Debate(protocol="cipher", exact=True, agents=agents, rounds=3, max_tokens=8, answer_turn="off")
     graph = create_debate(settings, store=store).compile(checkpointer=InMemorySaver())
     graph.invoke(QUESTION, THREAD)
     return graph, [snapshot for snapshot in graph.get_state_history(THREAD) if snapshot.next]

@@ -18,14 +18,14 @@ from tests.tables import pairs
 TASK: dict[str, Any] = {
     "description": "Sums of small numbers.",
     "answer_description": "Close with N alone.",
-    "demonstrations": ["What is 1 + 1? It is 2.", "What is 2 + 2? It is 4."],
+    "demonstrations": ["What is 1 + 1? The answer is 2.", "What is 2 + 2? The answer is 4."],
 }
 SHOWN = {
     "question_description": "Sums of small numbers.",
     "answer_description": "Close with N alone.",
     "demonstrations": "".join(
         f"An example:\n<example>\n{each}\n</example>\n" + "\n" * (n == 0)
-        for n, each in enumerate(("What is 1 + 1? It is 2.", "What is 2 + 2? It is 4."))
+        for n, each in enumerate(("What is 1 + 1? The answer is 2.", "What is 2 + 2? The answer is 4."))
     ),
     "chain_of_thought": "steps",
 }
@@ -133,8 +133,8 @@ def test_the_question_may_be_worded_for_one_agent(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in NAMES if scheme(name).settings.discusses])
 def test_an_agent_may_be_given_a_view_to_start_from(name: str) -> None:
     first, second = scheme(name).settings().speakers()[:2]
-    prompts = first_prompts(name, {"starting_views": {second: "It is 21."}})
-    assert "The view you start from: It is 21." in prompts[second]
+    prompts = first_prompts(name, {"starting_views": {second: "The answer is 21."}})
+    assert "The view you start from: The answer is 21." in prompts[second]
     assert "view you start from" not in prompts[first]
 
 
@@ -152,7 +152,9 @@ def test_who_does_not_discuss_is_told_of_the_task_and_knows_shared_documents_and
 ) -> None:
     known = {agent: ["Everybody knows."] for agent in scheme(name).settings().names()}
     known[others[0]] = [*known[others[0]], "Only I know."]
-    model = ScriptedChatModel({"": [f"Hm. The answer is {n}." for n in range(60)], "judge": ["22.", SPEECH, ""]})
+    model = ScriptedChatModel(
+        {"": [f"Hm. The answer is {n}." for n in range(60)], "judge": ["[No]", SPEECH, "", *["[No]"] * 9]}
+    )
     held(built(name, model), **TASK, documents=known)
     for asked in (asked for asked in model.calls if asked.agent in others and asked.act != "list_candidates"):
         assert TASK["description"] in asked.text and "<facts>\n- Everybody knows.\n" in asked.text
@@ -175,10 +177,13 @@ def test_steps_and_form_are_asked_for_in_later_rounds_too() -> None:
 def test_later_rounds_of_a_debate_keep_what_belongs_to_the_question(settings: dict[str, Any]) -> None:
     """The fresh shape lost description, examples and starting view after the first round."""
     model = ScriptedChatModel(["The answer is 22."] * 20)
-    view = {"starting_views": {"agent_1": "It is 21.", "agent_2": "It is 20."}, "documents": ["Mia has 3."]}
+    view = {
+        "starting_views": {"agent_1": "The answer is 21.", "agent_2": "The answer is 20."},
+        "documents": ["Mia has 3."],
+    }
     held(built("debate", model, rounds=3, **settings), **TASK, **view)
     for asked in (asked for asked in model.calls if asked.act == "revise"):
-        start = "It is 21." if asked.agent == "agent_1" else "It is 20."
+        start = "The answer is 21." if asked.agent == "agent_1" else "The answer is 20."
         for text in (SHOWN["question_description"], SHOWN["demonstrations"], "Mia has 3.", start):
             assert asked.text.count(text) == 1
 
@@ -191,7 +196,7 @@ def test_the_question_and_the_form_come_last_in_whatever_asks_for_an_answer(
     name: str, settings: dict[str, Any]
 ) -> None:
     replies = [f'{{"reasoning": "So.", "answer": {n}, "confidence_level": 1, "debate_answer": ""}}' for n in range(90)]
-    model = ScriptedChatModel({"": replies, "judge": ["22.", SPEECH, ""]})
+    model = ScriptedChatModel({"": replies, "judge": ["[No]", SPEECH, "", *["[No]"] * 9]})
     held(built(name, model, **settings), **TASK, documents=["Mia has 3."])
     answering = [asked for asked in model.calls if asked.act not in WITHOUT_FORM]
     assert (len({asked.round for asked in answering}) > 1) == scheme(name).settings.discusses

@@ -14,7 +14,7 @@ from tests.graphs.support import KEYS, debating, held
 pytestmark = pytest.mark.gpu
 
 QUESTIONS = [{"question": f"What is {a} + {b} * 5 - 7?", "id": f"{a}"} for a, b in ((14, 3), (20, 2), (31, 4))]
-SHORT: dict[str, Any] = {"rounds": 3, "max_tokens": 48, "answer_turn": False}
+SHORT: dict[str, Any] = {"rounds": 3, "max_tokens": 48, "answer_turn": "off"}
 
 
 def discussed(protocol: str, device: str, store: PayloadStore, **settings: AnyState) -> list[AnyState]:

@@ -57,7 +57,7 @@ def test_the_history_is_the_chat_so_far_own_answers_as_assistant_turns() -> None
     parts = [part for turn in last.turns for part in turn.parts if isinstance(part, MessageRef)]
     assert [part.latest for part in parts] == [False] * 3 + [True] * 3
     assert [part.own for part in parts] == [True, False, False] * 2
-    assert [part.text for part in parts[3:]] == ["2 in 1.", "1 in 1.", "3 in 1."]
+    assert [part.text for part in parts[3:]] == ["2 in 1. Answer: 1", "1 in 1. Answer: 1", "3 in 1. Answer: 1"]
 
 
 @pytest.mark.parametrize(("order", "own_at"), [(None, -1), ("others_first", -1), ("own_first", 0)])
@@ -79,7 +79,7 @@ def test_nobody_is_told_who_said_what() -> None:
 
 def test_nobody_reads_the_target_or_the_solution() -> None:
     model = marked(2, 2)
-    held(debating(model, rounds=2), target="9191", solution="It is 9292.", decoys=["It is 9393."])
+    held(debating(model, rounds=2), target="9191", solution="The answer is 9292.", decoys=["The answer is 9393."])
     assert not [asked for asked in model.calls if "9" in asked.text]
 
 
@@ -88,7 +88,7 @@ def test_nobody_reads_the_target_or_the_solution() -> None:
 
 def test_each_summarises_the_others_before_it_revises() -> None:
     model = ScriptedChatModel({name: [f"{name} says {i}" for i in range(9)] for name in NAMES})
-    state = held(debating(model, agents=3, rounds=3, summarise="each"))
+    state = held(debating(model, agents=3, rounds=3, summarise="each", answer_turn="off"))
     for name in NAMES:
         others = [other for other in NAMES if other != name]
         asked = calls(model, name)
@@ -122,7 +122,7 @@ def test_a_revision_after_summaries_hears_no_other_agent_s_own_words() -> None:
 
 def test_one_shared_summary_of_all_answers_reaches_everybody() -> None:
     model = ScriptedChatModel({name: [f"{name} says {i}" for i in range(9)] for name in [*NAMES, "summariser"]})
-    state = held(debating(model, agents=3, rounds=3, summarise="shared"))
+    state = held(debating(model, agents=3, rounds=3, summarise="shared", answer_turn="off"))
     summaries = calls(model, "summariser", "summarise")
     assert [heard(asked) for asked in summaries] == [[(name, 0) for name in NAMES], [(name, 1) for name in NAMES]]
     assert len(model.calls) == 3 * 3 + 2
@@ -144,7 +144,7 @@ def test_summaries_are_spoken_in_words_and_answers_by_the_protocol() -> None:
 
 
 def test_a_shared_summary_has_the_temperature_of_the_agent_whose_model_makes_it(store: PayloadStore) -> None:
-    state = held(debating(lonely("cipher", store), rounds=2, summarise="shared", answer_turn=False))
+    state = held(debating(lonely("cipher", store), rounds=2, summarise="shared", answer_turn="off"))
     found = {message.agent: message.stats["temperature"] for message in board(state)}
     assert found["summariser"] == found["agent_1"] != found["agent_2"]
 
@@ -161,7 +161,7 @@ def test_an_expert_says_the_solution_every_round_without_a_call() -> None:
 
 
 def test_a_dummy_says_the_solution_of_another_question_drawn_anew_each_round() -> None:
-    decoys = [f"It is {i}." for i in range(50)]
+    decoys = [f"The answer is {i}." for i in range(50)]
     state = held(
         debating(marked(1, 6), rounds=6, agents=3, role=["debater", "dummy", "dummy"]), solution="x", decoys=decoys
     )

@@ -30,7 +30,7 @@ from sottovoce.nodes.decide import read_vote, viewpoints
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule
-from sottovoce.nodes.say import has_answer, say
+from sottovoce.nodes.say import lacks_answer, say
 from sottovoce.nodes.setup import close_round
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, said
 from sottovoce.prompts.render import Prompts
@@ -114,8 +114,8 @@ class Patient(AllHearAll):
 
 
 def discussing(rule: DiscussionRule, models: Models = None, *, saver: Any = None, **settings: Any) -> Graph:
-    """A compiled discussion."""
-    store = settings.pop("store", None)
+    """A compiled discussion, whose agents are not asked for answers that they do not state."""
+    store, settings = settings.pop("store", None), {"answer_turn": "off", **settings}
     return create_discussion(rule, MesSync(**settings), models=models, store=store).compile(checkpointer=saver)
 
 
@@ -152,7 +152,7 @@ def test_debate_as_a_rule_has_the_prompts_seeds_messages_and_decision_of_the_deb
 
     state = held(discussing(AllHearAll(rounds), model, **more), **question)
 
-    assert same_run(state, held(debating(expected, rounds=rounds, **more), **question))
+    assert same_run(state, held(debating(expected, rounds=rounds, answer_turn="off", **more), **question))
     assert len(model.calls) == agents * rounds
     assert asked(model) == asked(expected)
 
@@ -160,7 +160,7 @@ def test_debate_as_a_rule_has_the_prompts_seeds_messages_and_decision_of_the_deb
 @pytest.mark.parametrize("protocol", some(["nl", "cipher", "sde", "hidden"], "cipher", "sde"))
 def test_debate_as_a_rule_carries_what_the_debate_carries(protocol: str, store: PayloadStore) -> None:
     state = held(discussing(AllHearAll(3), lonely(protocol, store), agents=2))
-    debate = debating(lonely(protocol, store), agents=2, rounds=3, rule="majority", answer_turn=False)
+    debate = debating(lonely(protocol, store), agents=2, rounds=3, rule="majority", answer_turn="off")
     expected = held(debate)  # a rule that complains of nothing asks for nothing again
     assert outcome(state) == outcome(expected)
     assert len(texts(state)) == 6
@@ -321,7 +321,7 @@ def test_who_says_that_it_is_silent_is_heard_by_nobody_and_its_word_before_count
 
 
 def test_when_all_are_silent_it_is_over() -> None:
-    model = ScriptedChatModel({name: ["It is 22.", SILENT] for name in NAMES})
+    model = ScriptedChatModel({name: ["The answer is 22.", SILENT] for name in NAMES})
     state = held(discussing(AllHearAll(9), model))
     assert (len(model.calls), state["round"], state["decision"]["answer"]) == (6, 1, "22")
 
@@ -352,8 +352,8 @@ def test_a_rule_can_change_the_prompt_as_it_is_sent() -> None:
 class Strict(AllHearAll):
     """Answers must be readable."""
 
-    def validate(self, view: PromptBuilder, text: str) -> str:
-        return has_answer(view.question)(text)
+    def validate(self, view: PromptBuilder, message: Message) -> str:
+        return lacks_answer(view.question)(message)
 
 
 def test_an_answer_that_the_rule_finds_wrong_is_asked_for_once_more() -> None:
@@ -368,20 +368,22 @@ def test_an_answer_that_the_rule_finds_wrong_is_asked_for_once_more() -> None:
 
 
 def test_silence_is_no_wrong_answer() -> None:
-    model = ScriptedChatModel({"agent_1": ["It is 22.", SILENT], "agent_2": ["It is 22.", "It is 22."]})
+    model = ScriptedChatModel(
+        {"agent_1": ["The answer is 22.", SILENT], "agent_2": ["The answer is 22.", "The answer is 22."]}
+    )
     state = held(discussing(Strict(2), model, agents=2))
     assert (len(model.calls), len(board(state))) == (4, 4)
 
 
 def test_an_answer_that_is_missing_again_is_asked_for_alone_and_counts_where_the_rule_says_no_more() -> None:
-    model = ScriptedChatModel({"agent_1": ["Hm.", "Hm!", " 22"], "agent_2": ["It is 22."]})
-    state = held(discussing(Strict(1), model, agents=2))
+    model = ScriptedChatModel({"agent_1": ["Hm.", "Hm!", " 22"], "agent_2": ["The answer is 22."]})
+    state = held(discussing(Strict(1), model, agents=2, answer_turn="needed"))
     assert [message.asked for message in board(state) if message.agent == "agent_1"] == ["", "repair", "answer"]
     assert state["decision"]["votes"][0] == {
         "agent": "agent_1",
         "answer": "22",
         "counts": True,
-        "read": "marked",
+        "read": "asked",
         "asked": "answer",
     }
 
@@ -390,8 +392,8 @@ def test_an_answer_that_is_wrong_again_is_heard_and_is_an_abstention() -> None:
     """It was asked for alone as well, and that was never read: the reply holds an answer, which the rule refuses."""
 
     class NeverTwentyOne(AllHearAll):
-        def validate(self, view: PromptBuilder, text: str) -> str:
-            return "it says 21" if "21" in text else ""
+        def validate(self, view: PromptBuilder, message: Message) -> str:
+            return "it says 21" if "21" in message.text else ""
 
     model = script({"agent_1": ["21", "21", "21", "21"], "agent_2": ["22", "22"]})
     state = held(discussing(NeverTwentyOne(2), model, agents=2))
@@ -417,7 +419,7 @@ def test_the_secretary_is_asked_at_a_tie_alone_after_everybody_s_last_words() ->
     assert (state["decision"]["answer"], calls(model, "secretary")) == ("22", [])
     model = script({**says, "agent_3": ["20"]})
     model.replies["secretary"].insert(0, "Who knows?")
-    state = held(discussing(Relay(), model, secretary=True))
+    state = held(discussing(Relay(), model, secretary=True, answer_turn="needed"))
     assert heard(calls(model, "secretary")[0]) == [("agent_1", 0), ("agent_2", 1), ("agent_3", 2)]
     assert (state["decision"]["answer"], state["decision"]["by"]) == ("21", "secretary")
     assert [message.attempt for message in board(state) if message.agent == "secretary"] == [0, 1]
@@ -554,7 +556,7 @@ class Endless(DiscussionRule):
 @pytest.mark.parametrize("rule", [Humming(), Endless()])
 def test_a_rule_that_is_never_over_is_stopped_with_a_word_of_ours(rule: DiscussionRule) -> None:
     expected = f"the rule {type(rule).__name__} has not ended after 4 rounds; expected an end by then"
-    model = ScriptedChatModel(["It is 22."] * 20)
+    model = ScriptedChatModel(["The answer is 22."] * 20)
     with pytest.raises(UsageError, match=expected):
         held(discussing(rule, model, depth=4))
     assert len(model.calls) == (1 if isinstance(rule, Humming) else 12)

@@ -76,7 +76,7 @@ def about_edges(state: Any) -> list[str]:
 def test_edges_of_a_hosted_model_go_in_words_and_the_run_says_so(protocol: str, store: PayloadStore) -> None:
     local = agents(protocol, store, loaded("a"), loaded("a"))
     hosted = ScriptedChatModel(["The answer is 22."] * 3, hooked=False)
-    state = held(debating({**local, "agent_3": hosted}, agents=3, rounds=2, answer_turn=False))
+    state = held(debating({**local, "agent_3": hosted}, agents=3, rounds=2, answer_turn="off"))
     assert about_edges(state) == [
         "agent_3 hears agent_1 in words: one of them is a hosted model",
         "agent_3 hears agent_2 in words: one of them is a hosted model",
@@ -116,7 +116,7 @@ def test_sde_between_two_models_is_refused_by_name_before_anybody_speaks(store: 
 
 def test_sde_between_two_models_may_fall_back_to_words_edge_by_edge(store: PayloadStore) -> None:
     models = agents("sde", store, loaded("a"), loaded("bb"), loaded("a"))
-    state = held(debating(models, agents=3, rounds=2, fallback="nl", answer_turn=False))
+    state = held(debating(models, agents=3, rounds=2, fallback="nl", answer_turn="off"))
     assert [note.split(":")[0] for note in about_edges(state)] == [
         "agent_2 hears agent_1 in words",
         "agent_1 hears agent_2 in words",
@@ -129,17 +129,14 @@ def test_sde_between_two_models_may_fall_back_to_words_edge_by_edge(store: Paylo
 
 def test_sde_between_models_of_equal_shape_may_be_allowed_and_is_noted(store: PayloadStore) -> None:
     models = agents("sde", store, loaded("a"), loaded("bb"), allow_other_weights=True)
-    state = held(debating(models, rounds=2, answer_turn=False))
+    state = held(debating(models, rounds=2, answer_turn="off"))
     assert [model.edits() for model in models.values()] == [1, 1]
-    assert about_edges(state) == [
-        "agent_2 hears agent_1 by sde between other weights, which is outside the paper",
-        "agent_1 hears agent_2 by sde between other weights, which is outside the paper",
-    ]
+    assert "agents hear one another by sde between other weights, which is outside the paper" in state["notes"]
 
 
 def test_cipher_between_models_of_one_vocabulary_carries_rows_in_the_hearer_s_table(store: PayloadStore) -> None:
     models = agents("cipher", store, loaded("a"), loaded("wide", hidden_size=64))
-    state = held(debating(models, rounds=2, answer_turn=False))
+    state = held(debating(models, rounds=2, answer_turn="off"))
     assert about_edges(state) == []
     first, second = (message for message in board(state) if message.round == 0)
     assert first.payload and second.payload
@@ -161,7 +158,7 @@ def test_cipher_across_vocabularies_is_refused_by_name_or_goes_in_words(store: P
     with pytest.raises(ProtocolError, match=r"cipher needs one vocabulary, but 'a' .* and 'stranger' .*--fallback nl"):
         held(debating(models, rounds=2))
     assert not models["agent_1"].requests
-    state = held(debating(models, rounds=2, fallback="nl", answer_turn=False))
+    state = held(debating(models, rounds=2, fallback="nl", answer_turn="off"))
     assert len(about_edges(state)) == 2
     assert [len(model.rows()) for model in models.values()] == [1, 1]  # each its own message alone
 

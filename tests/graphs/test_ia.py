@@ -163,7 +163,7 @@ def test_the_score_is_the_share_of_answers_in_their_form_that_are_right(replies:
 
 @pytest.mark.parametrize(("rule", "score"), [("formatted", 0.0), ("raw", 0.5)])
 def test_without_any_the_score_is_zero_or_that_of_what_can_be_read(rule: str, score: float) -> None:
-    state, _ = talking({"agent_1": ["It was Aldmoor."], "agent_2": ["It was Bern."]}, rounds=1, score=rule)
+    state, _ = talking({"agent_1": ["The answer is Aldmoor."], "agent_2": ["Bern"]}, rounds=1, score=rule)
     assert state["decision"]["score"] == score
 
 

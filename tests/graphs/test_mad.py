@@ -141,7 +141,7 @@ def test_a_moderator_is_asked_once_more_and_then_leaves_it_open() -> None:
 
 
 def test_a_repaired_verdict_counts() -> None:
-    state, model = mad(["It is 22.", settled(22)])
+    state, model = mad(["The answer is 22.", settled(22)])
     assert len(model.calls) == 4 and state["decision"]["answer"] == "22"
 
 

@@ -119,7 +119,7 @@ def test_an_unreadable_answer_is_shown_apart_and_last() -> None:
 
 
 def test_a_repaired_answer_is_the_one_that_others_hear() -> None:
-    state, model = reconciled(["It is 22.", says(22, 0.9), says(22, 1)], [(21, 1), (21, 1)], rounds=1)
+    state, model = reconciled(["The answer is 22.", says(22, 0.9), says(22, 1)], [(21, 1), (21, 1)], rounds=1)
     assert [part.message.attempt for part in heard_parts(calls(model, "agent_2")[1])] == [1, 0]
     assert [message.attempt for message in board(state) if message.round == 0] == [0, 1, 0]
 
@@ -135,7 +135,7 @@ def test_an_answer_turn_is_read_with_the_confidence_of_the_reply_before_it_which
         "agent": "agent_1",
         "answer": "22",
         "counts": True,
-        "read": "marked",
+        "read": "asked",
         "asked": "answer",
         "confidence": 0.9,
         "weight": 0.8,

@@ -228,7 +228,7 @@ def test_a_state_without_its_round_is_refused_before_anybody_speaks() -> None:
 def test_a_reply_to_nobody_is_told_that_its_thread_holds_no_discussion() -> None:
     graph = debating(marked(2, 1), saver=InMemorySaver())
     with pytest.raises(RequestError, match="a Command was given to a thread without a discussion"):
-        graph.invoke(Command(resume="It is 22."), THREAD)
+        graph.invoke(Command(resume="The answer is 22."), THREAD)
 
 
 @pytest.mark.parametrize("node", [None, "agent_1", "decide"])
@@ -264,7 +264,7 @@ def test_an_edit_after_a_stop_of_two_agents_names_one_of_them() -> None:
 def test_an_edit_of_a_reply_or_of_its_answer_turn_is_what_counts(edited: int) -> None:
     """An edited answer turn stood on the board, and the vote was read from the turn before the edit."""
     model = ScriptedChatModel({"agent_1": ["Hm.", "8"], "agent_2": ["The answer is 22."]})
-    graph = create_debate(Debate(agents=2, rounds=1, answer_turn=True), models=model).compile(
+    graph = create_debate(Debate(agents=2, rounds=1, answer_turn="needed"), models=model).compile(
         checkpointer=InMemorySaver()
     )
     thread: Any = {"configurable": {"thread_id": "1"}}

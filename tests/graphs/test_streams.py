@@ -144,7 +144,7 @@ def test_every_scheme_s_outside_sees_what_its_agents_say(name: str) -> None:
 
 def test_tokens_of_one_round_interleave_each_with_its_agent(store: PayloadStore) -> None:
     model = HookedChatModel(preloaded=tiny_loaded(), store=store, max_tokens=12, temperature=0.0)
-    graph = debating(model, agents=3, rounds=1, answer_turn=False)
+    graph = debating(model, agents=3, rounds=1, answer_turn="off")
     stream: Any = graph.stream(QUESTION, stream_mode="messages")
     chunks = [(about["agent"], chunk.text) for chunk, about in stream]
     order = [agent for agent, _ in groupby(agent for agent, text in chunks if text)]

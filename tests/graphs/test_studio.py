@@ -46,7 +46,7 @@ async def client(server: str) -> AsyncIterator[LangGraphClient]:
 
 @pytest.fixture
 def context() -> dict[str, Any]:
-    return {"agents": 3, "rounds": 2, "model": [TINY], "protocol": "sde", "max_tokens": 6, "answer_turn": False}
+    return {"agents": 3, "rounds": 2, "model": [TINY], "protocol": "sde", "max_tokens": 6, "answer_turn": "off"}
 
 
 async def assistant_of(client: LangGraphClient, context: dict[str, Any]) -> str:

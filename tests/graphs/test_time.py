@@ -19,7 +19,7 @@ from tests.graphs.support import KEYS, QUESTION, Graph, Recording, State
 from tests.support import endless_loaded, rows_are_free
 
 NAMES = ("agent_1", "agent_2", "agent_3")
-SETTINGS = Debate(agents=3, rounds=2, temperature=[0], answer_turn=False)
+SETTINGS = Debate(agents=3, rounds=2, temperature=[0], answer_turn="off")
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 LONG, SHORT = 3000, 6  # tokens: seconds of a reply, and none
 

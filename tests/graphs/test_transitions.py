@@ -69,7 +69,7 @@ SCRIPTS: dict[str, dict[str, list[str]]] = {
     "cmd": {**SPLIT, "secretary": [SAYS.format(22)]},
     "cmd_levels": SPLIT,
     "madra": {
-        **{f"agent_{i}": ["It is [0].", SAYS.format(20 + i)] * 2 for i in (1, 2)},
+        **{f"agent_{i}": ["Evidence: [0]", SAYS.format(20 + i)] * 2 for i in (1, 2)},
         "judge": ["[NO]", "They do: [Yes]"],
         "summarizer": ["They say [22]."],
     },
@@ -236,7 +236,7 @@ def test_transitions_of_a_debate_in_which_a_watch_intervenes(as_json: SnapshotAs
 
 
 def test_transitions_of_a_debate_with_payloads(as_json: SnapshotAssertion, store: PayloadStore) -> None:
-    settings = {"rounds": 2, "answer_turn": False}  # random weights never answer
+    settings = {"rounds": 2, "answer_turn": "off"}  # random weights never answer
     graph = built("debate", settings, models=lonely("sde", store, temperature=0.0))
     steps = transitions(graph, dict(QUESTION))
     for message in (each for step in steps for task in step["tasks"] for each in task["writes"].get("board", [])):

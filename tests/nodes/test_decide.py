@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from pydantic import Field
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
+from sottovoce.channels.payload import Label, Payload
+from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.runtime.frame import Frame
 from sottovoce.graphs.scheme import Graph, Scheme
-from sottovoce.nodes.decide import read_vote
+from sottovoce.nodes.decide import majority, read_vote
 from sottovoce.nodes.say import answer
-from sottovoce.nodes.state import Decision
+from sottovoce.nodes.state import Decision, Vote
+from sottovoce.nodes.uncertainty import entropy_of
 from sottovoce.settings import Settings
-from tests.graphs.support import board, debating, held
+from tests.graphs.support import Recording, board, debating, held, lonely_loaded
 
 SILENT = "Hm."
 
@@ -23,7 +29,7 @@ SILENT = "Hm."
 def decided(said: list[str], *, question: dict[str, Any] | None = None, **settings: Any) -> Decision:
     """How a debate of one round ends in which each agent says one of `said`, and is asked no more."""
     model = ScriptedChatModel({f"agent_{i + 1}": [text] for i, text in enumerate(said)})
-    graph = debating(model, **{"agents": len(said), "rounds": 1, "answer_turn": False, **settings})
+    graph = debating(model, **{"agents": len(said), "rounds": 1, "answer_turn": "off", **settings})
     decision: Decision = held(graph, **(question or {}))["decision"]
     return decision
 
@@ -64,7 +70,7 @@ def test_answers_of_each_kind_are_pooled_as_that_kind(kind: str, said: list[str]
 
 def test_an_unreadable_answer_abstains_and_keeps_its_words_on_the_board() -> None:
     model = ScriptedChatModel({"agent_1": [SILENT], "agent_2": ["5"]})
-    state = held(debating(model, rounds=1, answer_turn=False), target="5")
+    state = held(debating(model, rounds=1, answer_turn="off"), target="5")
     assert state["decision"]["votes"] == [
         {"agent": "agent_1", "answer": None, "counts": False},
         {"agent": "agent_2", "answer": "5", "counts": True, "read": "bare"},
@@ -134,6 +140,59 @@ def test_a_vote_says_how_its_answer_was_read(text: str, how: str | None) -> None
     vote = read_vote(Message("agent_1", 0, "answer", text), {"question": "What is 2 + 3?"})
 
     assert vote.get("read") == how
+
+
+def votes(*entropies: float | None) -> list[Vote]:
+    """One vote for 1, 2, ... each, whose answer has this entropy."""
+    cast: list[Vote] = [{"agent": f"agent_{i}", "answer": f"{i}", "counts": True} for i in range(1, len(entropies) + 1)]
+    return [
+        vote if entropy is None else {**vote, "entropy": entropy} for vote, entropy in zip(cast, entropies, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("entropies", "answer", "why"),
+    [
+        ((0.8, 0.25), "2", "agent_2 is the most certain: 0.25 nats a token, the next 0.80"),
+        ((0.3, 0.3), "1", "agent_1 spoke first"),
+        ((0.8, None), "1", "agent_1 spoke first"),
+        ((None, None), "1", "agent_1 spoke first"),
+    ],
+)
+def test_a_tie_is_won_by_the_more_certain_answer_where_all_entropies_are_known(
+    entropies: tuple[float | None, ...], answer: str, why: str
+) -> None:
+    decision = majority(votes(*entropies), {"question": "How many?", "kind": "number"})
+
+    assert (decision["answer"], decision["why"]) == (answer, f"1 of 2 say {answer}; a tie of 2 answers, {why}")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "entropy"), [("6 or 7, so 7", "7", 5.0), ("6 or 7, so 7", "seven", 3.0), ("7", "7", 1.0)]
+)
+def test_the_entropy_of_an_answer_is_that_of_its_last_mention_else_of_the_reply(
+    text: str, answer: str, entropy: float, tmp_path: Path
+) -> None:
+    store = PayloadStore(tmp_path)
+    words = [*re.finditer(r"\S+", text)]
+    tensors = {
+        "ids": torch.arange(len(words)),
+        "spans": torch.tensor([word.span() for word in words]),
+        "entropy": torch.arange(len(words)) + 1.0,
+    }
+    ref = store.put(Payload(Label("nl", text, "", "", ""), tensors))
+
+    assert entropy_of(Message("agent_1", 0, "answer", text, payload=ref), answer, store) == entropy
+    assert entropy_of(Message("agent_1", 0, "answer", text), answer, store) is None
+
+
+def test_a_debate_of_local_models_can_break_ties_by_certainty(tmp_path: Path) -> None:
+    model = Recording(preloaded=lonely_loaded(), store=PayloadStore(tmp_path), max_tokens=2, temperature=1.0)
+
+    decision = held(debating(model, rounds=1, tie="certain"), kind="yes_no")["decision"]
+
+    assert all("entropy" in vote for vote in decision["votes"] if vote["counts"])
+    assert any(vote["counts"] for vote in decision["votes"])
 
 
 class Bench(Settings):

@@ -150,7 +150,7 @@ def test_a_model_that_returns_none_after_all_is_told_in_one_line(tmp_path: Path)
 
 
 def test_nothing_is_foretold_of_an_empty_reply(tmp_path: Path) -> None:
-    state, _ = debated({"": [""] * 4}, tmp_path, Guard(monitor("all")), answer_turn=False)
+    state, _ = debated({"": [""] * 4}, tmp_path, Guard(monitor("all")), answer_turn="off")
 
     assert state["interventions"] == [] and {message.text for message in state["board"]} == {""}
 

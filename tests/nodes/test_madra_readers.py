@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sottovoce.nodes.madra_readers import agree, selected, stated, verdict
+from sottovoce.nodes.madra_readers import agree, reading, selected, verdict
 
-CHOICES: list[tuple[str, list[int]]] = [
+CHOICES: list[tuple[str, list[int] | None]] = [
     # The line that the prompt asks for
     ("Evidence: 3, 0", [3, 0]),
     ("Evidence: [3, 0]", [3, 0]),
@@ -38,58 +38,58 @@ CHOICES: list[tuple[str, list[int]]] = [
     ("Evidence: [7] [1] [1]", [1]),
     # Without that line
     ("None helps: [0] is about a fair, [1] about a mill. [No Found]", []),
-    ("None of the passages helps. [No Found] ([0] and [1] are about fairs.)", []),
-    ("[No Found] would be wrong, since [3] names his town. I choose [3].", [3]),
-    ("[0] tells of the fair, which does not matter. I would use [3] and [4].", [3, 4]),
-    ("Passages 3 and 0 name the town and the year.", [3, 0]),
-    ("The most useful passages are 3 and 0.", [3, 0]),
+    ("None of the passages helps. [No Found] ([0] and [1] are about fairs.)", None),
+    ("[No Found] would be wrong, since [3] names his town. I choose [3].", None),
+    ("[0] tells of the fair, which does not matter. I would use [3] and [4].", None),
+    ("Passages 3 and 0 name the town and the year.", None),
+    ("The most useful passages are 3 and 0.", None),
     ("3, 0", [3, 0]),
     ("[3] and [0]", [3, 0]),
-    ("[4] and [1], then [0], [3] and [4]", [4, 1, 0]),
-    ("Number 3 helps.", [3]),
+    ("[4] and [1], then [0], [3] and [4]", None),
+    ("Number 3 helps.", None),
     ("[no found]", []),
-    ("Nothing [99999999999999] [x] []", []),
-    ("He was born in 1903, three years after the fire, and had 2 brothers.", []),
+    ("Nothing [99999999999999] [x] []", None),
+    ("He was born in 1903, three years after the fire, and had 2 brothers.", None),
 ]
 """Replies to the question which of five passages help, at most three, and what their writers meant."""
 
-VERDICTS: list[tuple[str, bool]] = [
+VERDICTS: list[tuple[str, bool | None]] = [
     ("[Yes]", True),
     ("[NO]", False),
     ("Yes.", True),
-    ("Both answers are the same. Yes.", True),
-    ("No, they differ", False),
-    ("No, they differ: one says Aldmoor, the other Kell.", False),
-    ("Both name Aldmoor, so **Yes**.", True),
+    ("Both answers are the same. Yes.", None),
+    ("No, they differ", None),
+    ("No, they differ: one says Aldmoor, the other Kell.", None),
+    ("Both name Aldmoor, so **Yes**.", None),
     ("The first says Aldmoor and the second says Aldmoor in Ostmark, which is the same town. [Yes]", True),
     ("**[No]**\n\nAgent 1 says Aldmoor; agent 2 says Kell.", False),
     ("Agent 1 answers yes and agent 2 answers no. [No]", False),
     ('Agent 1 says "yes" and agent 2 says "yes", so the verdict is [Yes].', True),
     ("All of them answer no. They agree: [Yes]", True),
-    ("Both agents answer no. Yes, they give the same answer.", True),
-    ("One says yes, the other says no. No.", False),
+    ("Both agents answer no. Yes, they give the same answer.", None),
+    ("One says yes, the other says no. No.", None),
     ("Answer: Yes", True),
     ("Verdict: No", False),
     ("**Verdict:** Yes - both name the Orla.", True),
     ("\\boxed{Yes}", True),
     ("At first sight [Yes], but the second agent means another town, so [No].", False),
     ("No, wait: both mean the same river. [Yes]", True),
-    ("Yes, although their reasons differ, the answer is the same.", True),
-    ("Yes, they differ.", False),
-    ("Yes and no.", False),
+    ("Yes, although their reasons differ, the answer is the same.", None),
+    ("Yes, they differ.", None),
+    ("Yes and no.", None),
     ("[Yes] or [No]", False),
     ("No two of them say the same thing.\n\n[No]", False),
     ("Their answers do not match in every detail (one adds the country), but name the same place.\n\nYes", True),
-    ("They agree: yes.", True),
-    ("I would say yes.", True),
+    ("They agree: yes.", None),
+    ("I would say yes.", None),
     ("Both conclude that the answer is no, so my verdict is yes.", True),
-    ("Yes, the answer is no for both.", True),
+    ("Yes, the answer is no for both.", None),
     ("<answer>No</answer>", False),
-    ("Reply: Yes", True),
+    ("Reply: Yes", None),
     ("[Yes, all of them]", True),
-    ("They agree.", False),
-    ("Hm.", False),
-    ("", False),
+    ("They agree.", None),
+    ("Hm.", None),
+    ("", None),
 ]
 """Replies of a judge, and whether it found the answers the same."""
 
@@ -131,30 +131,15 @@ ANSWERS: list[tuple[Any, str, str]] = [
 
 
 @pytest.mark.parametrize(("text", "chosen"), CHOICES)
-def test_a_choice_is_read_as_it_is_meant(text: str, chosen: list[int]) -> None:
+def test_a_choice_is_read_where_it_is_stated(text: str, chosen: list[int] | None) -> None:
     assert selected(text, 5, 3) == chosen
 
 
-@pytest.mark.parametrize(
-    ("text", "chosen"),
-    [
-        ("[0] tells of the fair, [1] of the mill, and [2] of", []),
-        ("[0] tells of the fair.\nEvidence: [3] and [", [3]),
-    ],
-)
-def test_a_reply_that_was_cut_before_its_line_chooses_nothing(text: str, chosen: list[int]) -> None:
-    assert selected(text, 5, 3, cut=True) == chosen
-
-
 @pytest.mark.parametrize(("text", "same"), VERDICTS)
-def test_a_judge_is_read_by_its_last_verdict(text: str, same: bool) -> None:
-    assert agree(text) is same
-
-
-def test_a_judge_without_a_verdict_is_told_from_one_that_says_no() -> None:
-    assert (verdict("They name towns."), verdict("[No]"), verdict("Yes and no.")) == (None, False, False)
+def test_a_judge_is_read_by_its_last_stated_verdict(text: str, same: bool | None) -> None:
+    assert (verdict(text), agree(text)) == (same, same is True)
 
 
 @pytest.mark.parametrize(("question", "text", "answer"), ANSWERS)
 def test_an_answer_that_cites_is_read_without_its_citations(question: Any, text: str, answer: str) -> None:
-    assert stated(text, question) == answer
+    assert reading(text, question).answer == answer

@@ -32,7 +32,7 @@ SCRIPTS: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
     "madra": ({"rounds": 2, "source": "none"}, {"": ["The answer is 22."], "judge": ["[No]"]}),
     "govsim": ({"agents": 2, "months": 3, "utterances": 1}, {"": ["Say: Few.\nAnswer: 10 tons"]}),
     "whodunit": ({"suspects": 3, "attributes": 2, "turns": 4}, {"": [ACTED]}),
-    "codegen": ({"rounds": 2, "agents": 2, "consensus": False}, {"": ["It is 2."]}),
+    "codegen": ({"rounds": 2, "agents": 2, "consensus": False}, {"": ["The answer is 2."]}),
     "single": ({}, {"": ["The answer is 22."]}),
     "self_consistency": ({"samples": 2}, {"": ["The answer is 22."]}),
 }
@@ -76,9 +76,9 @@ def test_a_watch_sees_all_attempts_of_an_act_before_they_reach_the_board() -> No
         seen.append(([message.attempt for message in messages], len(state["board"])))
 
     def repaired(run: Run, state: Discussion, agent: str) -> Update:
-        return {"board": say(run, state, ask(agent), validate=lambda text: "no" if text == "Hm" else "")}
+        return {"board": say(run, state, ask(agent), validate=lambda message: "no" if message.text == "Hm" else "")}
 
-    frame = framed(ScriptedChatModel(["Hm", "It is 2."]), watch=watch)
+    frame = framed(ScriptedChatModel(["Hm", "The answer is 2."]), watch=watch)
     frame.graph.add_edge("next_round", "zoe")
     frame.act("zoe", repaired, to="decide")
     frame.graph.compile().invoke(QUESTION)

@@ -98,13 +98,16 @@ def test_an_agent_may_do_the_same_act_twice_in_one_step() -> None:
         later: Any = {**state, "turn": state["turn"] + 1}
         return {"board": [*first, *say(run, later, ask(agent))], "turn": later["turn"] + 1}
 
-    frame = framed(ScriptedChatModel(["It is 2."] * 2))
+    frame = framed(ScriptedChatModel(["The answer is 2."] * 2))
     frame.graph.add_edge("next_round", "zoe")
     frame.act("zoe", twice, to="decide")
 
     state = held(frame)
 
-    assert [(message.turn, message.text) for message in current_messages(state)] == [(0, "It is 2."), (1, "It is 2.")]
+    assert [(message.turn, message.text) for message in current_messages(state)] == [
+        (0, "The answer is 2."),
+        (1, "The answer is 2."),
+    ]
     assert state["turn"] == 2
 
 
@@ -124,14 +127,14 @@ def again(model: ScriptedChatModel, times: int) -> Any:
 
 
 def test_a_node_that_a_loop_runs_again_takes_the_next_attempt_and_the_last_is_heard() -> None:
-    model = ScriptedChatModel([f"It is {i}." for i in range(3)])
+    model = ScriptedChatModel([f"The answer is {i}." for i in range(3)])
 
     state = held(again(model, 3))
 
     assert [place.attempt for place in places(model)] == [0, 1, 2]
     assert len({asked.options["seed"] for asked in model.calls}) == 3
-    assert told(state["board"]) == [("zoe", f"It is {i}.") for i in range(3)]
-    assert told(current_messages(state)) == [("zoe", "It is 2.")]
+    assert told(state["board"]) == [("zoe", f"The answer is {i}.") for i in range(3)]
+    assert told(current_messages(state)) == [("zoe", "The answer is 2.")]
 
 
 def test_an_attempt_is_counted_by_moment_agent_and_act() -> None:

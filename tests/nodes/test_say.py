@@ -15,7 +15,7 @@ from sottovoce.core.response_format import Form
 from sottovoce.nodes.act import node
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.say import has_answer, message_of, say
+from sottovoce.nodes.say import lacks_answer, message_of, say
 from sottovoce.nodes.state import Discussion, Update
 from sottovoce.prompts.kinds import KINDS, OURS
 from sottovoce.prompts.render import Prompts
@@ -25,7 +25,8 @@ from tests.nodes.support import Run, ask, framed, places, state_of
 ACTION = "Action: pass"
 
 
-def unless_action(text: str) -> str:
+def unless_action(message: Message) -> str:
+    text = message.full_text
     return "" if text.startswith("Action:") else f"{text!r} is no action"
 
 
@@ -127,8 +128,9 @@ def test_a_local_model_that_repeats_the_beginning_keeps_its_payload() -> None:
 @pytest.mark.parametrize(
     ("kind", "text", "complaint"),
     [
-        ("number", "It is 22.", ""),
-        ("number", "Hm.", "it holds no number"),
+        ("number", "22", ""),
+        ("number", "The answer is 22.", ""),
+        ("number", "So it makes 22 cups then.", "it holds no number"),
         ("number", "The answer is unknown.", ""),
         ("yes_no", "Hm.", "it holds no yes or no"),
     ],
@@ -136,7 +138,14 @@ def test_a_local_model_that_repeats_the_beginning_keeps_its_payload() -> None:
 def test_a_text_without_an_answer_is_complained_of_unless_it_says_that_it_is_unknown(
     kind: str, text: str, complaint: str
 ) -> None:
-    assert has_answer({"question": "?", "kind": kind})(text) == complaint
+    assert lacks_answer({"question": "?", "kind": kind})(Message("zoe", 0, "talk", text)) == complaint
+
+
+@pytest.mark.parametrize(("text", "lacks"), [("Answer: 22\nSo", ""), ("22", "it holds no number")])
+def test_a_reply_that_was_cut_is_no_bare_answer(text: str, lacks: str) -> None:
+    message = Message("zoe", 0, "talk", text, cut=True)
+
+    assert lacks_answer({"question": "?", "kind": "number"})(message) == lacks
 
 
 @pytest.mark.parametrize("kind", OURS)
@@ -145,7 +154,7 @@ def test_a_text_without_a_word_is_complained_of_whatever_the_kind(kind: str, tex
     """A run ended in an IndexError where a model said nothing."""
     question: Question = {"question": "How many?", "kind": kind, "choices": ["red", "blue"]}
 
-    assert has_answer(question)(text).startswith("it holds no ")
+    assert lacks_answer(question)(Message("zoe", 0, "talk", text)).startswith("it holds no ")
 
 
 FIELDS = Form.of_object("answer")

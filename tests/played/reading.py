@@ -26,7 +26,7 @@ def _by_ballot(message: Message, reply: Played) -> str | None:
 
 
 def _stated(message: Message, reply: Played) -> str | None:
-    return madra_readers.stated(message.text, question_of(reply))
+    return madra_readers.reading(message.text, question_of(reply)).answer
 
 
 def _reconciled(message: Message, reply: Played) -> str | None:
@@ -51,9 +51,7 @@ READERS: dict[tuple[str, str], Read] = {
     ("madra", "answer"): _stated,
     ("madra", "revise"): _stated,
     ("madra", "summarise"): _stated,
-    ("madra", "select"): lambda message, reply: madra_readers.selected(
-        message.text, reply["offered"], 3, cut=not message.text.rstrip().endswith(tuple('.!?)]}"*|$'))
-    ),
+    ("madra", "select"): lambda message, reply: madra_readers.selected(message.text, reply["offered"], 3),
     ("madra", "agree"): lambda message, reply: madra_readers.verdict(message.text),
     ("react", "step"): lambda message, reply: _done(_action_in(message)),
     ("react", "action"): lambda message, reply: _done(react.parse(message.text)),

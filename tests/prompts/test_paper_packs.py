@@ -131,7 +131,7 @@ def test_agents_read_what_the_set_up_of_the_paper_says(name: str, snapshot: Snap
     scheme, settings, question, replies = SETUPS[name]
     model = ScriptedChatModel(replies)
 
-    built(scheme, model, **{"prompts": "paper", "answer_turn": False, **settings}).invoke(question)
+    built(scheme, model, **{"prompts": "paper", "answer_turn": "off", **settings}).invoke(question)
 
     shown = [each for each in model.calls if each.agent not in ALIKE.get(scheme, ["agent_2"])]
     asked = sorted(shown, key=lambda each: (each.round, each.place["turn"], each.agent))
@@ -176,7 +176,7 @@ def test_an_answer_in_the_format_that_a_set_up_asks_for_is_read(
 
     assert kinds.read_reply(reply, question) == answer
     if pack == "madra":
-        assert madra_readers.stated(reply, question) == answer
+        assert madra_readers.reading(reply, question).answer == answer
 
 
 def test_what_judges_and_agents_write_in_the_format_of_their_set_up_is_read() -> None:

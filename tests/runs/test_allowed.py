@@ -50,7 +50,7 @@ def received(tmp_path: Path, outside: Path) -> tuple[Path, Path]:
     """A run of somebody's whose program writes a file outside, and says that limits alone are to contain it."""
     written = outside / "written"
     program = f"```python\nopen({str(written)!r}, 'w').write('x')\ndef add(a, b):\n    return a + b\n```"
-    settings = CodeGen(agents=2, rounds=1, sandbox="limits", unsafe=True, answer_turn=False)
+    settings = CodeGen(agents=2, rounds=1, sandbox="limits", unsafe=True, answer_turn="off")
     run_one(
         Task("codegen", settings, QUESTION, models=ScriptedChatModel([program] * 8)),
         PayloadStore(tmp_path / "store"),

@@ -34,7 +34,7 @@ QUESTIONS: list[Question] = [
 
 @pytest.fixture(scope="module")
 def settings(model: str) -> Debate:
-    return Debate(model=[model], protocol="cipher", rounds=2, max_tokens=6, exact=True, answer_turn=False)
+    return Debate(model=[model], protocol="cipher", rounds=2, max_tokens=6, exact=True, answer_turn="off")
 
 
 def begin(folder: Path | None, settings: Debate, questions: list[Question] = QUESTIONS) -> Run:

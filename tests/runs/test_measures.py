@@ -146,7 +146,7 @@ def test_a_few_words_are_measured_by_both(
     tmp_path: Path, replies: list[str], rule: str, score: float, measures: dict[str, float]
 ) -> None:
     said = {f"agent_{i}": [reply] for i, reply in enumerate(replies, 1)}
-    record = held(said, tmp_path, question=RIVER, rule=rule, answer_turn=False)
+    record = held(said, tmp_path, question=RIVER, rule=rule, answer_turn="off")
     assert record.decision is not None and "measures" not in record.decision
     assert record.result().score == score
     assert record.result().measures == pytest.approx(measures)
@@ -160,7 +160,7 @@ def test_what_an_expert_was_given_to_say_is_not_measured(tmp_path: Path) -> None
     said = {"agent_1": ["The answer is Mirn."], "agent_2": []}
     asked: Question = {**RIVER, "solution": "The answer is Orla."}
     role = ["debater", "expert"]
-    record = held(said, tmp_path, question=asked, rule="average", role=role, answer_turn=False)
+    record = held(said, tmp_path, question=asked, rule="average", role=role, answer_turn="off")
     assert (record.result().score, record.result().measures) == (0, {"EM": 0, "F1": 0, "named": 0})
 
 

@@ -32,7 +32,7 @@ from sottovoce.settings import Debate
 from sottovoce.verify.checks import verify
 from tests.verify.tampering import Forger
 
-COMMON = {"rounds": 2, "max_tokens": 6, "temperature": 1, "answer-turn": False, "exact": True}
+COMMON = {"rounds": 2, "max_tokens": 6, "temperature": 1, "answer-turn": "off", "exact": True}
 ROWS = {
     "sde": {"scheme": "debate", "protocol": "sde", "layers": [0]},
     "shuffled": {"scheme": "debate", "protocol": "sde", "layers": [0], "probe": "shuffled", "probe_from": "sde"},
@@ -162,7 +162,7 @@ def test_a_probed_run_has_the_same_texts_alone_and_beside_others_and_verifies(
         "rounds": 2,
         "protocol": protocol,
         "max_tokens": 6,
-        "answer_turn": False,
+        "answer_turn": "off",
         "model": [model],
     }
     common |= {"layers": (0,)} if protocol == "sde" else {}
@@ -199,7 +199,7 @@ def test_a_probing_message_that_names_no_donor_is_found_by_holding_it_anew(kept:
 
 
 def test_a_run_in_which_a_question_failed_is_over_and_gives_donors_and_has_baselines(tmp_path: Path) -> None:
-    settings = Debate(rounds=1, protocol="sde", layers=(0,), max_tokens=4, answer_turn=False)
+    settings = Debate(rounds=1, protocol="sde", layers=(0,), max_tokens=4, answer_turn="off")
     asked: list[Question] = [{"question": "What is 1 + 3?", "id": "sum"}, {"question": "word " * 5000, "id": "long"}]
     asked.append({"question": "What is 2 + 3?", "id": "other"})
     run = start_run(new_manifest("debate", settings, asked), asked, tmp_path / "a")

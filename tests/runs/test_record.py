@@ -78,7 +78,7 @@ def test_what_ended_a_discussion_is_outside_of_the_scheme_where_scheme_and_proto
 
 
 def test_a_run_in_which_a_discussion_overflowed_counts_it_as_wrong_beside_accuracy(tmp_path: Path) -> None:
-    settings = Debate(rounds=1, max_tokens=8, answer_turn=False)
+    settings = Debate(rounds=1, max_tokens=8, answer_turn="off")
     asked: list[Question] = [
         {"question": "What is 1 + 3?", "id": "sum", "target": "4"},
         {"question": "word " * 5000, "id": "long", "target": "4", "kind": "number"},

@@ -14,7 +14,7 @@ RIGHT, WRONG, SILENT = "So it is 22.\nThe answer is 22.", "The answer is 23.", "
 def result(folder: Path, *replies: str, rule: str) -> Result:
     """What a debate of one round came to."""
     said = {f"agent_{i}": [reply] for i, reply in enumerate(replies, 1)}
-    run_one(task(said, rule=rule, answer_turn=False), PayloadStore(folder / "payloads"), folder=folder)
+    run_one(task(said, rule=rule, answer_turn="off"), PayloadStore(folder / "payloads"), folder=folder)
     (found,) = load_run(folder).results()
     return found
 

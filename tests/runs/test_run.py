@@ -57,7 +57,7 @@ def test_the_judge_lists_then_chooses(tmp_path: Path) -> None:
     )
 
     assert acts[-3:] == ["moderate", "list_candidates", "judge"]
-    assert run.messages[-1].act == "judge" and run.said("judge") is None  # it states no answer of its own
+    assert run.messages[-1].act == "judge" and run.said("judge") is None  # it holds no answer of its own
 
 
 @pytest.mark.parametrize("summarise", ["none", "each", "shared"])

@@ -169,7 +169,7 @@ def test_a_run_by_each_protocol_that_was_not_exact_has_no_findings_held_anew_exa
 @pytest.mark.slow
 def test_runs_in_fewer_bytes_and_under_a_probe_have_no_findings(tmp_path: Path) -> None:
     given: dict[str, Any] = {"rounds": 2, "protocol": "sde", "layers": (0,), "temperature": [1.0], "exact": True}
-    given |= {"max_tokens": 6, "answer_turn": False, "carry_as": "int8", "keep": 0.5, "rank": 2}
+    given |= {"max_tokens": 6, "answer_turn": "off", "carry_as": "int8", "keep": 0.5, "rank": 2}
     held(tmp_path / "small", Debate(**given), n=2)
     held(tmp_path / "shuffled", Debate(**given, probe="shuffled", probe_from="small"), n=2)
 

@@ -36,7 +36,7 @@ def read_and_answer(run: RunContext[Library], state: Discussion, agent: str) -> 
         run,
         state,
         Ask(agent, "select", (wanted,), Form(pattern=r"[\d ]+"), protocol="nl"),
-        validate=lambda text: "" if re.fullmatch(r"[\d ]+", text) else "it is no list of numbers",
+        validate=lambda message: "" if re.fullmatch(r"[\d ]+", message.text) else "it is no list of numbers",
         requested="Give numbers alone.",
     )
     read = [passages[int(number) - 1]["text"] for number in chosen[-1].text.split() if 0 < int(number) <= len(passages)]
