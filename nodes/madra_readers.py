@@ -127,8 +127,10 @@ def verdict(text: str) -> bool | None:
     found = [*_VERDICT.finditer(text)]
     if found:
         return str(found[-1][1]).lower() == "yes"
-    answer = kinds.reading(text, {"question": "", "kind": "yes_no"}).answer
-    return None if answer is None else answer == "yes"
+    read = kinds.reading(text, {"question": "", "kind": "yes_no"})
+    if read.answer is None or (read.how == "bare" and len(text.split()) > 1):  # "Yes, they differ"
+        return None
+    return read.answer == "yes"
 
 
 def reading(text: str, question: Question, *, cut: bool = False) -> kinds.Reading:

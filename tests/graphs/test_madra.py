@@ -187,6 +187,7 @@ def test_a_choice_that_was_cut_before_its_line_is_none_and_the_board_says_so() -
     """Whatever an explanation mentioned before its end was chosen."""
     cut = "[0] tells of a fair, and"
     said = script(["[Yes]"]) | {"agent_1": [cut, cut, "So. [Place 1]"], "agent_2": ["Evidence: [1", "So. [Place 2]"]}
+    said["summarizer"] = ["It is [Aldmoor].", " Aldmoor"]
     model = Cut(replies=said)
     graph = create_madra(MADRA(wiki="madra-wiki"), models=model).compile()
     state: Any = graph.invoke(ASKED, output_keys=KEYS)
