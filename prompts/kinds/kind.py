@@ -17,12 +17,8 @@ def is_bare(line: str, choices: Choices) -> bool:
 
     Four words or more with a full stop are a sentence, whose verb may be any.
     """
-    count = len(line.split())
-    return (
-        count <= (FEW if line[-1] not in ".!" else FEW // 2)
-        and not VERB.search(line)
-        and not re.search(r":|\?\Z", line)
-    )
+    is_short = len(line.split()) <= (FEW if line[-1] not in ".!" else FEW // 2)
+    return is_short and not VERB.search(line) and not re.search(r":|\?\Z", line)
 
 
 @dataclass(frozen=True)

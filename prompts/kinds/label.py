@@ -22,12 +22,9 @@ LONGEST = 60  # characters of a label without a list
 def labels_in(said: str, choices: Choices) -> list[str]:
     """Return the labels in a text in order, without denied ones."""
     words = sorted(choices, key=len, reverse=True)
-    pattern = re.compile(
-        rf"(?<![^\W_])(?:{'|'.join(f'({_pattern(word)})' for word in words)})(?![^\W_])", re.IGNORECASE
-    )
-    own = [
-        match for match in pattern.finditer(said) if not DENIED.search(said[max(0, match.start() - 40) : match.start()])
-    ]
+    any_word = "|".join(f"({_pattern(word)})" for word in words)
+    found = re.finditer(rf"(?<![^\W_])(?:{any_word})(?![^\W_])", said, re.IGNORECASE)
+    own = [match for match in found if not DENIED.search(said[max(0, match.start() - 40) : match.start()])]
     return [words[(match.lastindex or 1) - 1] for match in own]
 
 

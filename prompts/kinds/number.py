@@ -188,17 +188,17 @@ def same(left: str, right: str) -> bool:
     return math.isclose(one, other, rel_tol=1e-4, abs_tol=1e-9)
 
 
-def target(given: str, choices: Choices) -> str | None:
+def target(text: str, choices: Choices) -> str | None:
     """Return the value of a target, also "1,234", "$5.00", "12%" and "2/3"; None if it is not one number."""
-    plain = tidied(given).strip().removeprefix("+")
+    plain = tidied(text).strip().removeprefix("+")
     return value_of(plain) or None if FRACTION.fullmatch(plain) or FIGURE.fullmatch(plain) else None
 
 
 def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
     """Refuse a target that is not a number."""
-    given = question.get("target", "0")
-    if not isinstance(given, str) or target(given, ()) is None:
-        raise UsageError(f"target is {given!r}; expected a number, such as 22, -3.5, 2/3, 1,234 or $5.00")
+    text = question.get("target", "0")
+    if not isinstance(text, str) or target(text, ()) is None:
+        raise UsageError(f"target is {text!r}; expected a number, such as 22, -3.5, 2/3, 1,234 or $5.00")
 
 
 DIGITS = Form(pattern=r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,9})?", optional=True)

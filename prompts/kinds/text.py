@@ -45,10 +45,10 @@ def key(answer: str) -> list[str]:
     return (normalise(re.sub(r"(?<=\d)\.(?=\d)", "point", spelled)) or answer.strip()).split()
 
 
-def stands_in(part: str, whole: str) -> bool:
-    """Return whether a text stands in another as whole words."""
+def stands_in(part: str, text: str) -> bool:
+    """Return whether a part stands in a text as whole words."""
     inner = " ".join(key(part))
-    return bool(inner) and f" {inner} " in f" {' '.join(key(whole))} "
+    return bool(inner) and f" {inner} " in f" {' '.join(key(text))} "
 
 
 def same(left: str, right: str) -> bool:
@@ -64,9 +64,9 @@ def is_right(answer: str, target: str) -> bool:
 
 def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
     """Refuse a target without a letter, figure or sign."""
-    given = str(question.get("target", "x"))
-    if not given.strip():
-        raise UsageError(f"target is {given!r}; expected a few words")
+    text = str(question.get("target", "x"))
+    if not text.strip():
+        raise UsageError(f"target is {text!r}; expected a few words")
 
 
 TEXT = Kind("text", "answers/text", "a few words", read, same=same, right=is_right, check=check)

@@ -41,16 +41,16 @@ def is_bare(line: str, choices: Choices) -> bool:
     return bool(re.fullmatch(rf"\W*(?:{_WORD})(?:,?\s(?:it|they|he|she)\s\w+(?:n't|\snot)?)?\W*", line, re.IGNORECASE))
 
 
-def target(given: str, choices: Choices) -> str | None:
+def target(text: str, choices: Choices) -> str | None:
     """Return yes or no for a target of true or false too."""
-    return MEANING.get(given.strip().lower())
+    return MEANING.get(text.strip().lower())
 
 
 def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
     """Refuse a target that is neither yes nor no."""
-    given = str(question.get("target", "yes"))
-    if given.strip().lower() not in ("yes", "no", "true", "false"):
-        raise UsageError(f"target is {given!r}; expected yes or no")
+    text = str(question.get("target", "yes"))
+    if text.strip().lower() not in ("yes", "no", "true", "false"):
+        raise UsageError(f"target is {text!r}; expected yes or no")
 
 
 EITHER = Form(choices=("yes", "no"))

@@ -6,8 +6,10 @@ Nothing here imports torch or langgraph: the command line reads `QuestionOptions
 from __future__ import annotations
 
 import difflib
+import logging
 import re
 import string
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,9 +27,10 @@ from sottovoce.datasets.sources import read_source, source_of
 from sottovoce.datasets.table_reader import STDIN, Values, read_text
 from sottovoce.graphs import record_of, shipped
 from sottovoce.nodes.question import Question
-from sottovoce.prompts.kinds import KindName, kind_of
+from sottovoce.prompts.kinds import KindName, kind_of, named
 from sottovoce.settings import Settings
 
+LOGGER = logging.getLogger(__name__)
 COMMON = {"kind", "description", "answer_description", "demonstrations"}
 """Options about the task, which apply to all rows of a file that lack the field."""
 PLAYED = "; ".join(f"{', '.join(games.samples)} (scheme {command})" for command, games in GAMES.items())
@@ -130,6 +133,10 @@ def questions_of(options: QuestionOptions, settings: Settings) -> tuple[list[Que
     questions, source = _questions(options, settings)
     if settings.answers_in:
         questions = [{**each, "kind": settings.answers_in} for each in questions]
+    if options.questions is not None:
+        kinds = Counter(named(kind_of(each)) for each in questions)
+        asked = ", ".join(f"{words} ({count})" for words, count in kinds.items())
+        LOGGER.info("asked for: %s; --kind or a column kind asks for something else", asked)
     return questions, source
 
 

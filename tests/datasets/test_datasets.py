@@ -196,7 +196,7 @@ def test_an_alias_is_right_in_a_discussion() -> None:
 
 
 def test_aliases_are_held_to_what_targets_are() -> None:
-    with pytest.raises(UsageError, match="target is 'two'; expected a plain number"):
+    with pytest.raises(UsageError, match="target is 'two'; expected a number, such as 22"):
         check_question({"question": "1 + 1?", "target": "2", "aliases": ["two"]}, None)
     with pytest.raises(UsageError, match=r"aliases are \['2'\], other forms of a target, but there is no target"):
         check_question({"question": "1 + 1?", "aliases": ["2"]}, None)

@@ -123,7 +123,7 @@ def test_an_id_is_made_of_what_is_asked_and_not_of_what_is_right(tmp_path: Path)
         ({"level": 3}, "found no 'question' among 'level'"),
         ({"question": 5}, "question is 5: expected a valid string"),
         ({"question": "?", "kind": "opt"}, "unknown kind of answer 'opt'; choose from: label, number,"),
-        ({"question": "1 + 1?", "target": "two"}, "22 or -3.5; it has no kind, and was recognized as 'number'"),
+        ({"question": "1 + 1?", "target": "two"}, "$5.00; it has no kind, and was recognized as 'number'"),
         ({"question": "?", "target": "C", "kind": "option", "choices": ["a", "b"]}, "expected a letter from A to B"),
         ({"question": "?", "choices": "a|b"}, "choices is 'a|b': expected a valid list"),
         ('{"question": "?", "target": "\\ud800"}', "found '\\ud800', which cannot be encoded as UTF-8"),

@@ -8,6 +8,7 @@ import string
 from typing import Any
 
 from sottovoce.prompts.kinds import Reading, normalise, read_field, reading
+from sottovoce.prompts.kinds.marks import How
 from sottovoce.prompts.kinds.option import bare
 from tests.shared import shared
 
@@ -56,10 +57,10 @@ def test_the_last_statement_of_a_reply_s_own_counts_and_says_how_it_was_read() -
     wrong = []
     for kind, asked in ASKED.items():
         first, second = TWO[kind]
-        cases = [(text.format(first, second), second) for text in SECOND]
+        cases: list[tuple[str, str | None]] = [(text.format(first, second), second) for text in SECOND]
         cases += [(text.format(first, second), None) for text in NONE]
         wrong += [(kind, text, found) for text, meant in cases if (found := reading(text, asked).answer) != meant]
-        hows = {
+        hows: dict[str, How] = {
             f"So be it.\nAnswer: {first}": "marked",
             f"So be it: \\boxed{{{first}}}": "boxed",
             f'{{"reasons": "So be it.", "answer": "{first}"}}': "boxed",
