@@ -117,16 +117,17 @@ def retrievers(subject: str) -> str:
 
 
 def published(subject: str) -> str:
-    """Return the table of published tables and figures that `experiment reproduce` knows."""
-    from sottovoce.experiments.tables.table import names, read_published
+    """Return the table of published tables and figures, as `experiment list` knows them."""
+    from sottovoce.experiments.files import read_experiment, shipped
 
-    tables = {name: read_published(name) for name in names()}
+    listed = {name: read_experiment(path) for name, path in shipped().items()}
     lines = [
-        f"| `{name}` | {each.paper.name}, {each.paper.place} | {', '.join(each.models)} | {', '.join(each.parts)} | "
-        f"{len(each.every_row)} |"
-        for name, each in tables.items()
+        f"| `{name}` | {each.published.paper} | {', '.join(each.points)} | "
+        f"{len({row.name for row in each.rows.values()})} |"
+        for name, each in listed.items()
+        if each.published
     ]
-    return "\n".join(["", "| name | paper | models | data | rows |", "|---|---|---|---|---|", *lines, "", ""])
+    return "\n".join(["", "| name | paper | points | rows |", "|---|---|---|---|", *lines, "", ""])
 
 
 def run(subject: str, script: str = "cli.py") -> str:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 import shutil
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 
 from sottovoce.core.any_types import JSONValue
-from sottovoce.core.errors import RecordError, UsageError
+from sottovoce.core.errors import RecordError, UsageError, nearest
 from sottovoce.core.outputs import EXPERIMENT, write
 from sottovoce.experiments.row_content import Content, plain
 from sottovoce.experiments.schema import Experiment
@@ -26,29 +27,48 @@ from sottovoce.runs.results import Results
 from sottovoce.runs.run import Run
 from sottovoce.settings.plain import read_yaml
 
-KIND = "experiment file"
+KIND, EXAMPLES = "experiment file", "file of worked examples"
+DATA = Path("data")
 FILE_SETTINGS = ("prompts", "convincing", "model", "watch", "attribute_list")
 """Settings that may name a file or a folder."""
 
 
-def read_experiment(path: Path, limit: int | None = None) -> Experiment:
+def shipped() -> dict[str, Path]:
+    """Return the experiments of this project by name: our own, and the tables and figures of papers."""
+    folder = Path(str(files("sottovoce"))) / "experiments"
+    return {path.stem: path for path in sorted(folder.glob("**/*.yaml")) if path.parent.name != "examples"}
+
+
+def read_experiment(path: Path, limit: int | None = None, data: Path = DATA, model: str | None = None) -> Experiment:
     """Return the experiment in a file or in the folder of an experiment, with absolute paths.
 
-    `limit` replaces the file's own limit for each source of questions.
+    Args:
+        path: The file or folder.
+        limit: Replaces the file's own limit for each source of questions.
+        data: The folder that the file calls `{data}`.
+        model: Replaces the models of all agents.
 
     Raises:
         UsageError: the file cannot be read, or something in it is wrong.
     """
     path = path / EXPERIMENT if path.is_dir() else path
-    content = read_yaml(path, KIND, "rows: {alone: {scheme: single}}")
-    if "paper" in content and "parts" in content:
-        raise UsageError(
-            f"{str(path)!r} is a published table of several experiments; run it with `experiment reproduce {path.stem}`"
-        )
+    content = _filled(read_yaml(path, KIND, "rows: {alone: {scheme: single}}"), str(data.resolve()), model)
+    if model is not None and isinstance(content.get("settings") or {}, dict):
+        content["settings"] = {**(content.get("settings") or {}), "model": model}
     try:
         return Experiment.model_validate(_resolved(content, path.parent.resolve(), limit))
     except UsageError as error:
         raise UsageError(f"{error} ({KIND} {str(path)!r})") from error
+
+
+def _filled(value: JSONValue, data: str, model: str | None) -> JSONValue:
+    """Return the value with the folder of data sets in place of `{data}`, and with this model, if any."""
+    if isinstance(value, Mapping):
+        filled = {name: _filled(item, data, model) for name, item in value.items()}
+        return {**filled, "model": model} if model and "model" in filled else filled
+    if isinstance(value, list):
+        return [_filled(item, data, model) for item in value]
+    return value.replace("{data}", data) if isinstance(value, str) else value
 
 
 def _resolved(content: Content, folder: Path, limit: int | None) -> Content:
@@ -57,8 +77,14 @@ def _resolved(content: Content, folder: Path, limit: int | None) -> Content:
     def source(value: JSONValue) -> JSONValue:
         if not isinstance(value, Mapping):
             return value
-        file = {"file": str(folder / value["file"])} if isinstance(value.get("file"), str) else {}
-        return {**value, **file, **({} if limit is None else {"limit": limit})}
+        value = dict(value)
+        if isinstance(value.get("file"), str):
+            value["file"] = str(folder / value["file"])
+        if isinstance(examples := value.pop("examples", None), str):
+            value["task_demonstration"] = examples_of(folder, examples)
+        if limit is not None:
+            value |= {"limit": limit, "printed": value.get("printed", value.get("limit"))}
+        return value
 
     def settings(value: JSONValue) -> JSONValue:
         return {k: _resolve(plain(k), v, folder) for k, v in value.items()} if isinstance(value, Mapping) else value
@@ -76,6 +102,15 @@ def _resolved(content: Content, folder: Path, limit: int | None) -> Content:
     if isinstance(rows := content.get("rows"), Mapping):
         content["rows"] = {name: settings(row) for name, row in rows.items()}
     return content
+
+
+def examples_of(folder: Path, name: str) -> list[str]:
+    """Return worked examples by file and task: "examples/cipher.yaml:gsm8k"."""
+    file, _, task = name.rpartition(":")
+    examples = read_yaml(folder / file, EXAMPLES, "gsm8k: [QUESTION AND SOLUTION]")
+    if task not in examples:
+        raise UsageError(nearest(f"task in the {EXAMPLES} {file!r}", task, examples))
+    return [str(example) for example in examples[task]]
 
 
 def _resolve(name: str, value: JSONValue, folder: Path) -> JSONValue:
@@ -106,40 +141,39 @@ def check_trusted(experiment: Experiment, folder: Path, trust: Trust) -> None:
         trust.check_paths(row.settings.model_copy(update={"probe_from": ""}), f"row {name!r}", folder)
 
 
-def save(content: Content, folder: Path) -> None:
-    """Write the experiment, and copies of its question files next to it.
+def save(content: Content, folder: Path, points: Collection[str] = ()) -> None:
+    """Write the experiment, and copies of the question files of these points, or of all rows, next to it.
 
     Raises:
         RecordError: the folder cannot be written.
     """
     import yaml
 
+    copies: dict[Path, str] = {}  # the same file may serve several points
+
+    def copied(part: Content, name: str) -> Content:
+        sources = part.get("questions")
+        listed = sources if isinstance(sources, list) else [sources]
+        named = [_copy_source(source, f"{name}{number or ''}", folder, copies) for number, source in enumerate(listed)]
+        return {**part, "questions": named if isinstance(sources, list) else named[0]}
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        copied = _copied(content, "questions", folder)
-        write(folder / EXPERIMENT, yaml.safe_dump(copied, sort_keys=False, allow_unicode=True, width=120))
+        content = copied(content, "questions") if content.get("questions") is not None else dict(content)
+        if listed := content.get("points"):
+            chosen = {name: copied(point, f"questions-{name}") for name, point in listed.items() if name in points}
+            content["points"] = {**listed, **chosen}
+        write(folder / EXPERIMENT, yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120))
     except OSError as error:
         raise RecordError(f"experiment {str(folder)!r} cannot be written: {error.strerror}") from error
 
 
-def _copied(content: Content, name: str, folder: Path) -> Content:
-    """Copy the question files of an experiment and its points; return the content with the copies."""
-    content = dict(content)
-    if (sources := content.get("questions")) is not None:
-        listed = sources if isinstance(sources, list) else [sources]
-        copies = [_copy_source(source, f"{name}{number or ''}", folder) for number, source in enumerate(listed)]
-        content["questions"] = copies if isinstance(sources, list) else copies[0]
-    if points := content.get("points"):
-        content["points"] = {label: _copied(point, f"{name}-{label}", folder) for label, point in points.items()}
-    return content
-
-
-def _copy_source(source: Content, name: str, folder: Path) -> Content:
+def _copy_source(source: Content, name: str, folder: Path, copies: dict[Path, str]) -> Content:
     """Copy the file, or folder of files, of a source of questions into this folder; return the source with the copy."""
     if "file" not in source:
         return dict(source)
     file = Path(source["file"])
-    copy = folder / f"{name}{file.suffix}"
+    copy = folder / copies.setdefault(file, f"{name}{file.suffix}")
     if not copy.exists() or not file.samefile(copy):
         _copy(file, copy)
     return {**source, "file": copy.name}

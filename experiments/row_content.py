@@ -6,7 +6,8 @@ Nothing here imports torch or langgraph.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 from sottovoce.core.any_types import JSON, JSONValue
@@ -15,12 +16,10 @@ from sottovoce.graphs import SCHEMES, scheme
 from sottovoce.settings.plain import named
 
 NAME = re.compile(r"[\w-][\w.-]*")
-"""A row's name, which is also the name of its folder."""
+"""The name of a row or a point, which is also part of a folder's name."""
 Content = JSON
 ROW_KEYS = ("scheme", "documents", "matched", "points")
 """Keys of a row that are not settings."""
-POINT = re.compile(r"([A-Za-z_]+)(\d*)")
-"""A point's name: letters, and perhaps a number, by which points with the same letters are drawn."""
 
 
 def expanded(content: Content) -> Content:
@@ -30,14 +29,22 @@ def expanded(content: Content) -> Content:
         UsageError: a row, a point or a setting is unknown or malformed.
     """
     common = _mapping(content.get("settings"), "settings", "rounds: 2")
-    points = _mapping(content.get("points"), "points", "facts4: {questions: {sample: briefing/1}}")
-    if wrong := [label for label in points if not POINT.fullmatch(label)]:
-        raise UsageError(f"a point is {wrong[0]!r}; expected letters, and perhaps a number after them: facts4")
+    points = _mapping(content.get("points"), "points", "facts4: {questions: {sample: briefing/1}}", names=True)
+    if wrong := [label for label in points if not NAME.fullmatch(label)]:
+        raise UsageError(f"a point is {wrong[0]!r}; expected only letters, digits, '-', '_' and '.'")
     by_point = {
         label: _mapping(_settings(point), f"settings of {label!r}", "rounds: 2") for label, point in points.items()
     }
+    where = [
+        _mapping(line, "lines of 'where'", "rows: kv, points: facts4, rounds: 2") for line in content.get("where") or []
+    ]
+    for line in where:
+        choose("row in 'where'", line.get("rows", []), content["rows"])
+        choose("point in 'where'", line.get("points", []), by_point)
     rows = {
-        run: row for name, given in content["rows"].items() for run, row in _runs(str(name), given, common, by_point)
+        run: row
+        for name, given in content["rows"].items()
+        for run, row in _runs(str(name), given, common, by_point, where)
     }
     known = {field for row in rows.values() for field in scheme(row["scheme"]).settings.model_fields}
     _check_names(common, known, "setting of all rows", "settings have a seed")
@@ -51,16 +58,22 @@ def run_name(row: str, point: str) -> str:
     return f"{row}.{point}" if point else row
 
 
-def choose(noun: str, names: Collection[str], known: Collection[str]) -> list[str]:
-    """Return those of `known` that are in `names`, in the order of `known`; all if `names` is empty.
+def choose(noun: str, names: str | Collection[str], known: Collection[str]) -> list[str]:
+    """Return those of `known` that are named or match a pattern (`*.facts4`), in their order; all if `names` is empty.
 
     Raises:
-        UsageError: a name is unknown.
+        UsageError: a name or pattern selects none.
     """
-    for name in names:
-        if name not in known:
-            raise UsageError(nearest(noun, name, known))
-    return [name for name in known if name in names or not names]
+    for pattern in [names] if isinstance(names, str) else names:
+        if not any(selects(pattern, name) for name in known):
+            raise UsageError(nearest(noun, str(pattern), known))
+    return [name for name in known if selects(names, name)]
+
+
+def selects(names: object, name: str) -> bool:
+    """Return whether a name or pattern, or one of several, selects this name; nothing selects all."""
+    patterns = names if isinstance(names, (list, tuple, set)) else [names] if names else []
+    return not patterns or any(fnmatchcase(name, str(pattern)) for pattern in patterns)
 
 
 def plain(name: object) -> str:
@@ -72,44 +85,46 @@ def _settings(point: JSONValue) -> JSONValue:
     return point.get("settings") if isinstance(point, Mapping) else None
 
 
-def _mapping(content: JSONValue, key: str, example: str) -> JSON:
-    """Return the lines under a key with their names in plain form; {} if there are none."""
+def _mapping(content: JSONValue, key: str, example: str, *, names: bool = False) -> JSON:
+    """Return the lines under a key, with settings in plain form unless they are `names`; {} if there are none."""
     if not isinstance(content or {}, Mapping):
         raise UsageError(f"{key} are {content!r}; expected lines like {example!r}")
-    return {plain(name): value for name, value in (content or {}).items()}
+    return {str(name) if names else plain(name): value for name, value in (content or {}).items()}
 
 
-def _runs(name: str, content: JSONValue, common: Content, points: Content) -> Iterator[tuple[str, Content]]:
+def _runs(
+    name: str, content: JSONValue, common: Content, points: Content, where: Sequence[Content]
+) -> Iterator[tuple[str, Content]]:
     """Yield the runs of a row by name, one at each of its points; it refers to other rows at the same point."""
-    if not isinstance(content, Mapping) or not points:
-        if isinstance(content, Mapping) and "points" in content:
-            raise UsageError(f"row {name!r} names points, and the experiment has none; drop them, or give it 'points'")
-        yield name, _row(name, content, common)
-        return
-    only = content.get("points") or []
-    for label in choose(f"point of row {name!r}", only if isinstance(only, list) else [str(only)], points):
-        at = {plain(key): value for key, value in content.items()}
+    if not isinstance(content, Mapping):
+        raise UsageError(f"row {name!r} is {content!r}; expected a scheme with settings, such as {{scheme: debate}}")
+    if "points" in content and not points:
+        raise UsageError(f"row {name!r} names points, and the experiment has none; drop them, or give it 'points'")
+    own = {plain(key): value for key, value in content.items()}
+    for label in choose(f"point of row {name!r}", own.get("points") or [], points) if points else [""]:
+        at = dict(own)
+        for line in where:
+            if selects(line.get("rows"), name) and selects(line.get("points"), label):
+                at |= {key: value for key, value in line.items() if key not in ("rows", "points")}
         if at.get("probe_from"):
             at["probe_from"] = run_name(str(at["probe_from"]), label)
         if isinstance(matched := at.get("matched"), Mapping):
             at["matched"] = {**matched, "row": run_name(str(matched.get("row")), label)}
-        yield run_name(name, label), {**_row(name, at, {**common, **points[label]}), "point": label}
+        yield run_name(name, label), {**_row(name, at, {**common, **points.get(label, {})}), "point": label}
 
 
-def _row(name: str, content: JSONValue, common: Content) -> Content:
+def _row(name: str, content: Content, common: Content) -> Content:
     try:
         if not NAME.fullmatch(name):
             raise UsageError("the name is used for a folder; expected only letters, digits, '-', '_' and '.'")
-        if not isinstance(content, Mapping) or "scheme" not in content:
-            raise UsageError(
-                f"it is {content!r}; expected a scheme with settings, such as {{scheme: debate, rounds: 2}}"
-            )
+        if "scheme" not in content:
+            raise UsageError(f"it has no scheme; choose from: {', '.join(SCHEMES)}")
         scheme_name = plain(content["scheme"])
         if scheme_name not in SCHEMES:
             raise UsageError(nearest("scheme", content["scheme"], SCHEMES))
         kind = scheme(scheme_name).settings
         shared = {key: value for key, value in common.items() if key in kind.model_fields}
-        own = {plain(key): value for key, value in content.items() if key not in ROW_KEYS}
+        own = {key: value for key, value in content.items() if key not in ROW_KEYS}
         _check_names(own, [*kind.model_fields, *ROW_KEYS[1:]], "setting", "a row has no seed of its own")
         settings = kind.model_validate(named({**shared, **own}, kind.model_fields))
         others = {key: content[key] for key in ("documents", "matched") if content.get(key) is not None}

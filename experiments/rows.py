@@ -65,7 +65,7 @@ def prepare(experiment: Experiment, name: str) -> Row:
 
 def _read_source(source: Source, settings: Settings, seeds: list[int]) -> tuple[list[Question], str | None]:
     """Return the questions of one source, and a phrase that says where they come from."""
-    options = source.model_dump(exclude_defaults=True, exclude={"file", "dataset", "hub"})
+    options = source.model_dump(exclude_defaults=True, exclude={"file", "dataset", "hub", "printed"})
     if source.option is not None:
         options["questions"] = source.option
     questions, origin = questions_of(QuestionOptions.model_validate({**options, "seeds": seeds}), settings)

@@ -166,14 +166,16 @@ def run_experiment(
         RecordError: see `RowRunner.run`; also found before any row starts, except for models.
         KeyboardInterrupt: it was stopped; the same call resumes.
     """
-    rows = with_pilots(prepare(experiment, name) for name in experiment.rows)
     selected = experiment.runs_of(names)
+    runner.read(experiment.rows)
+    known = [name for name in experiment.rows if name in selected or name in runner.runs]
+    rows = with_pilots(prepare(experiment, name) for name in known)  # the data of others need not be here
     chosen = [each for name in selected for each in (pilot_name(name), name) if each in rows]
     runner.read(rows)
     if trust is not None:
         rows = {name: _contained(row, runner.runs.get(name), trust, name in chosen) for name, row in rows.items()}
     runner.check_all(rows, chosen)
-    save(experiment.content, runner.folder)
+    save(experiment.content, runner.folder, {experiment.rows[name].point for name in known})
     reason = runner.run_all(rows, chosen)
     return {name: runner.runs[name] for name in experiment.rows if name in runner.runs}, reason
 

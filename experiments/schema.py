@@ -23,27 +23,49 @@ With `points` instead of `questions`, each row is run at each point, or at those
       words: {scheme: brief, points: [facts4]}
     against: nothing                               # at the same point
     floor: nothing                                 # what is right above it was carried
+    where: [{rows: words, points: facts*, rounds: 2}]          # settings of some rows at some points
+
+The tables and figures of papers are in `experiments/published`. They also have what is printed, and notes:
+
+    published:
+      paper: SDE (arXiv 2506.19209), Table 2
+      metrics: {accuracy: score}                   # as printed, and its meaning here: the score, or a measure
+      error: none                                  # the kind of error that is printed
+      figures: {facts1: {nothing: .12, words: {mean: .61, spread: .02}}}
+    notes: {overlap: none, differs: [Prompts are our wording.]}
 
 Nothing here imports torch or langgraph.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from statistics import fmean
 from typing import Literal, Self
 
-from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, PrivateAttr, field_validator, model_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from sottovoce.core.any_types import JSONValue
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.bounds import Count, Seed
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.validation import Checked
-from sottovoce.experiments.row_content import POINT, Content, choose, expanded, run_name
+from sottovoce.experiments.row_content import Content, choose, expanded, run_name
 from sottovoce.prompts.kinds import KindName
 from sottovoce.runs.limits import Currency
 from sottovoce.settings import Settings
 
+NUMBERED = re.compile(r"([A-Za-z_]+)(\d*)")
+"""A point's name with a number, by which points with the same letters are drawn."""
 Selection = Literal["all"] | list[int]
 """The documents that an agent keeps: all that it was dealt, or some by number, from 1."""
 
@@ -75,6 +97,7 @@ class Source(Keyed):
     where: list[str] = Field(default=[], description="Which rows of the file to take, as --where.")
     limit: Count | None = Field(default=None, ge=1, description="Maximum number of questions, as --limit.")
     shuffle: Seed | None = Field(default=None, description="Seed for shuffling the file's rows with Python's random.")
+    printed: Count | None = Field(default=None, description="The file's own limit, if --limit replaced it.")
     skip: Count = Field(default=0, ge=0, description="Number of rows to skip at the start of the file, as --skip.")
     kind: KindName | None = Field(default=None, description="The kind of rows that name none, as --kind.")
     task_description: str | None = Field(default=None, description="The task, shown before the question.")
@@ -125,6 +148,68 @@ class Point(Keyed):
         return value if isinstance(value, list) else [value]
 
 
+Error = Literal["none", "not said", "standard error", "95 % interval"]
+"""The meaning of `spread` in {mean: 60.0, spread: 2.3}."""
+
+
+class Figure(Checked):
+    """A figure as a paper prints it: 0.61, a list with one number a run, or {mean: 60.0, spread: 2.3}."""
+
+    runs: list[float] = Field(min_length=1)
+    spread: float | None = None
+
+    @property
+    def mean(self) -> float:
+        """The figure, or the mean over all runs."""
+        return fmean(self.runs)
+
+    @property
+    def words(self) -> str:
+        """The figure as printed: "60 ± 2.3", "57.8, 62.8"."""
+        return ", ".join(f"{run:g}" for run in self.runs) + ("" if self.spread is None else f" ± {self.spread:g}")
+
+
+class Published(Keyed):
+    """The figures that a paper prints for the rows of an experiment."""
+
+    model_config = ConfigDict(title="'published'")
+
+    paper: str = Field(description="The place where they are printed.")
+    metrics: dict[str, str] = Field(
+        default={"accuracy": "score"}, description="Printed metrics and their meaning here."
+    )
+    percent: list[str] = Field(default=[], description="Metrics that are printed in percent.")
+    error: Error = Field(default="none", description="The kind of error that the paper prints with its figures.")
+    best_of: dict[str, list[str]] = Field(default={}, description="Rows of the table that are the best of several.")
+    missing: dict[str, str] = Field(default={}, description="Rows that cannot run here, and why.")
+    figures: dict[str, dict[str, dict[str, Figure]]] = Field(
+        default={}, description="By point, row and metric; a figure without a metric belongs to the first one."
+    )
+
+    @field_validator("figures", mode="before")
+    @classmethod
+    def _read(cls, figures: JSONValue, info: ValidationInfo) -> JSONValue:
+        first = next(iter(info.data.get("metrics", {})), "")
+        try:
+            return {
+                str(point): {str(row): _by_metric(value, first) for row, value in rows.items()}
+                for point, rows in figures.items()
+            }
+        except AttributeError as error:
+            raise UsageError(f"figures are {figures!r}; expected lines like 'facts1: {{words: 0.61}}'") from error
+
+
+def _by_metric(value: JSONValue, first: str) -> dict[str, JSON]:
+    if isinstance(value, Mapping) and "mean" not in value:
+        return {str(name): _figure(figure) for name, figure in value.items()}
+    return {first: _figure(value)}
+
+
+def _figure(value: JSONValue) -> JSON:
+    mean, spread = (value.get("mean"), value.get("spread")) if isinstance(value, Mapping) else (value, None)
+    return {"runs": mean if isinstance(mean, list) else [mean], "spread": spread}
+
+
 class FileRow(Checked):
     """One row of the file at one point, with a run of its own."""
 
@@ -154,7 +239,10 @@ class Experiment(Keyed):
     seeds: list[Seed] = Field(default=[0], description="Each question is asked once under each.")
     settings: Content = Field(default={}, description="Settings for all rows; each takes those that its scheme has.")
     rows: dict[str, FileRow] = Field(description="Rows by name, each a scheme with its settings.")
+    where: list[Content] = Field(default=[], description="Settings of some rows at some points.")
     against: str | None = Field(default=None, description="The row that others are compared with; else all pairs.")
+    published: Published | None = Field(default=None, description="What a paper prints for these rows.")
+    notes: JSON = Field(default={}, description="Remarks by name: a text, a list, or texts by name.")
     floor: str | None = Field(default=None, description="The row in which messages carry nothing, at each point.")
     _content: Content = PrivateAttr(default={})
 
@@ -196,10 +284,10 @@ class Experiment(Keyed):
         for key, name in (("against", self.against), ("floor", self.floor)):
             if name is not None and name not in names:
                 raise UsageError(nearest(f"row in {key!r}", name, names))
-        if self.points and self.against is None:
-            raise UsageError("an experiment with points compares with one row at each of them; name it in 'against'")
         if self.floor is not None and not self.points:
             raise UsageError("'floor' is the row below all others at each point, and there are no points; drop it")
+        if self.published is not None:
+            self._check_figures(self.published, names)
         earlier = dict[str, FileRow]()
         for name, row in self.rows.items():
             if (target := row.matched.row if row.matched else name) not in self.rows:
@@ -212,6 +300,14 @@ class Experiment(Keyed):
             earlier[name] = row
         return self
 
+    def _check_figures(self, published: Published, rows: Collection[str]) -> None:
+        choose("point in 'figures'", [*published.figures], self.points)
+        choose("row in 'best_of'", [row for best in published.best_of.values() for row in best], rows)
+        choose("metric in 'percent'", published.percent, published.metrics)
+        for by_row in published.figures.values():
+            choose("row in 'figures'", [*by_row], [*rows, *published.best_of, *published.missing])
+            choose("metric in 'figures'", [metric for by in by_row.values() for metric in by], published.metrics)
+
     def sources(self, name: str) -> list[Source]:
         """Return the sources of the questions of a run."""
         point = self.rows[name].point
@@ -222,9 +318,9 @@ class Experiment(Keyed):
         """The row that others are compared with; with points, for each run the one that it is compared with."""
         if not self.points:
             return self.against
-        return {
-            name: run_name(str(self.against), row.point) for name, row in self.rows.items() if row.name != self.against
-        }
+        if self.against is None:
+            return {}  # rows at different points answer different questions
+        return {name: run_name(self.against, row.point) for name, row in self.rows.items() if row.name != self.against}
 
     def runs_of(self, names: Collection[str]) -> list[str]:
         """Return the runs of these rows, which may be named with their point, in the order of the file; all if empty.
@@ -239,7 +335,7 @@ class Experiment(Keyed):
     @property
     def axis(self) -> tuple[str, dict[str, int]]:
         """The noun that the points count, and each number; ("", {}) unless all are like facts4, with one noun."""
-        parts = {label: match.groups() for label in self.points if (match := POINT.fullmatch(label))}
+        parts = {label: match.groups() for label in self.points if (match := NUMBERED.fullmatch(label))}
         nouns = {noun for noun, _ in parts.values()}
         if len(nouns) != 1 or not all(number for _, number in parts.values()):
             return "", {}

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from sottovoce.analysis.power import smallest_of_clusters, smallest_of_pairs
-from sottovoce.analysis.statistics import ALPHA, Difference, as_tested, holm, mcnemar, paired_bootstrap
+from sottovoce.analysis.statistics import ALPHA, Difference, as_tested, detectable, holm, mcnemar, paired_bootstrap
 from sottovoce.core.text import counted
 from sottovoce.runs.results import Result, Scores
 
@@ -157,15 +156,11 @@ def paired(run: str, against: str, matched: Matched, family: int = 1) -> Pair:
     """
     left, right = list(matched.left.values()), list(matched.right.values())
     differences = [after - before for before, after in zip(left, right, strict=True)]
-    of, n, alpha = [question for question, _ in matched.left], len(left), ALPHA / family
+    of, n = [question for question, _ in matched.left], len(left)
     bootstrap = paired_bootstrap(differences, of)
     exact = bootstrap.clusters == n and {*left, *right} <= {0, 1}
     p = mcnemar([bool(score) for score in left], [bool(score) for score in right]) if exact else None
-    if exact:
-        smallest = smallest_of_pairs(n, sum(map(bool, differences)) / n, alpha)
-    else:
-        smallest = smallest_of_clusters(differences, of, alpha)
-    tested = as_tested(bootstrap, bootstrap.p if p is None else p)
+    tested, smallest = as_tested(bootstrap, bootstrap.p if p is None else p), detectable(bootstrap, ALPHA / family)
     return Pair(run, against, bootstrap.clusters, n, tested, p, family=family, smallest=smallest)
 
 

@@ -2,7 +2,8 @@
 
 Discussions of one question under several seeds form a cluster: they are correlated and carry less information than
 as many questions would. Cluster-robust variances are those of a ratio of sums, linearized (Cochran 1977, section 6.4).
-Needs scipy (the extra `eval`), which is imported on first use. The same data give the same figures.
+Intervals and tests that scipy and statsmodels have (the extra `eval`) are theirs; both are imported on first use. The
+same data give the same figures.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,11 @@ Clusters = Sequence[Hashable] | None
 
 ALPHA = 0.05
 """Intervals cover 95 %, and p up to 5 % is significant."""
+HALF_WIDTH = NormalDist().inv_cdf(1 - ALPHA / 2)
+"""Half the width of a 95 % interval, in standard errors."""
+POWER = NormalDist().inv_cdf(0.8)
+"""A difference that is larger than needed by so many standard errors shows in four of five cases."""
+DETECTED = HALF_WIDTH + POWER
 NOTHING = 1e-9
 """Sums of squares below this are rounding errors: scores are in [0, 1], and their means are never this close."""
 BLOCK = 1_000_000  # counts in a block of resamples, 8 MB; larger blocks were no faster
@@ -64,20 +71,28 @@ class Difference:
 def share(scores: Sequence[float], clusters: Clusters = None) -> Share:
     """Return the mean of `scores` with Wilson's interval for the effective number of observations.
 
-    Korn and Graubard (1998), "Confidence intervals for proportions with small expected number of positive
-    counts estimated from survey data", with Wilson's interval instead of Clopper and Pearson's. For
-    right or wrong answers to questions that were each asked once, it equals Wilson's interval.
+    Korn and Graubard (1998), "Confidence intervals for proportions with small expected number of positive counts
+    estimated from survey data", with Wilson's interval instead of Clopper and Pearson's. For right or wrong answers to
+    questions that were each asked once, it equals Wilson's interval.
 
     Raises:
         ValueError: no scores.
         UsageError: the extra `eval` is not installed.
     """
     sums, sizes = by_cluster(scores, clusters)
-    squares = by_cluster(np.square(scores), clusters)[0]
-    whole = all(score in (0, 1) for score in scores)
-    n, value = _effective_size(sums, sizes, sizes.sum() if whole else np.inf, squares), float(np.mean(scores))
-    low, high = wilson(value, n)
-    return Share(value, float(low), float(high))
+    value, n, least = float(np.mean(scores)), float(len(scores)), _effective(sizes)
+    if 1 < len(sums) and (len(sums) < n or not all(score in (0, 1) for score in scores)):
+        residuals, k = sums - value * sizes, len(sums)
+        error = _jackknife(residuals, sizes)
+        # Where few clusters differ the variance itself is uncertain (O'Neill 2014, "Some useful moment results").
+        kurtosis = k * np.sum(residuals**4) / max(NOTHING, np.sum(residuals**2) ** 2)
+        freedom = min(max(1, least - 1), 2 * k / max(NOTHING, kurtosis - (k - 3) / (k - 1)))
+        narrower = HALF_WIDTH / float(_scipy().t.isf(ALPHA / 2, freedom))
+        most = n if all(score in (0, 1) for score in scores) else np.inf
+        n = max(least, min(most, value * (1 - value) * (narrower / error) ** 2)) if error > NOTHING else least
+    elif len(sums) < n:
+        n = least
+    return Share(value, *_wilson(value, n))
 
 
 def mean(values: Sequence[float], clusters: Clusters = None) -> Mean:
@@ -97,7 +112,7 @@ def mean(values: Sequence[float], clusters: Clusters = None) -> Mean:
     error = float(np.sqrt(np.sum((sums - value * sizes) ** 2) * n / max(n - 1, 1)) / sizes.sum())
     if n == 1 or error < NOTHING * abs(value):
         return Mean(value, None, None, len(values))
-    reach = float(scipy_stats().t.ppf(1 - ALPHA / 2, n - 1)) * error
+    reach = float(_scipy().t.ppf(1 - ALPHA / 2, n - 1)) * error
     return Mean(value, value - reach, value + reach, len(values))
 
 
@@ -105,7 +120,33 @@ def mcnemar(left: Sequence[bool], right: Sequence[bool]) -> float:
     """Return the exact two-sided p of McNemar's test that the differing pairs are split evenly."""
     pairs = list(zip(left, right, strict=True))
     gained, lost = sum(b and not a for a, b in pairs), sum(a and not b for a, b in pairs)
-    return float(min(1, 2 * scipy_stats().binom.cdf(min(gained, lost), gained + lost, 0.5)))
+    return float(_scipy().binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Return the p values after Holm's step-down correction (1979), which controls the family-wise error rate."""
+    return (
+        [float(p) for p in _imported("statsmodels.stats.multitest").multipletests(ps, method="holm")[1]] if ps else []
+    )
+
+
+def newcombe(value: float, n: float, reference: float, reference_n: float) -> tuple[float, float]:
+    """Return the limits of `value - reference`, shares of independent observations (Newcombe 1998, method 10)."""
+    limits = _imported("statsmodels.stats.proportion").confint_proportions_2indep(
+        value * n, n, reference * reference_n, reference_n, method="newcomb", compare="diff"
+    )
+    return float(limits[0]), float(limits[1])
+
+
+def detectable(difference: Difference, alpha: float = ALPHA) -> float | None:
+    """Return the smallest true difference that four of five such comparisons would show at level `alpha`; None: none.
+
+    Its standard error is the observed one, or, if that is smaller, the one if only questions changed that make up the
+    difference: the square root of the difference by the number of questions.
+    """
+    reach = NormalDist().inv_cdf(1 - alpha / 2) + POWER
+    smallest = max(reach * difference.error, reach**2 / difference.clusters)
+    return smallest if smallest <= 1 else None
 
 
 def as_tested(difference: Difference, p: float) -> Difference:
@@ -132,8 +173,8 @@ def paired_bootstrap(
     The symmetric bootstrap-t (Hall 1988; for clusters Cameron, Gelbach and Miller 2008): p is the share of
     resamples that deviate at least as far in their own standard errors, and the interval's half-width is their 95 %
     quantile. The interval is cut at Wilson's upper limits of the shares of questions that changed for the better and
-    for the worse, which matters when too few changed for resamples to vary. For clusters of different sizes see
-    `_with_few`.
+    for the worse, which matters when too few changed for resamples to vary. For clusters of different sizes, p and
+    half-width are at least those of Student's t with the effective number of clusters.
 
     Raises:
         ValueError: no differences.
@@ -153,31 +194,12 @@ def studentised(totals: Floats, sizes: Floats, resamples: int, seed: int) -> Dif
     np.divide(abs(means - value), errors, out=strays, where=errors > 0)
     p = float(1 + np.sum(strays >= abs(value) / error * (1 - 1e-9))) / (1 + resamples)
     reach = float(np.quantile(strays, 1 - ALPHA, method="higher")) * error
-    if np.ptp(sizes):
-        p, reach = _with_few(totals - value * sizes, sizes, value, (p, reach))
+    if np.ptp(sizes):  # a resample seldom lacks the largest clusters, so it cannot show how much depends on them
+        t, freedom = _scipy().t, max(1.0, _effective(sizes) - 1)
+        wider = _jackknife(totals - value * sizes, sizes)
+        p, reach = max(p, 2 * t.sf(abs(value) / wider, freedom)), max(reach, t.isf(ALPHA / 2, freedom) * wider)
     worse, better = (_at_most(sign * totals > 0, sizes) for sign in (-1, 1))
     return Difference(value, max(value - reach, -worse), min(value + reach, better), float(p), error, n)
-
-
-def _with_few(residuals: Floats, sizes: Floats, value: float, bootstrap: tuple[float, float]) -> tuple[float, float]:
-    """Return the p and the half-width of an interval for clusters of different sizes, where a few may dominate.
-
-    A resample seldom lacks the largest clusters, so it cannot show how much depends on them. p and half-width are
-    therefore at least those of Student's t with the jackknife variance (CR3; Bell and McCaffrey 2002); its degrees
-    of freedom follow from the effective number of clusters.
-    """
-    n, t = len(sizes), scipy_stats().t
-    error = float(np.sqrt(np.sum((residuals / (1 - sizes / sizes.sum())) ** 2) * (n - 1) / n) / sizes.sum())
-    freedom = max(1e-3, float(np.sum(sizes**2) ** 2 / np.sum(sizes**4)) - 1)
-    p, reach = bootstrap
-    return max(p, 2 * float(t.sf(abs(value) / error, freedom))), max(reach, float(t.isf(ALPHA / 2, freedom)) * error)
-
-
-def holm(ps: Sequence[float]) -> list[float]:
-    """Return the p values after Holm's step-down correction (1979), which controls the family-wise error rate."""
-    order, corrected = np.argsort(ps), np.empty(len(ps))
-    corrected[order] = np.minimum(np.maximum.accumulate(np.asarray(ps)[order] * np.arange(len(ps), 0, -1)), 1)
-    return [float(p) for p in corrected]
 
 
 def by_cluster(values: Sequence[float] | Floats, clusters: Clusters) -> tuple[Floats, Floats]:
@@ -192,58 +214,20 @@ def by_cluster(values: Sequence[float] | Floats, clusters: Clusters) -> tuple[Fl
     return sums, np.bincount(index).astype(np.float64)
 
 
-def _effective_size(totals: Floats, sizes: Floats, most: float, within: Floats) -> float:
-    """Return how many independent observations have a mean as uncertain as this one.
-
-    The result is at least `_uniform_clusters(sizes)`, the number for clusters that each answer uniformly. The
-    variance is itself an estimate, and only a few clusters may differ, so a t quantile replaces the normal one; its
-    degrees of freedom follow from the kurtosis (O'Neill 2014, "Some useful moment results in sampling problems").
-    The largest clusters pull the mean towards themselves, so their residuals are too small. For clusters of
-    different sizes the variance is therefore at least that of clusters with one common correlation, and the degrees
-    of freedom are at most those of Satterthwaite (1946). `within` holds the sum of squares of each cluster's
-    observations.
-    """
-    n, observations = len(totals), sizes.sum()
-    least = _uniform_clusters(sizes)
-    value = totals.sum() / observations
-    residuals = totals - value * sizes
-    squares = np.sum(residuals**2)
-    if n == 1 or squares < NOTHING:
-        return least
-    variance = n / (n - 1) * squares / observations**2
-    kurtosis = n * np.sum(residuals**4) / squares**2
-    freedom = min(n - 1, 2 * n / (kurtosis - (n - 3) / (n - 1)))
-    if np.ptp(sizes):
-        shares = sizes * (1 + (sizes - 1) * _likeness(totals, sizes, within))
-        variance = max(variance, value * (1 - value) * shares.sum() / observations**2)
-        freedom = min(freedom, shares.sum() ** 2 / np.sum(shares**2) - 1)
-    stats = scipy_stats()
-    wider = stats.t.ppf(1 - ALPHA / 2, freedom) / stats.norm.ppf(1 - ALPHA / 2)
-    return float(np.clip(value * (1 - value) / variance / wider**2, least, max(least, most)))
+def _jackknife(residuals: Floats, sizes: Floats) -> float:
+    """Return the standard error of a mean over clusters; the largest pull it, so that their residuals are too small."""
+    n = len(sizes)
+    return float(np.sqrt(np.sum((residuals / (1 - sizes / sizes.sum())) ** 2) * (n - 1) / n) / sizes.sum())
 
 
-def _likeness(totals: Floats, sizes: Floats, squares: Floats) -> float:
-    """Return the correlation of two observations of a cluster, with equal weight for each cluster; 1 if unknown.
-
-    It is 1 minus the ratio of the variance within clusters to the total variance.
-    """
-    several = sizes > 1
-    spread = float(np.mean(squares / sizes) - np.mean(totals / sizes) ** 2)
-    if several.sum() < 2 or spread < NOTHING:
-        return 1.0
-    inside = (squares[several] - totals[several] ** 2 / sizes[several]) / (sizes[several] - 1)
-    return float(np.clip(1 - inside.mean() / spread, 0, 1))
-
-
-def _uniform_clusters(sizes: Floats) -> float:
-    """Return the effective number of clusters that each answer uniformly: their count if all have one size."""
+def _effective(sizes: Floats) -> float:
+    """Return the number of clusters of one size that have as certain a mean as these, if each answers uniformly."""
     return float(sizes.sum() ** 2 / np.sum(sizes**2))
 
 
 def _at_most(changed: NDArray[np.bool_], sizes: Floats) -> float:
     """Return Wilson's upper limit of the share of clusters that changed, weighted by size."""
-    n = _uniform_clusters(sizes)
-    return float(wilson(float(sizes[changed].sum() / sizes.sum()), n)[1])
+    return _wilson(float(sizes[changed].sum() / sizes.sum()), _effective(sizes))[1]
 
 
 def _ratio(moments: Floats, n: int) -> tuple[Floats, Floats]:
@@ -277,26 +261,30 @@ def _unanimous(value: float, n: int, unseen: float) -> Difference:
     return Difference(value, low, high, p, 0.0, n)
 
 
-def wilson(share: float | Floats, n: float) -> tuple[Floats, Floats]:
-    """Return the limits of Wilson's interval (1927) of shares of `n` observations."""
-    z = scipy_stats().norm.isf(ALPHA / 2)
-    center = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-    reach = z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
-    return np.clip(center - reach, 0, 1), np.clip(center + reach, 0, 1)
+def _wilson(share: float, n: float) -> tuple[float, float]:
+    proportion = _imported("statsmodels.stats.proportion")
+    low, high = proportion.proportion_confint(share * n, n, ALPHA, method="wilson")
+    return max(0.0, float(low)), min(1.0, float(high))
 
 
 def check_installed() -> None:
-    """Check that the extra `eval` is installed before hours of work whose results need it. Errors: `scipy_stats`."""
-    scipy_stats()
+    """Check that the extra `eval` is installed before hours of work whose results need it. Errors: `_imported`."""
+    _imported("statsmodels.stats.proportion")
 
 
-def scipy_stats() -> Untyped:
-    """Import and return `scipy.stats`.
+def _scipy() -> Untyped:
+    return _imported("scipy.stats")
+
+
+def _imported(name: str) -> Untyped:
+    """Import a module of scipy or statsmodels.
 
     Raises:
         UsageError: the extra `eval` is not installed.
     """
     try:
-        return import_module("scipy.stats")
+        return import_module(name)
     except ImportError as error:
-        raise UsageError("statistics need the extra 'eval', which is not installed: pip install scipy") from error
+        raise UsageError(
+            "statistics need the extra 'eval', which is not installed: pip install scipy statsmodels"
+        ) from error

@@ -39,32 +39,25 @@ class ExperimentOptions(Checked):
 
     model_config = ConfigDict(title="Experiment")
 
-    file: Path = argument("A YAML file of rows and questions, or the folder of an experiment that has started.", "FILE")
-    rows: list[str] = Field(default=[], description="Run only this row: ROW at all its points, or ROW.POINT.")
+    file: Path = argument(
+        "A YAML file of rows and questions, the folder of an experiment that has started, or a name of the list.",
+        "FILE",
+    )
+    rows: list[str] = Field(
+        default=[], description="Run only this row: ROW at all its points, ROW.POINT, or a pattern: '*.POINT'."
+    )
     limit: Count | None = Field(default=None, ge=1, description="Ask only this many questions, from the first.")
+    data: Path = Field(default=Path("data"), description="Folder of data sets, which a file calls {data}.")
+    model: str | None = Field(default=None, description="Use this model instead of the file's, for all agents.")
     save: Path | None = Field(
         default=None, description="Save it in this folder, not with the other runs under the file's name."
     )
 
 
-class ReproduceOptions(Checked):
-    """The table or figure, and how much of it to run."""
+class ListOptions(Checked):
+    """The experiment to describe."""
 
-    model_config = ConfigDict(title="Reproduce")
-
-    name: str | None = argument("A table or figure; if omitted, all are listed.", "NAME", default=None)
-    data: Path = Field(default=Path("data"), description="Folder of data sets and of other required files.")
-    model: list[str] = Field(default=[], description="Run only this model of the table, by its name there.")
-    part: list[str] = Field(default=[], description="Run only this part of the table.")
-    row: list[str] = Field(default=[], description="Run only this row.")
-    instead: str | None = Field(
-        default=None, description="A model to use instead of the table's; the figures are then of another model."
-    )
-    small: bool = Field(default=False, description="Run everything at a small size, on the bundled model.")
-    plan: bool = Field(default=False, description="Print what would run and what is missing for it; run nothing.")
-    save: Path | None = Field(
-        default=None, description="Save it in this folder, not with the other runs under the table's name."
-    )
+    name: str | None = argument("An experiment; if omitted, all are listed.", "NAME", default=None)
 
 
 SAVE = "Save its runs and results in this folder; the same command resumes there."

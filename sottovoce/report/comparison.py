@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from sottovoce.analysis.compare import Against, Comparison, Summary, compare
 from sottovoce.analysis.paired_test import Pair, points
-from sottovoce.analysis.statistics import Mean, Share
+from sottovoce.analysis.statistics import Mean
 from sottovoce.core.text import counted, figure, one_line
 from sottovoce.experiments.files import ended
 from sottovoce.experiments.matching import budget_notes
-from sottovoce.report.tables import interval, p_value, percent, share_cells, table
+from sottovoce.experiments.published import Compared, assumed, compare_figures
+from sottovoce.experiments.schema import Experiment
+from sottovoce.report.tables import interval, p_value, share_cells, table
 from sottovoce.runs.run import Run
 
 RUNS = (
@@ -23,6 +25,7 @@ WITH_FAILURES = RUNS.replace("95 % |", "95 % | failed as wrong | 95 % |")
 """Headings if discussions failed; otherwise both shares are equal."""
 ENCODED = "dense:"
 """Prefix of retrievers that encode queries with a model."""
+PUBLISHED = "row | point | metric | published | ours | 95 % | discussions | difference"
 PAIRS = "run | against | questions | discussions | points | 95 % | p, McNemar | p, bootstrap | p, Holm"
 
 
@@ -127,30 +130,15 @@ def _name(run: str) -> str:
     return one_line(f"`{run}`")
 
 
-ACCURACY = "accuracy"
-HEADINGS = ("run", "measure", "published", "obtained", "95 %")
+def published_table(experiment: Experiment, runs: Mapping[str, Run]) -> list[tuple[Table, str]]:
+    """Return the published figures beside ours, with what is assumed about them; [] if nothing is published."""
+    if not (lines := compare_figures(experiment, runs)) or experiment.published is None:
+        return []
+    return [(_table(PUBLISHED.split(" | "), map(_compared, lines)), assumed(experiment.published.error))]
 
 
-def published_table(published: Mapping[str, Mapping[str, float]], comparison: Comparison) -> list[Table]:
-    """Return a table with a row for each published figure, or [] without any; cells of missing results stay empty."""
-    runs = {run.run: run for run in comparison.runs}
-    rows = [
-        (name, one_line(measure), _form(measure)(value), *_obtained(runs.get(name), measure))
-        for name, figures in published.items()
-        for measure, value in figures.items()
-    ]
-    return [Table(HEADINGS, tuple(rows))] if rows else []
-
-
-def _obtained(run: Summary | None, measure: str) -> tuple[str, str]:
-    result: Share | Mean | None = None
-    if run is not None and measure == ACCURACY:
-        result = run.accuracy
-    elif run is not None and measure in run.measures:
-        result = run.measures[measure]
-    form = _form(measure)
-    return ("", "") if result is None else (form(result.value), interval(result.low, result.high, form))
-
-
-def _form(measure: str) -> Callable[[float], str]:
-    return percent if measure == ACCURACY else figure
+def _compared(line: Compared) -> list[str]:
+    ours = line.ours
+    obtained = [figure(ours.value), interval(ours.low, ours.high), str(ours.n)] if ours else [""] * 3
+    published = line.published.words if line.published else ""
+    return [_name(line.row), line.point, one_line(line.metric), published, *obtained, one_line(line.words)]

@@ -39,6 +39,7 @@ def report(content: Gathered) -> str:
     comparison, words = comparison_of(content.runs, content.against), Words()
     experiment, tensors = content.experiment, Tensors(words)
     rows = carried(experiment, content.runs, comparison.runs) if experiment else []
+    beside = published_table(experiment, content.runs) if experiment else []
     carrying = [carried_table(experiment, rows)] if experiment and rows else []
     verdicts = sentences(comparison) if len(comparison.pairs) > VERDICTS else list(map(one_line, comparison.notes))
     pictures = [Plot(image(each.svg, each.name), each.name, wide=True) for each in content.pictures]
@@ -50,8 +51,12 @@ def report(content: Gathered) -> str:
         about=content.about,
         headline=headline(comparison),
         what=what_was_run(content.runs),
-        tables=[*carrying, *tables(comparison), *published_table(content.published, comparison)],
-        sentences=[*([carried_note(experiment)] if experiment and rows else []), *verdicts],
+        tables=[*carrying, *tables(comparison), *(each for each, _ in beside)],
+        sentences=[
+            *([carried_note(experiment)] if experiment and rows else []),
+            *(each for _, each in beside),
+            *verdicts,
+        ],
         plots=[*plots(content.runs, comparison.runs), *pictures],
         runs=list(content.runs),
         seeds=sorted({row["seed"] for row in index}),

@@ -13,7 +13,6 @@ from sottovoce.core.outputs import EXPERIMENT, SEARCH
 from sottovoce.core.text import counted
 from sottovoce.experiments.files import read_experiment, runs_in
 from sottovoce.experiments.schema import Experiment
-from sottovoce.experiments.tables.figures import in_our_units
 from sottovoce.runs import run_directory
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
@@ -43,8 +42,6 @@ class Gathered:
 
     waiting: list[str] = field(default_factory=list)
     """Rows of experiments that have not started."""
-    published: dict[str, Mapping[str, float]] = field(default_factory=dict)
-    """Published figures by run and by `accuracy` or the name of a world's measure, in the units of our results."""
 
     @property
     def ended(self) -> tuple[int, int]:
@@ -100,7 +97,6 @@ def _gather(name: str, content: Gathered) -> None:
             runs = runs_in(folder, experiment.rows)
             _add(runs, content)
             content.waiting += [row for row in experiment.rows if row not in runs]
-            content.published |= in_our_units(folder)
             return
         if several := [each.parent.name for each in sorted(folder.glob(f"*/{EXPERIMENT}"))]:
             names = ", ".join(map(repr, several))

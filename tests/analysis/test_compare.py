@@ -160,10 +160,10 @@ def test_the_verdict_names_the_correction_and_small_p_values() -> None:
 
 def test_the_verdict_says_what_would_have_shown() -> None:
     found = pair(compare({"nl": run([1, 0, 0, 1] * 50), "cipher": run([1, 0, 1, 0] * 50)}))
-    # half of 200 pairs differ; see test_power for the exact power of McNemar's test
+    # half of 200 pairs differ: 2.8 standard errors of sqrt(0.5 / 199)
     assert found.verdict == (
         "`cipher` and `nl`: no difference that 200 questions could show; differences below -10.0 and above 10.0 points "
-        "are excluded (95 %), and one of 14.5 points would have shown in four of five such comparisons."
+        "are excluded (95 %), and one of 14.0 points would have shown in four of five such comparisons."
     )
 
 
@@ -294,7 +294,7 @@ def test_tables_and_verdicts_are_markdown() -> None:
     assert lines[7].startswith("| `a\\|b` | `nl` | 200 | 200 | +0.0 | -10.0 to 10.0 | 1.000 | 1.000 | 1.000 |")
     assert lines[9:] == [
         "- `a|b` and `nl`: no difference that 200 questions could show; differences below -10.0 and above 10.0 points "
-        "are excluded (95 %), and one of 14.5 points would have shown in four of five such comparisons.",
+        "are excluded (95 %), and one of 14.0 points would have shown in four of five such comparisons.",
         "- `a|b`: failed, left out of accuracy, and wrong in verdicts: late.",
     ]
 

@@ -162,3 +162,24 @@ def test_a_model_of_two_layers_leaves_nothing_to_choose(call: Call, models: Mode
     )
 
     assert answer.code == 2 and "has 2 layers, and the last is never read: there is nothing to choose" in answer.err
+
+
+def test_the_list_has_our_experiments_and_the_papers_tables_and_describes_one(call: Call) -> None:
+    lines = call("experiment", "list").out
+
+    assert "| `two_facts` |  | 10 |" in lines and "| `sde_table2` | SDE (arXiv 2506.19209), Table 2 | 4 | 12 |" in lines
+    described = call("experiment", "list", "sde_table2").out
+    assert "- point: `qwen-7b.gsm8k`" in described and "- overlap: none" in described
+    assert "the nearest known one is 'sde_table" in call("experiment", "list", "sde_table").err
+
+
+def test_a_published_table_runs_by_name_with_another_model_and_shows_both_figures(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "data/gsm8k").mkdir(parents=True)
+    (tmp_path / "data/gsm8k/test.jsonl").write_text('{"question": "What is 3 + 4?", "answer": "It is 7.\\n#### 7"}\n')
+    chosen = ["--data", tmp_path / "data", "--rows", "single.qwen-7b.gsm8k", "--model", "bundled", "--limit", 1]
+
+    answer = call("experiment", "run", "sde_table2", *chosen, "--save", tmp_path / "out")
+
+    assert answer.code == 0, answer.err
+    assert "| `single` | qwen-7b.gsm8k | accuracy | 0.8" in answer.out and "- differs: Prompts are our" in answer.out
+    assert [path.name for path in (tmp_path / "out").glob("questions*")] == ["questions-qwen-7b.gsm8k.jsonl"]

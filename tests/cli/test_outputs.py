@@ -42,7 +42,6 @@ FILES: dict[str, list[str]] = {
 """Options and arguments that name a file which is written."""
 FOLDERS: dict[str, list[str]] = {
     "experiment run --save": ["experiment", "run", "YAML", "--save", "OUT"],
-    "experiment reproduce --save": ["experiment", "reproduce", "cipher_table1", "--small", "--save", "OUT"],
     "experiment layers --save": ["experiment", "layers", "--sample", "facts", "--save", "OUT", *NO_MODEL],
     "data index --to": ["data", "index", "ROWS", "--to", "OUT"],
     **{
@@ -162,7 +161,7 @@ def test_an_existing_file_can_be_overwritten(call: Call, kept: Path, tmp_path: P
 @pytest.mark.parametrize("words", FOLDERS.values(), ids=FOLDERS)
 def test_no_folder_of_another_command_is_used(call: Call, kept: Path, tmp_path: Path, words: list[str]) -> None:
     before = sorted(kept.rglob("*"))
-    made = {"run": EXPERIMENT, "tune": SEARCH, "layers": SEARCH, "index": INDEX, "reproduce": ""}
+    made = {"run": EXPERIMENT, "tune": SEARCH, "layers": SEARCH, "index": INDEX}
     own = made[words[1]] if words[0] in ("experiment", "data") else RUN
 
     for folder, file in (("run", RUN), ("experiment", EXPERIMENT), ("search", SEARCH), ("index", INDEX)):

@@ -107,7 +107,7 @@ def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> 
             with_keys(rows={"a": {"scheme": "debate", "rounds": 0}}),
             "row 'a': rounds is 0: expected greater",
         ),
-        (with_keys(rows={"a": {"rounds": 2}}), "row 'a': it is {'rounds': 2}; expected a scheme with settings"),
+        (with_keys(rows={"a": {"rounds": 2}}), "row 'a': it has no scheme; choose from: "),
         (with_keys(rows={"a/b": {"scheme": "single"}}), "row 'a/b': the name is used for a folder"),
         (with_keys(rows={}), "there are no rows; expected at least one"),
         (with_keys(questions={"limit": 3}), "questions come from one source; give exactly one of the keys"),
@@ -118,8 +118,10 @@ def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> 
             with_keys(points={"facts1": {"questions": {"sample": "split"}}}),
             "there are both questions and points; expected a sample, a file, a list of these, or points",
         ),
-        (with_points(against=None), "compares with one row at each of them; name it in 'against'"),
-        (with_points(points={"1": {}}), "a point is '1'; expected letters, and perhaps a number after them: facts4"),
+        (
+            with_points(points={"a b": {"questions": {"sample": "split"}}}),
+            "a point is 'a b'; expected only letters, digits",
+        ),
         (with_points(points={"facts1": {"question": {}}}), "unknown key of a point 'question'; the nearest"),
         (
             with_points(rows={"alone": {"scheme": "single", "points": ["facts2"]}}),

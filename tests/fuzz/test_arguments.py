@@ -15,7 +15,7 @@ from tests.fuzz.cases import drawn, held, text
 
 BESIDES = {"list", "show"}
 """Commands that need no model."""
-LEFT_OUT = {"symmetry", "doctor", "pull", "remove", "reproduce", "index"}
+LEFT_OUT = {"symmetry", "doctor", "pull", "remove", "index"}
 """What would fetch, delete or compute for long."""
 
 

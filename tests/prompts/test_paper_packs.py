@@ -13,7 +13,7 @@ from sottovoce.environments.govsim.talk import read_limit, read_tons, read_utter
 from sottovoce.environments.whodunit.actions import Malformed, Role, read
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.wording import WORDINGS
-from sottovoce.experiments.tables.table import examples_of
+from sottovoce.experiments.files import examples_of, shipped
 from sottovoce.nodes import ia, mad, madra_readers, reconcile
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
@@ -21,6 +21,7 @@ from sottovoce.prompts import kinds, packs
 from sottovoce.prompts.render import Prompts
 from tests.graphs.support import built
 
+EXAMPLES = shipped()["cipher_table1"].parent / "examples"
 NUMBER: Question = {"question": "What is 3 + 4 * 2?", "kind": "number"}
 OPTION: Question = {"question": "With what does one eat soup?", "kind": "option", "choices": ["a fork", "a spoon"]}
 LABEL: Question = {
@@ -58,7 +59,7 @@ SETUPS: dict[str, tuple[str, dict[str, Any], Any, dict[str, list[str]]]] = {
     "debate by CIPHER": (
         "debate",
         {"rounds": 2, "prompts": "paper/debate-cipher", "shape": "fresh"},
-        {**NUMBER, "demonstrations": examples_of("cipher/arithmetic")[:1]},
+        {**NUMBER, "demonstrations": examples_of(EXAMPLES, "cipher.yaml:arithmetic")[:1]},
         {"": ["8 + 3 = 11.\nAnswer: 11"] * 4},
     ),
     "mad": ("mad", {}, NUMBER, {
@@ -225,4 +226,6 @@ def test_worked_examples_are_in_a_format_that_is_read(name: str, kind: str, answ
     choices = {"option": ["drawer", "mailbox", "album", "fireplace"], "label": LABEL["choices"]}.get(kind, [])
     question: Question = {"question": "?", "kind": kind, "choices": choices}
 
-    assert [kinds.read_reply(example, question) for example in examples_of(name)] == answers
+    assert [
+        kinds.read_reply(example, question) for example in examples_of(EXAMPLES, name.replace("/", ".yaml:"))
+    ] == answers

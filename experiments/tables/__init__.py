@@ -1,1 +1,0 @@
-"""Tables and figures of the papers: one file each, which runs as ordinary experiments."""
