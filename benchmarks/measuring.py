@@ -11,13 +11,11 @@ from typing import Any, Literal
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config
 
 from sottovoce.models import Engine, LoadedModel, assemble, load
 from sottovoce.models.huggingface.formats import Weights
 from sottovoce.models.huggingface.network import Network
-from sottovoce.models.huggingface.onednn_linear import OneDNNLinear
 
 Run = Callable[[], object]
 Clock = Literal["wall", "cpu"]
@@ -146,11 +144,7 @@ def with_engine(
 def as_published(loaded: LoadedModel) -> LoadedModel:
     """Return the same weights in transformers' own modules, which the rivals compute with."""
     shared = {id(each): each for each in (*loaded.model.parameters(), *loaded.model.buffers())}
-    model = deepcopy(loaded.model, shared)
-    for module in model.modules():
-        if isinstance(module, OneDNNLinear):
-            module.__class__ = nn.Linear  # type: ignore[assignment]  # what it was before
-    return replace(loaded, model=model)
+    return replace(loaded, model=deepcopy(loaded.model, shared))
 
 
 def _tokenizer(size: int) -> PreTrainedTokenizerFast:

@@ -37,7 +37,6 @@ from sottovoce.models.huggingface.checkpoint_check import (
 )
 from sottovoce.models.huggingface.devices import Place, device_map, input_device, on_cpu, placed
 from sottovoce.models.huggingface.formats import Dtype
-from sottovoce.models.huggingface.onednn_linear import use_onednn
 from sottovoce.models.huggingface.packed_weights import GROUP, ROWS, Packing
 from sottovoce.models.huggingface.packing import format_of, pack
 from sottovoce.models.sources.blocks import Blocks
@@ -74,9 +73,7 @@ def read(
     model = placed(model, place)
     if quantised:
         _check_computes(name, model)
-    if packing is None:
-        use_onednn(model)
-    else:
+    if packing is not None:
         _pack(name, model, packing, Path(where))
     return model, tokenizer
 

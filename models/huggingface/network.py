@@ -19,7 +19,6 @@ from sottovoce.models.huggingface.cuda_graphs import CudaGraphs
 from sottovoce.models.huggingface.embedding_table import Table
 from sottovoce.models.huggingface.family import Attention, Mask
 from sottovoce.models.huggingface.layers import Change, Hooks, capture, decoder_layers, hooked
-from sottovoce.models.huggingface.onednn_linear import OneDNNLinear
 from sottovoce.models.huggingface.packing import parameters_of
 from sottovoce.models.huggingface.passes import FINAL, CacheView, Kind, Pass, Reading, kinds_of
 from sottovoce.models.huggingface.rotary import Rotary
@@ -184,9 +183,6 @@ class Network:
             self.version += 1
             self._hooks = Hooks(self.model)
             self.__dict__.pop("_cuda_graphs", None)
-            for module in self.model.modules():
-                if isinstance(module, OneDNNLinear):
-                    module.forget()
 
     @property
     def uses_cuda_graphs(self) -> bool:

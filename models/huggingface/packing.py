@@ -1,22 +1,17 @@
-"""Packing of a loaded model's linear maps in place, and an inventory of which were packed, from what, and which not."""
+"""Packing of a loaded model's linear maps in place."""
 
 from __future__ import annotations
-
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 from torch import nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from sottovoce.models.huggingface.onednn_linear import OneDNNLinear
 from sottovoce.models.huggingface.packed_weights import GROUP, ROWS, Grid, Packed, Packing
 from sottovoce.models.sources.blocks import Blocks
 
 LEVELS_8, LEVELS_4 = 127, 15  # largest absolute level of int8; number of steps of int4
-PLAIN = (nn.Linear, OneDNNLinear, Conv1D)  # a family's own class may compute differently
+PLAIN = (nn.Linear, Conv1D)  # a family's own class may compute differently
 
 
 def pack(model: PreTrainedModel, packing: Packing, own: Blocks) -> None:
@@ -95,35 +90,7 @@ def format_of(model: nn.Module) -> str:
 
 def parameters_of(model: nn.Module) -> int:
     """Return the number of trained parameters in any storage format; tied ones count once."""
-    packed = list(_all_packed(model))
+    packed = [module for module in model.modules() if isinstance(module, Packed)]
     own = sum(each.in_features * each.out_features for each in packed if not each.tied)
     biases = sum(each.out_features for each in packed if each.bias is not None)
     return own + biases + sum(each.numel() for each in model.parameters())
-
-
-def _all_packed(model: nn.Module) -> Iterator[Packed]:
-    return (module for module in model.modules() if isinstance(module, Packed))
-
-
-@dataclass(frozen=True)
-class Inventory:
-    """The result of packing a model's linear maps."""
-
-    packed: Counter[str]
-    """Number of packed maps by the origin of their numbers."""
-    left: Counter[str]
-    """Number of unpacked maps by the reason."""
-
-    @classmethod
-    def of(cls, model: nn.Module) -> Inventory:
-        """Count the linear maps of a model."""
-        packed = Counter(each.origin for each in _all_packed(model))
-        linear = [each for each in model.modules() if isinstance(each, nn.Linear | Conv1D)]
-        return cls(packed, Counter(_reason(each) for each in linear))
-
-
-def _reason(module: nn.Module) -> str:
-    if type(module) not in PLAIN:
-        return f"{type(module).__name__} is of the family's own"
-    rows, columns = _matrix(module).shape
-    return f"{rows} x {columns} is not a multiple of {ROWS} x {GROUP}"
