@@ -107,7 +107,8 @@ class LiveDiscussion:
         if not live:
             await graph.ainvoke(start, config, output_keys=[], **options)
             return
-        async for chunk, about in graph.astream(start, config, stream_mode="messages", **options):
+        stream: Untyped = graph.astream(start, config, stream_mode="messages", **options)  # typed for other modes
+        async for chunk, about in stream:
             self._speaks(chunk, about)
 
     async def _replied(self, step: str, request: Interrupt) -> Reply:
