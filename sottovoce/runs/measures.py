@@ -224,12 +224,17 @@ def parse_statistics(state: Discussion, counts: Iterable[Count], answers: tuple[
     """Count the replies that state answers (in one of the acts `answers`), over all rounds.
 
     A reply is read as the scheme counted it after its round; without such a count, as the scheme's rule reads it.
+    Replies of earlier rounds that state nothing are left out if no count read them and nobody was asked.
     """
     counted = {(count.epoch, count.round, vote["agent"]): vote for count in counts for vote in count.votes}
-    found = Counter[Way]()
-    for message in (each for each in current_messages(state) if each.act in answers):
-        vote = counted.get((message.epoch, message.round, message.agent)) or voted(message, state)
-        found[_way(vote, concluded(state, message) or message, state)] += 1
+    found, stated = Counter[Way](), [each for each in current_messages(state) if each.act in answers]
+    last = max((message.round for message in stated), default=0)
+    for message in stated:
+        count, asked = counted.get((message.epoch, message.round, message.agent)), concluded(state, message)
+        vote = count or voted(message, state)
+        if vote["answer"] is None and count is None and asked is None and message.round < last:
+            continue  # nothing reads it
+        found[_way(vote, asked or message, state)] += 1
     return ParseStatistics.model_validate(found)
 
 

@@ -64,6 +64,7 @@ def run(tmp_path: Path) -> DiscussionRecord:
         },
         tmp_path,
         rounds=2,
+        answer_turn="every",
     )
 
 

@@ -133,8 +133,9 @@ def test_what_was_said_is_the_reply_and_not_its_answer_turn(tmp_path: Path) -> N
 
 
 def test_the_record_counts_how_the_answers_of_all_rounds_were_read(tmp_path: Path) -> None:
-    replies = {"agent_1": ["Hm.", " 22", "Hm.", " hm"], "agent_2": ["It is 22.", "The answer is unknown."]}
-    debate = held(replies, tmp_path, rounds=2)
+    replies = {"agent_1": ["Hm.", " 22", "Hm.", " hm"], "agent_2": ["The answer is 22.", "The answer is unknown."]}
+    debate = held(replies, tmp_path, rounds=2, answer_turn="every")
+    assert held({**replies, "agent_1": ["Hm.", "Hm.", " hm"]}, tmp_path, rounds=2).parsing.abstained == 1  # of round 2
     repaired = {"agent_1": ["Hm.", schemes.states(22, 1)], "agent_2": [schemes.states("unknown", 0)]}
     round_table = schemes.held(ReConcile(agents=2, rounds=0), repaired, tmp_path)
 
