@@ -111,7 +111,6 @@ def test_its_runs_are_resumed_shown_compared_measured_reported_and_verified(two:
         f"runs show {stopped}",
         f"runs compare {over} {stopped}",
         f"runs measures {over}",
-        f"runs audit {over}",
         f"runs report {over} --html {tmp_path / 'page.html'}",
         f"runs verify {over}",
     )

@@ -1,1 +1,1 @@
-"""Analysis of saved runs: scores, statistical tests, discussion metrics, symmetry, audits."""
+"""Analysis of saved runs: scores, statistical tests, discussion metrics, symmetry, the papers' scorers."""

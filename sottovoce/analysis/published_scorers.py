@@ -1,7 +1,7 @@
 """Scorers that behave like the papers' own programs, misreadings included; written from descriptions of behavior.
 
-Only the audit uses them, since published figures were counted this way. A scorer takes the texts of the last round, the
-right answer as in the data set's file, and the question's choices.
+`runs measures` shows them beside ours, since published figures were counted this way. A scorer takes the texts of the
+last round, the right answer as in the data set's file, and the question's choices.
 
 Du et al. (2023), gsm/eval_gsm.py and mmlu/eval_mmlu.py: the majority of the last round, ties to the first agent. If the
 right answer has a thousands comma, only its last group of digits counts, and its sign is lost; if most agents give no
@@ -24,7 +24,11 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import TypeVar
 
+from sottovoce.analysis.statistics import Mean, mean
+from sottovoce.nodes.question import Question
+from sottovoce.prompts import kinds
 from sottovoce.prompts.kinds import normalise
+from sottovoce.runs.run import Run
 
 Texts = Sequence[str]
 Scorer = Callable[[Texts, str, Sequence[str]], float]
@@ -200,3 +204,29 @@ SCORERS: dict[str, dict[str, Scorer]] = {
     "as SDE": {"number": sde_number, "option": sde_option, "text": sde_span, "yes_no": sde_span, "label": sde_span},
 }
 """Scorers by paper and kind of answer."""
+
+
+def scored(run: Run) -> dict[str, Mean]:
+    """Return the mean score of the decided discussions by our rule, and by each paper's scorer that reads their kind.
+
+    Raises:
+        UsageError: the extra `eval` is not installed.
+    """
+    scores: dict[str, list[tuple[str, float]]] = {}
+    for (question, _), record in run.records.items():
+        if record.decision is None or (ours := record.decision["score"]) is None:
+            continue
+        scores.setdefault("ours", []).append((question, float(ours)))
+        texts, kind = record.last_texts(), kinds.kind_of(record.question)
+        for name, scorers in SCORERS.items():
+            if texts and (scorer := scorers.get(kind)):
+                score = scorer(texts, gold_of(record.question), record.question.get("choices", []))
+                scores.setdefault(name, []).append((question, score))
+    return {name: mean([score for _, score in listed], [id for id, _ in listed]) for name, listed in scores.items()}
+
+
+def gold_of(question: Question) -> str:
+    """Return the right answer as its data set prints it: also after "####" in a solution (GSM8K), or a letter."""
+    solution = str(question.get("solution", ""))
+    behind = solution.rpartition("####")[2].strip() if "####" in solution else ""
+    return str(question.get("printed_target") or behind or kinds.target_of(question) or "")

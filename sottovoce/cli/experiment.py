@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 commands = Commands("experiment")
 LONGEST = 100
 """Letters of a description in the list."""
-MOST = 20
+NAMED = 20
 """Maximum number of runs that are named as not started."""
 
 
@@ -75,7 +75,7 @@ def report(experiment: Experiment, runs: dict[str, Run]) -> str:
         blocks.append(markdown(comparison).rstrip())
         blocks += [f"{table(*each)}\n\n{assumed}" for each, assumed in published_table(experiment, runs)]
     new = [f"- `{name}`: not started." for name in experiment.rows if name not in runs]
-    left = [*waiting(runs), *(new if len(new) <= MOST else [f"- {len(new)} runs are not started."])]
+    left = [*waiting(runs), *(new if len(new) <= NAMED else [f"- {len(new)} runs are not started."])]
     return "\n\n".join(filter(None, [*blocks, "\n".join([*left, *notes(experiment)])])) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Tables about saved runs: comparisons, measures of discussion, and audits."""
+"""Tables about saved runs: comparisons, and measures and scores of discussions."""
 
 from __future__ import annotations
 
@@ -17,18 +17,13 @@ from sottovoce.runs.limits import Currency
 from sottovoce.runs.read import load_run
 
 if TYPE_CHECKING:
-    from sottovoce.analysis.audit import Audited
     from sottovoce.runs.measures import Qrels
-    from sottovoce.runs.results import Results
     from sottovoce.runs.run import Run
 
 By = Literal["round", "agent", "model", "limit"]
 ALL: tuple[By | None, ...] = (None, "round", "agent", "model", "limit")
-RETRIEVAL_HEADINGS = "retrieval | discussions | mean | 95 %"
+SCORE_HEADINGS = "score | discussions | mean | 95 %"
 MEASURE_HEADINGS = "measure | of | happened | n | share | 95 %"
-AUDIT_HEADINGS = "policy | discussions | accuracy | 95 % | points | 95 % | higher | lower | for example"
-EXAMPLES = 3
-"""Number of example questions of an audit on each side."""
 
 
 def read_runs(names: Sequence[str], qrels: Path | None = None) -> dict[str, Run]:
@@ -97,7 +92,8 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
 def show_measures(names: Sequence[str], by: By | None, qrels: Path | None = None) -> None:
     """Print the measures of each run, overall and by round, agent, model and limit, or by one of them.
 
-    Measures of retrieval follow if something was retrieved and gold passages are known.
+    Scores follow: ours, EM, F1 and named of texts, those of the papers' programs, and of retrieval if gold passages are
+    known.
     """
     from sottovoce.analysis.discussion_metrics import observed, rates
 
@@ -112,37 +108,16 @@ def show_measures(names: Sequence[str], by: By | None, qrels: Path | None = None
         )
         questions = counted(len({each.question for each in discussions}), "question")
         show(f"`{one_line(name)}`: {questions}\n\n{table(MEASURE_HEADINGS, cells)}\n")
-        if retrieval := _retrieval_cells(run.results()):
-            show(f"{table(RETRIEVAL_HEADINGS, retrieval)}\n")
+        if scores := _score_cells(run):
+            show(f"{table(SCORE_HEADINGS, scores)}\n")
 
 
-def _retrieval_cells(results: Results) -> list[list[str]]:
+def _score_cells(run: Run) -> list[list[str]]:
     from sottovoce.analysis.compare import mean_measures
+    from sottovoce.analysis.published_scorers import SCORERS, scored
     from sottovoce.runs.measures import OF_RETRIEVAL
 
-    means = mean_measures(results)  # failed discussions too: their retrievals are known
-    known = {name: means[name] for name in OF_RETRIEVAL if name in means}
+    means = {**scored(run), **mean_measures(run.results())}  # of failed discussions too: their retrievals are known
+    order = ("ours", "EM", "F1", "named", *SCORERS, *OF_RETRIEVAL)
+    known = {name: means[name] for name in order if name in means}
     return [[name, str(mean.n), figure(mean.value), interval(mean.low, mean.high)] for name, mean in known.items()]
-
-
-def show_audit(names: Sequence[str]) -> None:
-    """Print each run under all policies that apply to it."""
-    from sottovoce.analysis.audit import audit
-
-    for name, run in read_runs(names).items():
-        if not (policies := audit(run)):
-            raise UsageError(f"run {name!r} has no scored discussion; expected questions with a target that ended")
-        questions = counted(len(run.questions()), "question")
-        show(f"`{one_line(name)}`: {questions}\n\n{table(AUDIT_HEADINGS, map(_audit_cells, policies))}\n")
-
-
-def _audit_cells(policy: Audited) -> list[str]:
-    change = policy.difference
-    points = ["", ""]
-    if change is not None:
-        points = [f"{100 * change.value:+.1f}", f"{100 * change.low:.1f} to {100 * change.high:.1f}"]
-    numbers = [str(len(policy.better)), str(len(policy.worse))]
-    sides = (("+", policy.better), ("-", policy.worse))
-    examples = [f"{sign}{one_line(id)}" for sign, ids in sides for id in [*dict.fromkeys(ids)][:EXAMPLES]]
-    accuracy = share_cells(policy.accuracy)
-    return [policy.policy, str(policy.counted), *accuracy, *points, *numbers, ", ".join(examples)]

@@ -268,14 +268,6 @@ def report(options: ReportOptions) -> None:
     print(f"report of {about}: {one_line(str(options.html))} ({amount(options.html.stat().st_size)})")
 
 
-@commands.add(RunNames)
-def audit(options: RunNames) -> None:
-    """Score runs again under other policies, such as those of the papers' own programs, and show what changes."""
-    from sottovoce.cli.run_tables import show_audit
-
-    show_audit(options.names)
-
-
 @commands.add(VerifyOptions, Trust)
 def verify(options: VerifyOptions, trust: Trust) -> int:
     """Check a saved run: the order and digests of its log, its payloads, and some discussions, which run again."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from sottovoce.analysis.audit import audit
 from sottovoce.analysis.discussion_metrics import observed, rates
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadRef, PayloadStore
@@ -97,9 +96,6 @@ def test_a_run_in_which_a_discussion_overflowed_counts_it_as_wrong_beside_accura
         "score_failed_wrong",
         "target",
     ]
-    (ours, *_, whole) = audit(load_run(tmp_path / "run"))
-    assert (whole.policy, whole.accuracy.value) == ("failed as wrong", score / 2)
-    assert (ours.counted, whole.counted) == (1, 2)
     (decided,) = [each for each in rates(observed(run.records.values())) if each.measure == "decided right"]
     assert decided.n == 2
 

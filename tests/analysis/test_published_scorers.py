@@ -1,4 +1,4 @@
-"""The audit: what the papers' scorers misread, and what that does to a run."""
+"""The papers' scorers: what they misread, and their scores of a run beside ours."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sottovoce.analysis import published_scorers as scorers
-from sottovoce.analysis.audit import Audited, audit, gold_of
+from sottovoce.analysis.published_scorers import gold_of
 from sottovoce.channels.store import PayloadStore
-from sottovoce.cli.run_tables import show_audit
+from sottovoce.cli.run_tables import show_measures
 from sottovoce.datasets import DATASETS
 from sottovoce.datasets.sources import Source, read_source
 from sottovoce.nodes.question import Question
@@ -86,39 +86,29 @@ def test_the_right_answer_is_as_its_file_has_it() -> None:
     assert gold_of({"question": "?", "kind": "option", "choices": FRUIT, "target": "figs"}) == "C"
 
 
+def scores(folder: Path, *replies: str, asked: Question = ASKED) -> dict[str, float]:
+    """A debate of one round, by all scorers."""
+    said = {f"agent_{i}": [reply] for i, reply in enumerate(replies, 1)}
+    run_one(task(said, asked, answer_turn="off"), PayloadStore(folder / "payloads"), folder=folder / "run")
+    return {name: mean.value for name, mean in scorers.scored(load_run(folder / "run")).items()}
+
+
 def test_a_gold_answer_of_gsm8k_is_misread_as_its_file_prints_it(tmp_path: Path) -> None:
     """A published row, with its comma; our own score reads it right."""
     path = shared("datasets/gsm8k_test_first200.jsonl")
     asked = read_source(Source(DATASETS["gsm8k"], "", str(path))).questions[146]
     assert (asked["target"], gold_of(asked)) == ("2125", "2,125") and "####" not in asked["solution"]
 
-    found = audited(tmp_path, "It is 2,125.", "It is {2,125}.", "It is {2125}.", asked=asked)
+    values = scores(tmp_path, "Answer: 2,125", "Answer: {2,125}", "Answer: {2125}", asked=asked)
 
-    values = {name: each.accuracy.value for name, each in found.items()}
-    assert values["ours"] == 1 and values["as Du et al."] == 0 and found["as Du et al."].worse == ("gsm8k/146",)
-
-
-def audited(folder: Path, *replies: str, asked: Question = ASKED) -> dict[str, Audited]:
-    """A debate of one round, under all policies."""
-    said = {f"agent_{i}": [reply] for i, reply in enumerate(replies, 1)}
-    run_one(task(said, asked, answer_turn="off"), PayloadStore(folder / "payloads"), folder=folder / "run")
-    return {each.policy: each for each in audit(load_run(folder / "run"))}
+    assert values["ours"] == 1 and values["as Du et al."] == 0
 
 
-def test_policies_tell_what_changes_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = audited(tmp_path, "The answer is 22.", "The answer is 23.")
+def test_measures_show_the_papers_scores_beside_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    values = scores(tmp_path, "The answer is 22.", "The answer is 23.")
 
-    values = {name: each.accuracy.value for name, each in found.items()}
-    assert values["ours"] == values["abstention excluded"] == values["as Du et al."] == 1
-    assert values["each agent by itself"] == 0.5 and values["majority, ties to the last"] == 0
-    assert values["as SDE"] == 0  # "22." is no integer
-    assert found["as CIPHER"].worse == ("it",) and found["each agent by itself"].better == ()
-    show_audit([str(tmp_path / "run")])
-    out = capsys.readouterr().out
-    assert out.startswith("`run`: 1 question\n\n| policy | discussions |") and "| 0 | 1 | -it |" in out
-
-
-def test_abstentions_are_left_out_where_that_is_the_policy(tmp_path: Path) -> None:
-    found = audited(tmp_path, "I cannot say.", "Nor can I.")
-    assert "abstention excluded" not in found and found["abstention wrong"].accuracy.value == 0
-    assert found["as Du et al."].better == ("it",)  # row 40
+    assert values == {"ours": 1, "as Du et al.": 1, "as CIPHER": 0, "as SDE": 0}  # "22." is no integer
+    show_measures([str(tmp_path / "run")], "round")
+    lines = capsys.readouterr().out.splitlines()
+    assert "| score | discussions | mean | 95 % |" in lines
+    assert [line.split(" | ")[0] for line in lines[-5:-1]] == ["| ours", "| as Du et al.", "| as CIPHER", "| as SDE"]
