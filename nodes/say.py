@@ -146,7 +146,7 @@ def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number: int)
     wanted, form, choices = kinds.KINDS[kinds.kind_of(state)].placeholder, form_of(state), state.get("choices")
     offered = list(form.choices if form else choices or [])
     if form is None and (phrases := phrases_of(ask.turns[-1].text, state["question"])):
-        form = Form(choices=phrases, spaced=True)
+        form = Form(choices=phrases, spaced=True, unknown=False)  # which a small model would choose
     request = run.prompts_of(ask.agent).render("shared/answer_turn", wanted=wanted, choices=offered)
     short = Ask(
         ask.agent,
