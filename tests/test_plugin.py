@@ -38,24 +38,6 @@ def test_it_is_held_by_its_name_on_the_command_line() -> None:
     assert {message["payload"]["protocol"] for message in record["messages"]} == {"louder"}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (
-            ("--option", "gian=3"),
-            "protocol 'louder' has no option 'gian'; it has: allow_other_weights, carry_as, compat, gain",
-        ),
-        (("--option", "gain=-1"), "gain is -1: expected greater than or equal to 0"),
-        (("--option", "gain"), "option is 'gain'; expected NAME=VALUE, or AGENT.NAME=VALUE for one agent"),
-        (("--option", "agent_9.gain=1"), "unknown agent among the options: 'agent_9'; choose from: agent_1, agent_2"),
-    ],
-)
-def test_its_options_are_held_to_what_it_declares(arguments: tuple[str, ...], line: str) -> None:
-    done = debate(*arguments)
-    assert done.returncode == 2 and line in done.stderr and done.stderr.count("\n") == 1
-
-
 def test_it_stands_in_help_and_in_studio_s_form_without_being_loaded() -> None:
     asked = "import sys; from sottovoce.graphs import scheme; form = scheme('debate').settings.model_json_schema()"
     tell = "; import json; print(json.dumps([form['properties']['protocol']['enum'], 'louder' in sys.modules]))"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -142,13 +141,6 @@ def test_help_lists_it_and_loads_nothing_of_it() -> None:
 
     assert all("panel" in out and "(package sottovoce-panel)" in out for _, out, _ in done)
     assert done.loaded == []
-
-
-def test_its_own_help_has_its_own_options() -> None:
-    [(code, out, _)] = run("panel --help")
-
-    assert code == 0 and "Experts answer, read one another" in out
-    assert re.search(r"--experts N +how many experts \(default: 2\)", out)
 
 
 @pytest.mark.slow

@@ -114,22 +114,6 @@ def test_every_folder_has_a_readme_with_one_line_for_each_file() -> None:
 MACHINE_PATH = re.compile(r"(?<![\w.~/)}$*-])/(?:work|root|home)\b(?!\w)")
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),  # written in two pieces, so that this file passes its own test
-    [
-        ("cd /" + "work/main", True),
-        ("'/" + "home/me'", True),
-        ("../work/main", False),
-        ("/models/work/", False),
-        ("https://example.org/home", False),
-        ("~/work", False),
-        ("/workspace", False),
-    ],
-)
-def test_a_path_of_one_machine_is_told_from_others(text: str, found: bool) -> None:
-    assert bool(MACHINE_PATH.search(text)) is found
-
-
 def test_no_file_names_a_path_of_one_machine(files: list[Path]) -> None:
     found = []
     for path in files:
@@ -201,11 +185,6 @@ def test_what_runs_a_strangers_code_is_seen(source: str) -> None:
     assert len(unsafe(source)) == 1
 
 
-@pytest.mark.parametrize("source", ["model.eval()", "import torch\ntorch.loads", "# eval('1')\nx = \"exec('1')\""])
-def test_what_only_looks_like_it_is_not(source: str) -> None:
-    assert unsafe(source) == []
-
-
 def test_no_source_runs_or_unpickles_what_a_stranger_wrote(files: list[Path]) -> None:
     found = [f"{path}:{line}" for path in sources(files) for line in unsafe((ROOT / path).read_text(encoding="utf-8"))]
 
@@ -234,11 +213,6 @@ def cycle_in(graph: dict[str, set[str]]) -> list[str]:
         for name in leaves:
             del left[name]
     return sorted(left)
-
-
-def test_a_ring_of_imports_is_found() -> None:
-    assert cycle_in({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == ["a", "b", "c", "d"]
-    assert cycle_in({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
 
 
 def test_no_module_is_imported_by_what_it_imports(files: list[Path]) -> None:

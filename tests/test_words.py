@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -30,6 +31,11 @@ KEPT = {
 """Banned names that stay, as they are keys of files and states, options, or a term: why. Only fields may have them."""
 Offender = tuple[int, str]
 """A line and what is wrong there."""
+
+
+@cache
+def parsed() -> list[tuple[str, ast.Module]]:
+    return [*sources()]
 
 
 def sources() -> Iterator[tuple[str, ast.Module]]:
@@ -87,7 +93,7 @@ def compared(tree: ast.Module) -> set[Offender]:
 
 def test_no_name_is_banned_by_the_glossary() -> None:
     words, offenders = banned(), list[str]()
-    for path, tree in sources():
+    for path, tree in parsed():
         own = fields(tree)
         for line, name in [(1, Path(path).stem), *names(tree)]:
             kept = name in KEPT and (name == "edits" or (line, name) in own)
@@ -98,6 +104,6 @@ def test_no_name_is_banned_by_the_glossary() -> None:
 
 def test_no_docstring_begins_with_a_question_word() -> None:
     offenders = [
-        f"{path}:{line}: {text}" for path, tree in sources() for line, text in docstrings(tree) if QUESTIONS.match(text)
+        f"{path}:{line}: {text}" for path, tree in parsed() for line, text in docstrings(tree) if QUESTIONS.match(text)
     ]
     assert not offenders, "\n".join(offenders)

@@ -49,10 +49,6 @@ def test_other_commands_and_foreign_prompts_name_a_model_too(call: Call, command
     assert "--model smollm2" in answer.err
 
 
-def test_an_offered_command_keeps_the_user_s_question(call: Call) -> None:
-    assert "react 'Who built the mill?' --model smollm2`" in call("react", "Who built the mill?").err
-
-
 @pytest.mark.parametrize(
     ("arguments", "offered"),
     [
@@ -75,10 +71,6 @@ def test_an_offered_command_keeps_what_was_typed(call: Call, arguments: str, off
 def test_who_names_the_bundled_model_gets_it() -> None:
     check_trained("whodunit", WhoDunit(model=["bundled"]))
     check_trained("debate", Debate(prompts="paper", model=["bundled"]))
-
-
-def test_people_alone_need_no_model() -> None:
-    check_trained("whodunit", WhoDunit(human=["Beth", "Alex"]))
 
 
 def test_a_command_that_is_offered_works_as_pasted(monkeypatch: pytest.MonkeyPatch) -> None:

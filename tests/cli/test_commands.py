@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce import __version__
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.graphs import NAMES
 from sottovoce.retrievers.registry import ABOUT, RETRIEVERS
@@ -36,13 +35,6 @@ def test_schemes_protocols_and_retrievers_are_listed(call: Call) -> None:
     assert retrievers[: len(ABOUT)] == [about.spec for about in ABOUT.values()] and {*ABOUT} == {*RETRIEVERS._paths}
     [dense] = [line for line in lines if "dense:FOLDER" in line]
     assert dense.endswith("needs extra dense")
-
-
-def test_a_drawing_shows_the_agents_that_the_settings_ask_for(call: Call) -> None:
-    out = call("graph", "draw", "debate", "--agents", 3, "--summarise", "shared").out
-
-    assert all(name in out for name in ("agent_3", "summarise", "close_round"))
-    assert "agent_4" not in out
 
 
 @pytest.mark.parametrize(
@@ -139,14 +131,6 @@ def test_quiet_prints_the_decision_alone(call: Call, models: Models) -> None:
     assert f"right: the answer is {target}" in answer.out
 
 
-def test_the_transcript_is_written_as_markdown(call: Call, models: Models, tmp_path: Path) -> None:
-    call("debate", "2 + 2?", "--model", models.tiny, "--quiet", *FAST)
-    call("runs", "export", "latest", tmp_path / "run.md")
-
-    text = (tmp_path / "run.md").read_text()
-    assert text.count("\n## Round ") == 3 and "\n## Decision" in text
-
-
 def start(*arguments: object, **streams: Path | str) -> ForkServerProcess:
     """Start a command; `streams` has the file, pipe or terminal of its stdin, stdout and stderr."""
     # A shell's background jobs ignore SIGINT, and so does all that they start: tests that run there included.
@@ -222,7 +206,3 @@ def test_the_doctor_prints_a_line_for_each_thing_and_finds_a_sound_model_sound(c
     assert all(check in answer.out for check in ("layers", "chat template", "batch = single", "cold cipher = greedy"))
     sandboxes = [line.split()[1] for line in answer.out.splitlines() if line.startswith("sandbox")]
     assert sandboxes == ["bwrap", "podman", "docker", "limits"]
-
-
-def test_the_version_is_told(call: Call) -> None:
-    assert call("--version").out == f"sottovoce {__version__}\n"

@@ -100,20 +100,6 @@ def test_ctrl_c_keeps_what_was_said_and_the_same_command_goes_on(call: Call, tab
     assert load_run(tmp_path / "kept" / "pair").cost.calls > before
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("rowz: {}", "unknown key of the experiment 'rowz'; the nearest known one is 'rows' (experiment file "),
-        ("rows: [", "experiment file "),
-    ],
-)
-def test_a_wrong_file_is_one_line(call: Call, tmp_path: Path, text: str, line: str) -> None:
-    (tmp_path / "table.yaml").write_text(text)
-    answer = call("experiment", "run", tmp_path / "table.yaml")
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith(f"sottovoce: {line}") and answer.err.count("\n") == 1
-
-
 FAST = ("--rounds", 1, "--max-tokens", 4, "--answer-turn", "off", "--sample", "arithmetic")
 
 

@@ -166,16 +166,6 @@ def test_a_cut_reply_is_asked_for_again_in_words(call: Call, provider: Provider,
     assert {message.text for message in load_run(tmp_path / "run").only.messages} == {REPLY[:40]}
 
 
-def test_hosted_models_alone_speak_in_words(call: Call, provider: Provider, tmp_path: Path) -> None:
-    (tmp_path / "mini.yaml").write_text(f"model: {MINI}\nprotocol: cipher\nrounds: 2\n")
-
-    answer = call("debate", "2 + 2?", "--settings", tmp_path / "mini.yaml", "--json")
-
-    run = json.loads(answer.out)
-    assert (answer.code, run["decision"]["rule"], run["models"]) == (0, "majority", {})
-    assert {(message["source"], message["payload"]) for message in run["messages"]} == {("hosted", None)}
-
-
 def test_a_failure_of_a_hosted_model_is_recorded(
     call: Call, models: Models, provider: Provider, tmp_path: Path
 ) -> None:

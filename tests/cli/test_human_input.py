@@ -24,7 +24,7 @@ from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all
 from sottovoce.runs.start import resume_run
-from sottovoce.settings import Debate, SelfConsistency, Single
+from sottovoce.settings import Debate, Single
 from tests.cli.conftest import Call, Models
 from tests.cli.test_errors import USAGE, refused
 from tests.graphs.support import Once
@@ -66,15 +66,6 @@ def test_what_a_person_says_is_recorded_as_theirs(tmp_path: Path) -> None:
     assert record.decision is not None and record.decision["votes"][0]["answer"] == "22"
     assert [value["agent"] for value in asked] == ["agent_1"]
     assert [each["what"] for each in record.interventions] == ["human"]
-
-
-def test_a_person_is_asked_before_it_is_decided_where_nobody_waits_for_anybody(tmp_path: Path) -> None:
-    settings, model = SelfConsistency(samples=2, intervention="human"), ScriptedChatModel(["The answer is 21."] * 2)
-    task = Task("self_consistency", settings, QUESTION, models=model, watch=Once("human", "sample_1", 0))
-
-    record = run_one(task, PayloadStore(tmp_path), person=lambda _: "The answer is 22.")
-
-    assert record.decision is not None and [each["answer"] for each in record.decision["votes"]] == ["22", "21"]
 
 
 def test_earlier_replies_of_a_person_who_left_are_kept(tmp_path: Path) -> None:
@@ -121,21 +112,6 @@ def test_a_stop_does_not_wait_for_a_person(tmp_path: Path) -> None:
 def test_a_run_that_nobody_can_answer_in_is_refused_before_it_begins(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nobody can answer here"):
         run_one(task(), PayloadStore(tmp_path))
-
-
-def test_a_run_resumes_when_somebody_answers(tmp_path: Path) -> None:
-    def gone(value: Any) -> str:
-        raise SottovoceError("stdin has ended")
-
-    with pytest.raises(SottovoceError, match="stdin has ended"):
-        run_one(task(), PayloadStore(tmp_path / "p"), folder=tmp_path / "run", person=gone)
-    run = resume_run(load_run(tmp_path / "run"), models=ScriptedChatModel())
-    settings = Debate(agents=2, rounds=1, intervention="human")
-    run_all(
-        run, settings, PayloadStore(tmp_path / "p"), models=ScriptedChatModel(), watch=watch(), person=lambda _: "22"
-    )
-
-    assert [message.source for message in run.only.messages] == ["hosted", "human", "hosted"]
 
 
 def test_a_person_types_a_reply(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

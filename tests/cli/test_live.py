@@ -12,9 +12,8 @@ from sottovoce.channels.message import Message
 from sottovoce.cli import progress
 from sottovoce.cli.live import LiveTranscript, PipedTranscript
 from sottovoce.cli.progress import RunProgress
-from sottovoce.nodes.decide import majority
 from sottovoce.report import transcript
-from sottovoce.runs.events import Count, Decided, Event, Opened, Speaking
+from sottovoce.runs.events import Count, Event, Speaking
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.read import load_run
 from sottovoce.runs.record import DiscussionRecord, ordered
@@ -25,8 +24,6 @@ from tests.runs import schemes
 from tests.runs.schemes import ALL, ASKED, JUDGED, WATCHED, WEIGHED, Once
 from tests.runs.support import QUESTION
 from tests.runs.test_saved_runs import begin, fresh, hold
-
-REPLIES = {"agent_1": ["The answer is 21.", "The answer is 22."], "agent_2": ["The answer is 22."] * 2}
 
 
 def screen(width: int = 100, height: int = 30) -> Console:
@@ -71,42 +68,6 @@ def test_texts_stream_beside_what_is_finished(run: DiscussionRecord) -> None:
     assert "Let me" in line
 
 
-def test_only_the_end_of_a_long_text_is_shown(run: DiscussionRecord) -> None:
-    console = screen(height=15)
-    live = LiveTranscript(console, "loading")
-
-    live.observe(run, Speaking(Message("agent_1", 0, "answer", "\n".join(map(str, range(100))))))
-
-    text = now(live, console)
-    assert "99" in text and "50" not in text
-    assert len(text.splitlines()) < 15
-
-
-def test_what_was_finished_stays_when_the_run_stops(run: DiscussionRecord) -> None:
-    console = screen()
-
-    with pytest.raises(KeyboardInterrupt), LiveTranscript(console, "loading") as live:
-        live.observe(run, Opened(settings={}, notes=[]))
-        live.observe(run, spoke(run, Message("agent_1", 0, "answer", "I say 22.")))
-        raise KeyboardInterrupt
-
-    assert "I say 22." in shown(console).split("\x1b[?25h")[0]
-
-
-def test_nothing_is_in_motion_after_the_decision(run: DiscussionRecord) -> None:
-    console = screen()
-    live = LiveTranscript(console, "loading")
-    assert "loading" in now(live, console)
-
-    live.observe(run, Speaking(Message("agent_1", 0, "answer", "I")))
-    live.observe(run, spoke(run, Message("agent_1", 0, "answer", "I say 22.")))
-    assert "I say 22." in now(live, console)
-    run.decision = majority([], QUESTION)
-    live.observe(run, Decided(decision=run.decision))
-
-    assert now(live, console).strip() == ""
-
-
 def moments(scheme: tuple[Settings, schemes.Replies], tmp_path: Path) -> list[tuple[Event, str]]:
     """Each event of a scripted run, and what is in motion after it."""
     console = screen(height=80)
@@ -148,17 +109,6 @@ def test_a_terminal_and_a_pipe_are_left_with_the_transcript(
     assert shown(piped) == printed(run)
 
 
-def test_debaters_stay_in_sight_while_the_next_one_speaks(tmp_path: Path) -> None:
-    seen = [
-        text
-        for event, text in moments(JUDGED, tmp_path)
-        if isinstance(event, Speaking) and event.message.agent == "negative" and event.message.round
-    ]
-
-    assert all("Round 2" in text and "Round 1" not in text for text in seen)
-    assert all("affirmative" in text and "answer is 22" in text and "negative" in text for text in seen)
-
-
 def test_votes_appear_when_they_are_counted(tmp_path: Path) -> None:
     seen = moments(WEIGHED, tmp_path)
 
@@ -166,18 +116,6 @@ def test_votes_appear_when_they_are_counted(tmp_path: Path) -> None:
     counted = next(text for event, text in seen if isinstance(event, Count))
     assert "Vote after round 1:" not in before
     assert "22 ×1, weight 0.8: agent_1 (confidence 0.95, weight 0.8)" in counted
-
-
-def test_an_agent_that_is_asked_again_is_shown_as_it_speaks_again(tmp_path: Path) -> None:
-    said = [
-        (event.message.attempt, text)
-        for event, text in moments(JUDGED, tmp_path)
-        if isinstance(event, Speaking) and event.message.agent == "moderator" and not event.message.round
-    ]
-
-    assert [attempt for attempt, _ in said] == [0, 1]
-    assert "Hard to say." in said[0][1] and "asked again" not in said[0][1]
-    assert "moderator, asked again …" in said[1][1] and "Hard to say." not in said[1][1]
 
 
 def test_an_answer_turn_appears_under_its_reply(tmp_path: Path) -> None:
@@ -204,18 +142,6 @@ def test_a_round_is_printed_when_the_next_one_begins(tmp_path: Path) -> None:
 
     said = [(event, text) for event, text in seen if isinstance(event, Message) and event.act == "revise"]
     assert said and all(text.count("╭─ affirmative") == 1 and text != shown(console) for _, text in said)
-
-
-def test_nothing_is_printed_before_something_was_said(tmp_path: Path) -> None:
-    console = pipe()
-    run = DiscussionRecord(
-        scheme="debate", settings=Debate().model_dump(mode="json"), question={"question": "x?", "kind": "number"}
-    )
-
-    with PipedTranscript(console) as piped:
-        piped.observe(run, Opened(settings={}, notes=[]))
-
-    assert shown(console) == ""
 
 
 def test_a_terminal_sees_how_many_are_over_the_rate_and_the_score(tmp_path: Path) -> None:
@@ -249,7 +175,3 @@ def test_what_earlier_sessions_did_counts_for_the_score_and_not_for_the_rate(tmp
 
     assert before == "none yet, 0% right"
     run.close()
-
-
-def test_times_are_told_as_on_a_clock() -> None:
-    assert [progress._clock(seconds) for seconds in (5, 65, 3700)] == ["0:05", "1:05", "1:01:40"]

@@ -61,15 +61,6 @@ def test_a_monitor_is_evaluated_beside_dice(call: Call, folder: Path, monitor: P
     assert "points more than by chance (95 % +" in answer.out and answer.out.endswith("; 100 games)\n")
 
 
-def test_who_evaluates_on_the_rows_of_the_training_is_warned(call: Call, folder: Path, monitor: Path) -> None:
-    answer = call("monitor", "evaluate", monitor, folder / "train.jsonl")
-
-    assert (answer.code, answer.err) == (
-        0,
-        "the monitor was trained on these rows, so it looks better here than it is\n",
-    )
-
-
 def test_what_a_monitor_was_fitted_on_stands_in_its_file(monitor: Path) -> None:
     found = json.loads(monitor.read_text())
 
@@ -134,15 +125,6 @@ def test_the_random_baseline(call: Call, models: Models, folder: Path, tmp_path:
     assert refused.err.startswith("sottovoce: only a fitted monitor can limit false alarms")
 
 
-def test_a_run_of_which_nothing_can_be_learnt_is_refused(call: Call, models: Models, tmp_path: Path) -> None:
-    call("debate", "3 + 2?", "--model", models.tiny, *FEW)
-
-    assert call("monitor", "collect", "latest", "--to", tmp_path / "x").err == (
-        "sottovoce: no turn is usable for training: found 2 discussions without a score; "
-        "expected replies of local models, and targets\n"
-    )
-
-
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -179,16 +161,3 @@ def test_a_watched_run_tells_its_interventions(call: Call, models: Models, tmp_p
     given = ("2 + 2?", "--model", models.tiny, *FEW_WATCHED, "--intervention", "again", "--temperature", 1)
     shown = call("debate", *given, "--watch", saved(tmp_path, 0.0), "--save", tmp_path / "run")
     assert shown.code == 0 and "again at agent_1, turn 1" in shown.out
-
-
-def test_a_run_that_monitors_let_pass_says_so(call: Call, models: Models, tmp_path: Path) -> None:
-    given = ("--sample", "arithmetic", "--limit", 2, "--model", models.tiny, *FEW_WATCHED[:-2])
-    watched = call("debate", *given, "--watch", saved(tmp_path, 99.0), "--save", tmp_path / "run")
-
-    assert "· watched: reset ·" in watched.out and "monitors did not intervene" in watched.out
-
-
-def test_a_wrong_monitor_file_is_refused(call: Call, models: Models, tmp_path: Path) -> None:
-    (tmp_path / "no.json").write_text("{}")
-    line = refused(call, USAGE, "debate", "2 + 2?", "--model", models.tiny, "--watch", tmp_path / "no.json")
-    assert "has format None; this version reads 1; train the monitor again" in line

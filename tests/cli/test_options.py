@@ -94,18 +94,6 @@ def test_nothing_that_reads_runs_or_draws_loads_torch(call: Call, models: Models
     assert {"torch", "transformers"} & loaded_by(*calls, tmp_path=tmp_path) == set()
 
 
-def test_what_was_not_given_is_left_to_the_defaults() -> None:
-    assert build(Debate, {"rounds": "2", "agents": None, "temperature": None, "allow_other_weights": False}) == Debate(
-        rounds=2
-    )
-
-
-def test_lists_are_repeated_options() -> None:
-    given = {"temperature": ["0.5", "1"], "model": ["a", "b"], "layers": ["0", "3"]}
-
-    assert build(Debate, given) == Debate(temperature=[0.5, 1.0], model=["a", "b"], layers=(0, 3))
-
-
 def test_options_of_a_protocol_are_names_with_values_on_both(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("option: {strength: 2, agent_1.strength: 3}\nlayers: 1\n")
@@ -138,12 +126,3 @@ def test_the_command_line_wins_over_the_settings_file(tmp_path: Path) -> None:
     built = build(Debate, {"settings": str(file), "rounds": "2"})
 
     assert built == Debate(rounds=2, max_tokens=9, protocol="cipher", model=["here"], temperature=[0.5, 1.0])
-
-
-def test_a_broken_row_of_a_file_of_questions_is_one_line_on_stderr(call: Call, tmp_path: Path) -> None:
-    (tmp_path / "q.csv").write_text("question,target\n1 + 1?,2\n1 + 2?,three\n")
-
-    answer = call("debate", "--questions", tmp_path / "q.csv", "--where", "target=2", "--limit", 1)
-
-    assert (answer.code, answer.out) == (2, "") and answer.err.count("\n") == 1
-    assert f"line 3 of question file '{tmp_path}/q.csv': target is 'three'; expected a plain number" in answer.err

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.runs.log import Log
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run_directory import saved_runs
 from tests.cli.conftest import Call, Models
@@ -47,14 +46,6 @@ def test_many_discussions_as_json_are_one_object(call: Call, models: Models, ask
 
     assert (out["format"], out["version"], out["status"], len(out["results"])) == ("sottovoce.run", 1, "done", 3)
     assert {result["calls"] for result in out["results"]} == {2} and out["models"]["agent_1"]["weights"]
-
-
-def test_titles_name_a_probe(call: Call, models: Models) -> None:
-    options = ("--protocol", "sde", "--probe", "text")
-    said = call("debate", "2 + 2?", "--model", models.tiny, *options, *FEW)
-
-    assert said.out.startswith("debate · sde · probe text · ")
-    assert "debate · sde · probe text · " in call("runs", "list").out
 
 
 def test_a_run_in_a_folder_of_its_own_is_not_listed_and_says_where_it_is(
@@ -102,18 +93,6 @@ def test_what_is_over_is_not_resumed(call: Call, models: Models) -> None:
     line = refused(call, USAGE, "runs", "resume")
 
     assert line.endswith(f"is over; `sottovoce runs show {saved_runs()[0].name}` shows it")
-
-
-def test_a_run_in_use_is_refused(call: Call, models: Models, asked: Path) -> None:
-    same = ("debate", "--questions", asked, "--model", models.tiny, *FEW)
-    call(*same, "--call-limit", 3, "--at-once", 1)
-    holding = Log(saved_runs()[0])
-    try:
-        line = refused(call, FAILED, "runs", "resume", "latest", "--trust-paths")
-    finally:
-        holding.close()
-
-    assert line.endswith("is in use by another process; wait for it, or stop that")
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "markdown", "inspect"])
@@ -179,15 +158,6 @@ def test_a_broken_row_is_named_and_nothing_is_kept(call: Call, broken: Path) -> 
     line = refused(call, USAGE, "debate", "--questions", broken, "--model", "nowhere")
 
     assert line.startswith(f"line 2 of question file '{broken}': ") and not saved_runs()
-
-
-def test_an_unknown_run_is_told_how_to_find_one(call: Call) -> None:
-    line = refused(call, FAILED, "runs", "show", "nowhere")
-
-    assert line == (
-        "unknown run 'nowhere': there is no such run, nor a folder that contains one; see `sottovoce runs list`, "
-        "or give a folder"
-    )
 
 
 def test_one_discussion_of_many_is_shown(call: Call, models: Models, asked: Path) -> None:

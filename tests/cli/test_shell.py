@@ -104,14 +104,6 @@ def test_a_shell_is_offered_names(
     assert sorted(complete(monkeypatch, capsys, line)) == sorted(offered)
 
 
-def test_a_shell_gets_clicks_own_completion_script(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("_SOTTOVOCE_COMPLETE", "zsh_source")
-
-    assert main([]) == 0 and capsys.readouterr().out.startswith("#compdef sottovoce")
-
-
 def test_it_runs_as_a_module() -> None:
     call = [sys.executable, "-m", "sottovoce", "--version"]
     own = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

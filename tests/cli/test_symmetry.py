@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from tests.cli.conftest import Call
 
 
@@ -24,28 +22,6 @@ def test_the_command_prints_order_orbits_generators_and_what_breaks_it(call: Cal
         "without models 6: of the mechanism alone, with any models",
         "bare edges     2: considering only who hears whom, not what is sent",
     ]
-
-
-def test_a_discussion_with_a_secretary_counts_the_permutations_of_its_agents(call: Call) -> None:
-    lines = call("graph", "symmetry", "cmd").out.splitlines()
-
-    assert lines[:2] == ["6 agents, 19 calls", "order          72 of 720 permutations"]
-    assert lines[4:] == [
-        "broken by      graph (who hears whom)",
-        "without models 72: of the mechanism alone, with any models",
-        "bare edges     720: considering only who hears whom, not what is sent",
-        "others         secretary: fixed; only agents are permuted",
-    ]
-
-
-@pytest.mark.parametrize(("scheme", "bare"), [("mad", 1), ("reconcile", 6), ("cmd", 720), ("single", 1)])
-def test_both_readings_are_told_of_every_scheme(call: Call, scheme: str, bare: int) -> None:
-    found = json.loads(call("graph", "symmetry", scheme, "--json").out)
-
-    assert found["bare"]["order"] == bare
-    assert set(found["models"]) == {name for orbit in found["labelled"]["orbits"] for name in orbit} | {
-        *found["others"]
-    }
 
 
 def test_the_command_counts_private_documents_as_prompts(call: Call) -> None:

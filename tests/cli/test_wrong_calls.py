@@ -44,15 +44,6 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_a_negative_seed_is_a_seed_as_any_other(call: Call, tmp_path: Path) -> None:
-    drawn = [
-        call("data", "games", "whodunit", "--n", 1, "--seed", -(2**53) + 1, "--to", tmp_path / f"{n}.jsonl").code
-        for n in (1, 2)
-    ]
-
-    assert drawn == [0, 0] and (tmp_path / "1.jsonl").read_text() == (tmp_path / "2.jsonl").read_text()
-
-
 @pytest.mark.parametrize(
     ("name", "text", "arguments"),
     [

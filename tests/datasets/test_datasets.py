@@ -9,13 +9,11 @@ from typing import Any
 
 import pytest
 
-from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.numbers import plain_number
 from sottovoce.datasets.question_files import QuestionFile
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.sources import odd_answers, read_source, source_of
-from sottovoce.graphs.single import create_single
 from sottovoce.nodes.question import check_question
 from sottovoce.prompts import kinds
 from sottovoce.settings import Settings
@@ -102,12 +100,6 @@ def test_numbers_are_read_with_their_sign_and_all_their_digits(written: str, rea
     assert plain_number(written) == read
 
 
-@pytest.mark.parametrize("written", ["1,2,3", "", "3 or 4"])
-def test_what_is_no_number_is_refused(written: str) -> None:
-    with pytest.raises(UsageError, match="expected a number"):
-        plain_number(written)
-
-
 def test_an_option_that_is_a_letter_is_not_taken_for_the_answer(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text("Which grade is best?,B,C,D,A,D\nAnd worst?,B,C,D,A,A\n")
 
@@ -121,14 +113,6 @@ def test_a_whole_file_is_told_from_a_slice_by_the_published_count(tmp_path: Path
 
     assert (found.total, len({each["id"] for each in found.questions})) == (1_319, 1_319)
     assert found.take([], 300).taken == "300 of 1,319 rows of gsm8k (rows.jsonl)"
-
-
-def test_decoys_are_solutions_of_the_rows_behind(tmp_path: Path) -> None:
-    rows = [{"question": f"{i}?", "answer": f"so {i}\n#### {i}"} for i in range(5)]
-
-    last = read(f"gsm8k:{file(tmp_path, *rows)}").questions[-1]
-
-    assert last["decoys"] == [f"so {i}\nThe answer is {i}." for i in range(3)]
 
 
 # What is wrong
@@ -185,14 +169,6 @@ def test_rows_are_skipped_and_mixed_as_the_papers_do_it(tmp_path: Path) -> None:
         questions_of(QuestionOptions(questions=f"gsm8k:{path}", skip=50), Settings())
     with pytest.raises(UsageError, match="--shuffle chooses rows of a file, and none was given"):
         questions_of(QuestionOptions(shuffle=1), Settings())
-
-
-def test_an_alias_is_right_in_a_discussion() -> None:
-    graph = create_single(models=ScriptedChatModel(["The answer is Roma."])).compile()
-
-    found = graph.invoke({"question": "Where?", "kind": "text", "target": "Rome", "aliases": ["Roma"]})
-
-    assert found["decision"]["score"] == 1.0
 
 
 def test_aliases_are_held_to_what_targets_are() -> None:

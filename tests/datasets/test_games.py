@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from sottovoce.analysis.symmetry import Looked, show_symmetry
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.samples import samples
 from sottovoce.environments.govsim.fishery import Game, starts
 from sottovoce.environments.problems import Problem
 from sottovoce.environments.sandbox import why_not
-from sottovoce.graphs import record_of, scheme
+from sottovoce.graphs import record_of
 from sottovoce.graphs.govsim import games as lakes
 from sottovoce.graphs.whodunit import games
 from sottovoce.runs.read import load_run
@@ -102,12 +101,6 @@ def test_a_seed_mixes_all_problems_and_there_are_no_more() -> None:
 def test_what_cannot_be_played_is_refused(settings: Settings, options: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         asked(settings, **options)
-
-
-@pytest.mark.parametrize("name", ["whodunit", "govsim", "codegen"])
-def test_why_a_game_has_no_symmetry_is_told(name: str) -> None:
-    with pytest.raises(UsageError, match=rf"{name} has no symmetries to show: in a world, .*; `graph draw {name}`"):
-        show_symmetry(name, scheme(name).settings(), Looked())
 
 
 # In files
@@ -208,11 +201,6 @@ def test_a_run_keeps_its_game_and_its_measures(tmp_path: Path) -> None:
     assert read.question.get("game") == question.get("game")
     for decision in (run.decision, read.decision):
         assert decision is not None and decision["measures"]["gain"] == 57.5 and decision["score"] == 1.0
-
-
-def test_a_cancelled_game_is_counted_as_one(tmp_path: Path) -> None:
-    run = schemes.held(SMALL, {"Beth": ["Hm."] * 21}, tmp_path, question=games(1, SMALL)[0])
-    assert run.result().measures == {"success": 0, "precision": None, "turns": 1, "cancelled": 1, "resets": 0}
 
 
 def test_a_run_is_told_round_by_round_with_tests_and_what_the_best_solution_came_to(tmp_path: Path) -> None:

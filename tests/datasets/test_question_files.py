@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ import pytest
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.question_files import read_file, read_questions
 from sottovoce.nodes.question import question_id
-from tests.shared import shared
 
 SUMS = [
     {"question": "1 + 1?", "target": 2, "subject": "sums", "level": 1},
@@ -211,27 +208,3 @@ def test_rows_are_chosen_by_their_columns(tmp_path: Path, where: list[str], take
 )  # fmt: skip
 def test_a_condition_that_chooses_nothing_is_refused(tmp_path: Path, where: str, said: str) -> None:
     assert refused(lines(tmp_path, *SUMS), where=[where]).startswith(said)
-
-
-def test_files_are_read_without_torch_and_langgraph() -> None:
-    program = "import sys, sottovoce.datasets.question_files; print(*sys.modules)"
-
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
-
-    assert {"torch", "transformers", "langgraph", "langchain_core"} & set(run.stdout.split()) == set()
-
-
-def test_rows_of_real_data_sets_are_asked_as_they_stand_or_told_what_to_rename(tmp_path: Path) -> None:
-    sums = [json.loads(line) for line in shared("datasets/arithmetic_valid200.jsonl").read_text().splitlines()]
-
-    told = refused(shared("datasets/arithmetic_valid200.jsonl"))
-    asked = read_questions(
-        lines(tmp_path, *({"question": each["question"], "target": each["answer"]} for each in sums))
-    )
-
-    assert "unknown field 'answer'; did you mean 'target'?" in told and "199 more of its lines" in told
-    assert [each["target"] for each in asked] == [each["answer"] for each in sums]
-    assert (
-        "line 1 of question file 'aqua_test_first60.jsonl': unknown field 'options'; did you mean 'choices'?"
-        in refused(shared("datasets/aqua_test_first60.jsonl"))
-    )

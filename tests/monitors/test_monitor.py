@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures
 
 from sottovoce.analysis.monitor_evaluation import evaluate_monitor
-from sottovoce.analysis.statistics import paired_bootstrap
 from sottovoce.core.errors import UsageError
 from sottovoce.monitors.dataset import Row, games_of, read_rows
 from sottovoce.monitors.monitor import Monitor
 from sottovoce.monitors.settings import Measure, Training
-from sottovoce.monitors.threshold import equal_resets, game_gains
+from sottovoce.monitors.threshold import game_gains
 from sottovoce.monitors.training import Trained, fit, split, train, tried
-from tests.monitors.synthetic import Player, games, rows, written
+from tests.monitors.synthetic import games, rows, written
 
 LEAST = Training(features=["entropy"], degree=1)
 
@@ -72,19 +70,6 @@ def test_a_file_gives_the_same_scores_to_the_bit(trained: Trained, tmp_path: Pat
     assert read.scores(columns).tolist() == trained.monitor.scores(columns).tolist()
 
 
-def test_scoring_needs_no_scikit_learn(trained: Trained, tmp_path: Path) -> None:
-    trained.monitor.save(tmp_path / "monitor.json")
-    features = {"entropy": 0.5, "varentropy": 0.4, "kurtosis": 3.0}
-    code = (
-        "import sys; sys.modules['sklearn'] = sys.modules['scipy'] = sys.modules['torch'] = None\n"
-        "from pathlib import Path; from sottovoce.monitors.monitor import Monitor\n"
-        f"print(repr(Monitor.read(Path({str(tmp_path / 'monitor.json')!r})).score({features}, 3)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-
-    assert (done.stdout.strip(), done.stderr) == (repr(trained.monitor.score(features, 3)), "")
-
-
 def test_one_turn_is_scored_as_many_are_and_triggers_above_the_threshold() -> None:
     found = games(30, seed=3)
     monitor = fit(found, ("entropy", "turn"), 3, Training(log_features=True))
@@ -118,31 +103,6 @@ def test_three_games_in_ten_choose_and_none_of_them_is_fitted_to() -> None:
     assert {*both.choosing.names, *both.calibrating.names} == names[1]
 
 
-def test_games_are_told_apart_by_their_highest_score() -> None:
-    found = games_of(
-        [
-            Row(game="a", turn=0, role="r", features={"entropy": 1}, failed=True),
-            Row(game="b", turn=0, role="r", features=None, failed=False),
-            Row(game="a", turn=1, role="r", features={"entropy": 3}, failed=True),
-        ]
-    )
-
-    assert found.highest(found.columns["entropy"]).tolist() == [3, -np.inf]
-    assert found.part([1, 0]).highest(found.columns["entropy"]).tolist() == [-np.inf, 3]
-    assert found.turns.tolist() == [2, 0]
-
-
-def test_second_and_worst_can_be_had_for_comparison(trained: Trained, tmp_path: Path) -> None:
-    file = read_rows(written(tmp_path / "games.jsonl", rows(200, seed=0)))
-
-    gains = [train(file, None, Training(rank=rank)).tried for rank in ("second", "worst")]
-    second, worst = (train(file, None, Training(rank=rank)).monitor for rank in ("second", "worst"))
-
-    assert gains[0] == trained.tried
-    assert second == trained.tried[1].monitor.model_copy(update={"fitted": second.fitted})
-    assert worst.fitted is not None and worst.fitted.gain == trained.tried[-1].triggered.gain
-
-
 def test_false_alarms_are_held_on_games_that_were_not_seen(tmp_path: Path) -> None:
     file = read_rows(written(tmp_path / "games.jsonl", rows(300, seed=4)))
     new = games(1000, seed=5)
@@ -173,20 +133,6 @@ def test_uncertainty_that_foretells_failure_beats_chance_on_held_out_games(train
     assert monitor.gain > 0.12 and abs(chance.gain) < 0.02
     assert found.difference.value == pytest.approx(monitor.gain - chance.gain)
     assert found.difference.low > 0.08
-
-
-def test_it_beats_chance_where_games_are_begun_again(trained: Trained) -> None:
-    """Played, not computed: the same number of resets by dice on players of the same seeds."""
-    monitor, n = trained.monitor, 1000
-    watched = [Player(seed).watched(monitor.triggers) for seed in range(n)]
-    resets = sum(reset for _, reset in watched)
-    dice, threshold = np.random.default_rng(7), equal_resets(games(n, seed=8).turns, resets)
-
-    thrown = [Player(seed).watched(lambda features, turn: dice.random() > threshold) for seed in range(n)]
-
-    won, by_chance = (np.array([float(success) for success, _ in each]) for each in (watched, thrown))
-    assert sum(reset for _, reset in thrown) == pytest.approx(resets, abs=0.05 * n)
-    assert paired_bootstrap((won - by_chance).tolist()).low > 0.08
 
 
 def test_what_tells_nothing_gains_nothing() -> None:

@@ -64,12 +64,6 @@ def test_a_number_is_searched_for_in_the_five_tokens_after_a_mention(
     assert selected("action", reply([*mention, *["."] * between, "1"])) == found
 
 
-@pytest.mark.parametrize(("digits", "found"), [("123", "123"), ("1234", "1234"), ("12345", "2345")])
-def test_a_number_of_tons_has_four_tokens_at_most(digits: str, found: str) -> None:
-    assert selected("tons", reply([*digits, " tons"])) == [*found]
-    assert selected("tons", reply(["take ", *digits, " tons"])) == [*found]
-
-
 def test_the_first_number_after_each_mention_counts_thoughts_too() -> None:
     texts = ["action", " 2", " 5", "action", "character", "3"]
 
@@ -110,10 +104,6 @@ def test_tons_are_up_to_four_tokens_of_digits_before_the_word() -> None:
     texts = ["I take ", "1", "2", " tons", ", of ", "1", "2", "3", "4", "5", "Tons", " a ton"]
 
     assert selected("tons", reply(texts)) == ["1", "2", "2", "3", "4", "5"]
-
-
-def test_a_reply_without_such_positions_has_no_features() -> None:
-    assert features_of(reply(["none"]), Measure(positions="tons")) is None
 
 
 def test_each_statistic_is_the_highest_over_the_positions() -> None:
@@ -208,10 +198,6 @@ def test_a_model_without_log_probabilities_is_told_so(metadata: dict[str, object
 def test_log_probabilities_of_another_form_are_told_in_one_line(content: object) -> None:
     with pytest.raises(UsageError, match="not as OpenAI returns them"):
         of_response(AIMessage("a", response_metadata={"logprobs": {"content": content}}))
-
-
-def test_half_a_character_can_be_kept() -> None:
-    assert of_response(hosted("a", "\ud83d")).text == "a?"
 
 
 def test_what_is_not_known_is_not_guessed() -> None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from sottovoce.core.errors import UsageError
 from sottovoce.monitors.threshold import (
     Triggered,
-    best_chance,
     best_threshold,
     chances,
     conformal_threshold,
@@ -81,13 +80,6 @@ def test_as_many_games_are_reset_by_chance_as_were_asked_for() -> None:
     assert chances(turns, equal_resets(turns, 1.5)).sum() == pytest.approx(1.5, abs=1e-9)
     assert chances(turns, equal_resets(turns, 3)).sum() == pytest.approx(3)
     assert chances(turns, equal_resets(turns, 0)).sum() == pytest.approx(0, abs=1e-9)
-
-
-def test_chance_gains_where_failed_games_are_longer() -> None:
-    failed = np.array([True, False])
-
-    assert best_chance(np.array([9, 1]), failed) == 0.76  # t - t^9 is highest at 9^(-1/8)
-    assert best_chance(np.array([1, 9]), failed) == 1.0
 
 
 def test_the_worth_of_games_adds_up_to_the_gain() -> None:

@@ -8,7 +8,6 @@ from io import BytesIO, StringIO, TextIOWrapper
 
 import pytest
 from rich.console import Console
-from rich.text import Text
 
 from sottovoce.channels.message import Message
 from sottovoce.cli.live import LiveTranscript
@@ -98,12 +97,6 @@ def test_many_empty_lines_are_a_mark(text: str) -> None:
     assert ("22" in printed, "the end" in printed) == ("22" in text, "the end" in text)
 
 
-def test_few_empty_lines_and_shades_stay() -> None:
-    text = transcript.compact(Text("a\n\n\nb", style="bold"))
-
-    assert text.plain == "a\n\n\nb"
-
-
 def ascii_console(width: int = 60) -> ReadableConsole:
     file = TextIOWrapper(BytesIO(), encoding="ascii", errors=ERRORS, write_through=True)
     return ReadableConsole(file=file, width=width, markup=False, emoji=False, highlight=False)
@@ -120,10 +113,6 @@ def test_a_terminal_without_unicode_gets_whole_borders_of_ascii() -> None:
     assert {len(line) for line in lines} == {60}
     assert all(line[0] == line[-1] and line[0] in "+|" for line in lines[1:])
     assert r"na\xefve \u4f60\u597d" in " ".join(lines)
-
-
-def test_our_own_signs_have_plain_ones_in_their_place() -> None:
-    assert "3 · 4 × 5 … nä".encode("ascii", ERRORS) == rb"3 - 4 x 5 . n\xe4"
 
 
 @pytest.mark.parametrize(("term", "expected"), [("xterm-256color", True), ("dumb", False)])

@@ -5,29 +5,24 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from sottovoce.analysis.compare import compare
-from sottovoce.channels.cipher import Cipher
-from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import RecordError
-from sottovoce.models import Ids, Rows, load
+from sottovoce.models import load
 from sottovoce.report import tensors
 from sottovoce.report.comparison import comparison_of, tables
 from sottovoce.report.discussions import items
 from sottovoce.report.plots import plots
-from sottovoce.report.report import headline, report
+from sottovoce.report.report import report
 from sottovoce.report.sources import Gathered, gathered
 from sottovoce.report.tensors import Tensors, Words
-from sottovoce.runs.results import Result
 from sottovoce.runs.run import Run
 from sottovoce.runs.run_directory import find_run
 from tests.report.reported import HOSTILE, cipher, scripted, unfinished, withheld
@@ -148,36 +143,6 @@ def test_cards_hold_the_head_of_the_log_and_its_digest(spoken: Run) -> None:
     assert card["counts"]["done"] == 1
 
 
-def prompt_of(run: Run, agent: str, round: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The rows that an agent read and said in a round: told by the digest of its words, and the payload."""
-    store, loaded = run.store(), load()
-    message = next(each for each in run.only.messages if (each.agent, each.round) == (agent, round))
-    before = {each.text: each for each in run.only.messages if each.round < round}
-    asked = next(each.turns for each in run.only.prompts if each.place == message.place)
-    turns = [Turn(role, tuple(_parts(text, before))) for role, text in asked]  # type: ignore[arg-type]  # a role
-    pieces = Cipher().encode_prompt(turns, loaded, lambda ref: ref.load(store)).pieces
-    rows = loaded.network.embed
-    embedded = [rows(torch.tensor(each.ids)) if isinstance(each, Ids) else each.rows for each in pieces]  # type: ignore[union-attr]
-    assert any(isinstance(each, Rows) for each in pieces) and message.payload is not None
-    said = message.payload.load(store).rows(loaded.table.key)
-    assert said is not None
-    return torch.cat(embedded), said
-
-
-def _parts(text: str, before: dict[str, Message]) -> Iterator[Part]:
-    """The text with the messages that stand in it as such."""
-    found = (
-        min((at, each) for each in before if (at := text.find(each)) >= 0) if any(b in text for b in before) else None
-    )
-    if found is None:
-        yield text
-        return
-    at, said = found
-    yield text[:at]
-    yield MessageRef(before[said])
-    yield from _parts(text[at + len(said) :], before)
-
-
 def test_a_search_is_drawn_with_the_runs_beside_it(tmp_path: Path) -> None:
     kept = cipher(tmp_path / "run", questions=1)
     (tmp_path / "search").mkdir()
@@ -227,14 +192,6 @@ def test_what_a_paper_prints_of_an_experiments_rows_is_in_its_report(tmp_path: P
     assert "<td>88.7</td>" in report(gathered([str(tmp_path)]))
 
 
-def test_equal_runs_hide_no_line(spoken: Run) -> None:
-    runs = {"one": spoken, "two": spoken, "three": spoken}
-    rounds, _ = plots(runs, comparison_of(runs).runs)
-
-    lines = re.findall(r'<g id="LineCollection_\d+">.*?d="M ([\d.]+)', rounds.svg, re.DOTALL)
-    assert len({*lines[:3]}) == 3  # those of the legend follow
-
-
 def test_a_headline_names_the_clearest_verdicts_alone_and_says_where_the_others_are(tmp_path: Path) -> None:
     runs = {f"run{n}": scripted(tmp_path / f"run{n}", 2, 1) for n in range(4)}
     page = report(Gathered(runs))
@@ -243,13 +200,3 @@ def test_a_headline_names_the_clearest_verdicts_alone_and_says_where_the_others_
     assert result.count("no difference that 2 questions could show") == 3
     assert "The verdicts on 3 more pairs of runs are below the tables." in result
     assert rest.count("no difference that 2 questions could show") == 6
-
-
-def test_a_headline_says_what_failed_and_what_a_world_measures() -> None:
-    over = Result("q1", answer="a", target="a", score=1.0, measures={"survived": 1.0})
-
-    [(run, line)] = headline(compare({"world": [over, Result("q2", target="a", failed=True)]}))
-
-    assert run == "world"
-    assert line.startswith("world: 50.0% right of 2 questions with failures as wrong (95 %: ")
-    assert line.endswith(", 100.0% of 1 discussion that did not fail; survived 1")

@@ -153,12 +153,6 @@ def test_the_same_question_is_read_under_two_runs_side_by_side(tmp_path: Path, s
     assert not shown(session, "#items .pair") and session.get_log("browser") == []
 
 
-def test_an_arrow_key_chooses_the_first_token_without_a_mouse(browser: webdriver.Chrome) -> None:
-    shown(browser, "#items")[0].send_keys(Keys.ARROW_RIGHT)
-
-    assert len(shown(browser, ".t.chosen")) == 1 and "token 1 of" in shown(browser, "#token")[0].text
-
-
 @pytest.mark.parametrize("width", [400, 1280, 2200])
 def test_nothing_reaches_beyond_the_page(width: int, browser: webdriver.Chrome) -> None:
     browser.set_window_size(width, 1000)

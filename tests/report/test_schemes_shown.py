@@ -9,8 +9,6 @@ import pytest
 from sottovoce.graphs.govsim import games as lakes
 from sottovoce.graphs.whodunit import games
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.state import Vote
-from sottovoce.report.describe import count
 from sottovoce.report.transcript import markdown
 from sottovoce.runs.read import load_run
 from sottovoce.settings import CMD, Settings
@@ -41,16 +39,6 @@ def follows(text: str, *pieces: str) -> bool:
         if at < len(piece):
             return False
     return True
-
-
-def test_a_vote_without_weights_is_one_line(tmp_path: Path) -> None:
-    shown = printed(schemes.held(*ASKED, tmp_path), 160)
-
-    assert (
-        "Vote after round 1: 21 ×3 (agent_4, agent_5, agent_6), 22 ×2 (agent_1, agent_2 (asked for the answer)), "
-        "abstains: agent_3\nRound 2" in shown
-    )
-    assert "Vote after round 2: 22 ×3 (agent_1, agent_2, agent_3), 21 ×3 (agent_4, agent_5, agent_6)\n" in shown
 
 
 def test_a_vote_with_weights_tells_stated_confidence_and_recalibrated_weight(tmp_path: Path) -> None:
@@ -200,13 +188,6 @@ def test_what_an_answer_turn_says_stands_under_its_reply_and_not_in_its_place(tm
     assert [message.text for message in run.messages if message.agent == "secretary"] == ["Both.", " 22"]
 
 
-def test_the_ending_tells_how_answers_were_read_where_not_all_were_at_once(tmp_path: Path) -> None:
-    asked, sent = (printed(schemes.held(*each, tmp_path / name), 160) for name, each in (("a", ASKED), ("s", SENT)))
-
-    assert asked.endswith("1.5 s; of 12 answers 10 read at once, 1 by the answer turn, 1 not to be read\n")
-    assert sent.endswith(" 1.5 s\n")
-
-
 def test_an_abstention_quotes_what_the_agent_said_last(tmp_path: Path) -> None:
     run = schemes.held(
         CMD(agents=2, rounds=2), {"agent_1": [says(22)] * 2, "agent_2": [says(21), "Hm.", " hm"]}, tmp_path
@@ -235,18 +216,3 @@ def test_markdown_has_the_votes_the_levels_and_the_tie(tmp_path: Path) -> None:
     assert "- tied: 22 and 21; decided by the first to speak\n- by plain it would be 21\n" in weighed
     assert "- group 2: agent\\_4, agent\\_5, agent\\_6\n\n## Round 1" in sent
     assert "## Level 2\n\n- group 1: agent\\_1 represents agent\\_1, agent\\_2, agent\\_3;" in sent
-
-
-def test_a_confidence_that_was_clamped_is_shown_as_it_was_stated() -> None:
-    votes: list[Vote] = [
-        {
-            "agent": "agent_1",
-            "answer": "22",
-            "counts": True,
-            "read": "boxed",
-            "confidence": 1.0,
-            "weight": 1.0,
-            "note": "stated 3",
-        }
-    ]
-    assert "agent_1 (confidence 1, weight 1, stated 3)" in "\n".join(count(0, votes, {"question": "?"}))

@@ -58,10 +58,3 @@ def test_lines_are_wrapped_between_words_and_indented_as_their_text(line: str, l
     """A terminal broke the verdicts below a table within words."""
     assert shown(line, 12).splitlines() == lines
     assert shown(line, 12, terminal=False).splitlines() == [line]
-
-
-def test_tables_of_single_rows_stand_apart() -> None:
-    lines = [line.rstrip() for line in shown(table(WIDE, [ROW] * 6), 40).splitlines()]
-
-    assert [number for number, line in enumerate(lines) if line.startswith("run ")] == [0, 11, 22, 33, 44, 55]
-    assert lines[10] == ""

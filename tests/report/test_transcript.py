@@ -133,12 +133,6 @@ def test_notes_sources_and_summaries_are_marked() -> None:
     assert describe.footer(message) == "words · cut at the token limit"
 
 
-def test_what_a_bridge_lost_is_told() -> None:
-    message = Message("agent_1", 0, "answer", "22", stats={"shared_mass": 0.972, "as_words": 0.04})
-    assert describe.footer(message) == "words · bridge: 97% of the mass shared, 4% heard as words"
-    assert describe.speaker(Message("summariser", 0, "summarise", "all say 22")) == "summariser sums up"
-
-
 def said(*messages: Message) -> DiscussionRecord:
     """A record of a debate of twelve that holds these messages."""
     settings = Debate(agents=12).model_dump(mode="json")
@@ -147,21 +141,6 @@ def said(*messages: Message) -> DiscussionRecord:
 
 def headed(run: DiscussionRecord) -> list[tuple[str, list[str]]]:
     return [(block.heading, [message.agent for message in block.messages]) for block in blocks.rounds(run)]
-
-
-def test_own_summaries_have_a_row_before_what_they_were_made_for() -> None:
-    messages = [Message(f"agent_{i}", 1, act, "", order=i) for i in (10, 2) for act in ("summarise", "revise")]
-
-    assert headed(said(*messages)) == [
-        ("Summaries, round 2", ["agent_2", "agent_10"]),
-        ("Round 2", ["agent_2", "agent_10"]),
-    ]
-
-
-def test_a_shared_summary_stands_after_its_round() -> None:
-    messages = [Message("agent_1", 0, "answer", ""), Message("summariser", 0, "summarise", "", order=12)]
-
-    assert headed(said(*messages)) == [("Round 1", ["agent_1"]), ("Summaries, round 1", ["summariser"])]
 
 
 def test_what_a_reset_withdrew_stands_under_a_heading_that_says_so() -> None:
@@ -183,30 +162,6 @@ def test_what_a_reset_withdrew_stands_under_a_heading_that_says_so() -> None:
     ]  # fmt: skip
     last = run.said("agent_1")
     assert last is not None and last.text == "again"
-
-
-def test_a_round_that_was_taken_back_in_its_middle_is_withdrawn_in_part() -> None:
-    run = said(
-        Message("agent_1", 0, "answer", "heard"),
-        Message("agent_2", 0, "answer", "lost", turn=1, order=1),
-        Message("agent_2", 0, "answer", "again", epoch=1, turn=1, order=1),
-    )
-    run.resets = [Reset(cut=[0, 1])]
-
-    assert headed(run) == [
-        ("Round 1", ["agent_1"]), ("Round 1, withdrawn", ["agent_2"]), ("Taken back to round 1", []),
-        ("Round 1", ["agent_2"]),
-    ]  # fmt: skip
-
-
-def test_a_given_beginning_stands_dimmed_before_the_text() -> None:
-    message = Message("agent_1", 0, "answer", " I add.", begun="Thought 1:")
-
-    text = transcript.shaded(message)
-
-    assert text.plain == "Thought 1: I add."
-    assert [(text.plain[span.start : span.end], span.style) for span in text.spans] == [("Thought 1:", "dim")]
-    assert "Thought 1: I add." in markdown(said(message))
 
 
 def test_a_fence_is_longer_than_any_in_the_text() -> None:

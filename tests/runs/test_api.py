@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.core.errors import RecordError, UsageError
+from sottovoce.core.errors import UsageError
 from sottovoce.graphs import SCHEMES
 from sottovoce.runs.api import open_run, run_questions
 from sottovoce.settings import Debate, Single
@@ -89,19 +89,3 @@ def test_what_cannot_be_asked_is_refused_in_one_line(scheme: str, questions: Any
     with pytest.raises(UsageError) as refused:
         run_questions(scheme, questions, settings, models=scripted())
     assert line in str(refused.value) and "\n" not in str(refused.value)
-
-
-def test_a_folder_without_a_run_cannot_be_opened(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="unknown run"):
-        open_run(tmp_path)
-
-
-def test_one_value_stands_for_a_list_of_one_as_in_a_settings_file() -> None:
-    run = run_questions("single", SUM, {"system": "Be brief.", "chain-of-thought": False}, models=scripted())
-
-    assert (run.settings["system"], run.settings["chain_of_thought"]) == (["Be brief."], False)
-
-
-def test_a_scheme_that_the_default_model_was_not_trained_for_asks_for_another() -> None:
-    with pytest.raises(UsageError, match=r"not trained for react.*such as \{'model': 'smollm2'\}"):
-        run_questions("react", OTHER)

@@ -84,12 +84,6 @@ def test_a_run_file_names_passages_as_the_judgments_do_and_each_once() -> None:
     assert [ours["nDCG@10"], ours["recall@5"]] == pytest.approx([expected["ndcg_cut_10"], expected["recall_5"]])
 
 
-def test_what_was_found_survives_json_and_is_left_out_where_nothing_was() -> None:
-    message = found("a")
-    assert Message.from_dict(message.to_dict()) == message
-    assert "evidence" not in found().to_dict()
-
-
 def test_data_sets_tell_their_gold_passages() -> None:
     hotpot = {"question": "Q?", "answer": "yes", "supporting_facts": [["A", 0], ["B", 1], ["A", 2]]}
     hub = {**hotpot, "supporting_facts": {"title": ["A", "B"], "sent_id": [0, 1]}}

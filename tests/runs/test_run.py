@@ -16,7 +16,7 @@ from sottovoce.runs.record import DiscussionRecord
 from sottovoce.settings import CMD, Debate
 from tests.cli.screen import printed
 from tests.runs import schemes
-from tests.runs.schemes import ASKED, JUDGED, SENT, WATCHED, Once, says
+from tests.runs.schemes import SENT, WATCHED, Once, says
 from tests.runs.single import Task, run_one
 from tests.runs.support import QUESTION, held, task
 
@@ -47,17 +47,6 @@ def test_votes_are_counted_after_all_spoke_and_groups_change_before_the_next_rou
     kinds = [type(event) for event in seen if not isinstance(event, (Asked, Speaking, Message))]
     assert kinds == [Level, Opened, Count, Level, Count, Decided]
     assert [event.round for event in seen if isinstance(event, (Count, Level))] == [0, 0, 1, 1]
-
-
-def test_the_judge_lists_then_chooses(tmp_path: Path) -> None:
-    acts: list[str] = []
-
-    run = schemes.held(
-        *JUDGED, tmp_path, lambda run, event: acts.append(event.act) if isinstance(event, Message) else None
-    )
-
-    assert acts[-3:] == ["moderate", "list_candidates", "judge"]
-    assert run.messages[-1].act == "judge" and run.said("judge") is None  # it holds no answer of its own
 
 
 @pytest.mark.parametrize("summarise", ["none", "each", "shared"])
@@ -104,18 +93,6 @@ def test_the_record_has_what_was_asked_said_and_decided(tmp_path: Path) -> None:
     assert run.decision is not None and run.decision["answer"] == "22"
     assert run.cost.calls == 4
     assert set(run.versions) == {"sottovoce", "python", "torch", "transformers", "langgraph"}
-
-
-def test_streaming_texts_tell_the_attempt(tmp_path: Path) -> None:
-    attempts: list[tuple[int, str, str]] = []
-
-    def observe(run: DiscussionRecord, event: Event) -> None:
-        if isinstance(event, Speaking) and event.message.agent == "secretary":
-            attempts.append((event.message.attempt, event.message.asked, event.message.text))
-
-    schemes.held(*ASKED, tmp_path, observe)
-
-    assert attempts == [(0, "", "Both."), (1, "answer", " 22")]
 
 
 def test_what_was_said_again_is_published_and_what_was_held_back_is_withdrawn(tmp_path: Path) -> None:
@@ -214,19 +191,6 @@ def test_a_cancelled_run_is_stopped_and_keeps_what_was_said(tmp_path: Path) -> N
     run = load_run(tmp_path / "run").only
     assert (run.status, run.error) == ("stopped", None)
     assert run.messages and {message.round for message in run.messages} == {0}
-
-
-def test_a_cut_payload_of_a_saved_run_is_told_by_its_digest(model: str, tmp_path: Path) -> None:
-    run = run_one(real(model, protocol="cipher", rounds=1), PayloadStore(tmp_path / "payloads"))
-    ref = run.messages[0].payload
-    assert ref is not None
-    (file,) = (tmp_path / "payloads").rglob(f"{ref.sha256}.safetensors")
-    file.write_bytes(file.read_bytes()[:-7])
-
-    with pytest.raises(PayloadError, match=f"payload {ref.sha256} is damaged") as caught:
-        ref.load(PayloadStore(tmp_path / "payloads"))
-
-    assert caught.value.exit_code == 1 and "\n" not in str(caught.value)
 
 
 def test_a_payload_cut_while_the_run_goes_on_ends_it_with_message_and_digest(model: str, tmp_path: Path) -> None:
