@@ -86,8 +86,7 @@ def diagnose(
 def _files(folder: Path) -> Iterator[Finding]:
     """Yield where a model came from and whether its weights match their digests, if either was recorded."""
     if source := source_of(folder):
-        split = source.conversion and source.conversion.split
-        rule = f"; text is split by the rule {split}" if split else ""
+        rule = f"; text is split by the rule {source.split}" if source.split else ""
         yield Finding("source", None, f"{source.origin}, licence {source.licence}{rule}")
     if files := changed(folder):
         is_not = f"{', '.join(files)} is not what it was when its digest was recorded; fetch it again"

