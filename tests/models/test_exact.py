@@ -14,7 +14,7 @@ from sottovoce.models import Edit, Engine, Feed, Ids, Record, Reply, Request, Ro
 from sottovoce.models.engine.request import Piece
 from tests.support import noise
 
-REQUESTS, LAYERS = 16, (2, 3)
+REQUESTS, LAYERS = 10, (2, 3)
 
 
 def ids(chance: random.Random, n: int) -> Ids:
@@ -39,7 +39,7 @@ def drawn(chance: random.Random, beginning: Ids) -> Request:
     feed = chance.choice([Feed(), Feed(), Feed("mean")])
     return Request(
         prompt,
-        Stop(chance.choice([1, 8, 24, 40])),
+        Stop(chance.choice([1, 8, 24])),
         edits(chance, sum(map(len, prompt))) if chance.random() < 0.3 else (),
         feed,
         Sampling(
