@@ -71,7 +71,7 @@ class LayersOptions(Checked):
     scheme: Literal["ia", "debate"] = Field(default="ia", description="The scheme to run; SDE's authors used ia.")
     halving: bool = Field(
         default=False,
-        description="Run a tenth of the discussions: few questions for all layers, more for the better half.",
+        description="Ask few questions with all layers, and more only with the best quarter (successive halving).",
     )
     agents: Agents | None = Field(default=None, description="Number of agents. If not set: the scheme's.")
     rounds: Rounds | None = Field(default=None, description="Number of rounds. If not set: the scheme's.")
@@ -99,8 +99,5 @@ class TuneOptions(Checked):
         lt=1,
         description="Share of the questions to search on, drawn by --seed; the best is tested once on the rest. "
         "If not set: all questions, without a test.",
-    )
-    map: bool = Field(
-        default=False, description="Draw CIPHER's map for two agents: the first one's last answer in both orders."
     )
     save: Path = Field(description=SAVE)

@@ -1,118 +1,99 @@
-"""Searches of layers and temperatures, and tables of their results."""
+"""The commands `experiment tune` and `experiment layers`: their rows, and tables of their results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
-from typing import Literal, TypeVar
+from collections.abc import Sequence
 
-from sottovoce.analysis.statistics import check_installed
+from sottovoce.analysis.statistics import check_installed, mean, share
 from sottovoce.channels import PROTOCOLS
 from sottovoce.cli.command import typed
 from sottovoce.cli.option_models import LayersOptions, TuneOptions
 from sottovoce.cli.run_screen import shown_row
+from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import UsageError
-from sottovoce.core.text import counted, figure, one_line, shortened
+from sottovoce.core.text import counted, figure, one_line
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.trained import check_trained
 from sottovoce.experiments.rows import Row
-from sottovoce.experiments.search.layers import Ranked, Ranking, rank
-from sottovoce.experiments.search.study import Study
-from sottovoce.experiments.search.tune import Space, Trial, Tuned, tune
+from sottovoce.experiments.search import Search, layers, split, tune
 from sottovoce.graphs import scheme as scheme_named
+from sottovoce.nodes.question import question_id
 from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.runs.job import resumable
 from sottovoce.runs.limits import Limits
 from sottovoce.settings import Settings
 
-Results = TypeVar("Results")
-TRIALS = "trial | temperatures | decision | 95 % | first debater | 95 %"
-SHOWN = 10
-HEADINGS = "layer | questions | accuracy | 95 %", "layer | questions | EM + F1 | 95 % | EM | F1"
+TRIALS = "temperatures | decision | 95 % | first debater | 95 %"
+LAYERS = "layer | questions | score | 95 % | EM | F1"
+LISTED = 10
+"""Number of trials in the table; all are in trials.csv."""
 
 
 def search_layers(options: LayersOptions, settings: Settings, source: QuestionOptions, limits: Limits) -> None:
-    """Rank a model's layers and print the ranking."""
-    row = _prepared(options.scheme, _scheme_settings(options, settings), source)
-    show(layers_table(_run(options.save, limits, lambda study: rank(study, row, halve=options.halving))))
-    print(f"saved in {one_line(str(options.save))}")
-
-
-def _scheme_settings(options: LayersOptions, settings: Settings) -> Settings:
+    """Rank a model's layers and print the ranking, its cost, and the option to use."""
     values = {name: getattr(settings, name) for name in settings.model_fields_set}
     if values.get("layers"):
         raise UsageError("--layers was given, but this search chooses the layers; drop it")
     if "layers" not in PROTOCOLS[values.setdefault("protocol", "sde")].Options.model_fields:
         raise UsageError(f"protocol is {values['protocol']!r}, which reads no layers; expected sde or hidden")
-    more = options.model_dump(include={"agents", "rounds"}, exclude_none=True)
-    return scheme_named(options.scheme).settings.model_validate({**values, **more})
+    values |= options.model_dump(include={"agents", "rounds"}, exclude_none=True)
+    row = _prepared(options.scheme, scheme_named(options.scheme).settings.model_validate(values), source)
+    with resumable(f"all messages are saved in {str(options.save)!r}"):
+        search = Search(options.save, row, {"halving": options.halving}, limits, shown_row)
+        study = layers(search, halving=options.halving)
+    ranked = sorted(study.trials, key=lambda trial: (-len(trial.user_attrs["scores"]), -trial.value))
+    asked = sum(len(trial.user_attrs["scores"]) for trial in ranked)
+    share_of_all = asked / len(ranked) / len(row.questions)
+    best = [str(trial.params["layer"]) for trial in ranked if trial.value == ranked[0].value]
+    lines = [table(LAYERS, map(_layer_cells, ranked)), "", f"{asked:,} discussions, {share_of_all:.0%} of all"]
+    show("\n".join([*lines, *_ties(best), f"use it with `--layers {ranked[0].params['layer']}`"]))
+    print(f"saved in {one_line(str(options.save))}")
 
 
-def layers_table(ranking: Ranking) -> str:
-    """Return the ranking in Markdown, its cost, and the option to use."""
-    first, usual = ranking.layers[0], " ".join(map(str, ranking.usual))
-    share = ranking.discussions / ranking.exhaustive
-    best = [
-        str(layer.layer) for layer in ranking.layers if (layer.score, layer.questions) == (first.score, first.questions)
-    ]
-    return "\n".join(
-        [
-            table(HEADINGS[first.overlap is not None], map(_layer_cells, ranking.layers)),
-            "",
-            f"{ranking.discussions:,} discussions, {share:.0%} of an exhaustive search",
-            *_ties(best, len(ranking.layers), "layer"),
-            f"use it with `--layers {first.layer}`; the default is {usual}",
-        ]
-    )
-
-
-def _layer_cells(layer: Ranked) -> list[str]:
-    parts = [] if layer.overlap is None else [figure(layer.exact), figure(layer.overlap)]
-    return [str(layer.layer), str(layer.questions), figure(layer.score), interval(layer.low, layer.high), *parts]
+def _layer_cells(trial: Untyped) -> list[str]:
+    scores, parts = trial.user_attrs["scores"], trial.user_attrs["parts"]
+    score = mean(scores)
+    halves = [figure(sum(half) / len(half)) for half in zip(*parts, strict=True)] or ["", ""]
+    return [str(trial.params["layer"]), str(len(scores)), figure(score.value), interval(score.low, score.high), *halves]
 
 
 def search_temperatures(
     scheme: str, settings: Settings, source: QuestionOptions, options: TuneOptions, limits: Limits
 ) -> None:
-    """Search the temperatures of the agents that discuss, and print the results."""
+    """Search the temperatures of the agents that discuss; print the best, and their score on held-out questions."""
     row = _prepared(scheme, settings, source)
-    space = Space(options.from_, options.to, options.grid, options.trials)
-    search = partial(
-        tune, row=row, space=space, objective=options.objective, part=options.validation, wants_map=options.map
-    )
-    show(trials_table(_run(options.save, limits, search), options.objective))
+    seen, unseen = split(row.questions, options.validation, settings.seed)
+    about = options.model_dump(include={"from_", "to", "grid", "objective"})
+    if unseen and options.grid is None:
+        about["trials"] = options.trials  # more trials would test on held-out questions a second time
+    with resumable(f"all messages are saved in {str(options.save)!r}"):
+        search = Search(options.save, row, {**about, "held_out": [*map(question_id, unseen)]}, limits, shown_row)
+        study = tune(search, options.from_, options.to, options.grid, options.trials, options.objective, seen)
+        best = study.best_trial.params
+        tested = search.scores("held-out", unseen, [*best.values()])[options.objective] if unseen else []
+    ranked = sorted(study.trials, key=lambda trial: -trial.value)
+    lines = [table(TRIALS, map(_trial_cells, ranked[:LISTED])), ""]
+    lines.append(f"validation part: {counted(len(seen), 'question')}; the best of many trials looks better than it is")
+    if tested:
+        value, limits_of = share_cells(share(tested))
+        lines.append(f"on {counted(len(unseen), 'question')} that no trial saw: {value}, 95 % {limits_of}")
+    names = [_temperatures(trial) for trial in ranked if trial.value == ranked[0].value]
+    use = " ".join(f"--temperature {value:g}" for value in best.values())
+    show("\n".join([*lines, *_ties(names), f"use it with `{use}`"]))
     print(f"saved in {one_line(str(options.save))}")
 
 
-def trials_table(tuned: Tuned, objective: Literal["decision", "first"]) -> str:
-    """Return the best trials in Markdown, the score of the best on held-out questions, and the options to use."""
-    ranked = sorted(tuned.trials, key=lambda trial: -trial.value(objective))
-    lines = [table(TRIALS, map(_trial_cells, ranked[:SHOWN])), ""]
-    if len(ranked) > SHOWN:
-        lines.append(f"and {counted(len(ranked) - SHOWN, 'trial')} more in tune.json")
-    validation = counted(tuned.validation, "question")
-    lines.append(f"validation part: {validation}; the best of many trials looks better than it is")
-    if (last := tuned.held_out) is not None:
-        value, interval = share_cells(last.decision if objective == "decision" else last.first)
-        lines.append(f"on {counted(tuned.held_out_questions, 'question')} that no trial saw: {value}, 95 % {interval}")
-    if tuned.map:
-        lines.append("the temperature map is in map.svg and map.csv")
-    best = [trial.name for trial in tuned.trials if trial.value(objective) == tuned.best.value(objective)]
-    temperatures = " ".join(f"--temperature {value:g}" for value in tuned.best.temperatures)
-    return "\n".join([*lines, *_ties(best, len(ranked), "trial"), f"use it with `{temperatures}`"])
+def _trial_cells(trial: Untyped) -> list[str]:
+    shares = [share(scores) if (scores := trial.user_attrs[name]) else None for name in ("decision", "first")]
+    return [_temperatures(trial), *share_cells(shares[0]), *share_cells(shares[1])]
 
 
-def _trial_cells(trial: Trial) -> list[str]:
-    temperatures = ", ".join(f"{value:g}" for value in trial.temperatures)
-    return [trial.name, temperatures, *share_cells(trial.decision), *share_cells(trial.first)]
+def _temperatures(trial: Untyped) -> str:
+    return ", ".join(f"{value:g}" for value in trial.params.values())
 
 
-def _ties(best: Sequence[str], of: int, noun: str) -> list[str]:
-    if len(best) == 1:
-        return []
-    names = shortened(", ".join(best))
-    return [f"{len(best)} of {counted(of, noun)} are equally good on these questions: {names}; {best[0]} is the first"]
+def _ties(best: Sequence[str]) -> list[str]:
+    return [f"equally good on these questions: {'; '.join(best)}"] if len(best) > 1 else []
 
 
 def _prepared(scheme: str, settings: Settings, source: QuestionOptions) -> Row:
@@ -122,8 +103,3 @@ def _prepared(scheme: str, settings: Settings, source: QuestionOptions) -> Row:
     if source.seeds:
         raise UsageError("--seeds were given; a search asks each question once, under --seed")
     return Row("", scheme, settings, questions, [settings.seed], origin.words)
-
-
-def _run(folder: Path, limits: Limits, search: Callable[[Study], Results]) -> Results:
-    with resumable(f"all messages are saved in {str(folder)!r}"):
-        return search(Study(folder, limits, shown_row))
