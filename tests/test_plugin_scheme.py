@@ -115,7 +115,7 @@ def test_its_runs_are_resumed_shown_compared_measured_reported_and_verified(two:
     )
 
     assert [code for code, _, _ in done] == [0] * len(done), done
-    assert "0 findings" in done[6][1]
+    assert "0 findings" in done[-1][1]
     assert "panel" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 

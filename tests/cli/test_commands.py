@@ -203,6 +203,4 @@ def test_the_doctor_prints_a_line_for_each_thing_and_finds_a_sound_model_sound(c
     answer = call("models", "doctor", models.tiny)
 
     assert (answer.code, answer.err) == (0, "")
-    assert all(check in answer.out for check in ("layers", "chat template", "batch = single", "cold cipher = greedy"))
-    sandboxes = [line.split()[1] for line in answer.out.splitlines() if line.startswith("sandbox")]
-    assert sandboxes == ["bwrap", "podman", "docker", "limits"]
+    assert all(check in answer.out for check in ("layers", "protocols", "memory", "batch = single"))

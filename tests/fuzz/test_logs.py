@@ -75,7 +75,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     for name, words in made.items():
         code = main([*words, "--model", str(model), "--save", str(root / "runs" / name), "--quiet"])
         assert code in (0, 1), name
-    assert main(["runs", "judge", str(root / "runs" / "cipher"), "--model", str(model)]) == 0
+    judged = main(["runs", "judge", str(root / "runs" / "cipher"), "--model", str(model)])
+    assert judged in (0, 2)  # 2: a random model stated no answer
     return [root / "runs" / name for name in made]
 
 

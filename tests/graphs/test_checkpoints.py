@@ -203,7 +203,7 @@ class Mortal(ScriptedChatModel):
             os.kill(os.getpid(), signal.SIGKILL)
         return super()._generate(messages, stop, run_manager, **kwargs)
 
-model = Mortal({f"agent_{i + 1}": [f"{i + 1} in {r}." for r in range(3)] for i in range(3)})
+model = Mortal({f"agent_{i + 1}": [f"{i + 1} in {r}. Answer: {r}" for r in range(3)] for i in range(3)})
 with SqliteSaver.from_conn_string(sys.argv[1]) as saver:
     graph = create_debate(Debate(agents=3, rounds=3), models=model).compile(checkpointer=saver)
     config = {"configurable": {"thread_id": "1"}}
@@ -215,7 +215,11 @@ def test_a_killed_run_goes_on_with_the_agent_that_was_killed(tmp_path: Path) -> 
     killed = warm.run(KILLED, tmp_path / "checkpoints.db")
     assert killed.returncode == -signal.SIGKILL
     model = ScriptedChatModel(
-        {"agent_1": ["1 in 2."], "agent_2": ["2 in 1.", "2 in 2."], "agent_3": ["3 in 2."]}
+        {
+            "agent_1": ["1 in 2. Answer: 2"],
+            "agent_2": ["2 in 1. Answer: 1", "2 in 2. Answer: 2"],
+            "agent_3": ["3 in 2. Answer: 2"],
+        }
     )  # no more than what was not said yet
     with saver_of("sqlite", tmp_path) as saver:
         graph = debating(model, agents=3, rounds=3, saver=saver)

@@ -29,7 +29,13 @@ def said(state: State) -> list[tuple[object, str, tuple[int, ...], str]]:
 
 def beside(store: PayloadStore, i: int) -> State:
     """A debate of other agents, lengths and temperatures, every fourth on an inexact engine of the same weights."""
-    settings = EXACT | {"exact": i % 4 != 3, "agents": 1 + i % 3, "max_tokens": 20 + 7 * i, "temperature": [0.3 * i]}
+    settings = EXACT | {
+        "answer_turn": "off",
+        "exact": i % 4 != 3,
+        "agents": 1 + i % 3,
+        "max_tokens": 20 + 7 * i,
+        "temperature": [0.3 * i],
+    }
     question = f"What is {i} + {3 * i} * {i + 2}" + " - 1" * i + "?"
     graph = debating(protocol=PROTOCOLS[i % 4], store=store, seed=i, **settings)
     return held(graph, question=question, id=f"beside {i}")

@@ -137,7 +137,10 @@ def test_one_who_is_asked_again_takes_the_next_attempt_and_the_others_are_waited
 
 def test_agents_select_passages_and_then_answer_in_one_turn() -> None:
     model = ScriptedChatModel(
-        {"agent_1": ["2", "it is 5.", "all", "1 2", "it is 6."], "agent_2": ["1", "it is 7.", "1", "it is 7."]}
+        {
+            "agent_1": ["2", "the answer is 5.", "all", "1 2", "the answer is 6."],
+            "agent_2": ["1", "the answer is 7.", "1", "the answer is 7."],
+        }
     )
     documents = ["Ada has 3 cats.", {"title": "Ben", "text": "Ben has 4 cats."}]
     graph = create_library(models=model).compile()
@@ -153,6 +156,6 @@ def test_agents_select_passages_and_then_answer_in_one_turn() -> None:
         answering.options["prefill"] == "I found that " and selecting.options["response_format"]["pattern"] == r"[\d ]+"
     )
     last = [asked for asked in model.calls if asked.agent == "agent_2"][-1]
-    assert "Others say: I found that it is 5." in last.text
+    assert "Others say: I found that the answer is 5." in last.text
     assert [vote["agent"] for vote in state["decision"]["votes"]] == ["agent_1", "agent_2"]
     assert [vote["answer"] for vote in state["decision"]["votes"]] == ["6", "7"]
