@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -20,3 +22,28 @@ def pairs(rows: Sequence[Any], columns: Sequence[Any], every: int = 4) -> list[A
 
 def _case(fast: bool, *values: Any) -> Any:
     return pytest.param(*values, marks=() if fast else pytest.mark.slow)
+
+
+def each_row(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Try a test on every row of a cheap table as one case; all rows that fail are told."""
+    named, kept = names.split(", ") if isinstance(names, str) else list(names), list(rows)
+
+    def decorated(test: Callable[..., None]) -> Callable[..., None]:
+        @wraps(test)
+        def every(**fixtures: Any) -> None:
+            failed = list[Exception]()
+            for row in kept:
+                try:
+                    test(**fixtures, **dict(zip(named, row if len(named) > 1 else [row], strict=True)))
+                except (Exception, pytest.fail.Exception) as error:
+                    error.add_note(f"with {', '.join(named)} = {row!r}")
+                    failed.append(error if isinstance(error, Exception) else AssertionError(f"{error}, {row!r}"))
+            if failed:
+                raise ExceptionGroup(f"{len(failed)} of {len(kept)} rows fail", failed)
+
+        given = signature(test)
+        own = [parameter for name, parameter in given.parameters.items() if name not in named]
+        every.__signature__ = given.replace(parameters=own)  # type: ignore[attr-defined]  # pytest reads it
+        return every
+
+    return decorated

@@ -26,6 +26,7 @@ from sottovoce.core.errors import EngineError, UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.context import made_from
 from sottovoce.settings import Debate
+from tests.tables import each_row
 
 MINI = "hosted:openai:gpt-4o-mini"
 KEY = "sk-no-key-of-anybody"
@@ -61,7 +62,7 @@ def provide(monkeypatch: pytest.MonkeyPatch, package: str, **classes: type[BaseC
     monkeypatch.setitem(sys.modules, package, module)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("profile", "form", "known"),
     [
         ({"structured_output": True}, Form.of_object("a"), True),
@@ -102,7 +103,7 @@ def raised(error: Exception, name: str = MINI) -> Exception:
     return error
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "expected"),
     [(MINI, True), ("hosted:gpt-4o-mini", True), ("bundled", False), ("hosted/model", False), ("a/hosted:b", False)],
 )

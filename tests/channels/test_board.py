@@ -16,6 +16,7 @@ from sottovoce.channels.message import EDITED, Message, latest
 from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import BoardConflict
+from tests.tables import each_row
 
 AGENTS = ["agent_2", "agent_10", "Zoë", "agent_1"]
 """In the order of the settings, which no alphabet has."""
@@ -36,7 +37,7 @@ def board(*writes: AnyState) -> Board:
     return made
 
 
-@pytest.mark.parametrize(
+@each_row(
     "write",
     [
         message(),
@@ -94,7 +95,7 @@ def test_the_same_words_again_are_the_same_message_whatever_lies_under_them(agai
     assert made.get() == [message()]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "elsewhere", [{"epoch": 1}, {"round": 1}, {"turn": 1}, {"agent": "agent_2"}, {"act": "revise"}, {"attempt": 1}]
 )
 def test_other_words_at_another_place_are_another_message(elsewhere: dict[str, Any]) -> None:

@@ -28,6 +28,7 @@ from tests.support import (
     tiny_loaded,
     tiny_model,
 )
+from tests.tables import each_row
 
 LOGITS = 3 * noise(40, 20)
 
@@ -159,7 +160,7 @@ def test_the_reference_marks_what_reaches_the_level_instead_of_one_token() -> No
     assert by_entropy(logits, hot).tolist() == [[0, 0, 0]]  # compares a probability with an entropy
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("criterion", "compat", "averages"),
     [
         ("max", "paper", True),

@@ -23,7 +23,7 @@ from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.models import LoadedModel, Reply, Request
 from tests.channels.conformance import ProtocolTests
 from tests.channels.conformance_steps import DIFFERENCES, Difference
-from tests.tables import some
+from tests.tables import each_row, some
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS: dict[str, tuple[Protocol, Collection[Difference]]] = {
@@ -143,7 +143,7 @@ class Incautious(SDE):
         return payload.states is not None and payload.states.shape[-1] == loaded.network.hidden
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("test", "broken", "message"),
     [
         ("a_request_is_the_same_every_time", Trembling, "second request: .* added at layer 4; expected .* layer 4"),

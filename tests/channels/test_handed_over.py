@@ -31,6 +31,7 @@ from tests.support import (
     tiny_loaded,
     tiny_model,
 )
+from tests.tables import each_row
 
 LOADED = tiny_loaded("llama", num_hidden_layers=4, sharp=0.15)
 FACT, QUESTION = "Mia has 3 apples.", "What is 14 + 3?"
@@ -332,7 +333,7 @@ def test_no_steps_hand_the_cache_over(store: PayloadStore) -> None:
         assert message.payload is not None and message.payload.length == len(chat(LOADED, FACT))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("protocol", "named"),
     [
         (KV(), "the prompt"),
@@ -411,7 +412,7 @@ def test_another_question_s_cache_is_heard_whole(store: PayloadStore) -> None:
     assert cached(heard)[0].digest == cached(asked(KV(), store, MessageRef(donor)))[0].digest
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "options", "told"),
     [
         ("kv", {"keep": 0.5}, "keep is 0.5, a share of tokens; for kv it is all, added or thoughts; use layer_share"),

@@ -8,6 +8,7 @@ import pytest
 from sottovoce.channels.message import Message, MessageRef, Place, Turn, latest, words
 from sottovoce.channels.payload import Span
 from sottovoce.channels.store import PayloadRef, text_digest
+from tests.tables import each_row
 
 TEXT = "The answer is 22 €."
 REF = PayloadRef("sde", "a" * 64, text_digest(TEXT), 7, 4096, hidden=32, dtype="float32", layers=(0, 2))
@@ -74,7 +75,7 @@ def test_a_message_with_an_unknown_key_is_not_taken_for_another() -> None:
         Message.from_dict({**BARE.to_dict(), "agnet": "x"})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "latent"),
     [
         (MESSAGE, True),
@@ -88,7 +89,7 @@ def test_a_payload_counts_until_its_text_is_edited(message: Message, latent: boo
     assert (message.latent is not None) == latent
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("spans", "text"),
     [
         ((), TEXT),
@@ -103,7 +104,7 @@ def test_a_heard_part_is_its_words_span_by_span(spans: tuple[Span, ...], text: s
     assert MessageRef(MESSAGE, spans).text == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reference", "prefill", "body"),
     [
         (MessageRef(FULL), "", "I pass."),

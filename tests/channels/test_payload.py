@@ -15,6 +15,7 @@ from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import PayloadError
 from tests.support import noise
+from tests.tables import each_row
 
 LABEL = Label("sde", "The answer is 22 €.", "tiny", "w" * 16, "v" * 16, layers=(0, 2))
 
@@ -60,7 +61,7 @@ def test_equal_payloads_have_equal_bytes_however_often_they_are_saved() -> None:
     assert {payload().to_bytes() for _ in range(20)} == {again.to_bytes()}
 
 
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.01, 0.3, 0.5, 0.9, 0.999])
+@each_row("share", [0.0, 0.001, 0.01, 0.3, 0.5, 0.9, 0.999])
 def test_a_cut_file_is_no_payload(share: float) -> None:
     data = payload().to_bytes()
 
@@ -73,7 +74,7 @@ def saved(label: object) -> bytes:
     return bytes(safetensors.torch.save({"ids": torch.arange(3)}, metadata={METADATA: line}))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         b"not safetensors at all",

@@ -35,6 +35,7 @@ from tests.support import (
     tiny_model,
     tiny_tokenizer,
 )
+from tests.tables import each_row
 
 RECITED = "\n The answer is 22 pears<|im_end|>."
 SAID = " The answer is 22 pears"
@@ -181,7 +182,7 @@ def test_a_template_trims_later_turns_under_the_papers_and_in_words(protocol: Pr
     assert "\nWhat is right?<|im_end|>" in found
 
 
-@pytest.mark.parametrize("protocol", REFERENCE, ids=lambda protocol: protocol.name)
+@each_row("protocol", REFERENCE)
 def test_the_reference_renders_the_first_turns_by_the_template(protocol: Protocol) -> None:
     found = str(tiny_tokenizer().decode(second_round(protocol, chats.LLAMA_3)))
 

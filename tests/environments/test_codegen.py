@@ -23,12 +23,13 @@ from sottovoce.environments.problems import (
     watched,
 )
 from sottovoce.environments.sandbox import Limits, Outcome, run, why_not
+from tests.tables import each_row
 
 PROBLEM = 'def add(a, b):\n    """The sum."""\n'
 ADD = "def add(a, b):\n    return a + b"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reply", "found"),
     [
         ("```Python3\ndef f(): 1\n", "def f(): 1"),
@@ -89,7 +90,7 @@ def test_scores_of_judges_are_read_or_are_none(reply: str, found: list[int] | No
     assert scores(reply, 3) == found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reply", "found"),
     [
         ("The best are [2, 4].", (1, 3)),
@@ -103,7 +104,7 @@ def test_the_best_two_are_read_or_are_none(reply: str, found: tuple[int, int] | 
     assert ranks(reply, 4) == found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reply", "found"),
     [
         ("[reflection 1]: Good.\n[reflection 2]:\nBad. ", ["Good.", "Bad."]),
@@ -122,7 +123,7 @@ def test_reviews_of_all_solutions_are_found_or_none(reply: str, found: list[str]
 # Counting
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "other", "found"),
     [
         (ADD, ADD, 100.0),
@@ -244,9 +245,7 @@ def test_whatever_a_solution_does_is_a_verdict(solution: str, backend: str) -> N
     assert all(text.isprintable() for text in (found.failed[0].actual, wrong))
 
 
-@pytest.mark.parametrize(
-    "said", ["passed", "passed \n", "failed", "[]\n", "passed\n\n", "\n", "failed \ud800\n", "failed \x00\nx\n"]
-)
+@each_row("said", ["passed", "passed \n", "failed", "[]\n", "passed\n\n", "\n", "failed \ud800\n", "failed \x00\nx\n"])
 def test_no_verdict_that_is_broken_is_taken_for_one_that_passed(said: str) -> None:
     def broken(program: str) -> Outcome:
         return Outcome("ok", stdout="\n" + program.rstrip(")\n'")[-32:] + said)
@@ -267,7 +266,7 @@ def test_a_test_that_never_ends_costs_the_others_nothing() -> None:
 # Problems
 
 
-@pytest.mark.parametrize("problem", bundled_problems(), ids=lambda problem: problem.name)
+@each_row("problem", bundled_problems())
 def test_the_solution_of_a_problem_that_ships_solves_it_and_its_beginning_does_not(problem: BundledProblem) -> None:
     sandbox = runner(20.0, "isolated")
     hidden = Problem(test=[f"assert {test}" for test in problem.tests], entry_point=problem.name).program

@@ -34,6 +34,7 @@ from sottovoce.environments.govsim.fishery_rules import (
 from sottovoce.environments.govsim.fishery_rules import harvest as harvested
 from sottovoce.environments.govsim.talk import MESSAGES, Utterance, next_speaker, read_limit, read_tons, read_utterance
 from tests.environments.players import Player, free_rider, greedy, play, sustainable
+from tests.tables import each_row
 
 ALLOCATIONS: tuple[Allocation, ...] = ("stochastic", "proportional")
 GAME = Game(start=100)
@@ -89,7 +90,7 @@ def test_a_file_that_is_no_game_is_refused_in_one_line(fields: Any, said: str, t
 # Wishes
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "tons"),
     [
         ("There are 100 tons and 5 of us.\nAnswer: 10 tons", 10),
@@ -293,7 +294,7 @@ def spoken(done: bool = False, following: str | None = None) -> Utterance:
     return Utterance("Well.", (0, 5), done, following)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reply", "text", "done", "following"),
     [
         ("Say: Ten each?\nDone: no\nNext: Kate", "Ten each?", False, "Kate"),
@@ -346,7 +347,7 @@ def test_a_talk_may_be_longer_or_shorter() -> None:
     assert next_speaker(AGENTS, ["John"] * 9, spoken(following="Emma"), most=11) == "Emma"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reply", "limit"),
     [
         ("They settled it.\nAnswer: 10 tons", 10),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.environments.encyclopedia import encyclopedia
 from sottovoce.environments.pages import Page, Pages, SearchPages, sentences
 from sottovoce.environments.react import LONGEST, Action, Malformed, World, first_state, parse, step
+from tests.tables import each_row
 
 
 class Shelf:
@@ -41,7 +41,7 @@ def played(*actions: str) -> tuple[list[str], World]:
     return seen, world
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "action"),
     [
         ("Search[Aldmoor]", "Search[Aldmoor]"),
@@ -57,7 +57,7 @@ def test_actions_are_read_as_models_write_them(text: str, action: str) -> None:
     assert str(parse(text)) == action
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "why"),
     [
         ("", "no action; expected Search[a title], Lookup[a word] or Finish[an answer]"),
@@ -151,7 +151,7 @@ PAGES = Pages(
 )
 
 
-@pytest.mark.parametrize("name", ["Sève", "seve", " SE\u0301VE ", "“Sève”", "The weir"])
+@each_row("name", ["Sève", "seve", " SE\u0301VE ", "“Sève”", "The weir"])
 def test_a_page_is_found_however_its_name_is_written_and_the_first_of_a_title_counts(name: str) -> None:
     page = PAGES.page(name)
     assert page is not None and page.sentences == ("It is green.",)
@@ -168,7 +168,7 @@ def test_passages_are_one_page_by_the_name_that_was_searched() -> None:
     assert found.page("") is None and found.similar("Orla", 5) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "found"),
     [
         ("Dr. J. Orme came. He left at 3 p.m. on foot.", ["Dr. J. Orme came.", "He left at 3 p.m. on foot."]),

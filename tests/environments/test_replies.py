@@ -8,13 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from sottovoce.environments.codegen import assertions, code, ranks, reflections, scores, statements
 from sottovoce.environments.govsim.talk import read_limit, read_summary, read_tons, read_utterance
 from sottovoce.environments.whodunit.actions import Malformed, Role, read
 from sottovoce.environments.whodunit.games import attributes, drawn
 from sottovoce.environments.whodunit.wording import WORDINGS
+from tests.tables import each_row
 
 FOLDER = Path(__file__).parent / "replies"
 WORLDS = ("whodunit", "govsim", "codegen")
@@ -85,7 +84,7 @@ def as_meant(act: str, reply: str, meant: Any) -> str:
     return "meant" if found == meant else "unread" if found in (UNREAD, [], None) else "otherwise"
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@each_row("world", WORLDS)
 def test_replies_of_careful_writers_are_read_as_meant(world: str) -> None:
     given = rows(world)
     read_as = [as_meant(row["act"], row["reply"], row["meant"]) for row in given]

@@ -33,6 +33,7 @@ from sottovoce.environments.whodunit.metrics import (
 from sottovoce.environments.whodunit.rules import cancelled, first_state, is_over, step
 from sottovoce.environments.whodunit.wording import CLAUSES, WORDINGS, clause, described, question
 from tests.environments import players
+from tests.tables import each_row
 
 PEERS = ("Alex", "Beth", "Charlie", "David", "Elizabeth", "Fred")
 WORDS = WORDINGS["positive"]
@@ -90,7 +91,7 @@ def test_the_published_sets_make_as_many_characters_as_they_say() -> None:
     assert (combinations(attributes(12)), combinations(ALL)) == (6144, 3 * 2**19)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each_row("seed", range(5))
 def test_characters_of_a_game_differ_pairwise_and_the_facts_of_all_fit_one(seed: int) -> None:
     for game in (asym(seed), sym(seed)):
         assert len({tuple(each.items()) for each in game.suspects}) == game.suspect_count
@@ -207,7 +208,7 @@ def test_every_attribute_is_worded_as_description_fact_question_and_answer() -> 
 # Actions
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("role", "text", "expected"),
     [
         ("accuser", '{"thoughts": "a", "action": 1, "character": 2, "property": "hat", "value": "brown"}',
@@ -231,7 +232,7 @@ def test_actions_are_read_however_they_are_written(role: Role, text: str, expect
     assert read(text, role, SMALL, WORDS, facts=2) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("role", "text", "kind", "hint"),
     [
         ("accuser", "I ask.", "json", "There was no JSON object; end with one that holds your action."),
@@ -296,7 +297,7 @@ def test_a_no_rules_out_by_the_truth() -> None:
     assert trigger_class(world["done"][2]["blunders"]) == "collapse" and trigger_class([]) == "none"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("agent", "before", "action", "blunder", "of"),
     [
         ("Beth", [], Action("award", 1), "wrong_award", "none"),
@@ -382,7 +383,7 @@ def test_precision_is_of_games_with_an_award_and_a_cancelled_game_is_lost() -> N
 # Perfect players
 
 
-@pytest.mark.parametrize("part", range(2))
+@each_row("part", range(2))
 def test_perfect_players_win_each_of_forty_games_within_the_limit(part: int) -> None:
     for seed in range(part, 40, 2):
         game = asym(seed)

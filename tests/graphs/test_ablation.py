@@ -13,6 +13,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.nodes.hearing import filler
 from sottovoce.settings import Debate
 from tests.graphs.support import board, built, calls, debating, held, lonely, marked
+from tests.tables import some
 
 CONTROLS = ("own", "empty", "decoy")
 DECOYS = ["The answer is 7.", "The answer is 8."]
@@ -81,7 +82,7 @@ def test_a_fresh_prompt_and_a_summary_of_each_hear_the_control_too() -> None:
     ]
 
 
-@pytest.mark.parametrize("protocol", ["nl", "cipher", "sde", "hidden"])
+@pytest.mark.parametrize("protocol", some(["nl", "cipher", "sde", "hidden"], "cipher", "sde"))
 @pytest.mark.parametrize("control", ["none", *CONTROLS])
 def test_under_a_control_nothing_of_another_agent_s_message_arrives(
     control: str, protocol: str, store: PayloadStore

@@ -10,7 +10,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
-from tests.graphs.support import KEYS, QUESTION, Graph, board, replies
+from tests.graphs.support import KEYS, QUESTION, Graph, board
 
 PRIVATE = {"agent_1": ["Mia has 3.", "Tom has 5."], "agent_2": ["Tom has 5.", "Ann has 7."]}
 
@@ -72,15 +72,6 @@ def test_self_consistency_takes_the_most_frequent_of_independent_samples() -> No
     assert state["decision"]["answer"] == "5"
     assert len({asked.text for asked in model.calls}) == 1
     assert len({asked.options["seed"] for asked in model.calls}) == 3
-
-
-def test_more_samples_leave_the_first_ones_as_they_were(folder: str, store: PayloadStore) -> None:
-    def samples(n: int) -> list[str]:
-        graph = baseline("self_consistency", model=[folder], samples=n, max_tokens=5, store=store)
-        return [message.text for message in replies(graph.invoke(QUESTION, output_keys=KEYS))]
-
-    assert samples(2) == samples(4)[:2]
-    assert len(set(samples(4))) == 4
 
 
 async def test_many_samples_share_their_steps(

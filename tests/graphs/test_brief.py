@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import permutations
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.settings import Brief
-from tests.graphs.support import InOrder, State, board, built, heard, held, lonely, outcome
+from tests.graphs.support import State, board, built, heard, held, lonely
 
 FACTS = ["Mia has 3 apples.", "Mia lives in Ulm.", "Tom has 5 pears.", "Tom is old."]
 ASKED: dict[str, Any] = {"question": "How many pears has Tom?", "kind": "number", "target": "5", "documents": FACTS}
@@ -29,10 +28,6 @@ def briefed(model: Any = None, question: dict[str, Any] | None = None, **setting
 
 def scripted(**replies: list[str]) -> ScriptedChatModel:
     return ScriptedChatModel({agent: said[:] for agent, said in (SCRIPT | replies).items()})
-
-
-def last_prompt(**settings: Any) -> str:
-    return str(briefed(**settings)[1].calls[-1].text)
 
 
 @pytest.mark.parametrize("settings", [{}, {"know": "question"}, *({"hears": bound} for bound in BOUNDS)], ids=str)
@@ -136,15 +131,6 @@ def test_only_the_last_agent_is_asked_for_an_answer_in_the_task_s_form() -> None
         False,
         True,
     ]
-
-
-def test_the_order_in_which_senders_run_changes_no_prompt() -> None:
-    found = []
-    for order in permutations(["agent_1", "agent_2"]):
-        model = InOrder(replies={agent: said[:] for agent, said in SCRIPT.items()}, order=order)
-        state, _ = briefed(model)
-        found.append(({asked.agent: asked.turns for asked in model.calls}, outcome(state)))
-    assert found[0] == found[1]
 
 
 def test_names_edges_and_roles() -> None:

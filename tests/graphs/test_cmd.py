@@ -15,6 +15,7 @@ from sottovoce.channels.message import MessageRef
 from sottovoce.core.errors import UsageError
 from sottovoce.settings import CMD
 from tests.graphs.support import board, built, calls, heard, held
+from tests.tables import each_row
 
 LETTERS = "ABCDEFGHIJKL"
 SILENT = None
@@ -51,7 +52,7 @@ def told(asked: RecordedCall) -> str:
 # Groups
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("agents", "sizes"),
     [(1, [1]), (2, [2]), (3, [3]), (4, [2, 2]), (5, [3, 2]), (6, [3, 3]), (7, [3, 2, 2]), (12, [3, 3, 3, 3])],
 )
@@ -144,23 +145,11 @@ def test_a_secretary_that_cannot_be_read_then_either_abstains() -> None:
     assert [message.text for message in board(state) if message.agent == "secretary"] == ["Hm.", "Hm."]
 
 
-def test_hints_and_shared_documents_reach_the_secretary() -> None:
-    task = {"hints": ["All is not some."], "documents": ["All birds sing."]}
-    _, model = discussed([20], [21], secretary=["The answer is 22."], question=task)
-    text = calls(model, "secretary")[0].text
-    assert "Mind: All is not some." in text and "<facts>\n- All birds sing.\n</facts>" in text
-
-
 def test_all_abstaining_ends_without_an_answer_and_without_a_secretary() -> None:
     state, model = discussed(*[[SILENT] * 2] * 4, secretary=[])
     assert (state["decision"]["answer"], state["decision"]["score"]) == (None, 0.0)
     assert len(model.calls) == 8  # all are asked for the answer alone
     assert state["decision"]["why"] == "no answer could be read: all abstained"
-
-
-def test_who_says_that_it_is_unknown_abstains_and_is_not_asked_again() -> None:
-    state, model = discussed(["unknown"], ["unknown"], secretary=[])
-    assert len(model.calls) == 2 and state["decision"]["answer"] is None
 
 
 def test_answers_of_every_round_are_asked_for_alone_where_they_cannot_be_read() -> None:
@@ -246,11 +235,6 @@ def test_twelve_agents_have_three_levels() -> None:
     assert state["level"] == 2
 
 
-def test_each_level_has_as_many_rounds() -> None:
-    state, model = discussed(*[[20] * 6, [21] * 6, [21] * 6, [20] * 6], rounds=3)
-    assert len(model.calls) == 4 * 3 + 2 * 3 and state["round"] == 5
-
-
 @pytest.mark.parametrize(("policy", "sent"), [("tied", ["agent_2", "agent_4"]), ("first", ["agent_1", "agent_4"])])
 def test_a_group_sends_the_first_of_its_agents_that_holds_a_tied_answer_or_the_first(
     policy: str, sent: list[str]
@@ -263,8 +247,3 @@ def test_representatives_by_lot_are_the_same_for_the_same_seed() -> None:
     said: list[Said] = [*[[20, 20]] * 3, *[[21, 21]] * 3]
     sent = [discussed(*said, representative="random", seed=seed)[0]["groups"] for seed in (0, 0, 1, 2, 3, 4)]
     assert sent[0] == sent[1] and len({str(each) for each in sent}) > 1
-
-
-def test_one_group_has_no_higher_level() -> None:
-    state, _ = discussed([20], [21])
-    assert (state["decision"]["answer"], state["level"]) == ("20", 0)

@@ -13,7 +13,7 @@ from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.prompts.render import Prompts
 from sottovoce.settings import COMPONENTS
 from tests.graphs.support import QUESTION, built, held
-from tests.tables import pairs
+from tests.tables import each_row, pairs
 
 TASK: dict[str, Any] = {
     "description": "Sums of small numbers.",
@@ -64,7 +64,7 @@ def first_prompts(name: str, question: dict[str, Any] | None = None, **settings:
     }
 
 
-@pytest.mark.parametrize("name", ASKING)
+@each_row("name", ASKING)
 def test_every_component_of_the_task_is_in_every_first_prompt(name: str) -> None:
     for prompt in first_prompts(name, TASK).values():
         assert all(text in prompt for text in shown_by(name).values())
@@ -77,7 +77,7 @@ def test_each_is_switched_off_by_itself(name: str, component: str) -> None:
         assert {each for each, text in shown_by(name).items() if text in prompt} == set(COMPONENTS) - {component}
 
 
-@pytest.mark.parametrize("name", [name for name in ASKING if name not in ("mad", "reconcile", "react")])
+@each_row("name", [name for name in ASKING if name not in ("mad", "reconcile", "react")])
 def test_with_all_off_only_the_question_goes_in(name: str) -> None:
     assert set(first_prompts(name, TASK, **ALL_OFF).values()) == {ASKED}
 
@@ -122,7 +122,7 @@ def test_in_a_relay_the_form_stands_before_the_question_and_the_steps_so_far_beh
         assert before.endswith("\n\n") and "Close with N alone." in form and bool(trajectory) == (asked.round > 0)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if scheme(name).settings.discusses])
+@each_row("name", [name for name in NAMES if scheme(name).settings.discusses])
 def test_the_question_may_be_worded_for_one_agent(name: str) -> None:
     first, second = scheme(name).settings().speakers()[:2]
     prompts = first_prompts(name, {"wordings": {first: "Work out 14 + 3 * 5 - 7."}})
@@ -130,7 +130,7 @@ def test_the_question_may_be_worded_for_one_agent(name: str) -> None:
     assert QUESTION["question"] in prompts[second] and "Work out" not in prompts[second]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if scheme(name).settings.discusses])
+@each_row("name", [name for name in NAMES if scheme(name).settings.discusses])
 def test_an_agent_may_be_given_a_view_to_start_from(name: str) -> None:
     first, second = scheme(name).settings().speakers()[:2]
     prompts = first_prompts(name, {"starting_views": {second: "The answer is 21."}})

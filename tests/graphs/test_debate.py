@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -13,6 +11,7 @@ from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from tests.graphs.support import board, calls, debating, heard, held, lonely, marked, script, texts
+from tests.tables import each_row
 
 NAMES = ["agent_1", "agent_2", "agent_3"]
 
@@ -228,7 +227,7 @@ def test_summaries_are_asked_for_without_documents(summarise: str) -> None:
     assert not ["Mia" in asked.text for asked in model.calls if asked.act == "summarise" and "Mia" in asked.text]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "expected"),
     [
         (
@@ -263,31 +262,6 @@ def test_each_agent_has_its_own_temperature_model_and_system_prompt() -> None:
 
 
 # Seeds
-
-
-def seeds(**more: Any) -> dict[tuple[str, int, str], int]:
-    model = marked(4, 9)
-    question = {"id": more.pop("id")} if "id" in more else {}
-    held(debating(model, **{"agents": 3, "rounds": 2, "summarise": "each", **more}), **question)
-    return {(asked.agent, asked.round, asked.act): asked.options["seed"] for asked in model.calls}
-
-
-def test_every_call_has_a_seed_of_its_own() -> None:
-    found = seeds()
-    assert len(set(found.values())) == len(found) == 9
-    name = json.dumps([0, "q1", 0, 1, 0, "agent_2", "revise", 0])  # run, question, epoch, round, turn, ..., attempt
-    assert found["agent_2", 1, "revise"] == int.from_bytes(sha256(name.encode()).digest()[:8], "big") >> 1
-
-
-def test_the_same_run_has_the_same_seeds_another_run_or_question_others() -> None:
-    assert seeds() == seeds()
-    assert not set(seeds().values()) & set(seeds(seed=1).values())
-    assert not set(seeds().values()) & set(seeds(id="q2").values())
-
-
-def test_more_agents_or_rounds_leave_the_seeds_of_the_others_as_they_were() -> None:
-    larger = seeds(agents=4, rounds=3)
-    assert seeds().items() <= larger.items()
 
 
 # The last round

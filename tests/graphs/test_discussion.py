@@ -265,20 +265,6 @@ def test_what_was_held_stays_together_in_the_chat_of_later_rounds() -> None:
     assert [latest for *_, latest, _ in flags(last)] == [False] * 5 + [True] * 3
 
 
-def test_an_agent_can_wait_until_it_has_heard_enough() -> None:
-    class Quorum(Relay):
-        def receivers(self, message: Message, state: Discussion, agents: Sequence[str]) -> Iterable[str]:
-            return {0: [agents[1], agents[2]], 1: [agents[2]]}.get(message.round, [])
-
-        def should_wait(self, agent: str, messages: Sequence[Message], state: Discussion) -> bool:
-            return agent == "agent_3" and len(messages) < 2
-
-    model = marked(3, 1)
-    held(discussing(Quorum(), model))
-    assert [(call.agent, call.round) for call in model.calls] == [("agent_1", 0), ("agent_2", 1), ("agent_3", 2)]
-    assert heard(model.calls[-1]) == [("agent_1", 0), ("agent_2", 1)]
-
-
 def test_what_is_held_and_followed_by_nothing_is_never_heard() -> None:
     class Deaf(AllHearAll):
         def should_wait(self, agent: str, messages: Sequence[Message], state: Discussion) -> bool:

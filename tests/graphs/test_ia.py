@@ -16,6 +16,7 @@ from sottovoce.models import Rows
 from sottovoce.nodes.ia import boxed, exchange
 from sottovoce.settings import IA
 from tests.graphs.support import Recording, calls, heard, lonely_loaded
+from tests.tables import each_row
 
 KEYS = ["board", "decision", "round", "documents"]
 ASKED: Any = {"question": "Where was Bern Holt born?", "id": "q1", "kind": "text", "target": "Aldmoor"}
@@ -211,7 +212,7 @@ MESSAGES: list[tuple[str, str | None, int, int]] = [
 """A message, what its box holds (None: no answer yet), and how many questions and answers it has."""
 
 
-@pytest.mark.parametrize(("text", "answer", "questions", "answers"), MESSAGES)
+@each_row(("text", "answer", "questions", "answers"), MESSAGES)
 def test_a_message_is_read_as_it_is_meant(text: str, answer: str | None, questions: int, answers: int) -> None:
     found = exchange(text)
     assert (boxed(text), len(found.questions), len(found.answers)) == (answer, questions, answers)

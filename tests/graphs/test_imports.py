@@ -14,6 +14,7 @@ from sottovoce.graphs import NAMES, scheme
 from sottovoce.settings import Settings
 from sottovoce.settings.base import Controlled
 from sottovoce.settings.option_groups import FIRST, OF_CONTROL, place
+from tests.tables import each_row
 
 LOADED = "import sys; import {modules}; print(sorted({{name.split('.')[0] for name in sys.modules}} & {{{heavy}}}))"
 
@@ -43,7 +44,7 @@ def test_drawing_a_debate_and_running_it_with_scripted_replies_loads_no_torch() 
     assert done.stdout.split() == ["2", "False"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_every_scheme_has_its_parts_under_their_names(name: str) -> None:
     found, module = scheme(name), import_module(f"sottovoce.graphs.{name}")
     assert found.create is getattr(module, f"create_{name}")
@@ -76,7 +77,7 @@ def test_a_scheme_is_made_for_an_assistant_s_settings_without_its_model(
     assert sum(role in speak for role in roles) == (4 if field else 1)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_a_form_begins_with_what_most_people_need_and_then_with_the_scheme_s_own(name: str) -> None:
     form = [*scheme(name).create().compile().get_context_jsonschema()["properties"]]
     first = [field for field in FIRST if field in form]

@@ -11,6 +11,7 @@ from sottovoce.channels.message import MessageRef
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.prompts.render import Prompts
 from tests.graphs.support import board, built, calls, heard, held
+from tests.tables import each_row
 
 OPEN = '{"Whether there is a preference": "No", "Supported Side": "", "Reason": "Unclear.", "debate_answer": ""}'
 JUDGED = '{"Reason": "It is.", "debate_answer": "22"}'
@@ -145,13 +146,6 @@ def test_a_repaired_verdict_counts() -> None:
     assert len(model.calls) == 4 and state["decision"]["answer"] == "22"
 
 
-def test_a_judge_that_cannot_be_read_abstains() -> None:
-    state, model = mad([OPEN] * 3, ["None.", "I pass.", "I pass.", "I still pass."])
-    assert len(model.calls) == 13
-    assert (state["decision"]["answer"], state["decision"]["score"]) == (None, 0.0)
-    assert "could not be read" in state["decision"]["why"]
-
-
 def test_a_judge_that_cannot_be_read_is_asked_for_the_answer_alone_and_a_moderator_is_not() -> None:
     state, model = mad(["Hm."] * 6, ["None.", "I pass.", "I pass.", " 22"])
     assert (state["decision"]["answer"], state["decision"]["by"], state["decision"]["score"]) == ("22", "judge", 1.0)
@@ -160,7 +154,7 @@ def test_a_judge_that_cannot_be_read_is_asked_for_the_answer_alone_and_a_moderat
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("verdict", "calls_made"),
     [
         (settled(22, "No"), 11),  # an answer without a preference
@@ -188,10 +182,3 @@ def test_the_debaters_votes_are_shown_and_do_not_count() -> None:
         ("affirmative", "20", False),
         ("negative", "21", False),
     ]
-
-
-def test_other_kinds_of_answers_are_read_from_the_field() -> None:
-    for kind, given, answer in (("yes_no", "Yes", "yes"), ("label", "Correct", "correct"), ("option", "B", "B")):
-        model = ScriptedChatModel({**debaters(), "moderator": [settled(given)]})
-        state = held(built("mad", model), kind=kind, choices=["1", "2"] if kind == "option" else [])
-        assert state["decision"]["answer"] == answer

@@ -308,11 +308,3 @@ def test_what_contradicts_itself_is_refused(settings: Any, message: str) -> None
     with pytest.raises(UsageError) as refused:
         settings()
     assert str(refused.value).startswith(message)
-
-
-def test_a_retriever_that_there_is_not_is_refused_before_anybody_speaks() -> None:
-    model = ScriptedChatModel([])
-    with pytest.raises(UsageError, match="unknown retriever 'wkipedia'"):
-        create_madra(MADRA(wiki="wkipedia"), models=model).compile().invoke(ASKED)
-    with pytest.raises(UsageError, match="'documents', but the question has none"):
-        create_madra(MADRA(wiki="documents"), models=model).compile().invoke(ASKED)

@@ -23,7 +23,7 @@ from sottovoce.nodes.state import Vote, rounds_of
 from sottovoce.prompts.render import Prompts
 from tests.graphs.support import QUESTION, State, board, built, held, lonely
 from tests.support import tiny_model, tiny_tokenizer
-from tests.tables import pairs
+from tests.tables import each_row, pairs
 
 PROTOCOLS = ["nl", "cipher", "sde", "hidden", "kv", "thoughts", "graft"]
 SMALL: dict[str, dict[str, Any]] = {
@@ -139,7 +139,7 @@ def test_a_latent_discussion_reaches_moderator_judge_and_secretary(
     assert request.feed.kind == "token"  # it answers in words
 
 
-@pytest.mark.parametrize("name", SMALL)
+@each_row("name", SMALL)
 def test_hosted_models_alone_speak_in_words_and_the_transcript_says_so(name: str) -> None:
     hosted = ScriptedChatModel(["The answer is 22."] * 40, hooked=False)
     state = held(built(name, hosted, protocol="cipher", **SMALL[name]))

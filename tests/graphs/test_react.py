@@ -25,7 +25,7 @@ from sottovoce.retrievers import Hit, Passage
 from sottovoce.retrievers.registry import RETRIEVERS
 from sottovoce.settings import ReAct
 from tests.graphs.support import Once, Recording, lonely_loaded
-from tests.tables import some
+from tests.tables import each_row, some
 
 LONG: Any = {"recursion_limit": 100}
 NEVER_FINISHES = 5
@@ -177,7 +177,7 @@ def test_a_hosted_model_may_repeat_the_beginning_and_write_actions_its_own_way()
     )
 
 
-@pytest.mark.parametrize("protocol", ["nl", "cipher", "sde"])
+@pytest.mark.parametrize("protocol", some(["nl", "cipher", "sde"], "cipher"))
 def test_local_models_are_kept_to_actions_under_every_protocol(protocol: str, store: PayloadStore) -> None:
     model = Recording(protocol=protocol, preloaded=lonely_loaded(), store=store, temperature=1.0)
     state = run(model, {**ASKED, "documents": DOCUMENTS}, agents=2, steps=3, step_tokens=40)
@@ -412,7 +412,7 @@ STEPS: list[tuple[str, str]] = [
 """Replies behind "Thought 1:"; the action, or "" where there is none."""
 
 
-@pytest.mark.parametrize(("text", "action"), STEPS)
+@each_row(("text", "action"), STEPS)
 def test_a_step_is_read_as_it_is_meant(text: str, action: str) -> None:
     does = Said(Message("agent_1", 0, "step", text), None).does
     assert ("" if isinstance(does, Malformed) else str(does)) == action

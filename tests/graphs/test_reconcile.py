@@ -12,6 +12,7 @@ from sottovoce.channels.message import Message, MessageRef
 from sottovoce.nodes.reconcile import read_vote
 from sottovoce.prompts.structured import recalibrated
 from tests.graphs.support import board, built, calls, heard, held
+from tests.tables import each_row
 
 Said = Sequence[str | tuple[object, object]]
 """Texts, or answers with confidences, one a round."""
@@ -40,7 +41,7 @@ def heard_parts(asked: RecordedCall) -> list[MessageRef]:
 # Confidence and vote (test oracle 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("p", "weight"),
     [(0.59, 0.1), (0.6, 0.1), (0.61, 0.3), (0.79, 0.3), (0.8, 0.5), (0.89, 0.5), (0.9, 0.8), (0.99, 0.8), (1.0, 1.0)],
 )
@@ -173,19 +174,6 @@ def test_a_copied_form_is_no_consensus() -> None:
     copied: Said = [("a label", 0.9), ("a label", 0.9), " a label"]
     state, model = reconciled(copied, copied, rounds=0)
     assert len(model.calls) == 6 and state["decision"]["answer"] is None
-
-
-def test_who_says_that_it_is_unknown_abstains_and_is_not_asked_again() -> None:
-    state, model = reconciled([("unknown", 0.1)], [("22", 0.9)])
-    assert len(model.calls) == 2 and state["decision"]["answer"] == "22"
-
-
-def test_all_abstaining_ends_without_an_answer() -> None:
-    state, model = reconciled(["Hm."] * 6, ["Hm."] * 6, rounds=1)
-    decision = state["decision"]
-    assert len(model.calls) == 12
-    assert (decision["answer"], decision["score"], decision["beside"]) == (None, 0.0, {"plain": None})
-    assert decision["why"] == "no answer could be read: all abstained"
 
 
 # Different models, hosted ones among them

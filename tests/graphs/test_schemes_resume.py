@@ -19,6 +19,7 @@ from sottovoce.models import LoadedModel, assemble
 from sottovoce.nodes.contexts import Models
 from tests.graphs.support import KEYS, OF_CMD, QUESTION, Graph, InOrder, built, held, lonely, outcome
 from tests.support import tiny_model, tiny_tokenizer
+from tests.tables import each_row, some
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "mad": {"rounds": 2, "guide": "off"},  # the tiny models have few tokens
@@ -69,7 +70,7 @@ def test_a_replay_from_any_step_ends_as_the_first_time(name: str, store: Payload
         assert outcome(graph.invoke(None, snapshot.config, output_keys=KEYS)) == expected
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", some([*SETTINGS], *[*SETTINGS][:3]))
 def test_checkpoints_hold_plain_json(name: str, store: PayloadStore) -> None:
     graph = graph_of(name, lonely("sde", store), InMemorySaver())
     held(graph, THREAD)
@@ -118,7 +119,7 @@ def replies(scheme: str, agent: int) -> list[str]:
     return [WORDS.format(agent, r, 20 + agent % 2) for r in range(3)]
 
 
-@pytest.mark.parametrize("name", SIDE_BY_SIDE)
+@each_row("name", SIDE_BY_SIDE)
 def test_the_order_in_which_agents_of_a_round_run_changes_no_prompt(name: str) -> None:
     agents = [f"agent_{i + 1}" for i in range(SIDE_BY_SIDE[name]["agents"])]
     script = {agent: replies(name, i) for i, agent in enumerate(agents)} | {"secretary": ["The answer is 20."]}

@@ -21,12 +21,13 @@ from sottovoce.nodes.state import Discussion
 from sottovoce.nodes.state_validation import _adapter
 from sottovoce.settings import MAD, Debate
 from tests.graphs.support import KEYS, NEEDED, QUESTION, Graph, board, debating, marked
+from tests.tables import each_row
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 MODEL = ScriptedChatModel(["The answer is 22."])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("models", "expected"),
     [
         (
@@ -183,7 +184,7 @@ def test_a_scheme_s_own_keys_are_held_to_their_types() -> None:
             graph.invoke(None, graph.update_state(before, values, as_node="next_round"))
 
 
-@pytest.mark.parametrize("name", ["debate", "madra", "react", "ia", "codegen"])
+@each_row("name", ["debate", "madra", "react", "ia", "codegen"])
 def test_a_round_beyond_the_last_is_the_last_or_refused_where_others_would_be_heard(name: str) -> None:
     models = ScriptedChatModel(["The answer is 22."] * 99)
     graph = scheme(name).create(models=models, **NEEDED.get(name, {})).compile(checkpointer=InMemorySaver())
@@ -196,7 +197,7 @@ def test_a_round_beyond_the_last_is_the_last_or_refused_where_others_would_be_he
         graph.invoke(None, edited)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("edit", "expected"),
     [
         ({"pending": {"agent_1": {"next": "backwards"}}}, "pending.agent_1.next is 'backwards': expected 'again', "),

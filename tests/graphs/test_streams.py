@@ -6,7 +6,6 @@ import json
 from itertools import groupby
 from typing import Any
 
-import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
@@ -21,6 +20,7 @@ from sottovoce.settings import Debate
 from tests.graphs.support import QUESTION, Graph, built, debating, script
 from tests.graphs.test_transitions import CASES, SCRIPTS
 from tests.support import tiny_loaded
+from tests.tables import each_row
 
 ANSWERS = {"agent_1": ["20", "22"], "agent_2": ["22", "22"]}
 THREAD: Any = {"configurable": {"thread_id": "t"}}
@@ -130,7 +130,7 @@ async def test_progress_tells_rounds_acts_and_the_decision() -> None:
     assert events[-1] == {"type": "decided", "answer": "22", "why": "2 of 2 say 22"}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_every_scheme_s_outside_sees_what_its_agents_say(name: str) -> None:
     """In the server, a stream has the keys of the outcome alone."""
     settings = CASES[name][1]

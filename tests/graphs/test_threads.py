@@ -17,7 +17,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.graphs import NAMES
 from tests.graphs.support import KEYS, QUESTION, Graph, built, debating, held, marked
 from tests.graphs.test_schemes_resume import exact, graph_of
-from tests.tables import some
+from tests.tables import each_row, some
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 OTHER: Any = {"configurable": {"thread_id": "2"}}
@@ -41,7 +41,7 @@ def test_every_field_of_every_scheme_s_form_is_described() -> None:
         assert schema["required"] == ["question"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "expected"),
     [
         ({**NEXT, "choises": ["1", "2"]}, "unknown key in the input: 'choises'; the nearest known one is 'choices'"),

@@ -21,6 +21,7 @@ from tests.graphs.toys.library import create_library
 from tests.graphs.toys.palaver import Palaver, create_palaver
 from tests.graphs.toys.pond import create_pond
 from tests.support import tiny_loaded
+from tests.tables import each_row
 
 QUESTION: Any = {"question": "How many?", "id": "q1"}
 LONG: Any = {"recursion_limit": 100}
@@ -31,7 +32,7 @@ def numbered(n: int = 40) -> ScriptedChatModel:
     return ScriptedChatModel([f"{i}." for i in range(n)])
 
 
-@pytest.mark.parametrize("path", TOYS, ids=lambda path: path.stem)
+@each_row("path", TOYS)
 def test_a_toy_is_one_file_of_at_most_seventy_lines(path: Path) -> None:
     assert len(TOYS) == 3 and len(path.read_text().splitlines()) <= 70
 

@@ -20,6 +20,7 @@ from sottovoce.graphs.codegen import create_codegen
 from sottovoce.graphs.debate import create_debate
 from sottovoce.prompts.packs import SHIPPED
 from sottovoce.settings import Debate, MesSync
+from tests.tables import each_row
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
 SECRET = "root-password-4711"
@@ -80,7 +81,7 @@ def refusal(do: Callable[[], object]) -> str:
     return said
 
 
-@pytest.mark.parametrize(("name", "context"), HOSTILE, ids=str)
+@each_row(("name", "context"), HOSTILE)
 def test_a_context_names_nothing_that_does_not_ship(name: str, context: dict[str, Any], secret: str) -> None:
     found = scheme(name)
     there, gone = (filled(context, path) for path in (secret, secret + ".gone"))
@@ -94,7 +95,7 @@ def test_a_context_names_nothing_that_does_not_ship(name: str, context: dict[str
         assert said.replace(secret, "") == refusal(lambda ask=ask: ask(gone)).replace(secret + ".gone", "")  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(("name", "context"), [each for each in HOSTILE if each[0] in ("debate", "codegen")], ids=str)
+@each_row(("name", "context"), [each for each in HOSTILE if each[0] in ("debate", "codegen")])
 def test_an_edit_of_the_settings_in_state_names_nothing_either(name: str, context: dict[str, Any], secret: str) -> None:
     settings = {"sandbox": "isolated"} if name == "codegen" and context["sandbox"] != "isolated" else {}
     graph = scheme(name).create(settings).compile(checkpointer=InMemorySaver())
@@ -179,7 +180,7 @@ def test_a_graph_that_was_built_without_a_sandbox_runs_no_program() -> None:
 KINDS: list[type[BaseModel]] = [*(each.settings for each in schemes()), MesSync]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@each_row("kind", KINDS)
 def test_every_field_that_takes_text_says_whether_it_names_something(kind: type[BaseModel]) -> None:
     unmarked = [
         name

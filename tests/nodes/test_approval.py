@@ -15,6 +15,7 @@ from sottovoce.nodes.state import current_messages
 from sottovoce.settings import CodeGen, Debate
 from tests.graphs.support import NEEDED, QUESTION, Once
 from tests.nodes.test_monitor_node import SCRIPTS, THREAD, held, model_of
+from tests.tables import each_row
 
 AWARD = '{{"thoughts": "So.", "action": 3, "character": {}}}'
 
@@ -148,7 +149,7 @@ def test_a_graph_that_was_built_without_approvals_refuses_a_context_that_asks_fo
         graph.invoke(QUESTION, THREAD, context={"approve": ["answer"]})
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@each_row("name", SCRIPTS)
 def test_what_agents_do_can_be_approved_by_its_name(name: str) -> None:
     state, model = held(name, None)
     assert {each.act for each in model.calls} <= {*scheme(name).settings.acts, "test", "review", "rank"}

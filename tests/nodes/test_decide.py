@@ -22,6 +22,7 @@ from sottovoce.nodes.state import Decision, Vote
 from sottovoce.nodes.uncertainty import entropy_of
 from sottovoce.settings import Settings
 from tests.graphs.support import Recording, board, debating, held, lonely_loaded
+from tests.tables import each_row
 
 SILENT = "Hm."
 
@@ -34,7 +35,7 @@ def decided(said: list[str], *, question: dict[str, Any] | None = None, **settin
     return decision
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "answer", "why"),
     [
         (["5", "7", "7"], "7", "2 of 3 say 7"),
@@ -119,7 +120,7 @@ def test_the_average_without_a_target_shows_every_answer_and_no_score() -> None:
     assert [vote["answer"] for vote in decision["votes"]] == ["5", None]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("target", "said", "score"),
     [("7", ["7", "7"], 1.0), ("7.0", ["7"], 1.0), ("8", ["7"], 0.0), (None, ["7"], None), ("8", [SILENT], 0.0)],
 )
@@ -132,7 +133,7 @@ def test_an_abstention_is_not_right_even_where_the_target_is_unknown_too() -> No
     assert (decision["answer"], decision["score"]) == (None, 0.0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "how"),
     [("Answer: 5", "marked"), (r"So \boxed{5}.", "boxed"), ("5", "bare"), ("2 and 3 are 5.", None), ("Hm.", None)],
 )

@@ -20,6 +20,7 @@ from sottovoce.settings import Debate, ReAct
 from tests.graphs.support import KEYS, QUESTION, Once
 from tests.nodes.support import Run, ask, framed, told
 from tests.nodes.test_monitor_node import SCRIPTS, THREAD, model_of
+from tests.tables import each_row
 
 MORE = [*KEYS, "epochs", "interventions"]
 
@@ -96,7 +97,7 @@ def test_what_took_place_is_kept_in_state_whatever_is_taken_back() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["debate", "mad", "reconcile", "cmd", "madra", "whodunit"])
+@each_row("name", ["debate", "mad", "reconcile", "cmd", "madra", "whodunit"])
 def test_a_note_is_read_by_everybody_from_then_on_and_who_was_held_back_speaks_again(name: str) -> None:
     speakers = scheme(name).settings(**SCRIPTS[name][0]).speakers()
     first = speakers[0]

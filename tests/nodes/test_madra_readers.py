@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from sottovoce.nodes.madra_readers import agree, reading, selected, verdict
+from tests.tables import each_row
 
 CHOICES: list[tuple[str, list[int] | None]] = [
     # The line that the prompt asks for
@@ -130,16 +129,16 @@ ANSWERS: list[tuple[Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "chosen"), CHOICES)
+@each_row(("text", "chosen"), CHOICES)
 def test_a_choice_is_read_where_it_is_stated(text: str, chosen: list[int] | None) -> None:
     assert selected(text, 5, 3) == chosen
 
 
-@pytest.mark.parametrize(("text", "same"), VERDICTS)
+@each_row(("text", "same"), VERDICTS)
 def test_a_judge_is_read_by_its_last_stated_verdict(text: str, same: bool | None) -> None:
     assert (verdict(text), agree(text)) == (same, same is True)
 
 
-@pytest.mark.parametrize(("question", "text", "answer"), ANSWERS)
+@each_row(("question", "text", "answer"), ANSWERS)
 def test_an_answer_that_cites_is_read_without_its_citations(question: Any, text: str, answer: str) -> None:
     assert reading(text, question).answer == answer

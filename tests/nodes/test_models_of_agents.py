@@ -9,6 +9,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.graphs.debate import create_debate
 from sottovoce.nodes.context import made_from
 from sottovoce.settings import CMD, MAD, Debate, Settings
+from tests.tables import each_row
 
 
 def hooked(settings: Settings) -> dict[str, HookedChatModel]:
@@ -66,7 +67,7 @@ def test_options_may_come_as_a_command_line_has_them() -> None:
     assert settings.options("agent_1") == {"partial": "max", "threshold": 0.5}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "line"),
     [
         ({"device": ["cpu", "cpu", "cpu"]}, "device has 3 values for 2 agents; give one for all, or one each"),

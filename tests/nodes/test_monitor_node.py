@@ -17,6 +17,7 @@ from sottovoce.nodes.watch import Intervention
 from sottovoce.settings import SelfConsistency
 from tests.graphs.support import KEYS, NEEDED, OF_CMD, QUESTION, Once, calls, texts
 from tests.nodes.support import Run, ask, framed, told
+from tests.tables import each_row
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 Look = Callable[[Any, Any, Sequence[Message]], Intervention | None]
@@ -59,7 +60,7 @@ def never(run: Any, state: Any, messages: Sequence[Message]) -> None:
     """Looks, and lets everything pass."""
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@each_row("name", SCRIPTS)
 def test_a_watch_that_lets_everything_pass_changes_no_discussion(name: str) -> None:
     (state, model), (plain, unwatched) = held(name, never), held(name, None)
 
@@ -86,7 +87,7 @@ def test_a_watch_sees_all_attempts_of_an_act_before_they_reach_the_board() -> No
     assert seen == [([0, 1], 0)]
 
 
-@pytest.mark.parametrize("name", ["debate", "mad", "reconcile", "cmd", "madra"])
+@each_row("name", ["debate", "mad", "reconcile", "cmd", "madra"])
 def test_what_is_done_again_is_the_next_attempt_and_the_discussion_goes_on_as_if_it_had_been_the_first(
     name: str,
 ) -> None:

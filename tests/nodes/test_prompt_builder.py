@@ -11,6 +11,7 @@ from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Document, Question
 from sottovoce.prompts.packs import SHIPPED
 from sottovoce.prompts.render import Prompts
+from tests.tables import each_row
 
 QUESTION: Question = {"question": "What is 14 + 3?"}
 ASKED = "Question: What is 14 + 3?"
@@ -67,7 +68,7 @@ DOCUMENTS: list[tuple[object, str | None, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("documents", "agent", "known"), DOCUMENTS)
+@each_row(("documents", "agent", "known"), DOCUMENTS)
 def test_an_agent_knows_its_own_documents_and_a_single_one_knows_all(
     documents: list[Document], agent: str | None, known: list[str]
 ) -> None:
@@ -130,7 +131,7 @@ def test_the_bundled_model_keeps_the_prompts_that_it_was_trained_on() -> None:
     assert "Use what you all know to answer." in later.text
 
 
-@pytest.mark.parametrize("kind", ["number", "option", "yes_no", "label", "text"])
+@each_row("kind", ["number", "option", "yes_no", "label", "text"])
 def test_the_form_of_the_answer_and_the_choices_are_asked_for_at_the_end(kind: str) -> None:
     choices = ["17", "18"]
     question: Question = {**QUESTION, "kind": kind, "choices": choices}

@@ -12,11 +12,12 @@ from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Passage, check_question, passage_of, passages_of, question_id, shown
 from sottovoce.prompts.render import Prompts
 from tests.graphs.support import debating, held
+from tests.tables import each_row
 
 TITLED: Passage = {"text": "Mia has 3.", "title": "Mia", "id": "d7", "source": "index"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("passage", "number", "read"),
     [
         ({"text": "Mia has 3."}, None, "Mia has 3."),
@@ -65,7 +66,7 @@ def test_passages_reach_the_prompts_of_those_who_know_them() -> None:
     assert "- Tom has 5.\n" in second.text and "Mia" not in second.text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("documents", "expected"),
     [
         ([{"title": "Mia"}], "documents.0"),

@@ -21,6 +21,7 @@ from sottovoce.prompts.kinds import KINDS, OURS
 from sottovoce.prompts.render import Prompts
 from sottovoce.settings import Debate
 from tests.nodes.support import Run, ask, framed, places, state_of
+from tests.tables import each_row
 
 ACTION = "Action: pass"
 
@@ -125,7 +126,7 @@ def test_a_local_model_that_repeats_the_beginning_keeps_its_payload() -> None:
     assert (message.text, message.latent) == (text, ref)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "text", "complaint"),
     [
         ("number", "22", ""),
