@@ -56,10 +56,6 @@ def test_filler_has_as_many_words_and_for_a_local_model_as_many_tokens(store: Pa
     assert abs(said - other) <= 2 and {*dots} <= {".", " "}
 
 
-def test_each_speaker_has_a_decoy_of_its_own() -> None:
-    assert heard_by("agent_1", control="decoy")[-1] == ["The answer is 8.", "The answer is 7."]
-
-
 @pytest.mark.parametrize(
     ("control", "expected"), [("none", "2 in"), ("own", "1 in"), ("empty", ""), ("decoy", DECOYS[1])]
 )
@@ -82,8 +78,8 @@ def test_a_fresh_prompt_and_a_summary_of_each_hear_the_control_too() -> None:
     ]
 
 
-@pytest.mark.parametrize("protocol", some(["nl", "cipher", "sde", "hidden"], "cipher", "sde"))
-@pytest.mark.parametrize("control", ["none", *CONTROLS])
+@pytest.mark.parametrize("protocol", some(["nl", "cipher", "sde", "hidden"], "sde"))
+@pytest.mark.parametrize("control", some(["none", *CONTROLS], "none", "empty"))
 def test_under_a_control_nothing_of_another_agent_s_message_arrives(
     control: str, protocol: str, store: PayloadStore
 ) -> None:
@@ -95,16 +91,6 @@ def test_under_a_control_nothing_of_another_agent_s_message_arrives(
         others = [message.text for message in found if message.agent == "agent_2"]
     assert said[0][0] == said[1][0] != others[0]
     assert (said[0][1] == said[1][1]) is (control != "none")
-
-
-def test_what_is_on_the_board_is_what_was_said() -> None:
-    state = held(debating(marked(2, 2), rounds=2, control="empty"))
-    assert [message.text for message in board(state)] == [
-        "1 in 0. Answer: 0",
-        "2 in 0. Answer: 0",
-        "1 in 1. Answer: 1",
-        "2 in 1. Answer: 1",
-    ]
 
 
 def test_decoys_are_asked_for_before_anybody_speaks() -> None:

@@ -44,13 +44,6 @@ def test_documents_are_dealt_to_the_senders_who_do_not_read_the_question() -> No
     assert asking == ["agent_3"]
 
 
-def test_private_documents_stay_with_their_agents() -> None:
-    known = {"agent_1": FACTS[:1], "agent_2": FACTS[1:2], "agent_3": FACTS[2:]}
-    _, model = briefed(question={"documents": known})
-    for asked in model.calls:
-        assert [fact for fact in FACTS if fact in asked.text] == known[asked.agent]
-
-
 def test_only_the_last_agent_needs_words_and_its_answer_decides() -> None:
     state, model = briefed(brief_tokens=7)
     asked = {each.agent: each.options for each in model.calls}
@@ -82,17 +75,6 @@ def test_briefs_without_words_stand_before_the_text_and_are_not_quoted() -> None
 
 
 @pytest.mark.parametrize(
-    ("control", "quoted"),
-    [("empty", []), ("filler", [". .", ". ."]), ("decoy", ["The answer is 7.", "The answer is 8."])],
-)
-def test_a_control_stands_in_the_place_of_the_briefs(control: str, quoted: list[str]) -> None:
-    _, model = briefed(question={"decoys": ["The answer is 7.", "The answer is 8."]}, control=control)
-    parts = [part for part in model.calls[-1].turns[-1].parts if isinstance(part, MessageRef)]
-    assert [part.text for part in parts if part.text] == quoted
-    assert len(parts) == 2 and all(part.message.payload is None for part in parts)
-
-
-@pytest.mark.parametrize(
     ("settings", "found"),
     [
         ({"control": "own"}, "control is 'own', but the agent that hears says nothing before"),
@@ -118,19 +100,6 @@ def test_a_sender_without_anything_to_read_is_refused_unless_it_knows_the_questi
         briefed(question={"documents": documents})
     for settings in ({"know": "question"}, *({"hears": bound} for bound in BOUNDS)):
         assert briefed(question={"documents": documents}, **settings)[0]["decision"]["answer"] == "5"
-
-
-def test_only_the_last_agent_is_asked_for_an_answer_in_the_task_s_form() -> None:
-    task = {"description": "Sums.", "demonstrations": ["1 + 1 is 2."], "answer_description": "Close with N alone."}
-    _, model = briefed(question=task, know="question")
-    assert all("Sums." in asked.text and "1 + 1 is 2." in asked.text for asked in model.calls)
-    assert [asked.text.endswith("Close with N alone.") for asked in model.calls] == [False, False, True]
-    _, model = briefed(question=task)
-    assert [any(text in asked.text for text in ("Sums.", "1 + 1 is 2.")) for asked in model.calls] == [
-        False,
-        False,
-        True,
-    ]
 
 
 def test_names_edges_and_roles() -> None:

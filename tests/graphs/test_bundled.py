@@ -28,7 +28,7 @@ RULES = {"mad": "moderator", "reconcile": "weighted", "cmd": "vote"}
 
 @pytest.mark.parametrize(("name", "protocol"), pairs([*RULES], [*reversed(PROTOCOLS)]))
 def test_agents_of_one_loaded_agree(name: str, protocol: str, store: PayloadStore) -> None:
-    decision = held(built(name, bundled(protocol, store)), **AGREED)["decision"]
+    decision = held(built(name, bundled(protocol, store), agents=2), **AGREED)["decision"]
     assert (decision["answer"], decision["rule"], decision["score"]) == ("38", RULES[name], 1.0)
 
 

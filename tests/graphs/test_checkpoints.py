@@ -37,7 +37,6 @@ from tests.graphs.support import (
     lonely_loaded,
     marked,
     outcome,
-    texts,
 )
 from tests.support import tiny_model, tiny_tokenizer
 from tests.tables import pairs, some
@@ -83,7 +82,7 @@ def as_messages(value: Any) -> Any:
     raise TypeError(f"{type(value)} in a checkpoint")
 
 
-@pytest.mark.parametrize(("protocol", "kind"), pairs(PROTOCOLS, ["memory", "sqlite"], 2))
+@pytest.mark.parametrize(("protocol", "kind"), pairs(PROTOCOLS, ["memory", "sqlite"], 4))
 def test_checkpoints_of_a_debate_hold_plain_json_and_no_tensor(
     protocol: str, kind: str, tmp_path: Path, store: PayloadStore
 ) -> None:
@@ -109,10 +108,10 @@ async def test_a_saver_or_none_sync_async_and_beside_others_the_result_is_the_sa
     protocol: str, tmp_path: Path, store: PayloadStore
 ) -> None:
     def graph(saver: Any = None) -> Graph:
-        return debating(lonely(protocol, store), agents=3, rounds=3, saver=saver)
+        return debating(lonely(protocol, store), rounds=2, answer_turn="off", saver=saver)
 
     expected = outcome(held(graph()))
-    assert len(expected[0]) == 9
+    assert len(expected[0]) == 4
     with saver_of("sqlite", tmp_path) as saver:
         assert outcome(held(graph(saver), THREAD)) == expected
     assert outcome(held(graph(InMemorySaver()), THREAD)) == expected
@@ -121,16 +120,6 @@ async def test_a_saver_or_none_sync_async_and_beside_others_the_result_is_the_sa
         assert outcome(await graph(asaver).ainvoke(QUESTION, THREAD, output_keys=KEYS)) == expected
     for state in await graph().abatch([QUESTION, QUESTION], output_keys=KEYS):
         assert outcome(state) == expected
-
-
-@pytest.mark.parametrize("protocol", ["nl", "cipher"])
-def test_another_seed_or_question_is_another_discussion(protocol: str, store: PayloadStore) -> None:
-    first, other, named = (
-        texts(held(debating(lonely(protocol, store), temperature=[1.0], rounds=1, seed=seed), id=id))
-        for seed, id in ((0, "q1"), (1, "q1"), (0, "q2"))
-    )
-    # cipher draws nothing: only nl has a use for its seed
-    assert (first == other, first == named) == ((protocol == "cipher",) * 2)
 
 
 async def test_many_debates_at_once_fill_the_engine_s_slots(folder: str, store: PayloadStore) -> None:
@@ -151,13 +140,12 @@ def texts_of(state: Any) -> list[str]:
 # Going on
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_after_a_failure_only_the_agent_that_failed_speaks_again(kind: str, tmp_path: Path) -> None:
+def test_after_a_failure_only_the_agent_that_failed_speaks_again(tmp_path: Path) -> None:
     unbroken = held(debating(marked(3, 3), agents=3, rounds=3))
     model = marked(3, 3)
     replies = model.replies["agent_2"]
     held_back = [replies.pop(), replies.pop()][::-1]
-    with saver_of(kind, tmp_path) as saver:
+    with saver_of("sqlite", tmp_path) as saver:
         graph = debating(model, agents=3, rounds=3, saver=saver)
         with pytest.raises(UsageError, match="the script of agent 'agent_2' is empty"):
             held(graph, THREAD)
@@ -284,23 +272,14 @@ def test_an_edited_message_is_read_in_its_new_words(store: PayloadStore) -> None
     assert all(Ids(new_words) in request.prompt for request in model.requests)
 
 
-def test_a_payload_can_be_loaded_from_the_state_by_anybody_later(store: PayloadStore) -> None:
-    state = held(debating(lonely("sde", store), rounds=1))
-    for message in board(state):
-        assert message.payload is not None
-        again = Message.from_dict(plain(message.to_dict())).payload
-        assert again is not None and again.load(PayloadStore(store.root)).label.text == message.text
-
-
-@pytest.mark.parametrize("protocol", ["cipher", "sde"])
-def test_the_state_beside_the_words_is_small_whatever_the_hidden_size(protocol: str, tmp_path: Path) -> None:
+def test_the_state_beside_the_words_is_small_whatever_the_hidden_size(tmp_path: Path) -> None:
     sizes = []
     for width in (32, 256):
         folder = tmp_path / str(width)
         tiny_model(hidden_size=width).save_pretrained(folder)
         tiny_tokenizer().save_pretrained(folder)
         # Without answer turns, of which each width needs others: settings are shared by as many messages.
-        settings = Debate(protocol=protocol, model=[str(folder)], max_tokens=8, rounds=2, answer_turn="off")
+        settings = Debate(protocol="cipher", model=[str(folder)], max_tokens=8, rounds=2, answer_turn="off")
         graph = create_debate(settings, store=PayloadStore(folder / "store")).compile(checkpointer=InMemorySaver())
         graph.invoke(QUESTION, THREAD)
         state = graph.get_state(THREAD).values

@@ -82,21 +82,6 @@ def test_with_all_off_only_the_question_goes_in(name: str) -> None:
     assert set(first_prompts(name, TASK, **ALL_OFF).values()) == {ASKED}
 
 
-def test_with_all_off_a_relay_shows_the_steps_so_far() -> None:
-    prompts = first_prompts("react", TASK, **ALL_OFF)
-    assert prompts["agent_1"] == ASKED and prompts["agent_2"].startswith(f"{ASKED}\nThought 1:")
-
-
-def test_with_all_off_reconcile_still_asks_for_its_confidence_and_mad_shows_the_other_side() -> None:
-    (prompt,) = set(first_prompts("reconcile", TASK, **ALL_OFF).values())
-    question, form = prompt.split("\n")
-    assert question == ASKED and '"confidence_level"' in form
-    prompts = first_prompts("mad", TASK, **ALL_OFF)
-    assert prompts["affirmative"] == ASKED
-    assert prompts["negative"].startswith("The affirmative side says:\n<message>\n")
-    assert prompts["negative"].endswith(f"\n\n{ASKED}")
-
-
 def test_without_a_task_s_own_words_the_kind_s_form_is_asked_for_with_or_without_steps() -> None:
     forms = {on: first_prompts("single", chain_of_thought=on)["agent_1"].split("\n")[-1] for on in (True, False)}
     assert forms == {
@@ -106,20 +91,6 @@ def test_without_a_task_s_own_words_the_kind_s_form_is_asked_for_with_or_without
     assert forms[True] != forms[False]
     steps = first_prompts("single", answer_description=False)["agent_1"].split("\n")[-1]
     assert steps == "Show your steps."
-
-
-def test_a_task_s_own_form_stands_in_the_json_too() -> None:
-    (prompt,) = set(first_prompts("reconcile", {"answer_description": 'a "whole" number\nwithout unit'}).values())
-    assert "\"answer\" (a 'whole' number without unit)" in prompt
-
-
-def test_in_a_relay_the_form_stands_before_the_question_and_the_steps_so_far_behind_it() -> None:
-    model = ScriptedChatModel([" Hm.", " Search[Orla]"] * 7)
-    held(built("react", model), **TASK)
-    for asked in model.calls:
-        before, _, trajectory = asked.turns[-1].text.rpartition(ASKED)
-        form = before.rstrip().rpartition("\n")[2]
-        assert before.endswith("\n\n") and "Close with N alone." in form and bool(trajectory) == (asked.round > 0)
 
 
 @each_row("name", [name for name in NAMES if scheme(name).settings.discusses])
@@ -163,29 +134,7 @@ def test_who_does_not_discuss_is_told_of_the_task_and_knows_shared_documents_and
     assert not [asked for asked in model.calls if "Only I know." in asked.text and asked.agent not in others]
 
 
-def test_steps_and_form_are_asked_for_in_later_rounds_too() -> None:
-    model = ScriptedChatModel(["The answer is 22."] * 8)
-    held(built("debate", model, rounds=2, chain_of_thought=False), **TASK)
-    later = [asked.turns[-1].text for asked in model.calls if asked.round]
-    assert all(text.endswith("Close with N alone.") and "steps" not in text for text in later)
-
-
 # Where they stand
-
-
-@pytest.mark.parametrize("settings", [{}, {"shape": "fresh"}, {"summarise": "shared"}], ids=str)
-def test_later_rounds_of_a_debate_keep_what_belongs_to_the_question(settings: dict[str, Any]) -> None:
-    """The fresh shape lost description, examples and starting view after the first round."""
-    model = ScriptedChatModel(["The answer is 22."] * 20)
-    view = {
-        "starting_views": {"agent_1": "The answer is 21.", "agent_2": "The answer is 20."},
-        "documents": ["Mia has 3."],
-    }
-    held(built("debate", model, rounds=3, **settings), **TASK, **view)
-    for asked in (asked for asked in model.calls if asked.act == "revise"):
-        start = "The answer is 21." if asked.agent == "agent_1" else "The answer is 20."
-        for text in (SHOWN["question_description"], SHOWN["demonstrations"], "Mia has 3.", start):
-            assert asked.text.count(text) == 1
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,8 @@ import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import MessageRef
-from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
-from tests.graphs.support import board, calls, debating, heard, held, lonely, marked, script, texts
-from tests.tables import each_row
+from tests.graphs.support import board, calls, debating, heard, held, marked, script, texts
 
 NAMES = ["agent_1", "agent_2", "agent_3"]
 
@@ -70,12 +68,6 @@ def test_a_fresh_prompt_holds_the_last_round_alone_the_own_answer_last_or_first(
     assert heard(last) == blocks
 
 
-def test_nobody_is_told_who_said_what() -> None:
-    model = marked(3, 3)
-    held(debating(model, agents=3, rounds=3))
-    assert not [name for name in NAMES for asked in model.calls if name in asked.text]
-
-
 def test_nobody_reads_the_target_or_the_solution() -> None:
     model = marked(2, 2)
     held(debating(model, rounds=2), target="9191", solution="The answer is 9292.", decoys=["The answer is 9393."])
@@ -107,18 +99,6 @@ def test_each_summarises_the_others_before_it_revises() -> None:
     assert spoken == ["summarise", "revise"]  # in one turn: as they came
 
 
-def test_a_revision_after_summaries_hears_no_other_agent_s_own_words() -> None:
-    model = ScriptedChatModel({name: [f"{name} says {i}" for i in range(9)] for name in NAMES})
-    held(debating(model, agents=3, rounds=3, summarise="each"))
-    parts = [part for turn in calls(model, "agent_1")[4].turns for part in turn.parts if isinstance(part, MessageRef)]
-    assert [(part.message.act, part.own, part.latest) for part in parts] == [
-        ("answer", True, False),
-        ("summarise", False, False),
-        ("revise", True, True),
-        ("summarise", False, True),
-    ]
-
-
 def test_one_shared_summary_of_all_answers_reaches_everybody() -> None:
     model = ScriptedChatModel({name: [f"{name} says {i}" for i in range(9)] for name in [*NAMES, "summariser"]})
     state = held(debating(model, agents=3, rounds=3, summarise="shared", answer_turn="off"))
@@ -130,22 +110,6 @@ def test_one_shared_summary_of_all_answers_reaches_everybody() -> None:
         (0, "summariser", "summarise"),
         (1, "summariser", "summarise"),
     ]
-
-
-def test_summaries_are_spoken_in_words_and_answers_by_the_protocol() -> None:
-    model = marked(2, 9)
-    held(debating(model, rounds=2, summarise="each"))
-    assert {asked.act: asked.options.get("speaks") for asked in model.calls} == {
-        "answer": None,
-        "summarise": "nl",
-        "revise": None,
-    }
-
-
-def test_a_shared_summary_has_the_temperature_of_the_agent_whose_model_makes_it(store: PayloadStore) -> None:
-    state = held(debating(lonely("cipher", store), rounds=2, summarise="shared", answer_turn="off"))
-    found = {message.agent: message.stats["temperature"] for message in board(state)}
-    assert found["summariser"] == found["agent_1"] != found["agent_2"]
 
 
 # Experts and dummies (CIPHER, section 5.4)
@@ -217,37 +181,6 @@ def test_agents_share_their_facts_in_their_own_words_unless_told_to_copy_them(
     first, later = calls(model, "agent_1")
     assert ("word for word" in first.text) is verbatim
     assert heard(later) == [("agent_2", 0), ("agent_1", 0)] and "Mia has 3." in later.text
-
-
-@pytest.mark.parametrize("summarise", ["each", "shared"])
-def test_summaries_are_asked_for_without_documents(summarise: str) -> None:
-    model = marked(3, 9)
-    model.replies["summariser"] = ["They differ."]
-    held(debating(model, agents=3, rounds=2, summarise=summarise), documents={"agent_1": ["Mia has 3."]})
-    assert not ["Mia" in asked.text for asked in model.calls if asked.act == "summarise" and "Mia" in asked.text]
-
-
-@each_row(
-    ("question", "expected"),
-    [
-        (
-            {"documents": {"agent_9": ["x"]}},
-            "unknown agent among the documents: 'agent_9'; choose from: agent_1, agent_2",
-        ),
-        ({"documents": "Mia has 3."}, "documents"),
-        ({"question": " \n"}, "the question is empty"),
-        ({"kind": "colour"}, "unknown kind of answer 'colour'; choose from: label, number, option, text, yes_no"),
-        ({"target": "twenty-two"}, "target"),
-        ({"choices": "(A) 1"}, "choices"),
-    ],
-)
-def test_a_question_that_cannot_be_discussed_is_refused_before_anybody_speaks(
-    question: dict[str, Any], expected: str
-) -> None:
-    model = marked(2, 1)
-    with pytest.raises(UsageError, match=expected):
-        held(debating(model, rounds=1), **question)
-    assert not model.calls
 
 
 def test_each_agent_has_its_own_temperature_model_and_system_prompt() -> None:

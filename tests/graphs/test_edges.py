@@ -18,9 +18,8 @@ from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import ContextOverflow, ModelError, ProtocolError, UsageError
 from sottovoce.models import LoadedModel, Rows, assemble, load
 from sottovoce.models.base_temperature import Measured, save_measurement
-from tests.graphs.support import Recording, board, built, calls, debating, held, replies
+from tests.graphs.support import Recording, board, calls, debating, held, replies
 from tests.support import tiny_model, tiny_tokenizer
-from tests.tables import some
 
 
 @cache
@@ -91,12 +90,6 @@ def test_edges_of_a_hosted_model_go_in_words_and_the_run_says_so(protocol: str, 
     assert isinstance(turn, str) and said[0, "agent_1"].text in turn and said[0, "agent_2"].text in turn
     latent = local["agent_1"].rows() if protocol == "cipher" else range(local["agent_1"].edits())
     assert len(latent) == (2 if protocol == "cipher" else 1)  # the other's message; cipher reads its own rows too
-
-
-def test_a_hosted_model_beside_one_that_speaks_in_words_needs_no_note(store: PayloadStore) -> None:
-    hosted = ScriptedChatModel(["The answer is 22."], hooked=False)
-    state = held(debating({**agents("nl", store, loaded("a")), "agent_2": hosted}, rounds=1))
-    assert state["notes"] == []
 
 
 def test_under_a_latent_protocol_the_warmest_hosted_model_never_decides(store: PayloadStore) -> None:
@@ -270,22 +263,10 @@ def test_cipher_at_temperature_zero_says_that_it_equals_words(
     )
 
 
-def test_judges_that_speak_in_words_at_temperature_zero_need_no_note(folder: str, store: PayloadStore) -> None:
-    state = held(built("mad", protocol="cipher", rounds=1, model=[folder], max_tokens=3, guide="off", store=store))
-    assert state["notes"] == []
-
-
 def test_one_that_hears_means_and_speaks_in_words_draws_by_the_model_s_own(unnamed: str, store: PayloadStore) -> None:
     graph = debating(protocol="cipher", model=[unnamed], rounds=2, summarise="each", max_tokens=3, store=store)
     summaries = [message for message in board(held(graph)) if message.act == "summarise"]
     assert [message.stats["temperature"] for message in summaries] == [0.35, 0.7]
-
-
-@pytest.mark.parametrize("protocol", some(["nl", "sde", "hidden"], "sde"))
-def test_the_other_protocols_take_the_model_s_default(protocol: Any, folder: str, store: PayloadStore) -> None:
-    state = held(debating(protocol=protocol, model=[folder], rounds=1, max_tokens=3, store=store))
-    assert [message.stats["temperature"] for message in replies(state)] == [1.0, 1.0]
-    assert state["decision"]["rule"] == "majority"
 
 
 @pytest.mark.parametrize(

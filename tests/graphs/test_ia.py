@@ -12,7 +12,6 @@ from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.datasets.encyclopedia import about_the_world
 from sottovoce.graphs.ia import create_ia
-from sottovoce.models import Rows
 from sottovoce.nodes.ia import boxed, exchange
 from sottovoce.settings import IA
 from tests.graphs.support import Recording, calls, heard, lonely_loaded
@@ -50,15 +49,6 @@ def test_passages_are_dealt_by_rank_and_nobody_reads_another_one_s(agents: int) 
             own = rank % agents == place
             assert (passage in asked.turns[0].text) == own and passage not in asked.turns[-1].text
     assert "\nDocument 1: Passage 2.\nDocument 2: Passage 4." in calls(model, "agent_2")[0].turns[0].text or agents == 3
-
-
-def test_private_documents_stay_whose_they_are() -> None:
-    model = ScriptedChatModel([SURE] * 2)
-    create_ia(models=model).compile().invoke({**ASKED, "documents": {"agent_2": ["Only mine."]}})
-    assert [("Only mine." in asked.text) for asked in calls(model, "agent_1") + calls(model, "agent_2")] == [
-        False,
-        True,
-    ]
 
 
 def test_passages_are_looked_up_for_a_question_without_any_and_the_board_says_which() -> None:
@@ -133,12 +123,6 @@ def test_strong_models_write_freely_and_only_the_line_of_their_box_is_kept_to_it
     assert all(re.search(r"(?:\A|\n)\\boxed\{ (?:yes|no|unknown)\}\Z", text) for text in said[2:]), said[2:]
 
 
-def test_cipher_s_agents_have_one_temperature_and_that_is_0(store: PayloadStore) -> None:
-    model = Recording(protocol="cipher", preloaded=lonely_loaded(), store=store, max_tokens=6)
-    create_ia(IA(rounds=2), models=model).compile().invoke({**ASKED, "documents": RANKED})
-    assert {each.sampling.temperature for each in model.requests} == {0.0}
-
-
 def test_by_itself_it_does_not_since_who_has_no_answer_should_score_none(store: PayloadStore) -> None:
     model = Recording(preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=6)
     create_ia(IA(rounds=1), models=model).compile().invoke({**ASKED, "documents": RANKED})
@@ -171,12 +155,6 @@ def test_without_any_the_score_is_zero_or_that_of_what_can_be_read(rule: str, sc
 # Protocols, and the questions that ship
 
 
-def test_what_the_others_said_is_heard_under_its_words(store: PayloadStore) -> None:
-    model = Recording(protocol="cipher", preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=6)
-    create_ia(IA(rounds=2), models=model).compile().invoke({**ASKED, "documents": RANKED})
-    assert [sum(isinstance(piece, Rows) for piece in each.prompt) for each in model.requests] == [0, 0, 2, 2]
-
-
 def test_the_questions_that_ship_can_be_asked() -> None:
     for asked in about_the_world(None, 8):
         state, _ = talking({"": [rf"\boxed{{{asked['target']}}}"] * 2}, asked)
@@ -187,26 +165,17 @@ BOX = "\\boxed"
 MESSAGES: list[tuple[str, str | None, int, int]] = [
     ("#A: My documents name the town, Aldmoor.\n#Q: On which river does Aldmoor lie?", None, 1, 1),
     (f"#A: Aldmoor lies on the Orla.\n{BOX}{{the Orla}}", "the Orla", 0, 1),
-    (f"Your town and my river fit together, so the answer is {BOX}{{Orla}}.", "Orla", 0, 0),
     (f"**#A:** Bern Holt was born in Aldmoor.\n\n**Final answer:** {BOX}{{Aldmoor}}", "Aldmoor", 0, 1),
     ("- #A: He was a miller.\n- #Q: Who owned the mill?\n- #Q: When did it burn?", None, 2, 1),
     (f"I am fairly sure, though not certain, that it is {BOX}{{\\text{{Aldmoor}}}}", "Aldmoor", 0, 0),
     (f"${BOX}{{340}}$", "340", 0, 0),
-    (f"$$\n{BOX}{{\\frac{{1}}{{2}}}}\n$$", "\\frac{1}{2}", 0, 0),
     (f"At first I had {BOX}{{Kell}}. With what you say it is {BOX}{{Aldmoor}}.", "Aldmoor", 0, 0),
     (f"Once I know the town I will write it as {BOX}{{...}}.\n#Q: Which town is it?", None, 1, 0),
-    (f"I cannot box an answer yet; {BOX}{{answer}} has to wait.\n#Q: Which town is it?", None, 1, 0),
     (f"{BOX}{{}}\n#Q: Which town is it?", "", 1, 0),
-    ("# Q: Which town?\n# A: His mother was called Ida.", None, 1, 1),
-    ("#A: The first document says\nthat he moved twice.\n\n#Q: Where did he end up?", None, 1, 1),
     ("My documents say nothing of him. (They tell of the context{ual} history of Kell.)", None, 0, 0),
-    (f"#A: It has 3 mills.\n#A: The newest is of 1903.\n{BOX}{{yes}}", "yes", 0, 2),
-    (f"```\n{BOX}{{Aldmoor}}\n```", "Aldmoor", 0, 0),
     (f"{BOX} {{Aldmoor}}", "Aldmoor", 0, 0),
     (f"\\text{{Aldmoor}}. Not {BOX}{{Bern}}", "Aldmoor", 0, 0),
-    ("boxed{x} ", "x", 0, 0),
     (f"{BOX}{{Aldmoor\nand so on", "Aldmoor", 0, 0),
-    (f"{BOX}{{Aldmoor}}, or {BOX}{{...}}", "Aldmoor", 0, 0),
     ("#Q: Where?\n- **#A:** there.\nJust talk #Q: no.\n# Q : When?", None, 2, 1),
 ]
 """A message, what its box holds (None: no answer yet), and how many questions and answers it has."""

@@ -48,13 +48,6 @@ def test_three_rounds_without_an_answer_and_the_judge_take_eleven_calls() -> Non
     assert (decision["answer"], decision["rule"], decision["by"], decision["score"]) == ("22", "judge", "judge", 1.0)
 
 
-def test_an_answer_in_the_first_round_takes_three_calls() -> None:
-    state, model = mad([settled()])
-    assert [asked.agent for asked in model.calls] == ["affirmative", "negative", "moderator"]
-    assert (state["decision"]["answer"], state["decision"]["by"]) == ("22", "moderator")
-    assert "round 1" in state["decision"]["why"]
-
-
 # What is heard
 
 
@@ -141,11 +134,6 @@ def test_a_moderator_is_asked_once_more_and_then_leaves_it_open() -> None:
     assert "asked again" in attempts[0].notes[0] and "cannot be read" in attempts[1].notes[0]
 
 
-def test_a_repaired_verdict_counts() -> None:
-    state, model = mad(["The answer is 22.", settled(22)])
-    assert len(model.calls) == 4 and state["decision"]["answer"] == "22"
-
-
 def test_a_judge_that_cannot_be_read_is_asked_for_the_answer_alone_and_a_moderator_is_not() -> None:
     state, model = mad(["Hm."] * 6, ["None.", "I pass.", "I pass.", " 22"])
     assert (state["decision"]["answer"], state["decision"]["by"], state["decision"]["score"]) == ("22", "judge", 1.0)
@@ -159,15 +147,10 @@ def test_a_judge_that_cannot_be_read_is_asked_for_the_answer_alone_and_a_moderat
     [
         (settled(22, "No"), 11),  # an answer without a preference
         (settled("unknown"), 11),
-        (settled(""), 11),
         (settled("a number"), 14),  # the form's own words
-        (settled("20 or 22"), 14),
-        (settled("not 22"), 14),
         (settled(22, "No, both are right"), 11),
-        (settled(22, "Neither"), 11),
         (settled("the negative side"), 14),  # no number: asked again, each round
         (settled("22"), 3),
-        (settled("The answer is 22."), 3),
         ("```json\n" + settled(22) + "\n```\nThank you.", 3),
     ],
 )

@@ -10,7 +10,6 @@ from langchain_core.outputs import ChatResult
 
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.core.errors import RetrievalError, UsageError
-from sottovoce.datasets.encyclopedia import about_the_world
 from sottovoce.graphs.madra import create_madra
 from sottovoce.graphs.single import create_single
 from sottovoce.nodes.madra_readers import selection_form
@@ -98,16 +97,6 @@ def test_the_board_says_what_was_found_where_and_what_was_chosen() -> None:
     assert next(each for each in said if each.act == "select").notes == ("chose [0] On holt",)
 
 
-def test_a_choice_without_its_line_is_requested_once_more() -> None:
-    chosen = {"agent_1": ["It is in [0].", "Evidence: [0]", "Here. [Place 1]"]}
-    state, _ = held(script(["[Yes]"]) | chosen, n_wiki=1)
-    notes = [each.notes for each in state["board"] if (each.agent, each.act) == ("agent_1", "select")]
-    assert notes == [
-        ('asked again: it has no line "Evidence:" with numbers or [No Found]',),
-        ("chose [0] On holt",),
-    ]
-
-
 @pytest.mark.parametrize(("source", "expected"), [("wiki", 10), ("google", 2), ("all", 11), ("none", 0)])
 def test_sources_are_chosen(source: str, expected: int) -> None:
     state, model = held(script(["[Yes]"]), **BOTH, source=source)
@@ -133,13 +122,6 @@ def test_where_all_sources_fail_nobody_is_asked() -> None:
     with pytest.raises(RetrievalError, match="failing is out of order"):
         create_madra(MADRA(wiki="madra-failing"), models=model).compile().invoke(ASKED)
     assert model.calls == []
-
-
-def test_where_nothing_is_found_debaters_talk_at_once() -> None:
-    replies = {"agent_1": ["[Aldmoor]"], "agent_2": ["[Aldmoor]"], "judge": ["[Yes]"], "summarizer": ["[Aldmoor]"]}
-    state, model = held(replies, wiki="madra-empty")
-    assert state["board"][0].text == "Nothing was found." and not calls(model, "agent_1", "select")
-    assert state["decision"]["score"] == 1.0
 
 
 def test_a_search_before_later_rounds_is_for_what_debaters_said_and_numbers_stay() -> None:
@@ -237,16 +219,6 @@ def test_calls_are_two_a_debater_and_round_a_judge_a_round_and_a_summarizer(agen
     assert state["decision"]["agreed"] is False and state["decision"]["why"] == "they never agreed in 3 rounds"
 
 
-def test_a_judge_without_a_verdict_has_not_found_them_agreed_and_the_board_says_why() -> None:
-    state, _ = held(script(["They name towns."] * 6))
-    judged = [message for message in state["board"] if message.act == "agree"]
-    assert [message.notes for message in judged[:2]] == [
-        ("asked again: it says neither yes nor no",),
-        ("cannot be read: it says neither yes nor no",),
-    ]
-    assert not state["decision"]["agreed"]
-
-
 def test_an_early_yes_ends_it_after_the_first_round() -> None:
     state, model = held(script(["They do. [Yes]"]))
     assert len(model.calls) == 2 * 2 + 2 and state["round"] == 0
@@ -262,20 +234,6 @@ def test_where_the_summarizer_cannot_be_read_the_most_frequent_answer_counts_and
     assert decision["answer"] == "Place 1" and "by" not in decision
     assert decision["why"].startswith(
         "they agreed in round 1; the summarizer's answer could not be read: 1 of 2 say Place 1; a tie"
-    )
-
-
-def test_a_label_that_cannot_be_read_is_asked_for_in_its_form() -> None:
-    (question,) = about_the_world("claim", 1)
-    debaters = {"agent_1": ["[0]", "Who knows."], "agent_2": ["[0]", "[REFUTES]"]}
-    state, model = held({**debaters, "judge": ["[Yes]"], "summarizer": ["Who knows.", "REFUTES"]}, question)
-    assert state["decision"]["answer"] == "REFUTES"
-    assert [vote["answer"] for vote in state["decision"]["votes"]] == [None, "REFUTES"]  # what nothing reads
-    form = calls(model, "summarizer")[-1].options["response_format"]
-    assert form["choices"] == (
-        "SUPPORTS",
-        "REFUTES",
-        "NOT ENOUGH INFO",
     )
 
 

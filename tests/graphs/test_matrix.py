@@ -39,7 +39,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "single": {},
     "self_consistency": {"samples": 2},
     "codegen": {"agents": 2, "rounds": 2, "guide": "off"},
-    "whodunit": {"suspects": 3, "attributes": 4, "guide": "off"},
+    "whodunit": {"suspects": 3, "attributes": 4, "turns": 2, "guide": "off"},
     "govsim": {"agents": 2, "months": 1, "utterances": 2, "guide": "off"},
 }
 DISCUSSING = [name for name in SMALL if scheme(name).settings.discusses]

@@ -74,13 +74,6 @@ def test_of_stages_without_words_only_the_last_is_heard_and_none_is_quoted() -> 
         assert "<message>" not in asked.text and " says:" not in asked.text
 
 
-def test_a_stage_with_words_after_one_without_is_quoted_behind_it() -> None:
-    model = scripted("sequential", planner=[""], refiner=[""])
-    piped("sequential", model)
-    judge = by_agent(model)["judge"]
-    assert heard(judge) == [("refiner", 0), ("critic", 0)] and judge.text.count("<message>") == 1
-
-
 def test_a_summariser_hears_all_specialists_with_words_or_without() -> None:
     model = scripted("hierarchical", researcher=[""])
     piped("hierarchical", model)
@@ -88,27 +81,6 @@ def test_a_summariser_hears_all_specialists_with_words_or_without() -> None:
     last = by_agent(model)["summariser"]
     assert heard(last) == [("researcher", 0), ("calculator", 0), ("analyst", 0)]
     assert last.text.count("<message>") == 2 and "researcher" not in last.text
-
-
-@each_row("shape", SHAPES)
-def test_private_documents_are_shown_to_their_agent_and_a_list_to_all(shape: str) -> None:
-    model = scripted(shape)
-    owner, *others = SHAPES[shape]
-    piped(shape, model, {"documents": {owner: ["The lake is deep."]}})
-    asked = by_agent(model)
-    assert "The lake is deep." in asked[owner].text
-    assert not any("The lake is deep." in asked[agent].text for agent in others)
-    model = scripted(shape)
-    piped(shape, model, {"documents": ["The lake is deep."]})
-    assert all("The lake is deep." in asked.text for asked in model.calls)
-
-
-def test_only_the_last_agent_is_asked_for_an_answer_in_the_task_s_form() -> None:
-    model = scripted("sequential")
-    task = {"description": "Sums.", "demonstrations": ["1 + 1 is 2."], "answer_description": "Close with N alone."}
-    piped("sequential", model, task)
-    assert all("Sums." in asked.text and "1 + 1 is 2." in asked.text for asked in model.calls)
-    assert [asked.text.endswith("Close with N alone.") for asked in model.calls] == [False, False, False, True]
 
 
 def test_names_and_edges() -> None:

@@ -74,11 +74,11 @@ def observations(state: Any) -> list[str]:
 # The oracle: gold steps
 
 
-@pytest.mark.parametrize("part", some(range(12), 0))
+@pytest.mark.parametrize("part", some(range(36), 0))
 def test_the_gold_steps_reach_the_answer_of_every_bridge_question(part: int) -> None:
     gold = {asked.text: asked for asked in questions("bridge")}
     graph = create_react(models=Playing(gold=gold)).compile()
-    for asked in about_the_world("bridge", len(gold))[part::12]:
+    for asked in about_the_world("bridge", len(gold))[part::36]:
         state: Any = graph.invoke(asked, LONG, output_keys=KEYS)
         assert (state["decision"]["score"], counted(state).second_calls) == (1.0, 0)
         assert asked["target"] in observations(state)[-1] and asked["target"] not in observations(state)[0]
@@ -213,12 +213,6 @@ def test_the_latest_step_goes_by_the_protocol_or_all_do(carry: Any, carried: lis
     assert [part.latest for part in parts] == [False, False, True]
 
 
-def test_a_step_is_heard_under_its_words(store: PayloadStore) -> None:
-    model = Recording(protocol="cipher", preloaded=lonely_loaded(), store=store, temperature=1.0)
-    run(model, {**ASKED, "documents": DOCUMENTS}, steps=2, step_tokens=40)
-    assert [sum(isinstance(piece, Rows) for piece in each.prompt) for each in model.requests] == [0, 1]
-
-
 def test_of_a_step_of_two_calls_thought_and_action_are_heard_each_from_its_own() -> None:
     _, model = relay(" I wonder.\nNo.\nObservation 1: Kell.", " Search[Bern Holt]", step(2, "Finish[Aldmoor]"))
     parts = [part for turn in model.calls[2].turns for part in turn.parts if isinstance(part, MessageRef)]
@@ -227,7 +221,7 @@ def test_of_a_step_of_two_calls_thought_and_action_are_heard_each_from_its_own()
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("protocol", ["nl", "cipher", "sde"])
+@pytest.mark.parametrize("protocol", some(["nl", "cipher"], "cipher"))
 def test_the_second_call_goes_on_from_the_payload_of_its_thought(protocol: str, store: PayloadStore) -> None:
     """It read the thought as words that were tokenised anew."""
     model = Recording(protocol=protocol, preloaded=lonely_loaded(), store=store, temperature=1.0)
@@ -259,7 +253,7 @@ def test_cipher_s_relay_has_one_temperature_and_that_is_0(compat: str, temperatu
 FEVER = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "choices", "endings"),
     [
         ("label", FEVER, FEVER),
@@ -270,31 +264,13 @@ FEVER = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
         ("text", [], ["Tern Bridge", "Lake Isk", "Varlund"]),
     ],
 )
-@pytest.mark.parametrize("search", ["title", "passages"])
-def test_examples_end_as_answers_of_the_question_s_kind(
-    kind: str, choices: list[str], endings: list[str], search: Any
-) -> None:
+def test_examples_end_as_answers_of_the_question_s_kind(kind: str, choices: list[str], endings: list[str]) -> None:
     question: Any = {"question": "Q?", "kind": kind, "choices": choices}
-    prompt = step_turns(PromptBuilder(Prompts(), question, None), ReAct(search=search), [])[-1].text
+    prompt = step_turns(PromptBuilder(Prompts(), question, None), ReAct(), [])[-1].text
     shown, _, asked = prompt.rpartition("</example>")
     assert re.findall(r"Finish\[(.*)\]", shown) == endings
     assert ("SUPPORTS" in prompt) == (choices[:1] == ["SUPPORTS"]) == ("\nClaim: Q?" in asked)
     assert all(choice in asked for choice in choices)
-
-
-@pytest.mark.parametrize(("kind", "choices"), [("label", FEVER), ("yes_no", []), ("number", []), ("text", [])])
-def test_a_search_for_passages_is_described_as_one(kind: str, choices: list[str]) -> None:
-    question: Any = {"question": "Q?", "kind": kind, "choices": choices}
-    turns = step_turns(PromptBuilder(Prompts(), question, None), ReAct(search="passages"), [])
-    text = "\n".join(turn.text for turn in turns)
-    assert "three passages" in text
-    assert not [
-        word for word in ("Similar", "Could not find", "similar", "opens the page", "of the page") if word in text
-    ]
-    by_title = step_turns(
-        PromptBuilder(Prompts(), {"question": question["question"], "kind": "text"}, None), ReAct(), []
-    )
-    assert "Similar: ['Keel Bridge'" in by_title[-1].text and "opens the page" in by_title[0].text
 
 
 # Libraries
@@ -304,12 +280,6 @@ def test_passages_may_be_read_as_one_page() -> None:
     state, _ = relay(step(1, "Search[who was born]"), step(2, "Lookup[mill]"), step(3, "Finish[x]"), search="passages")
     assert observations(state)[0] == "Bern Holt was born in Aldmoor."
     assert observations(state)[1] == "No more results."
-
-
-def test_the_encyclopedia_is_searched_for_passages_too() -> None:
-    model = ScriptedChatModel([step(1, "Search[marsh fever physician]"), step(2, "Finish[x]")])
-    seen = observations(run(model, ASKED, library="encyclopedia", search="passages"))
-    assert seen[0].startswith("Ines Halm was a physician who found the cause of marsh fever.")
 
 
 class Wiki:
@@ -376,38 +346,24 @@ def test_a_reset_brings_the_open_page_back() -> None:
 
 STEPS: list[tuple[str, str]] = [
     (" I need the birthplace of Bern Holt.\nAction 1: Search[Bern Holt]", "Search[Bern Holt]"),
-    ("Thought 1: I begin with Bern Holt.\nAction 1: Search[Bern Holt]", "Search[Bern Holt]"),
-    (" First I need his page.\nThen the town's.\nAction 1: Search[Bern Holt]", "Search[Bern Holt]"),
-    (" Two things are missing:\n- his town\n- its river\n\nAction 1: Search[Bern Holt]", "Search[Bern Holt]"),
-    (" I look him up.\n\n**Action 1:** Search[Bern Holt]", "Search[Bern Holt]"),
     (" I look him up.\n**Action 1: Search[Bern Holt]**", "Search[Bern Holt]"),
-    (" I look him up.\nAction: Search[Bern Holt]", "Search[Bern Holt]"),
     (" I look him up.\naction 1 - search[Bern Holt]", "Search[Bern Holt]"),
     (" I look him up.\nACTION 1 \u2013 Search [Bern Holt].", "Search[Bern Holt]"),
-    (" I look him up.\n### Action 1\nSearch[Bern Holt]", "Search[Bern Holt]"),
-    (" I look him up.\nAction 1: `Search[Bern Holt]`", "Search[Bern Holt]"),
     (" I look him up.\nAction 1:\n```\nSearch[Bern Holt]\n```", "Search[Bern Holt]"),
-    (' I look him up.\nAction 1: Search["Bern Holt"]', "Search[Bern Holt]"),
     (
         " I could do Search[Aldmoor] or Lookup[fair]; the man comes first.\nAction 1: Search[Bern Holt]",
         "Search[Bern Holt]",
     ),
-    (" He was born in Aldmoor.\nAction 1: Finish[Aldmoor]\n\nThis is what the page says.", "Finish[Aldmoor]"),
     (
         " I look him up.\nAction 1: Search[Bern Holt]\nObservation 1: He was born in Kell.\nThought 2: So Kell.\n"
         "Action 2: Finish[Kell]",
         "Search[Bern Holt]",
     ),
-    (" I look him up.\nAction 1: Search[Bern Holt]\n**Observation 1:** Kell.\nFinish[Kell]", "Search[Bern Holt]"),
     (" I look him up.\n**Observation 1:** He is of Kell.\nAction 2: Finish[Kell]", ""),
     (" The word may be further down.\nAction 1: Look up[born]", "Lookup[born]"),
     (" The word may be further down.\nAction 1: Lookup[born in]\nAction 2: Search[Aldmoor]", "Lookup[born in]"),
-    (" The page names both.\nAction 1: Finish[Aldmoor and Kell]", "Finish[Aldmoor and Kell]"),
-    (" It is 340 metres.\nAction 1: Finish[340 metres]", "Finish[340 metres]"),
-    (" Nothing is told of it.\nAction 1: Finish[NOT ENOUGH INFO]", "Finish[NOT ENOUGH INFO]"),
     (" I look him up. Search[Bern Holt]", "Search[Bern Holt]"),
     (" I need to know where he was born before anything else, and then", ""),
-    (" I look him up.\nAction 1: look at the page of Bern Holt", ""),
 ]
 """Replies behind "Thought 1:"; the action, or "" where there is none."""
 

@@ -14,7 +14,6 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.main import main
 from sottovoce.core.any_types import AnyState
-from sottovoce.core.errors import ProtocolError
 from sottovoce.models import LoadedModel, load, unload
 from tests.graphs.support import State, debating, held, replies, texts
 from tests.models import quantise
@@ -22,7 +21,8 @@ from tests.support import tiny_model, tiny_tokenizer
 from tests.tables import pairs
 
 PROTOCOLS = ["nl", "cipher", "sde", "hidden"]
-NEEDS_ONE_MODEL = {"sde", "hidden"}
+
+
 FAST: AnyState = {"rounds": 2, "max_tokens": 4}
 
 
@@ -45,33 +45,6 @@ def dtypes(state: State) -> list[str | None]:
 
 
 # Several models
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_models_of_one_vocabulary_meet_where_the_protocol_allows(
-    protocol: Any, models: dict[str, str], store: PayloadStore
-) -> None:
-    named = [models["one"], models["wide"]]
-    graph = debating(protocol=protocol, model=named, store=store, **FAST)
-    if protocol in NEEDS_ONE_MODEL:
-        with pytest.raises(ProtocolError, match=f"{protocol} needs one model on both sides.*one.*wide.*--fallback nl"):
-            held(graph)
-        graph = debating(protocol=protocol, model=named, fallback="nl", store=store, **FAST)
-    state = held(graph)
-    assert len(texts(state)) == 4
-    assert [note.split(":")[0] for note in state["notes"]] == (
-        ["agent_2 hears agent_1 in words", "agent_1 hears agent_2 in words"] if protocol in NEEDS_ONE_MODEL else []
-    )
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_models_of_other_vocabularies_meet_in_words(protocol: Any, models: dict[str, str], store: PayloadStore) -> None:
-    named = [models["one"], models["stranger"]]
-    if protocol != "nl":
-        with pytest.raises(ProtocolError, match="--fallback nl"):
-            held(debating(protocol=protocol, model=named, store=store, **FAST))
-    state = held(debating(protocol=protocol, model=named, fallback="nl", store=store, **FAST))
-    assert len(texts(state)) == 4 and len(state["notes"]) == (0 if protocol == "nl" else 2)
 
 
 def test_over_a_bridge_means_cross_vocabularies_in_exact_repetition(

@@ -126,27 +126,18 @@ def edits(graph: Graph) -> dict[str, tuple[dict[str, Any], str]]:
     settings, message = values["settings"], values["board"][0].to_dict()
     return {
         "no board": ({"board": "hello"}, "the board got 'hello'; expected messages"),
-        "a number": ({"board": 3}, "the board got 3; expected messages"),
         "no message": ({"board": ["hello"]}, "a message for the board is 'hello'; expected its fields"),
-        "lacks": ({"board": [{"agent": "agent_1"}]}, "in a message for the board, it has no 'round'"),
         "text": ({"board": [{**message, "round": "0"}]}, "in a message for the board, round is '0': expected a valid"),
-        "negative": ({"board": [{**message, "attempt": -1}]}, "attempt is -1: expected greater than or equal to 0"),
         "unknown": ({"board": [{**message, "texts": ""}]}, "unknown field of a message: 'texts'; the nearest known"),
-        "digest": ({"board": {**message, "payload": {"sha256": "../x"}}}, "in a message for the board, payload"),
         "nobody": ({"board": [{**message, "agent": "eve"}]}, "unknown agent on the board: 'eve'; choose from: agent_1"),
         "later": ({"board": [{**message, "round": 7}]}, "round 7, turn 0, act 'answer', attempt 0 is later than the"),
         "round": ({"round": -5}, "in the state, round is -5; expected -1 to 100,000"),
-        "huge round": ({"round": 10**9}, "in the state, round is 1000000000; expected -1 to 100,000"),
-        "huge turn": ({"turn": 10**9}, "in the state, turn is 1000000000; expected 0 to 100,000"),
-        "round text": ({"round": "0"}, "in the state, round is '0': expected a valid integer"),
         "votes": ({"votes": [{"agent": "agent_1"}]}, "in the state, votes.0 has no 'answer'"),
-        "choices": ({"choices": "AB"}, "in the state, choices is 'AB': expected a valid list"),
         "target": ({"target": "many"}, "target is 'many'"),
         "no question": ({"question": None}, "question"),
         "gathered": ({"interventions": 3}, "interventions got 3, which is not of its type"),
         "settings": ({"settings": {**settings, "rounds": "many"}}, "rounds is 'many': expected a valid integer"),
         "part": ({"settings": {"rounds": 3}}, "the state's settings have no 'protocol'; write all of them"),
-        "no settings": ({"settings": None}, "the state's settings are None; expected all of them by name"),
         "no JSON": ({"settings": {"rounds": {1}}}, "the state's settings are not JSON: "),
         "agents": (
             {"settings": {**settings, "agents": 3}},
@@ -155,13 +146,12 @@ def edits(graph: Graph) -> dict[str, tuple[dict[str, Any], str]]:
     }
 
 
-@pytest.mark.parametrize("as_node", ["close_round", "next_round"])
-def test_an_edit_that_is_none_is_one_line_and_the_step_before_it_goes_on(as_node: str) -> None:
+def test_an_edit_that_is_none_is_one_line_and_the_step_before_it_goes_on() -> None:
     graph = between()
     before = graph.get_state(THREAD).config
     for what, (values, expected) in edits(graph).items():
         with pytest.raises(SottovoceError) as refused:
-            graph.invoke(None, graph.update_state(before, values, as_node=as_node))
+            graph.invoke(None, graph.update_state(before, values, as_node="close_round"))
         assert expected in str(refused.value), what
         assert "\n" not in str(refused.value), what
     assert len(board(graph.invoke(None, before, output_keys=KEYS))) == 4
@@ -184,7 +174,7 @@ def test_a_scheme_s_own_keys_are_held_to_their_types() -> None:
             graph.invoke(None, graph.update_state(before, values, as_node="next_round"))
 
 
-@each_row("name", ["debate", "madra", "react", "ia", "codegen"])
+@each_row("name", ["debate", "react", "codegen"])
 def test_a_round_beyond_the_last_is_the_last_or_refused_where_others_would_be_heard(name: str) -> None:
     models = ScriptedChatModel(["The answer is 22."] * 99)
     graph = scheme(name).create(models=models, **NEEDED.get(name, {})).compile(checkpointer=InMemorySaver())
@@ -202,10 +192,7 @@ def test_a_round_beyond_the_last_is_the_last_or_refused_where_others_would_be_he
     [
         ({"pending": {"agent_1": {"next": "backwards"}}}, "pending.agent_1.next is 'backwards': expected 'again', "),
         ({"pending": {"agent_1": {"next": "reset"}}}, "pending.agent_1 has no 'to', the mark that a reset goes back"),
-        ({"pending": {"agent_1": {"written": 5}}}, "pending.agent_1.written is 5: expected a valid dict"),
         ({"pending": {"agent_1": {"written": {"answer": 5}}}}, "pending.agent_1.written.answer is 5: expected a valid"),
-        ({"pending": {"agent_1": {"board": [{"agent": "agent_1"}]}}}, "in a message for the board, it has no 'round'"),
-        ({"marks": None}, "the state has no 'marks', which 'opening' wrote"),
     ],
 )
 def test_what_is_held_back_and_what_a_reset_reads_is_refused_where_it_is_none(edit: Any, expected: str) -> None:
@@ -219,32 +206,10 @@ def test_what_is_held_back_and_what_a_reset_reads_is_refused_where_it_is_none(ed
     assert expected in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_a_state_without_its_round_is_refused_before_anybody_speaks() -> None:
-    graph = debating(marked(2, 1), saver=InMemorySaver())
-    graph.invoke(QUESTION, THREAD, interrupt_after=["opening"])
-    with pytest.raises(UsageError, match="the state has no 'round', which 'opening' wrote"):
-        graph.update_state(THREAD, {"round": None})
-
-
 def test_a_reply_to_nobody_is_told_that_its_thread_holds_no_discussion() -> None:
     graph = debating(marked(2, 1), saver=InMemorySaver())
     with pytest.raises(RequestError, match="a Command was given to a thread without a discussion"):
         graph.invoke(Command(resume="The answer is 22."), THREAD)
-
-
-@pytest.mark.parametrize("node", [None, "agent_1", "decide"])
-def test_a_message_of_an_unknown_agent_is_refused_also_when_the_discussion_is_over(node: str | None) -> None:
-    graph = create_debate(Debate(agents=2, rounds=1), models=ScriptedChatModel(["The answer is 22."] * 2)).compile(
-        checkpointer=InMemorySaver()
-    )
-    thread: Any = {"configurable": {"thread_id": "1"}}
-    graph.invoke({"question": "What is 14 + 3 * 5 - 7?"}, thread)
-    stands = graph.get_state(thread)
-    message = {**stands.values["board"][0].to_dict(), "agent": "nobody"}
-
-    with pytest.raises(RequestError, match=r"^unknown agent on the board: 'nobody'; choose from: agent_1, agent_2$"):
-        graph.update_state(thread, {"board": [message]}, as_node=node)
-    assert graph.get_state(thread).config == stands.config
 
 
 def test_an_edit_after_a_stop_of_two_agents_names_one_of_them() -> None:

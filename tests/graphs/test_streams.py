@@ -98,11 +98,6 @@ def test_a_parent_s_streams_show_the_steps_of_a_discussion_inside_it() -> None:
     assert told == ["round", "act", "act", "round", "act", "act", "decided"]
 
 
-def test_a_parent_without_sub_graphs_in_its_stream_sees_the_decision() -> None:
-    (update,) = parent(debate()).stream(QUESTION, stream_mode="updates")
-    assert update["discuss"]["decision"]["answer"] == "22"
-
-
 def test_a_parent_s_state_shows_where_the_discussion_inside_it_stands() -> None:
     child = create_debate(Debate(agents=2, rounds=2), models=script(ANSWERS)).compile(interrupt_before=["decide"])
     graph = parent(child, InMemorySaver())
@@ -111,11 +106,6 @@ def test_a_parent_s_state_shows_where_the_discussion_inside_it_stands() -> None:
     inner: Any = task.state
     assert inner.next == ("decide",) and len(inner.values["board"]) == 4
     assert graph.invoke(None, THREAD)["decision"]["answer"] == "22"
-
-
-def test_a_graph_inside_another_is_drawn_with_its_own_nodes() -> None:
-    drawn = parent(debate()).get_graph(xray=True)
-    assert {"discuss:opening", "discuss:agent_1", "discuss:agent_2", "discuss:decide"} <= set(drawn.nodes)
 
 
 async def test_progress_tells_rounds_acts_and_the_decision() -> None:

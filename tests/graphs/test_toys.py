@@ -4,37 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Message, MessageRef
+from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.models import Rows
-from sottovoce.nodes.state import current_messages
 from sottovoce.nodes.watch import Intervention
 from tests.graphs.support import Recording
 from tests.graphs.toys.library import create_library
 from tests.graphs.toys.palaver import Palaver, create_palaver
 from tests.graphs.toys.pond import create_pond
 from tests.support import tiny_loaded
-from tests.tables import each_row
 
 QUESTION: Any = {"question": "How many?", "id": "q1"}
 LONG: Any = {"recursion_limit": 100}
-TOYS = sorted(Path(__file__).parent.joinpath("toys").glob("*.py"))
 
 
 def numbered(n: int = 40) -> ScriptedChatModel:
     return ScriptedChatModel([f"{i}." for i in range(n)])
-
-
-@each_row("path", TOYS)
-def test_a_toy_is_one_file_of_at_most_seventy_lines(path: Path) -> None:
-    assert len(TOYS) == 3 and len(path.read_text().splitlines()) <= 70
 
 
 # Agents that speak three times in a round, in an order chosen at run time
@@ -52,15 +43,6 @@ def test_agents_speak_three_times_in_a_round_in_an_order_chosen_at_run_time() ->
     orders = [[each.agent for each in board if each.round == r] for r in range(2)]
     assert orders[0] != orders[1] and [each.agent for each in board] == [asked.agent for asked in model.calls]
     assert len({asked.options["seed"] for asked in model.calls}) == 18
-
-
-def test_each_hears_all_that_was_said_before_in_order_of_time() -> None:
-    model = numbered()
-    create_palaver(models=model).compile().invoke(QUESTION, LONG)
-    for i, asked in enumerate(model.calls):
-        parts = [part for turn in asked.turns for part in turn.parts if isinstance(part, MessageRef)]
-        assert [part.message.text for part in parts] == [f"{j}." for j in range(i)]
-        assert [part.own for part in parts] == [part.message.agent == asked.agent for part in parts]
 
 
 @pytest.mark.parametrize("protocol", ["cipher", "sde"])
@@ -111,26 +93,6 @@ def test_a_reset_restores_the_world_and_keeps_the_counter() -> None:
     assert (state["fish"], state["resets"], state["epochs"], state["pending"]) == (2, 1, [[1, 0]], {})
     told = [asked.text.split(".")[0].removeprefix("[user]\nThere are ") for asked in model.calls]
     assert told == ["10 fish"] * 2 + ["8 fish"] * 4 + ["4 fish"] * 2
-
-
-def test_what_was_withdrawn_is_neither_heard_nor_lost() -> None:
-    model = fishing()
-    state: Any = create_pond(models=model, watch=Greedy()).compile().invoke(QUESTION, LONG, output_keys=KEYS)
-    withdrawn = [message for message in state["board"] if message.epoch == 0 and message.round == 1]
-    assert [(message.agent, message.text) for message in withdrawn] == [("agent_1", "9"), ("agent_2", "1")]
-    assert withdrawn[0].notes == ("withdrawn: too greedy",)
-    assert [(each.epoch, each.round) for each in current_messages(state)] == [(0, 0)] * 2 + [(1, 1)] * 2 + [(1, 2)] * 2
-    for asked in model.calls[4:]:
-        parts = [part.message for turn in asked.turns for part in turn.parts if isinstance(part, MessageRef)]
-        assert parts and not [part for part in parts if part in withdrawn]
-
-
-def test_one_who_is_asked_again_takes_the_next_attempt_and_the_others_are_waited_for() -> None:
-    model = fishing()
-    state = create_pond(models=model, watch=Greedy("again")).compile().invoke(QUESTION, LONG, output_keys=KEYS)
-    second = [(each.agent, each.attempt, each.text) for each in state["board"] if each.round == 1]
-    assert second == [("agent_1", 0, "9"), ("agent_1", 1, "2"), ("agent_2", 0, "1")]
-    assert (state["epochs"], state["fish"]) == ([], 10 - 2 - 3 - 3)
 
 
 # Agents that select passages and then answer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from sottovoce.environments.whodunit.actions import Malformed, read
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.rules import RETRIES, first_state, step
 from sottovoce.environments.whodunit.wording import described, fact
-from sottovoce.graphs.whodunit import create_whodunit, games, manner
+from sottovoce.graphs.whodunit import create_whodunit, games
 from sottovoce.models import Rows
 from sottovoce.nodes.whodunit import ended, form, values_in
 from sottovoce.settings import WhoDunit
@@ -109,21 +108,6 @@ def test_without_an_award_within_the_limit_there_is_no_answer(variant: Any, repl
     assert len(model.calls) == turns and ended(state) == (False, False, turns, False, 0)
     assert state["decision"]["why"] == f"nobody was awarded within {turns} turns; no answer"
     assert (state["decision"]["answer"], state["decision"]["score"]) == (None, 0.0)
-
-
-def test_all_levers_are_settings() -> None:
-    settings = WhoDunit(suspects=4, attributes=3, turns=5)
-    state, model = run([ANYTHING, LIST.replace("shirt-button-up", "mood-sad")] * 3, suspects=4, attributes=3, turns=5)
-    game = Game.model_validate(state["game"])
-    assert (game.suspect_count, game.names) == (4, ["hat", "mood", "shirt_color"]) and len(model.calls) == 5
-    assert "1 to 4" in model.calls[0].text and "turn 1 of 5" in model.calls[0].text
-    assert settings.game("0/0") == game
-
-
-def test_a_question_without_a_game_is_played_on_one_of_its_own() -> None:
-    graph = create_whodunit(models=ScriptedChatModel([award(3)] * 3)).compile()
-    one, again, other = (graph.invoke({"question": text}, output_keys=KEYS)["game"] for text in ("a?", "a?", "b?"))
-    assert one == again != other
 
 
 # Who is told what
@@ -229,10 +213,8 @@ def test_published_values_are_heard_under_their_words(protocol: str, store: Payl
 @pytest.mark.parametrize(
     ("protocol", "options", "values", "leaks"),
     [
-        ("sde", {}, "auto", False),
         ("kv", {}, "auto", True),
         ("kv", {}, "off", False),
-        ("kv", {"carry": "reply", "place": "quoted"}, "auto", False),
     ],
 )
 def test_a_note_says_where_more_is_heard_than_was_published(
@@ -242,14 +224,6 @@ def test_a_note_says_where_more_is_heard_than_was_published(
     settings = WhoDunit(suspects=4, attributes=5, turns=2, values=values)
     state = create_whodunit(settings, models=model).compile().invoke(asked_for(settings), output_keys=["notes"])
     assert ("more than the game publishes" in " ".join(state["notes"])) is leaks
-
-
-def test_values_of_any_signs_are_kept_to(tmp_path: Path, store: PayloadStore) -> None:
-    (tmp_path / "list.json").write_text('{"car": ["light blue (a-b)", "red.*", "x | y"], "town": ["St. Ann", "B+"]}')
-    model = Recording(preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=90)
-    settings = WhoDunit(attribute_list=str(tmp_path / "list.json"), suspects=4, turns=4)
-    state = create_whodunit(settings, models=model).compile().invoke(asked_for(settings), output_keys=KEYS)
-    assert not [message for message in state["board"] if message.attempt] and not state["world"]["cancelled"]
 
 
 # Replies that cannot be read
@@ -262,22 +236,6 @@ def test_thoughts_are_free_and_the_line_of_the_action_alone_is_kept_to_its_form(
 
     assert found.after == "Action:" and not found.one_line
     assert re.fullmatch(found.pattern or "", '{"action": 2}') and re.fullmatch(found.pattern or "", long)
-
-
-def test_an_object_without_the_label_is_kept_to_where_a_pack_asks_for_none() -> None:
-    settings = WhoDunit()
-    found = form("accuser", settings.game("0"), settings, 0, "Reply with one JSON object.")
-    assert found.after == "{" and re.fullmatch(found.pattern or "", '"thoughts": "Hm.", "action": 2}')
-
-
-def test_prompts_say_that_lists_are_complete_and_give_values_of_this_game_as_examples() -> None:
-    state, model = run({"Beth": [ANYTHING, award(3)], "Alex": [LIST]}, attributes=9)
-    game = Game.model_validate(state["game"])
-    (accuser, *_), (intel,) = ([each.text for each in model.calls if each.agent == name] for name in ("Beth", "Alex"))
-    assert "list is complete" in accuser and "list is complete" in intel
-    assert f'"value": "{game.person(game.winner)["hat"]}"' in accuser and f"hat-{game.person(1)['hat']}" in intel
-    assert "Which character is the winner?" in accuser and "Which character is the winner?" not in intel
-    assert "What do you tell Beth now?" in intel
 
 
 def test_each_retry_is_the_prompt_with_one_hint_behind_it() -> None:
@@ -303,11 +261,6 @@ def test_after_twenty_retries_the_game_is_cancelled_and_lost() -> None:
     assert state["decision"]["score"] == 0.0
 
 
-def test_the_twentieth_retry_still_counts() -> None:
-    state, _ = run({"Beth": ["Hm."] * RETRIES + [award(3)]})
-    assert state["decision"]["answer"] == "3"
-
-
 # Golden Intel, stored games
 
 
@@ -330,13 +283,6 @@ def test_asym_has_two_agents_and_no_other_number_is_passed_over(agents: int) -> 
     assert WhoDunit(agents=2).speakers() == WhoDunit().speakers() == ["Beth", "Alex"]
     assert len(WhoDunit(variant="sym").speakers()) == 6
     assert WhoDunit.model_validate(WhoDunit().model_dump()) == WhoDunit()
-
-
-def test_one_turn_is_no_turns() -> None:
-    settings = WhoDunit(turns=1)
-    state, _ = run([ANYTHING], turns=1)
-    assert state["decision"]["why"] == "nobody was awarded within 1 turn; no answer"
-    assert manner(settings).endswith("at most 1 turn") and manner(WhoDunit()).endswith("at most 31 turns")
 
 
 @pytest.mark.parametrize(
@@ -366,7 +312,7 @@ def test_facts_go_to_the_agents_of_the_run_in_their_order() -> None:
 # State
 
 
-@pytest.mark.parametrize("variant", ["asym", "sym"])
+@pytest.mark.parametrize("variant", some(["asym", "sym"], "asym"))
 def test_a_reset_before_an_award_takes_the_whole_game_back_with_a_full_budget(variant: Any) -> None:
     first, rest = ([ASK, NO, award(1)], [ANYTHING, LIST] * 15 + [ANYTHING]) if variant == "asym" else (
         [SHARE, SHARE, award(1, 2)], [SKIP] * 20

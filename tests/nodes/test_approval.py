@@ -13,7 +13,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
 from sottovoce.nodes.state import current_messages
 from sottovoce.settings import CodeGen, Debate
-from tests.graphs.support import NEEDED, QUESTION, Once
+from tests.graphs.support import NEEDED, QUESTION
 from tests.nodes.test_monitor_node import SCRIPTS, THREAD, held, model_of
 from tests.tables import each_row
 
@@ -109,23 +109,6 @@ def test_a_program_is_not_run_before_a_person_approved_it() -> None:
         "AlgorithmDeveloper": "run",
     }
     assert graph.get_state(THREAD).next == ("watch_PythonAssistant", "watch_AlgorithmDeveloper")
-
-
-def test_who_is_held_back_by_a_monitor_is_approved_when_it_speaks_again() -> None:
-    graph = made("debate", watch=Once("again", "agent_1", 0), agents=2, rounds=1, approve=["agent_1"])
-
-    state = answered(graph)
-
-    assert [each["what"] for each in state["interventions"]] == ["again"] and state["decision"]["answer"] == "22"
-
-
-def test_what_cannot_be_read_of_a_person_is_answered_by_its_agent_and_shown_again() -> None:
-    model = ScriptedChatModel(["The answer is 22.", "21"])
-    graph = made("debate", {"agent_1": model}, agents=1, rounds=1, approve=["answer"])
-    answered(graph, agent_1="Hm.")
-    assert waiting(graph)["agent_1"].value["text"] == "Hm.\nAnswer:21"
-
-    assert answered(graph)["decision"]["answer"] == "21"
 
 
 def test_a_reply_that_is_none_is_told_and_the_approval_waits_on() -> None:

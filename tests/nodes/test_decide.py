@@ -95,16 +95,6 @@ def test_the_lowest_temperature_decides_and_of_several_the_first(
     assert [vote["agent"] for vote in decision["votes"] if vote["counts"]] == [why.partition(" ")[0]]
 
 
-def test_a_deciding_agent_that_abstains_is_not_replaced_by_another() -> None:
-    decision = decided([SILENT, "5"], rule="lowest_temperature", temperature=[0.1, 0.9], question={"target": "5"})
-    assert (decision["answer"], decision["score"]) == (None, 0.0)
-    assert decision["why"] == "agent_1 has the lowest temperature, and its answer could not be read"
-
-
-def test_without_any_temperature_the_first_agent_decides() -> None:
-    assert decided(["1", "2"], rule="lowest_temperature")["answer"] == "1"
-
-
 @pytest.mark.parametrize(
     ("said", "score"), [(["5", "7", "5", SILENT], 0.5), ([SILENT, SILENT], 0.0), (["5.0", "5"], 1.0)]
 )
@@ -112,12 +102,6 @@ def test_the_average_is_the_share_of_right_agents_and_no_answer(said: list[str],
     decision = decided(said, rule="average", question={"target": "5"})
     assert (decision["answer"], decision["score"], decision["rule"]) == (None, score, "average")
     assert len(decision["votes"]) == len(said)
-
-
-def test_the_average_without_a_target_shows_every_answer_and_no_score() -> None:
-    decision = decided(["5", SILENT], rule="average")
-    assert decision["score"] is None
-    assert [vote["answer"] for vote in decision["votes"]] == ["5", None]
 
 
 @each_row(

@@ -96,11 +96,6 @@ def test_a_graph_without_a_saver_is_refused_before_anybody_is_asked() -> None:
         graph.invoke(QUESTION)
 
 
-def test_a_seat_that_there_is_not_is_refused_with_the_nearest_one() -> None:
-    with pytest.raises(UsageError, match="unknown agent 'agnet_2'; the nearest known one is 'agent_2'"):
-        Debate(human=["agnet_2"])
-
-
 def test_edges_that_touch_a_person_go_in_words_and_say_so() -> None:
     settings = Debate(protocol="cipher", agents=3, human=["agent_2"])
     run = Contexts(Debate, settings).of({"settings": settings.model_dump(mode="json")})  # type: ignore[typeddict-item]  # no more is read

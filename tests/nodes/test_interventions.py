@@ -114,19 +114,6 @@ def test_a_note_is_read_by_everybody_from_then_on_and_who_was_held_back_speaks_a
     assert state["decision"] == played(name, None)[0]["decision"]
 
 
-@pytest.mark.parametrize(("notes", "told"), [(("Add.", "Add."), "Add."), (("Add.", "Carry."), "Carry.")])
-def test_two_who_are_held_back_side_by_side_may_have_notes_of_their_own(notes: tuple[str, str], told: str) -> None:
-    watches = [Once("augment", f"agent_{n}", 0, note=note) for n, note in enumerate(notes, 1)]
-
-    def watch(run: Any, state: Any, messages: Sequence[Message]) -> Intervention | None:
-        return next((found for each in watches if (found := each(run, state, messages))), None)
-
-    state, model = played("debate", watch)
-
-    assert [message.text for message in state["board"] if message.act == "note"] == list(notes)
-    assert model.calls[-1].text.count("Add.") == model.calls[-1].text.count(told) == 1
-
-
 def test_a_note_is_forgotten_with_a_reset() -> None:
     class Both:
         def __init__(self) -> None:
@@ -153,14 +140,6 @@ def test_who_is_muted_says_nothing_and_the_others_go_on(name: str) -> None:
         (False, "", "rule"),
     ]
     assert said[0].text and state["decision"]["answer"] is not None
-
-
-def test_a_muted_turn_of_a_world_passes() -> None:
-    state, model = played("whodunit", Once("mute", "Beth", 0))
-
-    assert next(message.public for message in state["board"] if not message.withdrawn) == ""
-    assert "within 4 turns" in state["decision"]["why"] or state["decision"]["answer"]
-    assert len(model.calls) == 4
 
 
 def test_a_muted_step_of_a_relay_is_not_done_even_where_it_took_two_calls() -> None:
@@ -194,17 +173,6 @@ def test_a_human_takes_the_seat_and_keeps_it() -> None:
         ("human", False),
     ]
     assert model.calls[-1].text.count("The answer is 23.") == 1
-
-
-async def test_a_human_is_asked_without_blocking_too() -> None:
-    settings = Debate(rounds=1, agents=2, intervention="human")
-    watched = scheme("debate").create(settings, models=model_of("debate"), watch=Once("human", "agent_2", 0))
-    graph = watched.compile(checkpointer=InMemorySaver())
-    await graph.ainvoke(QUESTION, THREAD)
-
-    state = await graph.ainvoke(Command(resume="The answer is 23."), THREAD, output_keys=KEYS)
-
-    assert state["board"][-1].text == "The answer is 23."
 
 
 def test_a_seat_cannot_be_handed_over_without_a_saver() -> None:

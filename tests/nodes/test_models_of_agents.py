@@ -8,7 +8,7 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs.debate import create_debate
 from sottovoce.nodes.context import made_from
-from sottovoce.settings import CMD, MAD, Debate, Settings
+from sottovoce.settings import MAD, Debate, Settings
 from tests.tables import each_row
 
 
@@ -34,11 +34,6 @@ def test_three_models_on_two_devices_need_no_python() -> None:
     ]
 
 
-def test_agents_of_one_model_may_store_it_otherwise() -> None:
-    found = hooked(Debate(weights=["int4", "float32"]))
-    assert [each.weights for each in found.values()] == ["int4", "float32"]
-
-
 def test_one_value_goes_to_all_and_none_leaves_the_default() -> None:
     for each in hooked(Debate(device=["cpu"])).values():
         assert (each.device, each.dtype, each.memory) == ("cpu", "auto", None)
@@ -61,19 +56,11 @@ def test_options_of_the_protocol_may_be_one_agent_s_own() -> None:
     assert (second.layers, second.inject) == ((1, 2), "all")  # type: ignore[attr-defined]
 
 
-def test_options_may_come_as_a_command_line_has_them() -> None:
-    settings = Debate.model_validate({"protocol": "cipher", "option": ["partial=max", "agent_1.threshold=0.5"]})
-    assert settings.option == {"partial": "max", "agent_1.threshold": 0.5}
-    assert settings.options("agent_1") == {"partial": "max", "threshold": 0.5}
-
-
 @each_row(
     ("values", "line"),
     [
         ({"device": ["cpu", "cpu", "cpu"]}, "device has 3 values for 2 agents; give one for all, or one each"),
-        ({"memory": ["20 parsecs"]}, "memory.0 is '20 parsecs'"),
         ({"dtype": ["int3"]}, "dtype.0 is 'int3': expected"),
-        ({"weights": ["int3"]}, "weights.0 is 'int3': expected 'auto', 'float32', 'bfloat16', 'int8' or 'int4'"),
         (
             {"option": {"agent_7.layers": [1]}},
             "unknown agent among the options: 'agent_7'; choose from: agent_1, agent_2",
@@ -88,11 +75,6 @@ def test_what_does_not_fit_is_one_line(values: dict[str, object], line: str) -> 
     with pytest.raises(UsageError) as error:
         Debate.model_validate(values)
     assert str(error.value).startswith(line) and "\n" not in str(error.value)
-
-
-def test_an_option_that_the_protocol_does_not_have_is_refused() -> None:
-    with pytest.raises(UsageError, match="protocol 'nl' has no option 'layers'; it has: compat"):
-        _ = hooked(CMD(layers=[2]))["agent_1"].channel  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("store", ["payloads", 3])

@@ -6,21 +6,17 @@ from itertools import product
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import RetryPolicy
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Message, Place
+from sottovoce.channels.message import Message
 from sottovoce.nodes.act import node
 from sottovoce.nodes.say import say
 from sottovoce.nodes.setup import close_round
-from sottovoce.nodes.state import Discussion, Update, attempt_of, current_messages, marked, reset, rounds_of, said
+from sottovoce.nodes.state import Discussion, Update, attempt_of, current_messages, marked, reset
 from tests.graphs.support import KEYS, QUESTION, InOrder
 from tests.nodes.support import NAMES, Failing, Run, ask, framed, places, run_of, state_of, told
-
-THREAD: Any = {"configurable": {"thread_id": "1"}}
 
 
 def talk(run: Run, state: Discussion, agent: str) -> Update:
@@ -75,21 +71,6 @@ def test_an_agent_speaks_several_times_in_a_round_in_one_act_and_is_heard_each_t
     assert [message.turn for message in state["board"]] == list(range(7))
     assert {message.attempt for message in state["board"]} == {0}
     assert len({asked.options["seed"] for asked in model.calls}) == 7
-
-
-def test_of_what_an_agent_said_in_a_round_the_last_is_what_it_says() -> None:
-    model = ScriptedChatModel({name: [f"{name} {i}" for i in range(3)] for name in NAMES})
-
-    state = held(circle(model, 7))
-
-    last = said(state, "zoe", 0, ("talk",))
-    assert last is not None and last.text == "zoe 2"
-    assert told(rounds_of(state, ("talk",))[0].values()) == [
-        ("zoe", "zoe 2"),
-        ("agent_10", "agent_10 1"),
-        ("agent_2", "agent_2 1"),
-    ]
-    assert said(state, "zoe", 0, ("answer",)) is None
 
 
 def test_an_agent_may_do_the_same_act_twice_in_one_step() -> None:
@@ -173,17 +154,6 @@ async def test_a_step_that_is_tried_again_by_a_policy_keeps_its_attempt_and_its_
     assert [(message.act, message.text) for message in current_messages(state)] == [("select", "a"), ("talk", "b")]
 
 
-def test_a_step_that_failed_and_is_resumed_keeps_its_attempt() -> None:
-    model = Failing(replies={"zoe": ["a"]}, fails=(0,))
-    graph = again(model, 1).graph.compile(checkpointer=InMemorySaver())
-    with pytest.raises(TimeoutError):
-        graph.invoke(QUESTION, THREAD)
-
-    graph.invoke(None, THREAD)
-
-    assert model.tried[0] == model.tried[1]
-
-
 # Seeds
 
 
@@ -202,29 +172,6 @@ def test_seeds_differ_wherever_the_place_differs() -> None:
 
 
 TIMES, NAMED = st.integers(0, 10**6), st.text(max_size=3)
-PARTS = st.tuples(st.integers(0, 3), TIMES, TIMES, NAMED, NAMED, TIMES, st.text(min_size=1, max_size=3))
-
-
-RUN = run_of()
-
-
-def seed_of(epoch: int, round: int, turn: int, agent: str, act: str, attempt: int, id: str) -> int:
-    return RUN.seed(state_of(epochs=[[0, 0]] * epoch, round=round, turn=turn, id=id), agent, act, attempt)
-
-
-@settings(max_examples=100, deadline=None)
-@given(PARTS, PARTS)
-def test_no_two_places_run_into_each_other(one: tuple[Any, ...], other: tuple[Any, ...]) -> None:
-    assert (seed_of(*one) == seed_of(*other)) == (one == other)
-
-
-def test_a_model_is_given_the_seed_of_the_place_where_its_reply_will_stand() -> None:
-    model = ScriptedChatModel({name: ["Hm."] * 3 for name in NAMES})
-
-    state = held(circle(model, 5))
-
-    assert [Place(*place) for place in places(model)] == [message.place for message in state["board"]]
-    assert [asked.options["seed"] for asked in model.calls] == [seed_of(*each, id="q1") for each in places(model)]
 
 
 # Epochs
@@ -246,23 +193,6 @@ def test_after_a_reset_nothing_is_heard_from_the_cut_on_and_the_board_keeps_it()
     assert told(current_messages(state)) == [("zoe", "round 0")]
     assert (state["round"], state["epochs"], state["level"], state["marks"]) == (0, [[1, 0]], 1, [])
     assert state["board"] == SAID
-
-
-def test_what_is_said_after_a_reset_stands_in_an_epoch_of_its_own_at_its_first_attempt() -> None:
-    state = after_reset(SAID, (1, 0))
-    state["round"] = 1
-    spoken = Message("zoe", 1, "talk", "round 1, again", epoch=1)
-
-    assert attempt_of(state, "zoe", "talk") == 0
-    state["board"] = [*SAID, spoken]
-    assert told(current_messages(state)) == [("zoe", "round 0"), ("zoe", "round 1, again")]
-
-
-def test_each_reset_withdraws_what_is_later_than_its_own_cut() -> None:
-    epoch = [Message("zoe", round, "talk", f"again {round}", epoch=1) for round in (1, 2)]
-    state = state_of(board=[*SAID, *epoch], epochs=[[1, 0], [2, 0]])
-
-    assert told(current_messages(state)) == [("zoe", "round 0"), ("zoe", "again 1")]
 
 
 def test_a_mark_keeps_what_a_reset_restores_and_a_reset_takes_later_marks_along() -> None:

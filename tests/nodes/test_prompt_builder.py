@@ -149,15 +149,6 @@ def test_the_labels_there_are_stand_in_the_form() -> None:
     assert ":" not in view({**QUESTION, "kind": "label"}).form()
 
 
-def test_the_chat_of_a_round_begins_as_the_one_before() -> None:
-    own = [message("agent_1", round) for round in range(2)]
-    others = [[message("agent_2", round)] for round in range(2)]
-
-    shorter, longer = view().history(own[:1], others[:1]), view().history(own, others)
-
-    assert [wording(turn) for turn in longer[:3]] == [wording(turn) for turn in shorter]
-
-
 def test_a_debate_of_one_checks_itself() -> None:
     turns = view().history([message("agent_1")], [[]])
 

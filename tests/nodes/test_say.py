@@ -20,7 +20,7 @@ from sottovoce.nodes.state import Discussion, Update
 from sottovoce.prompts.kinds import KINDS, OURS
 from sottovoce.prompts.render import Prompts
 from sottovoce.settings import Debate
-from tests.nodes.support import Run, ask, framed, places, state_of
+from tests.nodes.support import Run, ask, framed, state_of
 from tests.tables import each_row
 
 ACTION = "Action: pass"
@@ -58,14 +58,6 @@ def test_it_is_asked_again_as_often_as_repairs_are_left_and_all_attempts_are_kep
     assert len({asked.options["seed"] for asked in model.calls}) == repairs + 1
 
 
-def test_what_the_model_notes_of_its_reply_stands_beside_our_own() -> None:
-    noted = AIMessage(
-        "1 1 1 1", response_metadata={"finish_reason": "length"}, additional_kwargs={"notes": ["degenerates: repeats"]}
-    )
-    call = Call(ask("zoe"), ScriptedChatModel(), Place(0, 0, 0, "zoe", "talk", 0), 7, None)
-    assert message_of(call, noted, 0).notes == ("cut at the token limit", "degenerates: repeats")
-
-
 @pytest.mark.parametrize("at", [0, 1, 3])
 def test_it_is_asked_no_more_once_it_can_be_read(at: int) -> None:
     messages, model = said(*["Hm"] * at, ACTION, "never asked for", retries=3)
@@ -91,14 +83,6 @@ def test_a_reply_that_still_cannot_be_read_is_published_with_a_note(retries: int
 
     assert len(messages) == retries + 1
     assert messages[-1].notes == ("cannot be read: 'Hm' is no action",)
-
-
-def test_an_act_that_is_done_again_counts_on_from_what_the_board_holds() -> None:
-    before = [Message("zoe", 0, "talk", "x"), Message("zoe", 0, "talk", "y", attempt=1)]
-
-    messages, model = said("Hm", ACTION, board=before)
-
-    assert [message.attempt for message in messages] == [place.attempt for place in places(model)] == [2, 3]
 
 
 def test_a_reply_is_read_with_the_beginning_that_it_was_given() -> None:
